@@ -30,8 +30,8 @@ LOCK := $(LOCK_ONLY) pyproject.toml
 VENDOR := services/web/static/vendor
 HASHES := _blake.js _md.js _u64.js blake2.js blake3.js utils.js
 CIPHERS := _arx.js _poly1305.js chacha.js utils.js
-CBORG := cborg.js $(addprefix lib/,0uint.js 1negint.js 2bytes.js 3string.js 4array.js 5map.js 6tag.js 7float.js bl.js \
-	byte-utils.js common.js decode.js encode.js is.js jump.js tagged.js token.js)
+CBORG := $(addprefix lib/,0uint.js 1negint.js 2bytes.js 3string.js 4array.js 5map.js 6tag.js 7float.js bl.js \
+	byte-utils.js common.js decode.js encode.js is.js jump.js token.js)
 
 .PHONY: help demo test check house long bare bench lock vendor browser trio-typing clean
 .DELETE_ON_ERROR:

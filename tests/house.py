@@ -61,8 +61,8 @@ SHIPS = re.compile(
 )
 SCHEME = re.compile(r"(tls|unix|memory|wss?|lan):")
 SCHEMELESS = re.compile(r"router/(node|transport|core)/.*\.py|router/cli/preflight\.py|transports/.*\.py")
-_CONTRACT = "contract|kept_rows|pages|parts|roles|roles/.*|verbs/.*"
-PURE_RULES = re.compile(rf"(services|examples)/\w+/(core/.*|rules\w*)\.py|router/service/({_CONTRACT})\.py")
+_CONTRACT = "contract|http|kept_rows|pages|parts|roles|roles/.*|verbs/.*"
+PURE_RULES = re.compile(rf"(services|examples)/\w+/(core/.*|rules\w*|http)\.py|router/service/({_CONTRACT})\.py")
 RULES_KNOW = re.compile(rf"router\.(core\..*|service(\.({_CONTRACT.replace('/', '[.]')}))?)")
 IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|utcnow|today|fromtimestamp)")
 SWALLOWED = re.compile(r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(.*\.)?suppress\((Base)?Exception\)")

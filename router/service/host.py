@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from math import inf
@@ -63,7 +63,7 @@ class Place(Struct, frozen=True):
     written. `guests`: the URL at which the node takes streams that services hand over. `events`: those declared in its
     folder. `leave_free_bytes`: the disk space that its state leaves free. `is_inside`: whether it runs in the node's
     process. `pauses`: those before something on which it failed is tried again. `in_a_row`: such failures, over all its
-    lives."""
+    lives. `find_over_http`: returns the node's other services that answer over HTTP."""
 
     name: str
     url: str
@@ -80,6 +80,7 @@ class Place(Struct, frozen=True):
     on_open: Callable[[], None] = lambda: None
     pauses: BackOff = BackOff(Config().node.service_restart_s_min, Config().node.service_restart_s_max)
     in_a_row: FailuresInARow = field(default_factory=FailuresInARow)
+    find_over_http: Callable[[], Sequence[Any]] = tuple
 
     @property
     def state_path(self) -> Any:

@@ -7,6 +7,7 @@
                        events.py     `EVENTS`: event -> sentence; `SHOWN`: field of an event -> its value for people
                        commands.py   `COMMANDS`: command -> what it does (found by `router.cli`)
                        metrics.py    `families(status)`: its metrics, from its answer to the question `status`
+                       http.py       a class with `hear_request`: answers over HTTP (`router/service/http.py`)
 
 A service of one file holds its class and, where it has settings, `Settings` in that file.
 """
@@ -33,6 +34,7 @@ from router.core.wire.text import printable
 from router.service.class_form import fault_of_rules, fault_of_service
 from router.service.contract import Rules
 from router.service.host import Service
+from router.service.http import ServiceOverHttp
 from router.settings.config_services import APART, INSIDE, service_name
 from router.settings.config_text import Problem, Schema, Setting
 from router.shared_packages import complete
@@ -164,6 +166,22 @@ def load(spec: str) -> Plugin:
 def _written(value: object) -> str:
     """Return a value of a service's file as errors show it: as written if it is text, else its class."""
     return repr(value[:60]) if type(value) is str else f"something of type {type(value).__name__}"
+
+
+def load_over_http(spec: str, options: Mapping[str, Any]) -> tuple[type[ServiceOverHttp], Struct] | None:
+    """Return the class that answers over HTTP in that service's name, and the service's settings, without loading its
+    rules; None if there is none. Raises `UnknownService`."""
+    module = _load_module(spec, spec.partition(":")[0])
+    part = _load_part(spec, module, "http")
+    if part is None:
+        return None
+    named = [one for one in vars(part).values() if isinstance(one, type) and one.__module__ == part.__name__]
+    found = [one for one in named if hasattr(one, "hear_request")]
+    if len(found) != 1:
+        raise UnknownService(f"{part.__name__} does not hold exactly one class with hear_request; write one")
+    _load_part(spec, module, "reasons")
+    settings = getattr(_load_part(spec, module, "settings") or module, "Settings", NoSettings)
+    return cast(type[ServiceOverHttp], found[0]), msgspec.convert(options, settings)
 
 
 def load_role(spec: str) -> Role | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from math import inf
 from typing import Any
 
@@ -14,6 +14,7 @@ from services.web.core.monitoring import LIVE, METRICS, READY, Monitoring
 from services.web.core.pages import Pages
 from services.web.core.request import Answer, Reply, Request, refusal, shown
 from services.web.core.scripts import Scripts
+from services.web.core.service_requests import ServiceRequests
 from services.web.core.sites import Sites
 from services.web.metrics_page import MetricsPage
 from services.web.settings import Settings
@@ -41,6 +42,7 @@ class Web:
         self._pages = Pages(read_static())
         self._scripts = Scripts(setup)
         self._monitoring = Monitoring(MetricsPage(), setup.name, self._status)
+        self._services = ServiceRequests(setup.find_over_http())
         callers, limits = Callers(settings.proxies), settings.limits
         self._doors = {
             LISTEN: HttpDoor(LISTEN, limits, self._sites, callers, self._public),
@@ -64,7 +66,8 @@ class Web:
     @property
     def _has_work(self) -> bool:
         """Whether something is under way that the clock may end."""
-        return any(map(len, self._doors.values())) or len(self._scripts) > 0 or len(self._monitoring) > 0
+        parts: list[Sized] = [*self._doors.values(), self._scripts, self._monitoring, self._services]
+        return any(map(len, parts))
 
     def _hear(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
         match heard:
@@ -87,6 +90,7 @@ class Web:
                 said = f'the web side has no answer to "{shown(word)}"; it knows status, token, tokens and end'
                 yield c.Answer(number, {"error": said})
         yield from self._scripts.hear(heard, self._doors, now)
+        yield from self._services.hear(heard, self._doors, now)
 
     def _public(self, request: Request, now: c.Now) -> Reply:
         """Decide about a request at the door for everybody."""
@@ -96,7 +100,7 @@ class Web:
             return link_reply(request)
         if request.method == "OPTIONS" and self._sites.allowed(request):
             return Answer(status=204, headers=ALLOWED)
-        found = self._scripts.reply(request, self._doors, now)
+        found = self._scripts.reply(request, self._doors, now) or self._services.reply(request, self._doors, now)
         return found or self._pages.answer(request) or _nothing_at(request)
 
     def _for_operator(self, request: Request, now: c.Now) -> Reply:

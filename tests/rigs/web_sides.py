@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import count
 from random import Random
 from typing import Any
 
 from router import SigningKey
 from router.service import contract as c
+from router.service.http import FoundOverHttp
 from services.web.rules import Web
 from services.web.settings import Settings
 
@@ -18,19 +19,25 @@ KEY = SigningKey(b"w" * 32).public
 class WebSide:
     """A web side, with what it keeps and what it has done besides writing."""
 
-    def __init__(self, kept: dict[bytes, bytes] | None = None, **settings: Any) -> None:
+    def __init__(
+        self, kept: dict[bytes, bytes] | None = None, services: Sequence[FoundOverHttp] = (), **settings: Any
+    ) -> None:
         self.kept = {} if kept is None else kept
         self.at_s = 1000.0
-        self.web = Web(c.Setup("web", KEY, Settings(**settings), self.kept, Random(1)))
+        self.web = Web(c.Setup("web", KEY, Settings(**settings), self.kept, Random(1), lambda: services))
         self.written: dict[str, bytes] = {}
         self.closed: set[str] = set()
         self.done: list[c.Deed] = []
         self._numbers = count(1)
         self.hear(c.Started(KEY))
 
+    @property
+    def now(self) -> c.Now:
+        return c.Now(1_800_000_000 + self.at_s, self.at_s)
+
     def hear(self, heard: c.Heard) -> list[c.Deed]:
         """Let the rules hear this; return what they do besides writing and waking."""
-        found = self.web.hear(heard, c.Now(1_800_000_000 + self.at_s, self.at_s))
+        found = self.web.hear(heard, self.now)
         done: list[c.Deed] = []
         for deed in found:
             match deed:

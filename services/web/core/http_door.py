@@ -15,7 +15,7 @@ from router.service import contract as c
 from .callers import Callers, counted_as, ip_of
 from .connection import HttpConnection, HttpRefused
 from .limits import AT_ONCE_MAX, LINGER_BYTES_MAX, LINGER_S, HttpLimits
-from .request import Answer, Flow, Later, Link, Reply, Request, as_problem, path_of, refusal
+from .request import TEXT, Answer, Flow, Later, Link, Reply, Request, as_problem, path_of, refusal
 from .sites import Sites
 
 Respond = Callable[[Request, c.Now], Reply]
@@ -180,7 +180,7 @@ class HttpDoor:
         client = self._clients.get(peer)
         if client is None:
             return
-        fitted = as_problem(answer) if answer.reason and client.reads_json else answer
+        fitted = as_problem(answer) if answer.reason and client.reads_json and answer.kind == TEXT else answer
         yield from self._write_answer(peer, client, fitted.with_headers(*_cross_origin(client.origin)), now)
         yield from self._turn(peer, client, now)
 
@@ -206,6 +206,14 @@ class HttpDoor:
             self.refused[answer.reason] += 1
         if out := client.http.answer(answer):
             yield c.Write(self._door, peer, out)
+
+    def begin_flow(self, peer: str, flow: Flow, now: c.Now) -> Iterator[c.Deed]:
+        """Begin an answer without an end to a request that has waited; do nothing if its client has gone."""
+        client = self._clients.get(peer)
+        if client is not None:
+            yield from self._begin_flow(peer, client, flow)
+            if not client.http.is_flow:  # it wanted the head alone
+                yield from self._turn(peer, client, now)
 
     def _begin_flow(self, peer: str, client: _Client, flow: Flow) -> Iterator[c.Deed]:
         self.answered[200] += 1

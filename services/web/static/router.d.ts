@@ -34,12 +34,25 @@ export interface PublishOptions {
   expiry_min?: number;
   /** The same key is the same message, within a day. */
   key?: string;
-  /** Called when the message is signed and on this device's disk. */
-  onKept?(id: string): void;
+  /** The body goes unsealed, for readers that joined with `raw`. */
+  raw?: boolean;
+  /** Called when the message is signed and kept here; `onDisk`: also after all tabs were closed. */
+  onKept?(id: string, onDisk: boolean): void;
+}
+
+export interface JoinOptions {
+  /** "causal": each message after its causes. For all tabs, until they are closed; from "arrival" to "causal" only. */
+  order?: 'arrival' | 'causal';
+  /** The longest wait for a missing cause in causal order. Usual: 30. */
+  gap_s?: number;
+  /** Read and publish bodies unsealed. */
+  raw?: boolean;
 }
 
 export interface LoopOptions { settleOnNext?: boolean }
 export interface Missed { group: string | null; count: number; reason: string }
+/** What became of an own message, in numbers; `beyond`: how many routers behind the node. `problem`: why that is not told. */
+export interface Told { problem: string; outcomes: { state: string; reason: string | null; count: number; beyond: number }[] }
 export interface Report { id: string; to: string; state: string; reason: string }
 export interface RecipientOutcome { recipient: string | number; state: string; reason: string | null }
 
@@ -54,7 +67,7 @@ export class Node implements AsyncIterable<Message> {
   readonly stateText: string;
   /** Ids that wait on this device for the node. */
   readonly waiting: Set<string>;
-  /** What this browser may forget, as a sentence; "" if it keeps all. */
+  /** What this browser may forget, or does not keep at all, as a sentence; "" if it keeps all. */
   readonly mayForget: string;
   readonly problems: string[];
   readonly missed: Missed[];
@@ -62,12 +75,14 @@ export class Node implements AsyncIterable<Message> {
   whenUp(): Promise<void>;
   wake(): void;
   /** By link, invitation, name or key; without one, the group of the invitation. */
-  join(group?: string): Promise<Group>;
+  join(group?: string, options?: JoinOptions): Promise<Group>;
   group(nameOrKey: string): Group;
   leave(group: Group): Promise<void>;
   /** Resolves with the id on custody. Not sealed by itself. */
   send(key: string | Uint8Array, body: Uint8Array, options?: PublishOptions): Promise<string>;
   follow(id: string): Outcomes;
+  /** Ask the node what became of an own message; needs the right `why`. */
+  why(id: string): Promise<Told>;
   messages(options?: LoopOptions): AsyncIterableIterator<Message>;
   unicasts(options?: LoopOptions): AsyncIterableIterator<Message>;
   [Symbol.asyncIterator](): AsyncIterableIterator<Message>;
@@ -100,6 +115,10 @@ export class Message {
   readonly via: string | null;
   readonly at: number;
   readonly redelivered: boolean;
+  /** In causal order: the causes that had not come. */
+  readonly missing: string[];
+  /** In causal order: whether a message that names this one was given before it. */
+  readonly late: boolean;
   /** Resolves once it is on disk as handled. */
   settle(): Promise<void>;
   refuse(reason?: string, text?: string): Promise<void>;

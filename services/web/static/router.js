@@ -60,11 +60,12 @@ export class Node {
   constructor({ name = 'app', url, invitation, expect, as, signer = null, outcomes = true, ...told }) {
     if (!NAME.test(name)) throw new RouterError('a name has letters, digits, dots, dashes and underscores, 64 at most');
     const link = invitation === undefined ? null : readLinkOf(invitation);
+    if (signer && !(signer.public?.length === 32 && signer.sign)) throw new RouterError('a signer has `public`, the 32 bytes of its Ed25519 key, and `sign(bytes)`, which resolves with the 64 of a signature');
     Object.assign(this, { name, signer, asksOutcomes: outcomes, told, link });
     const where = url ?? link?.urls[0];
     if (link && !where) throw new RouterError('the link names no address that a page can dial (ws:// or wss://): ask for one made with `router web invite`');
     const secret = link?.kind === 'invitation' ? { secret: link.secret, as } : undefined;
-    this.#hello = { url: where && new URL(where, location.href).href.replace(/^http/, 'ws'), expect: expect ?? link?.router ?? null, invitation: secret };
+    this.#hello = { url: where && new URL(where, location.href).href.replace(/^http/, 'ws'), expect: expect ?? link?.router ?? null, invitation: secret, key: signer && hex(signer.public) };
   }
 
   // -- beginning and leaving --------------------------------------------------------------------------------------
@@ -82,14 +83,20 @@ export class Node {
   #letGo = () => {};
 
   async #greet() {
-    const found = await this.#ask({ op: 'hello', ...this.#hello }), { key, state, text, waiting, groups, rights } = found;
+    const found = await this.#ask({ op: 'hello', ...this.#hello }), { key, state, text, waiting, groups, rights, forgets } = found;
     if (this.#hello.invitation) this.#hello.invitation = undefined;
+    if (forgets) this.#forgets(forgets);
     return { key: hex(key), state, stateText: text, waiting: new Set(waiting), groups, rights };
   }
 
   // A sentence about what the browser may forget; "" if it keeps all.
   get mayForget() {
+    if (this.forgetsNow) return this.forgetsNow;
     return this.keeps ? '' : 'This browser may remove the key and what waits here when it needs room, and Safari after seven days without a visit: add the page to the home screen, or set a bookmark.';
+  }
+
+  #forgets(text) {
+    if (text !== this.forgetsNow) this.#note(this.problems, this.forgetsNow = text, 'onProblem');
   }
 
   // Look at once whether the node can be reached.
@@ -162,6 +169,7 @@ export class Node {
       case 'missed': return this.#note(this.missed, { ...message, reason: reasonOf(message.number).word }, 'onMissed');
       case 'report': return this.#note(this.reports, { ...message, reason: reasonOf(message.number).word }, 'onReport');
       case 'turned-away': return this.#call('onTurnedAway', new Refused({ number: message.number, text: '' }));
+      case 'forgets': return this.#forgets(message.text);
       case 'terms': this.rights = message.rights; return this.#call('onTerms', rightsOf(message.rights), message);
       default: return undefined;
     }
@@ -192,10 +200,12 @@ export class Node {
   // -- groups and messages ------------------------------------------------------------------------------------------
 
   // Join a group: by its link, by an invitation to it, or by the name or key under which it was joined before.
-  async join(given = this.link?.group ?? undefined) {
+  async join(given = this.link?.group ?? undefined, { order = 'arrival', gap_s, raw } = {}) {
+    if (order !== 'arrival' && order !== 'causal') throw new RouterError(`order is "arrival" or "causal", not "${order}"`);
+    const how = { op: 'join', order, gap_s, raw };
     const group = typeof given === 'string' && given.includes('upsycle:') ? readLinkOf(given).group : given;
     if (!group) throw new RouterError('which group? Give its link, an invitation to it, or its name here');
-    const found = await this.#ask(typeof group === 'string' ? { op: 'join', name: this.#nameOf(group) } : { op: 'join', group });
+    const found = await this.#ask(typeof group === 'string' ? { ...how, name: this.#nameOf(group) } : { ...how, group });
     this.groups = [...this.groups.filter(([name]) => name !== found.name), [found.name, found.title, found.maySend]];
     return new Group(this, found.name, found.title, found.maySend);
   }
@@ -221,26 +231,34 @@ export class Node {
     return this.publish({ to: typeof key === 'string' ? unhex(key) : key }, body, options);
   }
 
-  // Resolve with the id on custody. `onKept(id)`: it is signed and on this device's disk, and will be sent.
-  async publish(to, body, { ttl_s = TTL_S, expiry_min = EXPIRY_MIN, wait = false, onKept, key = crypto.randomUUID() } = {}) {
+  // Resolve with the id on custody. `onKept(id, onDisk)`: it is signed and kept here, and will be sent.
+  async publish(to, body, { ttl_s = TTL_S, expiry_min = EXPIRY_MIN, wait = false, raw, onKept, key = crypto.randomUUID() } = {}) {
     if (!(body instanceof Uint8Array)) throw new TypeError(`a body is bytes, not ${typeof body}${typeof body === 'string' ? '; say new TextEncoder().encode(body)' : ''}`);
     if (!Number.isInteger(ttl_s) || ttl_s < 0 || ttl_s > UINT32_MAX) throw new RangeError(`a ttl has 0 to ${UINT32_MAX} seconds, not ${ttl_s}`);
     if (!Number.isInteger(expiry_min) || expiry_min < 1) throw new RangeError(`an expiry of ${expiry_min} minutes is over at once; give at least 1`);
     if (wait && !this.asksOutcomes) throw new RouterError('outcomes are told to apps that ask for them: connect({ outcomes: true })');
-    const request = { op: 'publish', ...to, body: body.slice(), ttl: ttl_s, minutes: expiry_min, asked: key };
+    const request = { op: 'publish', ...to, body: body.slice(), ttl: ttl_s, minutes: expiry_min, asked: key, raw };
     const custody = new Promise((done, failed) => this.#publishing.set(key, { request, done, failed, early: null, isKept: false }));
     custody.catch(() => {});
     try {
-      const { id } = await this.#ask(request), one = this.#publishing.get(key);
+      const { id, onDisk } = await this.#ask(request), one = this.#publishing.get(key);
       const outcomes = wait ? this.follow(id) : null;
       if (one) Object.assign(one, { id, isKept: true });
-      onKept?.(id);
+      onKept?.(id, onDisk);
       if (one?.early) this.#end(key, one.early);
       await custody;
       return outcomes ?? id;
     } finally {
       this.#publishing.delete(key);
     }
+  }
+
+  // Ask the node what became of an own message: { problem, outcomes: [{ state, reason, count, beyond }] }, `beyond`: routers behind it.
+  // For those with the right `why`.
+  async why(id) {
+    const { why, error } = await this.#ask({ op: 'why', id });
+    if (!why) throw new RouterError(`the node did not tell: ${error}`);
+    return { problem: why.problem, outcomes: why.outcomes.map(([state, reason, count, , beyond]) => ({ state, reason, count, beyond })) };
   }
 
   // The outcomes of a message, as they come from now on.
@@ -286,16 +304,29 @@ export class Node {
   // Used by readers and messages.
   begins(reader) {
     this.#readers.add(reader);
+    const left = this.#left.get(reader.address);
+    this.#left.delete(reader.address);
+    if (left && !left.isDone) reader.takesOver(left);
     this.#post({ op: 'read', address: reader.address });
   }
 
-  ends(reader) {
+  #left = new Map();
+
+  ends(reader, held) {
     this.#readers.delete(reader);
+    if (held) this.#left.set(reader.address, held);
     if (![...this.#readers].some(({ address }) => address === reader.address)) this.#post({ op: 'unread', address: reader.address });
   }
 
-  settle(id) { return this.#ask({ op: 'settle', id }); }
-  refuse(id, reason, why) { return this.#ask({ op: 'refuse', id, reason, text: why }); }
+  settle(id) { return this.#ask({ op: 'settle', id }).then(() => this.#over(id)); }
+
+  refuse(id, { number, later }, why) {
+    this.#over(id);
+    return this.#ask({ op: 'refuse', id, reason: number, text: why, later });
+  }
+
+  // Should it come again, it is another turn of it.
+  #over(id) { for (const reader of this.#readers) reader.over(id); }
 }
 
 export class Group {
@@ -320,15 +351,15 @@ export class Message {
   async settle() {
     if (this.isDone) return;
     this.isDone = true;
-    await this.#node.settle(this.id);
+    await this.#node.settle(this.id).catch(error => { this.isDone = false; throw error; });
   }
 
   // Say that it is not taken: a final reason ends it, with a later one it comes again.
   async refuse(reason = 'peer-refused', why = '') {
-    const number = numberOf(reason);
+    const found = reasonOf(numberOf(reason));
     if (this.isDone) return;
     this.isDone = true;
-    await this.#node.refuse(this.id, number, why.slice(0, 200));
+    await this.#node.refuse(this.id, found, why.slice(0, 200));
   }
 }
 
@@ -337,7 +368,7 @@ class Reader {
   #queue = [];
   #ids = new Set();
   #held = null;
-  #waiter = null;
+  #waiters = [];
   #isEnded = false;
   #settles;
   #node;
@@ -353,20 +384,29 @@ class Reader {
     if (this.#isEnded || this.#ids.has(message.id)) return;
     this.#ids.add(message.id);
     this.#queue.push(message);
-    this.#waiter?.();
+    this.#waiters.shift()?.();
+  }
+
+  over(id) { this.#ids.delete(id); }
+
+  // What the loop before this one held when it was left is settled when this one asks.
+  takesOver(message) {
+    this.#ids.add(message.id);
+    this.#held = message;
   }
 
   [Symbol.asyncIterator]() { return this; }
 
   async next() {
-    if (this.#settles && this.#held) this.#settled(this.#held);
+    if (this.#held) this.#settled(this.#held);
     this.#held = null;
     while (!this.#queue.length) {
       if (this.#isEnded) return { done: true, value: undefined };
-      await new Promise(done => { this.#waiter = done; });
+      await new Promise(done => this.#waiters.push(done));
     }
-    this.#held = this.#queue.shift();
-    return { done: false, value: this.#held };
+    const message = this.#queue.shift();
+    if (this.#settles) this.#held = message;
+    return { done: false, value: message };
   }
 
   // What was handled is gathered on its way to the disk, and not waited for; a message that could not be kept comes again.
@@ -374,7 +414,7 @@ class Reader {
     message.settle().catch(error => this.#node.problems.push(`a message could not be kept as handled, and comes again: ${error.message}`));
   }
 
-  // Leaving a loop settles nothing: what it held is given to the next one.
+  // Leaving a loop settles nothing: what it held is settled when the next one over the same address begins.
   async return() {
     this.end();
     return { done: true, value: undefined };
@@ -384,8 +424,8 @@ class Reader {
     if (this.#isEnded) return;
     this.#isEnded = true;
     this.#queue = [];
-    this.#node.ends(this);
-    this.#waiter?.();
+    this.#node.ends(this, this.#held);
+    for (const done of this.#waiters.splice(0)) done();
   }
 }
 

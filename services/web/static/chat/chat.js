@@ -1,13 +1,16 @@
 // A chat in a group; its messages are those of examples/chat.py: "NAME: what is said".
 import { cannotBegin, connect, readLink, text, words } from '../router.js';
+import { because, counted, howFar, told } from './fates.js';
 import { openHistory } from './history.js';
 
 const $ = id => document.getElementById(id);
-const NAME_KEPT = 'chat name';
+const NAME_KEPT = 'chat name', GROUP_KEPT = 'chat group';
 const LINK = /https?:\/\/[^\s<>"]+[^\s<>".,;:!?)\]]/g;
+const ASKED_AT_ONCE = 8;
+const UNINVITED = 'Nobody has invited this browser yet: open the link that you were sent, all of it.';
 const shown = new Map(), others = new BroadcastChannel('chat lines');
 const isNear = () => innerHeight + scrollY > document.documentElement.scrollHeight - 120;
-let node, group, history, me, unread = 0, lastDay = '';
+let node, group, history, me, unread = 0, lastDay = '', lastWho = '', isAsking = false;
 
 function notice(sentence) {
   $('notice').textContent = sentence;
@@ -18,110 +21,123 @@ function title() {
   document.title = `${unread ? `(${unread}) ` : ''}${group?.name ?? 'Chat'}`;
 }
 
+function element(name, className, words = '') {
+  return Object.assign(document.createElement(name), { className, textContent: words });
+}
+
 // -- lines --------------------------------------------------------------------------------------------------
 
 function withLinks(target, words) {
   let at = 0;
   for (const found of words.matchAll(LINK)) {
-    const link = document.createElement('a');
-    Object.assign(link, { href: found[0], textContent: found[0], rel: 'noreferrer noopener', target: '_blank' });
+    const link = Object.assign(element('a', '', found[0]), { href: found[0], rel: 'noreferrer noopener', target: '_blank' });
     target.append(words.slice(at, found.index), link);
     at = found.index + found[0].length;
   }
   target.append(words.slice(at));
 }
 
-function howFar({ state, outcomes, why }) {
-  if (state === 'refused') return `not delivered: ${why}`;
-  if (state === 'waiting') return 'waiting on this device';
-  const all = Object.values(outcomes ?? {}).reduce((sum, count) => sum + count, 0);
-  const reached = (outcomes?.delivered ?? 0) + (outcomes?.acked ?? 0);
-  return all ? `reached ${reached} of ${all}` : 'on the node';
-}
-
-function because({ state, outcomes, why }) {
-  if (state === 'refused') return why;
-  if (state === 'waiting') return `It is signed and kept here, and goes out when the node can be reached: ${node.state === 'up' ? 'in a moment' : node.stateText || 'it is away'}.`;
-  const rows = Object.entries(outcomes ?? {}).filter(([, count]) => count).map(([said, count]) => `${count} ${said}`);
-  return rows.length ? `At this node: ${rows.join(', ')}.` : 'The node has it on disk. It tells how far messages came to those who were invited with the right "why".';
+// A line of its own between what is said: a day, or that something is missing.
+function between(className, words) {
+  $('lines').append(element('li', className, words));
+  lastWho = '';
 }
 
 function show(line) {
   if (shown.has(line.id) || line.group !== group.key) return;
   const day = new Date(line.at).toLocaleDateString(undefined, { dateStyle: 'full' }), follows = isNear();
-  if (day !== lastDay) {
-    const item = document.createElement('li');
-    Object.assign(item, { className: 'day', textContent: lastDay = day });
-    $('lines').append(item);
-  }
-  const item = document.createElement('li'), body = document.createElement('p'), split = /^([^\n:]{1,40}): ([^]*)$/.exec(line.text);
-  item.className = line.isMine ? 'line mine' : 'line';
-  if (split && !line.isMine) {
-    const who = document.createElement('span');
-    Object.assign(who, { className: 'who', textContent: `${split[1]}: ` });
-    body.append(who);
-  }
+  if (day !== lastDay) between('day', lastDay = day);
+  if (line.gap) between('gap', 'Something that was said before this is not here.');
+  const item = element('li', line.isMine ? 'line mine' : 'line'), body = element('p', ''), split = /^([^\n:]{1,40}): ([^]*)$/.exec(line.text);
+  const who = line.isMine ? me : split?.[1] ?? '', time = element('time', '', new Date(line.at).toLocaleTimeString(undefined, { timeStyle: 'short' }));
+  if (who === lastWho) item.classList.add('more');
+  if (split && !line.isMine) body.append(element('span', 'who', `${split[1]}: `));
   withLinks(body, split ? split[2] : line.text);
-  const how = document.createElement(line.isMine ? 'button' : 'span');
-  how.className = 'how';
-  item.append(body, how);
+  item.append(body, line.isMine ? ownFoot(line, time) : time);
   $('lines').append(item);
-  shown.set(line.id, { line, how });
-  if (line.isMine) how.addEventListener('click', () => notice(because(shown.get(line.id).line)));
-  else how.textContent = new Date(line.at).toLocaleTimeString(undefined, { timeStyle: 'short' });
-  if (line.isMine) how.textContent = howFar(line);
+  lastWho = who;
+  if (!line.isMine) shown.set(line.id, { line });
   if (follows || line.isMine) item.scrollIntoView({ block: 'end' });
 }
 
-function changed(id, part) {
-  const found = shown.get(id);
-  if (!found) return;
-  Object.assign(found.line, part);
-  found.how.textContent = howFar(found.line);
+// How far an own message came, and on a tap why.
+function ownFoot(line, time) {
+  const foot = element('div', 'foot'), how = element('button', 'how', howFar(line)), why = element('p', 'why');
+  Object.assign(how, { type: 'button', ariaExpanded: 'false' });
+  Object.assign(why, { hidden: true, role: 'status' });
+  how.addEventListener('click', async () => {
+    why.hidden = how.ariaExpanded === 'true';
+    how.ariaExpanded = String(!why.hidden);
+    if (!why.hidden) why.textContent = await askedWhy(line);
+  });
+  foot.append(time, how, why);
+  shown.set(line.id, { line, how });
+  return foot;
+}
+
+// The node is asked; what it tells is newer than what is shown.
+async function askedWhy(line) {
+  const sentence = because(line, node);
+  if (sentence) return sentence;
+  try {
+    const found = told(await node.why(line.id));
+    if (found.outcomes) await change(line.id, { outcomes: found.outcomes });
+    return found.text;
+  } catch (error) {
+    return `The node has it on disk. ${error.message}`;
+  }
 }
 
 async function change(id, part) {
-  changed(id, part);
-  await history.change(id, part).catch(error => notice(error.message));
+  const found = shown.get(id);
+  if (found) {
+    Object.assign(found.line, part);
+    if (found.how) found.how.textContent = howFar(found.line);
+  }
+  await history.change(id, part);
 }
 
-function outcome(id, rows) {
-  const outcomes = { ...(shown.get(id)?.line.outcomes ?? {}) };
-  for (const { recipient, state } of rows) {
-    const count = typeof recipient === 'number' ? recipient : 1;
-    if (state !== 'queued' && outcomes.queued) outcomes.queued = Math.max(0, outcomes.queued - count);
-    outcomes[state] = (outcomes[state] ?? 0) + count;
-  }
-  change(id, { outcomes });
+// What became of own messages while this page was closed.
+async function catchUp(lines) {
+  const waiting = lines.filter(({ isMine, state, outcomes }) => isMine && state !== 'refused' && state !== 'waiting' && (!outcomes || outcomes.queued));
+  for (const line of waiting.slice(-ASKED_AT_ONCE)) if (node.state === 'up') await askedWhy(line);
 }
 
 async function listen() {
   const heard = group.messages(), before = await history.lines(group.key);
   before.forEach(show);
   for (const one of before) if (one.isMine && one.state === 'waiting' && !node.waiting.has(one.id)) change(one.id, { state: 'custody' });
+  catchUp(before);
   for await (const message of heard) {
-    const line = { id: message.id, group: group.key, at: message.at, text: words(message.body), isMine: false };
+    const line = { id: message.id, group: group.key, at: message.at, text: words(message.body), isMine: false, gap: message.missing.length > 0 };
     await history.add(line);
     show(line);
-    if (document.hidden) {
-      unread++;
-      title();
-      if (globalThis.Notification?.permission === 'granted') new Notification(group.name ?? 'Chat', { body: line.text.slice(0, 200), tag: line.id });
-    }
+    if (document.hidden) await callFor(line);
   }
+}
+
+// Nobody looks: count, and notify who asked for it.
+async function callFor(line) {
+  unread++;
+  title();
+  if (globalThis.Notification?.permission !== 'granted') return;
+  const told = { body: line.text.slice(0, 200), tag: group.key, icon: 'icon.svg' }, place = await navigator.serviceWorker?.getRegistration();
+  if (place?.active) await place.showNotification(group.name ?? 'Chat', told);
+  else new Notification(group.name ?? 'Chat', told);
 }
 
 function say() {
   const said = $('text').value.trimEnd();
   if (!said) return;
   $('text').value = '';
+  fit();
   const words = `${me}: ${said}`;
   group.publish(text(words), {
-    onKept: async id => {
-      const line = { id, group: group.key, at: Date.now(), text: words, isMine: true, state: 'waiting' };
+    onKept: async (id, onDisk) => {
+      const line = { id, group: group.key, at: Date.now(), text: words, isMine: true, state: onDisk ? 'waiting' : 'here' };
       show(line);
       others.postMessage(line);
-      await history.add(line).catch(error => notice(error.message));
+      await history.add(line);
       if (!node.waiting.has(id) && shown.get(id).line.state !== 'waiting') change(id, { state: shown.get(id).line.state });
     },
   }).catch(error => {
@@ -131,11 +147,17 @@ function say() {
   });
 }
 
+function fit() {
+  $('text').style.height = 'auto';
+  $('text').style.height = `${Math.min($('text').scrollHeight + 2, innerHeight / 3)}px`;
+}
+
 // -- beginning ------------------------------------------------------------------------------------------------
 
 function standing() {
   const said = { up: 'Connected. Sealed for the members of this group.', away: `Not connected: ${node.stateText}. What you say waits here.`, ended: `Ended: ${node.stateText}` };
   $('state').textContent = said[node.state] ?? 'Connecting…';
+  $('state').className = node.state;
 }
 
 function takeLink() {
@@ -152,14 +174,19 @@ async function enter(link) {
   node ??= await connect({
     name: 'chat', invitation: link || undefined, as: me, onUp: standing, onAway: standing,
     onProblem: notice, onTurnedAway: error => notice(`The invitation does not hold: ${error.message} Ask for a new one.`),
-    onCustody: id => change(id, { state: 'custody' }), onRefused: (id, error) => change(id, { state: 'refused', why: error.message }), onOutcome: outcome,
-    onMissed: ({ count, reason }) => notice(`${count} messages did not reach this device: ${reason}.`),
+    onCustody: id => change(id, { state: 'custody' }), onRefused: (id, error) => change(id, { state: 'refused', why: error.message }),
+    onOutcome: (id, rows) => change(id, { outcomes: counted(shown.get(id)?.line.outcomes, rows) }),
+    onMissed: ({ group: from, count, reason }) => (!from || from === group?.key) && between('gap', `${count === 1 ? 'One message' : `${count} messages`} did not reach this device: ${reason}.`),
   });
   standing();
-  group = link ? await node.join() : node.group(node.groups[0][0]);
+  const known = localStorage.getItem(GROUP_KEPT), kept = node.groups.find(([key]) => key === known) ?? node.groups[0];
+  if (!link && !kept) return notice(UNINVITED);
+  group = await node.join(link ? undefined : kept[0], { order: 'causal' });
+  localStorage.setItem(GROUP_KEPT, group.key);
   $('title').textContent = group.name ?? 'Chat';
   title();
   $('room').hidden = $('forget').hidden = false;
+  $('say').hidden = !group.maySend;
   $('notify').hidden = globalThis.Notification?.permission !== 'default';
   $('keeps').textContent = node.mayForget;
   $('text').focus();
@@ -168,6 +195,7 @@ async function enter(link) {
 
 function ask(link) {
   const { name, group: to, kind } = readLink(link);
+  isAsking = true;
   const what = to?.name ? `the group “${to.name}”` : 'a group';
   $('invited').textContent = kind === 'invitation' ? `${name ? `“${name}”` : 'A node'} invites you to ${what}. No account is needed; the key stays in this browser.` : `This is the link of ${what}.`;
   $('name').value = localStorage.getItem(NAME_KEPT) ?? '';
@@ -182,33 +210,38 @@ function ask(link) {
 
 function failed(error) {
   notice(error.message);
-  if (!group) $('enter').hidden = false;
+  if (!group && isAsking) $('enter').hidden = false;
 }
 
 async function begin() {
   const why = cannotBegin(), link = takeLink();
   if (why) return notice(`This page cannot take part: ${why}`);
-  history = await openHistory();
-  me = localStorage.getItem(NAME_KEPT);
+  history = await openHistory(notice);
   if (link) return ask(link);
-  if (!me) return notice('Nobody has invited this browser yet: open the link that you were sent, all of it.');
+  me = localStorage.getItem(NAME_KEPT);
+  if (!me) return notice(UNINVITED);
   return enter('');
+}
+
+async function forget() {
+  if (!confirm('Remove your key, your groups and what was said from this browser? You need a new invitation to come back.')) return;
+  await node.forget();
+  await history.remove();
+  for (const one of [NAME_KEPT, GROUP_KEPT]) localStorage.removeItem(one);
+  await caches.delete('chat 1');
+  await (await navigator.serviceWorker?.getRegistration())?.unregister();
+  location.reload();
 }
 
 others.onmessage = ({ data }) => group && show(data);
 $('say').addEventListener('submit', event => { event.preventDefault(); say(); });
+$('text').addEventListener('input', fit);
 $('text').addEventListener('keydown', event => {
   if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); say(); }
 });
 document.addEventListener('visibilitychange', () => { if (!document.hidden) { unread = 0; title(); } });
 $('notify').addEventListener('click', async () => { $('notify').hidden = await Notification.requestPermission() !== 'default'; });
-$('forget').addEventListener('click', async () => {
-  if (!confirm('Remove your key, your groups and what was said from this browser? You need a new invitation to come back.')) return;
-  await node.forget();
-  history.remove();
-  localStorage.clear();
-  location.reload();
-});
+$('forget').addEventListener('click', () => forget().catch(failed));
 navigator.serviceWorker?.register('offline.js').then(() => navigator.serviceWorker.ready).then(({ active }) => {
   active.postMessage([location.pathname, ...performance.getEntriesByType('resource').map(one => one.name).filter(name => name.startsWith(location.origin))]);
 }).catch(() => {});

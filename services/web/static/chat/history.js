@@ -1,21 +1,32 @@
 // What was said, kept on this device: a line for each message, in the order in which it came here.
 const LINES_MAX = 2000;
+const GONE = 'This browser keeps nothing of what is said here: once this page is closed it is gone from this device.';
 
-export function openHistory() {
-  return new Promise((done, failed) => {
-    const asked = indexedDB.open('chat history', 1);
-    asked.onupgradeneeded = () => asked.result.createObjectStore('lines', { autoIncrement: true }).createIndex('id', 'id', { unique: true });
-    asked.onsuccess = () => done(new History(asked.result));
-    asked.onerror = () => failed(asked.error);
+// Open it; `trouble(sentence)` is called when it goes on in this page's memory.
+export function openHistory(trouble) {
+  return new Promise(done => {
+    const none = () => { trouble(GONE); done(new History(null, trouble)); };
+    try {
+      const asked = indexedDB.open('chat history', 1);
+      asked.onupgradeneeded = () => asked.result.createObjectStore('lines', { autoIncrement: true }).createIndex('id', 'id', { unique: true });
+      asked.onsuccess = () => done(new History(asked.result, trouble));
+      asked.onerror = none;
+    } catch {
+      none();
+    }
   });
 }
 
 class History {
   #db;
+  #trouble;
+  #unkept = new Map();
 
-  constructor(db) {
+  constructor(db, trouble) {
     this.#db = db;
-    db.onversionchange = () => db.close();
+    this.#trouble = trouble;
+    if (db) db.onversionchange = () => db.close();
+    if (db) db.onclose = () => { this.#db = null; trouble(GONE); };
   }
 
   #run(mode, act) {
@@ -27,24 +38,30 @@ class History {
   }
 
   // Add a line unless it is here.
-  add(line) {
-    return this.#run('readwrite', lines => {
-      const known = lines.index('id').getKey(line.id);
-      known.onsuccess = () => { if (known.result === undefined) lines.add(line); };
-    });
+  async add(line) {
+    try {
+      await this.#run('readwrite', lines => {
+        const known = lines.index('id').getKey(line.id);
+        known.onsuccess = () => { if (known.result === undefined) lines.add(line); };
+      });
+    } catch {
+      if (!this.#unkept.size && this.#db) this.#trouble(`There is no room on this device: what is said from now on is gone once this page is closed. Make room in the browser's storage.`);
+      this.#unkept.set(line.id, line);
+    }
   }
 
-  change(id, part) {
-    return this.#run('readwrite', lines => {
+  async change(id, part) {
+    if (this.#unkept.has(id)) Object.assign(this.#unkept.get(id), part);
+    else if (this.#db) await this.#run('readwrite', lines => {
       const at = lines.index('id').openCursor(id);
       at.onsuccess = () => { if (at.result) at.result.update({ ...at.result.value, ...part }); };
-    });
+    }).catch(() => {});  // It tells how far a message came, which can be asked again.
   }
 
   // The newest lines of a group, oldest first.
   async lines(group) {
     const found = [];
-    await this.#run('readonly', lines => {
+    if (this.#db) await this.#run('readonly', lines => {
       const at = lines.openCursor(null, 'prev');
       at.onsuccess = () => {
         if (!at.result || found.length >= LINES_MAX) return;
@@ -56,7 +73,7 @@ class History {
   }
 
   remove() {
-    this.#db.close();
-    indexedDB.deleteDatabase('chat history');
+    this.#db?.close();
+    return new Promise(done => { Object.assign(indexedDB.deleteDatabase('chat history'), { onsuccess: done, onerror: done, onblocked: done }); });
   }
 }

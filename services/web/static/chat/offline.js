@@ -6,7 +6,12 @@ self.addEventListener('activate', event => event.waitUntil(self.clients.claim())
 self.addEventListener('message', event => event.waitUntil(caches.open(CACHE).then(cache => Promise.all(event.data.map(url => cache.add(url).catch(() => {}))))));
 self.addEventListener('fetch', event => {
   const { request } = event;
-  if (request.method === 'GET' && new URL(request.url).origin === location.origin) event.respondWith(newest(request));
+  if (request.method === 'GET' && request.cache !== 'no-store' && new URL(request.url).origin === location.origin) event.respondWith(newest(request));
+});
+
+self.addEventListener('notificationclick', event => {
+  event.notification.close();
+  event.waitUntil(self.clients.matchAll({ type: 'window' }).then(([first]) => first ? first.focus() : self.clients.openWindow('./')));
 });
 
 async function newest(request) {

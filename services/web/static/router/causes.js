@@ -20,24 +20,37 @@ export class Causes {
     if (!this.#named.has(id)) this.#add(id, exp);
   }
 
+  // `kept` or `refused` follows. Until then it is known which heads it replaced, and which messages were published after it.
   published(id, exp, deps) {
+    const named = new Map(this.#record.heads.filter(([head]) => deps.includes(head)));
+    for (const head of named.keys()) this.#own.get(head)?.heirs.push(id);
+    this.#own.set(id, { named, heirs: [] });
+    this.#record.heads = this.#record.heads.filter(([head]) => !named.has(head));
     this.received(id, exp);
-    this.#own.set(id, this.#record.heads.filter(([head]) => deps.includes(head)));
-    this.#record.heads = this.#record.heads.filter(([head]) => !deps.includes(head));
     this.#add(id, exp);
   }
 
   kept(id) {
-    for (const [head] of this.#own.get(id) ?? []) this.#name(head);
+    for (const head of this.#own.get(id)?.named.keys() ?? []) this.#name(head);
     this.#own.delete(id);
   }
 
-  // Nobody will read it: those that it named are heads again.
+  // Nobody will read it: messages that named it now name those that it named; without any, these are heads again.
   refused(id) {
+    const own = this.#own.get(id);
+    this.#own.delete(id);
     this.#record.recent = this.#record.recent.filter(([one]) => one !== id);
     this.#record.heads = this.#record.heads.filter(([one]) => one !== id);
-    for (const [head, exp] of this.#own.get(id) ?? []) if (!this.#named.has(head)) this.#add(head, exp);
-    this.#own.delete(id);
+    if (!own) return;
+    const heirs = own.heirs.map(heir => this.#own.get(heir)).filter(Boolean);
+    for (const { named } of heirs) {
+      named.delete(id);
+      for (const [head, exp] of own.named) named.set(head, exp);
+    }
+    for (const [head, exp] of own.named) {
+      if (!heirs.length && !this.#named.has(head)) this.#add(head, exp);
+      this.#own.get(head)?.heirs.push(...own.heirs);
+    }
   }
 
   #add(id, exp) {

@@ -14,6 +14,7 @@ export class Dialling {
   #said;
   #failures = 0;
   #timer = null;
+  #looking = null;
   #isProbing = false;
   #askedWhyAt = -Infinity;
   link = null;
@@ -30,7 +31,8 @@ export class Dialling {
     this.isStopped = this.isFinal = false;
     this.#failures = 0;
     this.#dial();
-    setInterval(() => this.#look(), LOOK_MS);
+    clearInterval(this.#looking);
+    this.#looking = setInterval(() => this.#look(), LOOK_MS);
   }
 
   // The network is back, or somebody looks at the page again: timers may have slept, so nothing is judged by a clock.
@@ -45,6 +47,7 @@ export class Dialling {
   stop(reason, why) {
     this.isStopped = true;
     clearTimeout(this.#timer);
+    clearInterval(this.#looking);
     this.link?.leave(reason, why);
   }
 
@@ -52,7 +55,7 @@ export class Dialling {
     clearTimeout(this.#timer);
     const offer = this.#offer();
     let link = null;
-    const ended = (why, reason) => this.#ended(link, why, reason);
+    const ended = (...how) => this.#ended(link, ...how);
     try {
       link = this.link = new Link({ ...offer, hear: { ...offer.hear, ended } });
     } catch (error) {
@@ -60,13 +63,13 @@ export class Dialling {
     }
   }
 
-  #ended(link, why, reason) {
+  #ended(link, why, reason, isTheirs = false) {
     if (link !== this.link) return;
     const wasUp = !!link?.router;
     this.link = null;
     this.isFinal = FINAL.has(reason);
-    const said = reason === REPLACED ? 'another window with the same key has signed on, and has taken the connection over: load this page again to take it back'
-      : reason === null ? why : `the node said goodbye, ${reasonOf(reason).word}: ${why}`;
+    const said = reason === REPLACED ? 'another window with the same key has signed on, and has taken the connection over: close it, then load this page again to take it back'
+      : !isTheirs ? why : `the node said goodbye, ${reasonOf(reason).word}: ${why}`;
     if (this.isStopped) return;
     this.#said(this.isFinal ? 'ended' : 'away', said);
     if (this.isFinal) return;

@@ -1,20 +1,22 @@
 // The one end of all tabs: it holds key, outbox and connection, and answers the tabs (their side is router.js).
+import { CausalOrder } from './causal.js';
 import { Causes } from './causes.js';
+import { Composer } from './composer.js';
 import { Dialling } from './dialling.js';
-import { Refusal } from './errors.js';
-import { Inbox, UNICASTS } from './inbox.js';
-import { keyOfSeed, newKey, signWith, verify } from './keys.js';
+import { Refusal, reasonOf } from './errors.js';
+import { Inbox } from './inbox.js';
+import { keyOfSeed, newKey, signWith } from './keys.js';
+import { open } from './opening.js';
 import { OUTBOX_MESSAGES_MAX, Outbox } from './outbox.js';
 import { openStore, removeStore } from './store.js';
-import { Malformed, decode, digest, encode, expiryMin, hex, openForGroup, random, readMessage, sealForGroup, sealMulticast, sealUnicast, unhex } from './wire.js';
+import { digest, expiryMin, hex, random, unhex, words } from './wire.js';
 
-const CONTROL = { join: 1, joinAck: 2, leave: 3, leaveAck: 4, report: 6, redeem: 9, redeemed: 10, askTerms: 12, terms: 13 };
-const CONTROL_LIFE_MIN = 60;
+const CONTROL = { join: 1, joinAck: 2, leave: 3, leaveAck: 4, report: 6, ask: 7, answer: 8, redeem: 9, redeemed: 10, askTerms: 12, terms: 13 };
 const CLOCK_OFF_MS = 90000;
-const LEFT = 25, PEER_REFUSED = 24, BAD_SIGNATURE = 4;
-const GOODBYE_MS = 5000;
+const LEFT = 25, PEER_REFUSED = 24, BAD_SIGNATURE = 4, NOT_AUTHORISED = 9;
+const GOODBYE_MS = 5000, ASK_AGAIN_MS = 2000, ANSWER_MS = 10000;
+const GAP_S = 30;
 const COMPOSED_AT_ONCE = 64;
-const ALIKE_MAX = 4096;
 const JOIN = 1;
 
 export class Engine {
@@ -23,30 +25,32 @@ export class Engine {
   #joining = new Map();
   #toCompose = [];
   #isComposing = false;
-  #alike = new Map();
   #arrivals = Promise.resolve();
+  #questions = [];
   #ahead = 0;
-  #pulse = 0;
+  forgets = '';
   state = { state: 'idle', text: '' };
 
   // `post(tab, message)` reaches a tab; `signer` has `public` and `sign(bytes)`, else a key is made and kept here.
   static async open(name, signer, post) {
     const engine = new Engine();
     Object.assign(engine, { name, post });
-    engine.store = await openStore(name, sentence => engine.#gone(sentence));
+    engine.store = await openStore(name, sentence => engine.#trouble(sentence));
     await engine.#load(signer);
     return engine;
   }
 
   async #load(signer) {
-    const { store } = this, kept = await store.load(this.nowMin());
+    const { store } = this, kept = await store.load();
     this.handled = new Set(kept.handledKeys);
     this.key = signer ?? await this.#ownKey();
-    this.sign = signer ? bytes => signer.sign(bytes) : signWith(this.key.secret);
+    this.sign = signer ? async bytes => signer.sign(bytes) : signWith(this.key.secret);
+    this.firstSeq = kept.firstSeq;
+    this.composer = new Composer(this);
     this.epoch = await this.#kept('epoch', () => random(8));
     this.where = await store.get('where') ?? null;
     this.invitation = await store.get('invitation') ?? null;
-    this.outbox = new Outbox(store, (row, refusal) => this.#sent(row, refusal));
+    this.outbox = new Outbox(store, (row, refusal) => this.#sent(row, refusal), () => this.nowMs());
     this.inbox = new Inbox(store, this.handled, { given: message => this.#given(message), isRead: address => this.#readers(address).length > 0,
       records: name => this.#groups.get(name), problem: text => this.#problem(text), nowMin: () => this.nowMin() });
     kept.groupsKeys.forEach((name, i) => this.#remember(name, kept.groups[i]));
@@ -68,7 +72,7 @@ export class Engine {
   }
 
   #remember(name, kept) {
-    const group = { name, kept, causes: new Causes(kept), isJoined: false };
+    const group = { name, kept, causes: new Causes(kept), isJoined: false, order: null };
     this.#groups.set(name, group);
     return group;
   }
@@ -90,14 +94,15 @@ export class Engine {
 
   #answer(tab, said) {
     switch (said.op) {
+      case 'why': return this.#ask('why', said.id);
       case 'hello': return this.#hello(tab, said);
-      case 'join': return this.#join(said.group, said.name);
+      case 'join': return this.#join(said);
       case 'leave': return this.#leave(said.group);
       case 'publish': return this.#publish(said);
       case 'read': return this.#read(tab, said.address);
       case 'unread': return void this.#tabs.get(tab)?.delete(said.address);
       case 'settle': return this.inbox.settle(said.id);
-      case 'refuse': return this.inbox.turnDown(said.id, said.reason, said.text);
+      case 'refuse': return this.inbox.turnDown(said.id, said.reason, said.text, said.later);
       case 'wake': return this.dialling.wake();
       case 'waiting': return this.outbox.ids();
       case 'forget': return this.#forget();
@@ -105,11 +110,13 @@ export class Engine {
     }
   }
 
-  async #hello(tab, { url, expect, invitation }) {
+  async #hello(tab, { url, expect, invitation, key }) {
+    if (key && key !== hex(this.key.public)) throw new Error('another tab uses this name with another key: close it, or give each key a name of its own');
     if (!this.#tabs.has(tab)) this.#tabs.set(tab, new Set());
     if (url && (url !== this.where?.url || this.dialling.isFinal || invitation)) await this.#moveTo({ url, expect }, invitation);
-    return { key: this.key.public, ...this.state, waiting: this.outbox.ids(), rights: this.rights ?? null, expect: this.where?.expect ?? null,
-      groups: [...this.#groups.values()].map(one => [one.name, one.kept.name, !!one.kept.signer]) };
+    else if (this.where && this.dialling.isFinal) this.dialling.start();
+    return { forgets: this.forgets, key: this.key.public, ...this.state, waiting: this.outbox.ids(), rights: this.rights ?? null, expect: this.where?.expect ?? null,
+      groups: this.#present().map(one => [one.name, one.kept.name, !!one.kept.signer]) };
   }
 
   async #moveTo(where, invitation) {
@@ -138,9 +145,10 @@ export class Engine {
     this.#tell({ event: 'state', state, text });
   }
 
-  #gone(text) {
-    this.dialling.stop(LEFT, 'the browser has removed this app\'s data');
-    this.#state('ended', text);
+  // The browser keeps nothing: all goes on in memory.
+  #trouble(text) {
+    this.forgets = text;
+    this.#tell({ event: 'forgets', text });
   }
 
   async #forget() {
@@ -157,7 +165,7 @@ export class Engine {
       up: () => this.#up(),
       message: (wire, k) => this.#heard(wire, k),
       settled: keys => { this.outbox.settle(keys); this.#pump(); },
-      refused: (key, number, text) => key !== undefined && this.outbox.refuse(key, new Refusal(number, text)),
+      refused: (what, number, text) => what?.refused ? what.refused(new Refusal(number, text)) : this.outbox.refuse(what, new Refusal(number, text)),
       outcome: (ids, rows) => this.#outcome(ids, rows),
       missed: (group, count, number) => this.#tell({ event: 'missed', group: group && hex(group), count, number }),
       redelivered: count => this.inbox.redelivered(count),
@@ -177,46 +185,97 @@ export class Engine {
 
   #begun() {
     this.isBegun = this.link;
-    if (this.invitation) this.#say([CONTROL.redeem, { inv: this.invitation.secret, ...(this.invitation.as ? { name: this.invitation.as } : {}) }]);
+    if (this.invitation) this.#redeem();
     else this.#signOn();
   }
 
-  #signOn() {
+  #redeem() {
+    const { secret, as } = this.invitation, again = () => this.invitation && this.#redeem();
+    this.#say([CONTROL.redeem, { inv: secret, ...(as ? { name: as } : {}) }], refusal => this.#later(refusal, again, () => this.#denyAll(refusal)));
+  }
+
+  // Groups are joined, and left, before anything is said in them.
+  async #signOn() {
+    const { link } = this;
+    this.isSignedOn = link;
     this.#state('up');
-    for (const group of this.#groups.values()) this.#askToJoin(group);
+    await Promise.all([...this.#groups.values()].map(group => !group.kept.left ? this.#askToJoin(group) : group.kept.isHeard || this.#askToLeave(group)));
     this.#say([CONTROL.askTerms, {}]);
+    if (link !== this.link) return;
     this.outbox.restart();
-    this.isSignedOn = this.link;
+    this.mayPump = link;
     this.#pump();
   }
 
   #pump() {
-    if (this.link?.isUp && this.isSignedOn === this.link) this.outbox.pump(this.link);
+    const { link } = this;
+    if (!link?.isUp) return;
+    while (link.toSay.length && link.windowRoom) link.send(...link.toSay.shift());
+    if (this.mayPump === link) this.outbox.pump(link);
   }
 
-  // Say something to the node itself, on this connection alone.
-  async #say(body) {
-    const link = this.link;
-    const wire = await sealUnicast(this.key.public, link.router, encode(body), { ttl: 0, exp: this.nowMin() + CONTROL_LIFE_MIN + this.#pulse++ % 60 }, this.sign);
-    if (link.isUp) link.send(wire);
+  // Say something to the node itself, on this connection alone, before what waits; `refused(refusal)` is called if it does not take it.
+  async #say(body, refused = () => {}) {
+    const { link } = this;
+    if (!link?.isUp) return;
+    try {
+      link.toSay.push([await this.composer.control(link.router, body), { refused }]);
+    } catch (error) {
+      this.#problem(`the node could not be asked, as the key does not sign: ${error.message}`);
+    }
+    this.#pump();
+  }
+
+  // What is refused for now is said again on the same connection.
+  #later(refusal, again, never) {
+    const { link } = this;
+    if (reasonOf(refusal.number).later) setTimeout(() => link === this.link && again(), ASK_AGAIN_MS);
+    else never();
+  }
+
+  // -- questions --------------------------------------------------------------------------------------------------
+
+  // The node's answer, one after the other, since answers come in the order of asking.
+  async #ask(word, argument) {
+    const { link } = this;
+    if (!link?.isUp || this.isSignedOn !== link) throw new Error('the node is away, so it cannot be asked now');
+    return new Promise((done, failed) => {
+      const question = { link, done, failed, timer: setTimeout(() => failed(new Error(`the node did not answer within ${ANSWER_MS / 1000} s`)), ANSWER_MS) };
+      this.#questions = [...this.#questions.filter(one => one.link === link), question];
+      this.#say([CONTROL.ask, { ask: word, arg: argument }], refusal => {
+        this.#questions = this.#questions.filter(one => one !== question);
+        clearTimeout(question.timer);
+        failed(refusal);
+      });
+    });
+  }
+
+  #answered(text) {
+    const question = this.#questions.shift();
+    clearTimeout(question?.timer);
+    question?.done(JSON.parse(words(text)));
   }
 
   #clock(sent, came, answered) {
-    const ahead = Math.round((came - sent + answered - Date.now()) / 2);
-    if (Math.abs(ahead) > CLOCK_OFF_MS && Math.abs(ahead - this.#ahead) > CLOCK_OFF_MS) {
+    const now = Date.now(), ahead = Math.round((came - sent + answered - now) / 2), doubt = Math.abs(now - sent - answered + came) / 2, isOff = Math.abs(ahead) > CLOCK_OFF_MS + doubt;
+    if (isOff && Math.abs(ahead - this.#ahead) > CLOCK_OFF_MS) {
       this.#problem(`the clock here is ${Math.abs(Math.round(ahead / 60000))} minutes ${ahead > 0 ? 'behind' : 'ahead of'} the node's: the node's is used; set yours`);
     }
-    this.#ahead = Math.abs(ahead) > CLOCK_OFF_MS ? ahead : 0;
+    if (doubt < CLOCK_OFF_MS) this.#ahead = isOff ? ahead : 0;
+    if (!this.isBegun) this.store.purge(this.nowMin(), this.nowMs());
     if (this.isBegun !== this.link) this.#begun();
   }
 
   // -- groups ---------------------------------------------------------------------------------------------------
 
-  async #join(given, name) {
-    let group = given ? await this.#groupOf(given) : this.#groups.get(name);
+  // `order`, `gap_s` and `raw` say how the group is read, by all tabs: from arrival to causal only.
+  async #join({ group: given, name, order, gap_s = GAP_S, raw }) {
+    const group = given ? await this.#groupOf(given, raw) : this.#present().find(one => one.name === name);
     if (!group) throw new Error('no such group here: give its link, or an invitation to it');
-    const known = { name: group.name, title: group.kept.name, maySend: !!group.kept.signer };
-    if (group.isJoined || group.kept.wasJoined) return known;
+    const { kept } = group, known = { name: group.name, title: kept.name, maySend: !!kept.signer };
+    if (order === 'causal' && kept.isRaw) throw new Error('order: "causal" needs sealed bodies, which name their causes: this group is read raw');
+    if (order === 'causal') group.order ??= new CausalOrder(id => this.handled.has(id), kept.newest ??= {}, 1000 * gap_s);
+    if (group.isJoined || kept.wasJoined) return known;
     const granted = new Promise((done, failed) => this.#joining.set(group.name, [...(this.#joining.get(group.name) ?? []), { done, failed }]));
     if (this.state.state === 'ended') this.#denyAll(new Error(this.state.text));
     if (this.isSignedOn && this.isSignedOn === this.link) this.#askToJoin(group);
@@ -224,41 +283,54 @@ export class Engine {
     return known;
   }
 
-  async #groupOf({ key, contentKey, seed, name }) {
-    const signer = seed ? await keyOfSeed(seed) : null;
-    const id = hex(signer ? signer.public : key), known = this.#groups.get(id);
-    const kept = { ...(known?.kept ?? { seq: 0, recent: [], heads: [], wasJoined: false, signer: null }), key: unhex(id), contentKey, name };
-    if (signer) kept.signer = signer.secret;
-    await this.store.putGroup(id, kept);
-    if (!known) return this.#remember(id, kept);
-    Object.assign(known.kept, kept);
-    return known;
+  #present() { return [...this.#groups.values()].filter(({ kept }) => !kept.left); }
+
+  // A group that is known keeps its numbers and causes, whatever another tab publishes meanwhile.
+  async #groupOf({ key, contentKey, seed, name }, isRaw) {
+    const signer = seed ? await keyOfSeed(seed) : null, id = hex(signer ? signer.public : key);
+    const group = this.#groups.get(id) ?? this.#remember(id, { key: unhex(id), seq: this.firstSeq, recent: [], heads: [], wasJoined: false, signer: null });
+    Object.assign(group.kept, { contentKey, name, left: false, isHeard: false });
+    if (isRaw !== undefined) group.kept.isRaw = isRaw;
+    if (signer) group.kept.signer = signer.secret;
+    await this.store.putGroup(id, group.kept);
+    return group;
   }
 
-  #askToJoin(group) { this.#say([CONTROL.join, { addr: group.kept.key, local: false }]); }
+  #askToJoin(group) {
+    return this.#say([CONTROL.join, { addr: group.kept.key, local: false }], refusal => this.#later(refusal, () => this.#askToJoin(group), () => this.#notJoined(group, refusal)));
+  }
 
+  #askToLeave(group) { return this.#say([CONTROL.leave, { addr: group.kept.key }]); }
+
+  // What remains of a group that is left is its next number, which is not used twice, and that the node is to hear of it.
   async #leave(name) {
     const group = this.#groups.get(name);
-    if (!group) return;
-    this.#groups.delete(name);
-    await this.store.dropGroup(name);
-    if (this.isSignedOn && this.isSignedOn === this.link) this.#say([CONTROL.leave, { addr: group.kept.key }]);
+    if (!group || group.kept.left) return;
+    clearTimeout(group.order?.timer);
+    this.inbox.leaveGroup(name);
+    const { key, seq } = group.kept;
+    const left = this.#remember(name, { key, seq, recent: [], heads: [], wasJoined: false, signer: null, left: true });
+    await this.store.putGroup(name, left.kept);
+    if (this.isSignedOn && this.isSignedOn === this.link) this.#askToLeave(left);
   }
 
   #joined({ addr, result }) {
     const name = hex(addr), group = this.#groups.get(name), waiting = this.#joining.get(name) ?? [];
-    if (!group) return;
+    if (!group || group.kept.left) return;
+    if (result) return this.#notJoined(group, new Refusal(NOT_AUTHORISED, 'the node does not let this key into the group'));
     this.#joining.delete(name);
-    group.isJoined = result === 0;
-    if (group.isJoined && !group.kept.wasJoined) {
+    group.isJoined = true;
+    if (!group.kept.wasJoined) {
       group.kept.wasJoined = true;
-      this.store.putGroup(name, group.kept).catch(error => this.#problem(error.message));
+      this.store.putGroup(name, group.kept);
     }
-    if (group.isJoined) for (const one of waiting) one.done();
-    else {
-      for (const one of waiting) one.failed(new Refusal(9, 'the node does not let this key into the group'));
-      this.#problem(`the node does not let this key into ${group.kept.name ?? name.slice(0, 8)}: ask for an invitation that grants join`);
-    }
+    for (const one of waiting) one.done();
+  }
+
+  #notJoined({ name, kept }, refusal) {
+    for (const one of this.#joining.get(name) ?? []) one.failed(refusal);
+    this.#joining.delete(name);
+    this.#problem(`the node does not let this key into ${kept.name ?? name.slice(0, 8)}: ask for an invitation that grants join`);
   }
 
   #denyAll(error) {
@@ -274,7 +346,7 @@ export class Engine {
       const before = await this.store.asked(request.asked);
       if (before) {
         if (!this.outbox.has(before.id)) this.#tell(before.refusal ? { event: 'refused', ...before.refusal, asked: request.asked, id: before.id } : { event: 'custody', asked: request.asked, id: before.id });
-        return { id: before.id };
+        return { id: before.id, onDisk: !this.forgets };
       }
     }
     if (this.outbox.isFull) throw new Refusal(16, `${OUTBOX_MESSAGES_MAX} messages, or 64 MiB, wait here for the node already`);
@@ -298,7 +370,7 @@ export class Engine {
       try {
         const name = one.request.group;
         if (name && this.#groups.has(name) && !before.has(name)) before.set(name, this.#groups.get(name).kept.seq);
-        rows.push(await (name ? this.#multicast(one.request) : this.#unicast(one.request)));
+        rows.push(await this.#composed(one.request));
         made.push(one);
       } catch (error) {
         one.failed(error);
@@ -306,9 +378,10 @@ export class Engine {
     }
     try {
       const groups = [...before.keys()].map(name => [name, this.#groups.get(name).kept]);
-      const keys = rows.length ? await this.store.publish(rows, groups) : [];
+      const { keys, onDisk } = await this.store.publish(rows, groups, this.nowMs());
       keys.forEach((key, i) => this.outbox.add(key, rows[i]));
-      made.forEach((one, i) => one.done({ id: rows[i].id, seq: rows[i].seq }));
+      for (const row of rows) if (row.group) this.handled.add(row.id);
+      made.forEach((one, i) => one.done({ id: rows[i].id, seq: rows[i].seq, onDisk }));
     } catch (error) {
       for (const row of rows) this.#groups.get(row.group)?.causes.refused(row.id);
       for (const [name, seq] of before) this.#groups.get(name).kept.seq = seq;
@@ -317,28 +390,11 @@ export class Engine {
     this.#pump();
   }
 
-  async #multicast({ group: name, body, ttl, minutes, asked }) {
-    const group = this.#groups.get(name);
-    if (!group) throw new Error('this group was left; join it again');
-    const { kept, causes } = group;
-    if (!kept.signer) throw new Error('the link of this group is for reading only; ask a sender of the group for a full one');
-    const nowMin = this.nowMin(), exp = expiryMin(this.nowMs() / 1000 + 60 * minutes), deps = causes.heads(nowMin), seq = kept.seq;
-    const sealed = await sealForGroup({ group: kept.key, contentKey: kept.contentKey, from: this.key.public, seq, deps: deps.map(unhex), content: body }, this.sign);
-    const wire = await sealMulticast(kept.key, sealed, { ttl, exp, sn: causes.seen(nowMin).map(unhex) }, signWith(kept.signer));
-    const { id } = readMessage(wire);
-    kept.seq = seq + 1;
-    if (ttl > 0) causes.published(id, exp, deps);
-    else causes.received(id, exp);
-    return { id, group: name, seq, wire, asked };
-  }
-
-  async #unicast({ to, body, ttl, minutes, asked }) {
-    const exp = expiryMin(this.nowMs() / 1000 + 60 * minutes), alike = `${hex(digest(body))} ${hex(to)} ${exp}`;
-    const spread = Math.min(256, Math.floor(ttl / 8) + 1), less = this.#alike.get(alike) ?? random(1)[0] % spread;
-    this.#alike.set(alike, less + 1);
-    if (this.#alike.size > ALIKE_MAX) this.#alike.delete(this.#alike.keys().next().value);
-    const wire = await sealUnicast(this.key.public, to, body, { ttl: Math.max(0, ttl - less), exp }, this.sign);
-    return { id: readMessage(wire).id, group: null, seq: null, wire, asked };
+  #composed(request) {
+    if (!request.group) return this.composer.unicast(request);
+    const group = this.#groups.get(request.group);
+    if (!group || group.kept.left) throw new Error('this group was left; join it again');
+    return this.composer.multicast(group, request);
   }
 
   #sent(row, refusal) {
@@ -357,33 +413,21 @@ export class Engine {
 
   // Messages are opened side by side, and arrive in their order.
   #heard(wire, k) {
-    const link = this.link, opened = this.#open(wire, link).catch(error => error);
+    const { link } = this, opened = open(wire, link.router, this.#groups);
     this.#arrivals = this.#arrivals.then(async () => this.#arrive(link, k, await opened)).catch(error => this.#problem(`a message could not be handled: ${error.message}`));
   }
 
-  async #open(wire, link) {
-    const message = readMessage(wire), from = { id: message.id, exp: message.exp, ttl: message.ttl, via: message.via, at: Date.now() };
-    if (message.type === 0) {
-      const isNode = hex(message.source) === hex(link.router);
-      if (!isNode && !await verify(message.signature, message.signed, message.source)) throw new Malformed('its signature does not fit');
-      return isNode ? { control: decode(message.body) } : { ...from, address: UNICASTS, source: message.source, sender: null, body: message.body, deps: [], said: null };
-    }
-    const address = hex(message.group), group = this.#groups.get(address);
-    if (!group) throw new Malformed('this app has left the group');
-    const said = await openForGroup(message.body, group.kept.key, group.kept.contentKey, verify);
-    return { ...from, address, source: null, sender: said.sender, seq: said.seq, code: said.code, body: said.content, deps: said.deps.map(hex), said: said.said };
-  }
-
   #arrive(link, k, found) {
-    if (found instanceof Error) {
-      if (link === this.link) this.#problem(`a message could not be opened: ${found.message}`);
-      return this.inbox.refuse(link, k, /signature|signed/.test(found.message) ? BAD_SIGNATURE : PEER_REFUSED, found.message.slice(0, 200));
+    const { error } = found;
+    if (error) {
+      if (link === this.link) this.#problem(`a message could not be opened: ${error.message}`);
+      return this.inbox.unreadable(link, k, found, /signature|signed/.test(error.message) ? BAD_SIGNATURE : PEER_REFUSED, error.message.slice(0, 200));
     }
     if (found.control) {
       this.inbox.pass(link, k);
       return this.#hearNode(found.control, link);
     }
-    if (found.sender) this.#groups.get(found.address)?.causes.received(found.id, found.exp);
+    if (found.address) this.#groups.get(found.address)?.causes.received(found.id, found.exp);
     return this.inbox.arrive(link, k, found);
   }
 
@@ -409,10 +453,20 @@ export class Engine {
     switch (type) {
       case CONTROL.joinAck: return link === this.link ? this.#joined(fields) : undefined;
       case CONTROL.report: return this.#tell({ event: 'report', id: hex(fields.id), to: hex(fields.dst), state: fields.state, number: fields.reason });
+      case CONTROL.answer: return link === this.link ? this.#answered(fields) : undefined;
+      case CONTROL.leaveAck: return link === this.link ? this.#hasLeft(fields) : undefined;
       case CONTROL.redeemed: return this.#redeemed(fields, link);
       case CONTROL.terms: return this.#terms(fields);
       default: return undefined;
     }
+  }
+
+  // It has been heard: what stays of the group is its number.
+  #hasLeft({ addr }) {
+    const { kept } = this.#groups.get(hex(addr)) ?? {};
+    if (!kept?.left || kept.isHeard) return;
+    kept.isHeard = true;
+    this.store.putGroup(hex(addr), kept);
   }
 
   async #redeemed({ result, gr, had }, link) {
@@ -441,6 +495,6 @@ export class Engine {
   }
 }
 
-function shown({ id, address, source, sender, seq, deps, body, via, at, redelivered }) {
-  return { event: 'message', id, address, source: source && hex(source), sender: sender && hex(sender), seq, deps, body, via: via && hex(via), at, redelivered };
+function shown({ id, address, source, sender, seq, deps, body, via, at, redelivered, missing, late }) {
+  return { event: 'message', missing, late, id, address, source: source && hex(source), sender, seq, deps, body, via: via && hex(via), at, redelivered };
 }

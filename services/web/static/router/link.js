@@ -3,13 +3,14 @@ import { verify } from './keys.js';
 import { Frames, Malformed, FRAME_BYTES_MAX, decode, encode, frame, hex, proofBytes, random } from './wire.js';
 
 const SUBPROTOCOL = 'upsycle.1';
+const UNSUPPORTED = 2, BAD_SIGNATURE = 4, NOT_AUTHORISED = 9;
 const BEGIN_MS = 15000;
 const ADDED_BYTES_MAX = 40;
-const WINDOW_MESSAGES = 1024, WINDOW_BYTES = 8 << 20;
+export const WINDOW_MESSAGES = 1024, WINDOW_BYTES = 8 << 20;
 const TYPE = { hello: 2, proof: 3, settled: 4, refused: 5, ping: 6, pong: 7, goodbye: 8, outcome: 9, missed: 10, redelivered: 11 };
 
 export class Link {
-  // `hear` has the methods up, message, settled, refused, outcome, missed, redelivered, pong, ended(sentence, reason).
+  // `hear` has the methods up, message, settled, refused, outcome, missed, redelivered, pong, ended(sentence, reason, isTheirs).
   constructor({ url, key, sign, epoch, expect, name, hear }) {
     Object.assign(this, { url, key, sign, expect, hear, isUp: false, isOver: false, router: null, heardAt: 0 });
     this.received = 0;
@@ -17,6 +18,7 @@ export class Link {
     this.nSent = this.settledByNode = 0;
     this.bytesInFlight = 0;
     this.unread = [];
+    this.toSay = [];
     this.isReading = false;
     this.frames = new Frames(FRAME_BYTES_MAX + ADDED_BYTES_MAX);
     this.hello = encode([TYPE.hello, { v: [1], role: 'app', epoch, dur: true, frame: FRAME_BYTES_MAX, msgs: WINDOW_MESSAGES,
@@ -46,7 +48,7 @@ export class Link {
     return this.theirs.frame;
   }
 
-  // Send a message; `what` comes back in settled() and refused().
+  // Send a message; `what` comes back in refused(), and in settled() if it is a number.
   send(wire, what) {
     this.sent.set(++this.nSent, { what, size: wire.length });
     this.bytesInFlight += wire.length;
@@ -63,15 +65,15 @@ export class Link {
     this.end(why, reason);
   }
 
-  // End this connection, once.
-  end(why, reason = null) {
+  // End this connection, once. `isTheirs`: the node has said so.
+  end(why, reason = null, isTheirs = false) {
     if (this.isOver) return;
     this.isOver = true;
     this.isUp = false;
     clearTimeout(this.begun);
     this.socket.onclose = this.socket.onmessage = this.socket.onopen = null;
     this.socket.close();
-    this.hear.ended(why, reason);
+    this.hear.ended(why, reason, isTheirs);
   }
 
   #write(item) {
@@ -123,7 +125,7 @@ export class Link {
       case TYPE.refused: return this.hear.refused(this.sent.get(item[1])?.what, item[2], item[3] ?? '');
       case TYPE.ping: return this.#write(encode([TYPE.pong, item[1], now(), now()]));
       case TYPE.pong: return this.hear.pong(Number(item[1]) / 1e6, Number(item[2]) / 1e6, Number(item[3]) / 1e6);
-      case TYPE.goodbye: return this.end(item[2] || 'the node ended the connection', item[1]);
+      case TYPE.goodbye: return this.end(item[2] || 'the node ended the connection', item[1], true);
       case TYPE.outcome: return this.hear.outcome([hex(item[1]), ...pieces(item[3])], item[2]);
       case TYPE.missed: return this.hear.missed(item[1], item[2], item[5]);
       case TYPE.redelivered: return this.hear.redelivered(item[1]);
@@ -133,7 +135,7 @@ export class Link {
 
   async #hello(wire, hello) {
     if (this.theirs) throw new Malformed('a second hello');
-    if (!hello.v?.includes(1)) throw new Malformed('it speaks no version that this page speaks: load the page again');
+    if (!hello.v?.includes(1)) return this.leave(UNSUPPORTED, 'this page is older than the node, and speaks no version of its protocol: load the page again');
     if (!(hello.key instanceof Uint8Array)) throw new Malformed('its hello names no key');
     Object.assign(this, { theirs: hello, theirHello: wire });
     const proof = await this.sign(proofBytes('dialler', this.hello, wire)).catch(error => this.end(`the key cannot sign: ${error.message}`));
@@ -143,8 +145,8 @@ export class Link {
   async #proof(signature) {
     const { key } = this.theirs ?? {};
     if (!key || this.isUp) throw new Malformed('a proof out of turn');
-    if (this.expect && hex(this.expect) !== hex(key)) return this.end('another node answers there than the one that invited: its key has changed, or somebody stands between', 9);
-    if (!await verify(signature, proofBytes('listener', this.hello, this.theirHello), key)) return this.leave(4, 'the node does not prove its key');
+    if (this.expect && hex(this.expect) !== hex(key)) return this.end('another node answers there than the one that invited: its key has changed, or somebody stands between. Ask for a new invitation', NOT_AUTHORISED);
+    if (!await verify(signature, proofBytes('listener', this.hello, this.theirHello), key)) return this.leave(BAD_SIGNATURE, 'the node does not prove its key');
     if (this.isOver) return;
     clearTimeout(this.begun);
     this.router = key;
@@ -159,7 +161,7 @@ export class Link {
       const { what, size } = this.sent.get(++this.settledByNode);
       this.sent.delete(this.settledByNode);
       this.bytesInFlight -= size;
-      if (what) ended.push(what);
+      if (typeof what === 'number') ended.push(what);
     }
     this.hear.settled(ended);
   }

@@ -14,8 +14,9 @@ export class Outbox {
   bytes = 0;
 
   // `tell(kind, row, refusal)`: a row is in custody, or refused.
-  constructor(store, tell) {
+  constructor(store, tell, nowMs) {
     this.#store = store;
+    this.nowMs = nowMs;
     this.#tell = tell;
   }
 
@@ -70,7 +71,7 @@ export class Outbox {
     if (this.#isEnding) return;
     this.#isEnding = true;
     try {
-      while (this.#ends.length) await this.#store.end(this.#ends.splice(0)).catch(() => {});
+      while (this.#ends.length) await this.#store.end(this.#ends.splice(0), this.nowMs()).catch(() => {});
     } finally {
       this.#isEnding = false;
     }

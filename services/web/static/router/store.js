@@ -1,11 +1,26 @@
 // What lasts in a browser: the key, the joined groups, the outbox as signed, the ids handled, the sequence numbers.
+// Where the browser keeps nothing, has no room or takes it all away, the store goes on in this page's memory and says so.
 const STORES = ['kept', 'groups', 'outbox', 'asked', 'handled'];
 const ASKED_KEEP_MS = 24 * 3600 * 1000;
+const BESIDE = 2 ** -20;
+const NUMBERS_LEFT_OUT = 65536;
+const HERE = 'This page goes on without: what it sends is lost if its tabs are closed before the node has it';
 
 export class StoreError extends Error {}
 
-// Open the store of an app's name. `lost(sentence)` is called if the browser takes it away while it is open.
-export function openStore(name, lost) {
+// Open the store of an app's name. `trouble(sentence)` is called when it goes on in memory.
+export async function openStore(name, trouble) {
+  const store = new Store(name, trouble);
+  try {
+    await store.open();
+  } catch (error) {
+    if (error.isOtherForm) throw error;
+    store.fail(error);
+  }
+  return store;
+}
+
+function opened(name) {
   return new Promise((done, failed) => {
     let asked;
     try {
@@ -22,14 +37,9 @@ export function openStore(name, lost) {
       db.createObjectStore('asked').createIndex('at', 'at');
       db.createObjectStore('handled').createIndex('exp', 'exp');
     };
-    asked.onblocked = () => failed(new StoreError('another tab holds an older form of this site\'s data: close the other tabs, then load this page again'));
+    asked.onblocked = () => failed(Object.assign(new StoreError('another tab holds an older form of this site\'s data: close the other tabs, then load this page again'), { isOtherForm: true }));
     asked.onerror = () => failed(refused(asked.error));
-    asked.onsuccess = () => {
-      const db = asked.result, store = new Store(db);
-      db.onversionchange = () => db.close();
-      db.onclose = () => lost('the browser has removed what this site kept, its key too: load the page again, and ask for a new invitation if it is turned away');
-      done(store);
-    };
+    asked.onsuccess = () => done(asked.result);
   });
 }
 
@@ -43,24 +53,59 @@ export function removeStore(name) {
 }
 
 function refused(error) {
-  if (error?.name === 'QuotaExceededError') return new StoreError('there is no room: the browser\'s storage, or the disk, is full. Nothing was sent; make room, then say it again');
+  if (error?.name === 'QuotaExceededError') return new StoreError('there is no room: the browser\'s storage, or the disk, is full');
   return new StoreError(`the browser keeps nothing for this site (${error?.name ?? 'it gives no reason'}): allow its data, or leave the private window`);
 }
 
 class Store {
-  #db;
+  #name;
+  #trouble;
+  #db = null;
+  #kept = new Map();
+  #asked = new Map();
+  #lastKey = 0;
+  #mayNumber = true;
 
-  constructor(db) { this.#db = db; }
+  constructor(name, trouble) {
+    this.#name = name;
+    this.#trouble = trouble;
+  }
+
+  async open() {
+    const db = this.#db = await opened(this.#name);
+    db.onversionchange = () => db.close();
+    db.onclose = () => this.#taken();
+  }
+
+  // A sentence is said once for each cause.
+  fail({ message }) {
+    if (this.failure !== message) this.#trouble(`${this.failure = message}. ${HERE}`);
+  }
+
+  // The browser closes what it removes, but sometimes also what it keeps.
+  async #taken() {
+    this.#db = null;
+    try {
+      await this.open();
+      if (await this.#commit(of => of('kept').get('epoch'), 'readonly')) return;
+    } catch {
+      // It keeps nothing any more.
+    }
+    this.#db?.close();
+    this.#db = null;
+    this.fail(new StoreError('the browser has removed what this site kept, its key too: once all tabs are closed, a new invitation is needed'));
+  }
 
   // Run `act` in one transaction of all stores; resolve with what it returned once that is on disk.
   #commit(act, mode = 'readwrite', durability = 'strict') {
     return new Promise((done, failed) => {
       let value, run;
       try {
+        if (!this.#db) throw new StoreError(this.failure);
         run = this.#db.transaction(STORES, mode, { durability });
         value = act(name => run.objectStore(name));
       } catch (error) {
-        failed(refused(error));
+        failed(error instanceof StoreError ? error : refused(error));
         run?.abort();
         return;
       }
@@ -69,56 +114,112 @@ class Store {
     });
   }
 
-  get(key) { return this.#commit(of => of('kept').get(key), 'readonly'); }
-  put(key, value) { return this.#commit(of => void of('kept').put(value, key)); }
-  drop(key) { return this.#commit(of => void of('kept').delete(key)); }
+  // Write, or say that it could not be written.
+  #written(act, durability) { return this.#commit(act, 'readwrite', durability).catch(error => this.fail(error)); }
 
-  // Everything that an engine begins with; what has expired by `nowMin` is removed.
-  async load(nowMin) {
-    const from = await this.#commit(of => {
-      const old = of('handled').index('exp').openKeyCursor(IDBKeyRange.upperBound(nowMin));
-      old.onsuccess = () => { const at = old.result; if (at) { of('handled').delete(at.primaryKey); at.continue(); } };
-      const past = of('asked').index('at').openKeyCursor(IDBKeyRange.upperBound(Date.now() - ASKED_KEEP_MS));
-      past.onsuccess = () => { const at = past.result; if (at) { of('asked').delete(at.primaryKey); at.continue(); } };
-      return Object.fromEntries(STORES.flatMap(name => name === 'handled' || name === 'outbox' || name === 'groups'
-        ? [[name, of(name).getAll()], [`${name}Keys`, of(name).getAllKeys()]] : []));
-    });
-    return Object.fromEntries(Object.entries(from).map(([name, request]) => [name, request.result]));
+  async get(key) { return this.#kept.get(key) ?? (this.#db ? this.#commit(of => of('kept').get(key), 'readonly') : undefined); }
+
+  async put(key, value) {
+    this.#kept.set(key, value);
+    await this.#written(of => void of('kept').put(value, key));
   }
 
-  putGroup(name, group) { return this.#commit(of => void of('groups').put(group, name)); }
-  dropGroup(name) { return this.#commit(of => void of('groups').delete(name)); }
-  asked(key) { return this.#commit(of => of('asked').get(key), 'readonly'); }
+  async drop(key) {
+    this.#kept.delete(key);
+    await this.#written(of => void of('kept').delete(key));
+  }
 
-  // Keep signed messages, each with the request that made it, and the state of their groups; resolve with the rows' keys.
-  async publish(rows, groups) {
-    const requests = await this.#commit(of => {
-      for (const [name, group] of groups) of('groups').put(group, name);
-      return rows.map(row => {
-        if (row.asked) of('asked').put({ id: row.id, at: Date.now() }, row.asked);
-        return of('outbox').add(row);
+  // Everything that an engine begins with. If an earlier one took numbers that it could not write down, they are left out.
+  async load() {
+    try {
+      if (this.#db) return await this.#loaded();
+    } catch (error) {
+      this.#db = null;
+      this.fail(error);
+    }
+    return { groups: [], groupsKeys: [], outbox: [], outboxKeys: [], handledKeys: [], firstSeq: 0 };
+  }
+
+  async #loaded() {
+    const from = await this.#commit(of => Object.fromEntries([
+      ...['groups', 'outbox'].map(name => [name, of(name).getAll()]), ...['groups', 'outbox', 'handled'].map(name => [`${name}Keys`, of(name).getAllKeys()]),
+      ...['clean', 'firstSeq', 'epoch'].map(name => [name, of('kept').get(name)])]), 'readonly');
+    const found = Object.fromEntries(Object.entries(from).map(([name, request]) => [name, request.result]));
+    this.#lastKey = Math.max(0, ...found.outboxKeys);
+    const beyond = found.epoch && !found.clean ? NUMBERS_LEFT_OUT : 0, firstSeq = (found.firstSeq ?? 0) + beyond;
+    for (const group of found.groups) group.seq += beyond;
+    if (!found.clean) {
+      await this.#commit(of => {
+        found.groups.forEach((group, i) => of('groups').put(group, found.groupsKeys[i]));
+        of('kept').put(firstSeq, 'firstSeq');
+        of('kept').put(true, 'clean');
+      }).catch(error => { this.#mayNumber = !beyond; this.fail(error); });
+    }
+    return { ...found, firstSeq };
+  }
+
+  // Remove what has expired: once the time is known, since by a clock that is a year off it would be all.
+  purge(nowMin, nowMs) {
+    if (!this.#db) return;
+    this.#commit(of => {
+      const old = of('handled').index('exp').openKeyCursor(IDBKeyRange.upperBound(nowMin));
+      old.onsuccess = () => { const at = old.result; if (at) { of('handled').delete(at.primaryKey); at.continue(); } };
+      const past = of('asked').index('at').openKeyCursor(IDBKeyRange.upperBound(nowMs - ASKED_KEEP_MS));
+      past.onsuccess = () => { const at = past.result; if (at) { of('asked').delete(at.primaryKey); at.continue(); } };
+    }, 'readwrite', 'relaxed').catch(() => {});
+  }
+
+  putGroup(name, group) { return this.#written(of => void of('groups').put(group, name)); }
+  async asked(key) { return this.#asked.get(key) ?? (this.#db ? this.#commit(of => of('asked').get(key), 'readonly').catch(() => undefined) : undefined); }
+
+  // Keep signed messages, each with the request that made it, and the state of their groups; resolve with the rows' keys, and whether
+  // they are on disk. An own message is known as handled, so that none waits for it as its cause.
+  async publish(rows, groups, nowMs) {
+    try {
+      const requests = await this.#commit(of => {
+        for (const [name, group] of groups) of('groups').put(group, name);
+        return rows.map(row => {
+          if (row.asked) of('asked').put({ id: row.id, at: nowMs }, row.asked);
+          if (row.group) of('handled').put({ exp: row.exp }, row.id);
+          return of('outbox').add(row);
+        });
       });
-    });
-    return requests.map(request => request.result);
+      this.#lastKey = requests.at(-1)?.result ?? this.#lastKey;
+      return { keys: requests.map(request => request.result), onDisk: true };
+    } catch (error) {
+      await this.#numberBeside(error);
+      this.fail(error);
+      for (const row of rows) if (row.asked) this.#asked.set(row.asked, { id: row.id });
+      return { keys: rows.map(() => (this.#lastKey += BESIDE)), onDisk: false };
+    }
+  }
+
+  // Numbers are taken that are not written down: a mark is taken away, which needs no room, and tells the next run.
+  async #numberBeside(error) {
+    if (!this.#db) return;
+    await this.#commit(of => void of('kept').delete('clean')).catch(() => { this.#mayNumber = false; });
+    if (!this.#mayNumber) throw new StoreError(`${error.message}. Nothing was sent; make room, then say it again`);
   }
 
   // The node has taken these rows, or refused them: `ends` has [key, row, refusal or null].
-  end(ends) {
+  end(ends, nowMs) {
+    for (const [, row, refusal] of ends) if (this.#asked.has(row.asked)) this.#asked.set(row.asked, { id: row.id, refusal });
+    if (!this.#db) return Promise.resolve();
     return this.#commit(of => {
       for (const [key, row, refusal] of ends) {
         of('outbox').delete(key);
-        if (row.asked && refusal) of('asked').put({ id: row.id, at: Date.now(), refusal }, row.asked);
+        if (row.asked && refusal) of('asked').put({ id: row.id, at: nowMs, refusal }, row.asked);
       }
     }, 'readwrite', 'relaxed');
   }
 
   // Remember ids as handled until they expire, with the state of their groups.
   handle(ids, groups) {
-    return this.#commit(of => {
+    return this.#written(of => {
       for (const [id, exp] of ids) of('handled').put({ exp }, id);
       for (const [name, group] of groups) of('groups').put(group, name);
     });
   }
 
-  close() { this.#db.close(); }
+  close() { this.#db?.close(); }
 }

@@ -1,7 +1,8 @@
 // The bytes of messages and link items (cddl/), as router/core/wire makes and reads them: no I/O, no clock.
 import { blake3 } from '../vendor/hashes/blake3.js';
 import { xchacha20poly1305 } from '../vendor/ciphers/chacha.js';
-import * as cborg from '../vendor/cborg/cborg.js';
+import { encode } from '../vendor/cborg/lib/encode.js';
+import { decode as decoded } from '../vendor/cborg/lib/decode.js';
 
 const STRICT = { strict: true, allowIndefinite: false, rejectDuplicateMapKeys: true };
 const EPOCH_S = 1577836800;
@@ -46,12 +47,12 @@ export function random(count) {
   return crypto.getRandomValues(new Uint8Array(count));
 }
 
-export const encode = cborg.encode;
+export { encode };
 
 // Read one item; what is not in the deterministic encoding is malformed.
 export function decode(bytes) {
   try {
-    return cborg.decode(bytes, STRICT);
+    return decoded(bytes, STRICT);
   } catch (error) {
     throw new Malformed(error.message);
   }
