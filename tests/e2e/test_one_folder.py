@@ -137,11 +137,10 @@ class Node:
 
     async def start(self) -> None:
         await self.process.start()
-        await until("the service runs", self.is_there)
+        await until("the services run", self.is_there)
 
     async def is_there(self) -> bool:
-        [one] = (await self.json("status"))["services"]
-        return bool(one["state"] == "running")
+        return all(one["state"] == "running" for one in (await self.json("status"))["services"])
 
 
 def asked_at_door(port: int) -> bytes:
