@@ -18,11 +18,9 @@ from router.core.routing.links import Link
 from router.core.wire.admin import (
     ASK_BYTES_MAX,
     SERVICE_BYTES_MAX,
-    Answer,
     Inquiry,
     decode_inquiry,
     is_inquiry,
-    with_number,
     without_number,
 )
 from router.core.wire.codec import Malformed
@@ -47,7 +45,7 @@ class Verb(NamedTuple):
 
     kind: type[Request]
     part: type[Part]
-    method: Callable[[Link, Any, Now], dict[str, Any] | None]
+    method: Callable[..., dict[str, Any] | None]
 
 
 NO_ROOM = Reason.RATE_LIMITED, "the answer has no room: settle what this router has sent to you, and ask again"
@@ -140,7 +138,7 @@ class Reception:
         It is answered once what follows from it is committed."""
         verb = self._verbs[inquiry.ask]
         kind = verb.kind
-        number, argument = without_number(inquiry.argument)
+        number, _ = without_number(inquiry.argument)
         if kind.OF_APPS and link.standing is not Standing.LOCAL:
             return Reason.NOT_AUTHORISED, f"only services and apps of this node may say {kind.WORD}"
         if not kind.OF_APPS and link.key not in self._directory.services:
@@ -149,17 +147,19 @@ class Reception:
             roles = " or ".join(f'"{role}"' for role in sorted(kind.ROLES))
             answer: dict[str, Any] | None = {"error": f"only the service with the role {roles} may say {kind.WORD}"}
         else:
-            answer = self._carried_out(verb, link, argument, now)
+            answer = self._carried_out(verb, link, inquiry, now)
         if answer is not None:
-            self._answer(link, number, as_answer(verb, answer), now)
+            self._speaker.answer(link, number, as_answer(verb, answer), now)
         return None
 
-    def _carried_out(self, verb: Verb, link: Link, argument: str, now: Now) -> dict[str, Any] | None:
+    def _carried_out(self, verb: Verb, link: Link, inquiry: Inquiry, now: Now) -> dict[str, Any] | None:
         """Return the answer of the part; an error if it failed before it decided anything. Raise `VerbFault` if it
         failed later: what is decided by half must not be committed."""
         before = self._decided(link)
+        number, argument = without_number(inquiry.argument)
         try:
-            answer = verb.method(link, verb.kind.from_argument(argument), now)
+            more = [number] if verb.kind.ANSWERED_LATER else []
+            answer = verb.method(link, verb.kind.from_argument(argument), now, *more)
         except (*WRONG_ARGUMENT, InvalidKey) as error:
             return {"error": f"{verb.kind.WORD}: {str(error)[:200]}"}
         except Exception as error:  # it may be somebody else's part
@@ -185,33 +185,33 @@ class Reception:
         changes = [len(getattr(pending.changes, name)) for name in pending.changes.__slots__]
         return len(pending.effects), len(link.unsaid), *changes, *self._kernel.revision()
 
-    def _answer(self, link: Link, number: int | None, text: str, now: Now) -> None:
-        self._speaker.say(link, Answer((text if number is None else with_number(number, text)).encode()), now)
-
     def _order(self, link: Link, order: Inquiry, now: Now) -> None:
         """Carry out an order of the operator, and answer it once that is committed."""
         part, method = self._orders[order.ask]
         before = self._decided(link)
         try:
-            text = json.dumps(method(order.argument, now))
+            answer = method(order.argument, now)
+            json.dumps(answer)
         except ValueError as error:  # also msgspec's: the argument does not fit
-            text = json.dumps({"error": str(error)[:400]})
+            answer = {"error": str(error)[:400]}
         except Exception as error:  # it may be somebody else's part
             what, has_decided = f'the order "{order.ask}"', self._decided(link) != before
-            text = json.dumps(self._failed(what, part, error, has_decided=has_decided))
-        self._answer(link, None, text, now)
+            answer = self._failed(what, part, error, has_decided=has_decided)
+        self._speaker.answer(link, None, answer, now)
 
 
-def as_answer(verb: Verb, answer: object) -> str:
-    """Return the answer of a part as JSON; an error instead if it is no JSON object."""
+def as_answer(verb: Verb, answer: object) -> dict[str, Any]:
+    """Return the answer of a part; an error instead if it is no JSON object."""
     try:
-        if isinstance(answer, dict):
-            return json.dumps(answer)
+        json.dumps(answer)
         why = f"something of type {type(answer).__name__}"
     except (TypeError, ValueError, RecursionError) as error:
         why = f"what JSON does not have ({cause_of(error)})"
+    else:
+        if isinstance(answer, dict):
+            return answer
     said = f"{place_of(verb.part)} answered {place_of(verb.kind)} with {why}; return a JSON object"
-    return json.dumps({"error": said})
+    return {"error": said}
 
 
 def _read(body: bytes) -> Said:
