@@ -91,6 +91,14 @@ def _unknown_services(home: Home, config: Config) -> Iterator[Problem]:
         yield Problem(("node", "services", names.index(name)), said)
 
 
+def faults_beside_rules(config: Config) -> Iterator[Problem]:
+    """Yield what is wrong with files of services that the node itself does not load: metrics.py and http.py, which the
+    web side asks."""
+    for at, one in enumerate(instances(config.node.services)):
+        for said in plugins.beside_faults(one.module, config.services.get(one.name, {})):
+            yield Problem(("node", "services", at), said)
+
+
 def _address(home: Home, name: str) -> bytes | None:
     """Return the address of the key of that name; None if there is none, or none that can be read, which
     `unusable_keys` reports."""
