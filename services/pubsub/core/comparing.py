@@ -228,11 +228,10 @@ class Comparing:
         topic, deeds = self._known.topics[group], list[c.Deed]()
         partners = self._presence.partners(topic)
         for router in plan.due(now.mono_s):
+            is_busy = (router, group) in self._sessions or not self._fetching.has_room
             if router not in partners:
                 del plan.named[router]
-            elif (router, group) in self._sessions or not (
-                self._fetching.has_room and self._places.may_begin(router, now)
-            ):
+            elif is_busy or not self._places.may_begin(router, now):
                 plan.named[router] = now.mono_s + RETRY_S
                 self._waiting.for_place(group, router)
             else:
