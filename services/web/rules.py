@@ -73,10 +73,12 @@ class Web:
 
     def _hear(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
         match heard:
-            case c.Opened(door, peer, address):
-                yield from self._doors[door].opened(peer, address, now)
             case c.Came(door, peer, data):
                 yield from self._doors[door].came(peer, data, now)
+                return
+            case c.Opened(door, peer, address):
+                yield from self._doors[door].opened(peer, address, now)
+                return
             case c.Tick():
                 self._tick_by_s = -inf
                 for one in self._doors.values():

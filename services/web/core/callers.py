@@ -25,8 +25,8 @@ class Callers:
 
     def is_proxy(self, ip: str) -> bool:
         """Whether this address is a proxy's; "": the other end of a Unix socket."""
-        if not ip:
-            return self._is_unix
+        if not ip or not self._networks:
+            return self._is_unix and not ip
         try:
             found = ip_address(ip.partition("%")[0])
         except ValueError:

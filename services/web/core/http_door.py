@@ -15,7 +15,7 @@ from router.service import contract as c
 from .callers import Callers, counted_as, ip_of
 from .connection import HttpConnection, HttpRefused
 from .limits import AT_ONCE_BYTES_MAX, AT_ONCE_MAX, LINGER_BYTES_MAX, LINGER_S, HttpLimits
-from .request import TEXT, Answer, Flow, Later, Link, Reply, Request, as_problem, path_of, refusal
+from .request import TEXT, Answer, Flow, Later, Link, Reply, Request, as_problem, fields_of, path_of, refusal
 from .sites import Sites
 
 Respond = Callable[[Request, c.Now], Reply]
@@ -169,12 +169,14 @@ class HttpDoor:
             )
 
     def _request_of(self, peer: str, client: _Client, head: h11.Request, body: bytes) -> Request:
+        fields = fields_of(head)
         request = Request(
             door=self._door,
             peer=peer,
-            caller=self._callers.caller(client.ip, _forwarded(head)),
+            caller=self._callers.caller(client.ip, fields.get(b"x-forwarded-for", "")),
             path=path_of(head.target, self._sites.prefix),
             head=head,
+            fields=fields,
             body=body,
         )
         client.reads_json, client.origin = request.accepts("json"), self._sites.allowed(request)
@@ -323,15 +325,11 @@ class HttpDoor:
 def _fitted(client: _Client, answer: Answer) -> Answer:
     """Return an answer in the form that the client's request wants."""
     whole = as_problem(answer) if answer.reason and client.reads_json and answer.kind == TEXT else answer
-    if any(name == "Access-Control-Allow-Origin" for name, _ in whole.headers):  # a second one would annul both
-        return whole
+    if not client.origin or any(name == "Access-Control-Allow-Origin" for name, _ in whole.headers):
+        return whole  # a second one would annul both
     return whole.with_headers(*_cross_origin(client.origin))
 
 
 def _cross_origin(origin: str) -> tuple[tuple[str, str], ...]:
     """Return the headers that let a page from elsewhere read the answer."""
     return (("Access-Control-Allow-Origin", origin), ("Vary", "Origin")) if origin else ()
-
-
-def _forwarded(head: h11.Request) -> str:
-    return ",".join(value.decode("latin-1") for name, value in head.headers if name == b"x-forwarded-for")
