@@ -143,8 +143,10 @@ def event(name: str, value: Mapping[str, object], kind: str, id: str = "") -> by
     text = json.dumps({"event": name, **value})
     if kind != EVENTS:
         return f"{text}\n".encode()
-    head = f"id: {id}\n" if id else f"event: {name}\n"
-    return f"{head}data: {text}\n\n".encode()
+    lines = [f"id: {id}"] if id else []
+    if name != "message":  # as browsers call an event without a name
+        lines.append(f"event: {name}")
+    return "\n".join([*lines, f"data: {text}", "", ""]).encode()
 
 
 class ServiceOverHttp(Protocol):

@@ -25,6 +25,7 @@ from router.service.stream_reading import Reading, StreamReaders
 from router.transport import tcp
 from router.transport.contract import ConnectFailed
 from router.transport.handshakes import prefix_of
+from router.transport.reading_pauses import shared_pace
 from router.transport.socket_file import SocketFile
 from router.transport.sockets import RAISE_LIMIT, user_of, words
 from router.transport.web_certificate import ServerCertificate
@@ -114,6 +115,7 @@ class Streams:
         self._passed: dict[str, StreamPlaces] = {}
         self._certificates: dict[str, ServerCertificate] = {}
         self._readers = StreamReaders()
+        self._short_pieces = shared_pace()
         self._nursery: trio.Nursery
 
     def __repr__(self) -> str:
@@ -392,7 +394,7 @@ class Streams:
             with peer.passing:
                 stream, first = unwrapped(peer.stream, peer.through, peer.address, first)
                 answered = partial(self._passed[key[0]].talked, key[1])
-                await pass_on(await self._dial(), stream, peer.address, first, answered)
+                await pass_on(await self._dial(), stream, peer.address, first, self._short_pieces, answered)
         except ConnectFailed as error:
             self._warn_of(key[0], f"has handed over a stream that the router did not take: {error}")
         finally:

@@ -94,7 +94,7 @@ async def test_pool_of_a_node_is_used_over_http(tmp_path: Path, run: str) -> Non
     with trio.fail_after(HANG_S):
         async with serving(home.path, {}), await dialled(port) as watcher:
             await watcher.send_all(request("/capd/watch?prefix=544b44"))
-            await told(watcher, "heartbeat")
+            await told(watcher, "begin")
             for message in (other, offer):
                 status, said = await ask(port, "/capd/messages", "POST", as_posted(message))
                 assert (status, said["held"]) == (201, False), said

@@ -35,10 +35,10 @@ class Said(msgspec.Struct, frozen=True):
 class WebPool:
     """The web side `side`, and the pool `host` that it asks; `is_cut`: what the web side sends is lost."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, origins: tuple[str, ...] = (), **settings: Any) -> None:
         self.host = Host(Settings(**settings))
         self.over_http = CapdOverHttp(HttpSetup("capd", POOL, self.host.settings, Random(1)))
-        self.side = WebSide(services=[FoundOverHttp("capd", POOL, self.over_http)])
+        self.side = WebSide(services=[FoundOverHttp("capd", POOL, self.over_http)], origins=origins)
         self.host.now = self.side.now
         self.is_cut = False
         self._seen = 0
@@ -85,7 +85,9 @@ class WebPool:
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         self.side.say(peer, request(f"/capd{path}", *headers, method=method, body=data))
         self.pass_on()
-        return self.answer(peer)
+        found = self.answer(peer)
+        self.side.say(peer, b"")
+        return found
 
     def answer(self, peer: str) -> Said:
         whole = self.side.written.get(peer, b"")

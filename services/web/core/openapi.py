@@ -12,10 +12,33 @@ import msgspec
 from router.core.wire.text import counted
 from router.service.http import JSON, PROBLEM, HttpProblem, Operation, Parameter
 
+from .request import Answer, Request, refusal
+
 PATH = "/openapi.json"
 _REFERENCE = "#/components/schemas/{name}"
 _NAMES = re.compile(r"\{(\w+)\}")
 _SAID = {200: "As asked.", 201: "Taken.", 202: "Kept here, and not in custody yet."}
+
+
+class Description:
+    """The description of a door, made when it is first asked for. `operations`: with the path before each."""
+
+    def __init__(self, operations: Iterable[tuple[str, Operation]], prefix: str) -> None:
+        self._operations = tuple(operations)
+        self._prefix = prefix
+        self._made = b""
+
+    def __repr__(self) -> str:
+        return f"<description of {counted(len(self._operations), 'operation')}>"
+
+    def reply(self, request: Request) -> Answer | None:
+        """Return the description; None if the request is for something else."""
+        if request.path != PATH:
+            return None
+        if request.method not in ("GET", "HEAD"):
+            return refusal(405, "method", "this is there to GET", ("Allow", "GET, HEAD"))
+        self._made = self._made or described(self._operations, self._prefix)
+        return Answer(status=200, body=self._made, kind=JSON)
 
 
 def described(operations: Iterable[tuple[str, Operation]], prefix: str) -> bytes:
@@ -30,7 +53,7 @@ def described(operations: Iterable[tuple[str, Operation]], prefix: str) -> bytes
         paths.setdefault(f"{root}{one.path}", {})[one.method.lower()] = _operation(one, schema_of)
     value = {
         "openapi": "3.1.0",
-        "info": {"title": "A node over HTTP", "version": "1", "summary": f"It has {counted(len(paths), 'path')}."},
+        "info": {"title": "A node over HTTP", "version": "1"},
         "servers": [{"url": f"{prefix}/"}] if prefix else [],
         "paths": paths,
         "components": {
@@ -74,7 +97,7 @@ def _answers(one: Operation, schema_of: Mapping[Any, Any]) -> dict[str, Any]:
         str(status): {"description": _SAID.get(status, "As asked."), "content": _content(_several(kind), schema_of)}
         for status, kind in one.answers.items()
     }
-    problem = {PROBLEM: {"schema": schema_of[HttpProblem]}}
+    problem = {PROBLEM: {"schema": schema_of[HttpProblem]}, "text/plain": {}}
     for status, text in one.refusals.items():
         found[str(status)] = {"description": text, "content": problem}
     return found

@@ -49,10 +49,10 @@ class ServiceRequests:
     def __len__(self) -> int:
         return len(self._open)
 
-    @property
-    def operations(self) -> Mapping[str, Sequence[h.Operation]]:
-        """Return what may be asked for, by service."""
-        return self._operations
+    def operations(self) -> Iterator[tuple[str, h.Operation]]:
+        """Yield what may be asked for, each with the path of its service."""
+        for name, operations in self._operations.items():
+            yield from ((f"/{name}", one) for one in operations)
 
     # -- asking --------------------------------------------------------------------------------------------
 

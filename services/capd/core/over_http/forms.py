@@ -135,7 +135,7 @@ def read_body(body: bytes, *kinds: type[Any]) -> Any:
     `BadRequest`."""
     try:
         value = msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"the body is no JSON: {error}") from None
     kind = kinds[0]
     if len(kinds) > 1 and isinstance(value, Mapping) and not {"nonce", "difficultyBits", "created"} & value.keys():

@@ -18,13 +18,17 @@ from services.capd import reasons
 
 from .. import messages as m
 from ..limits import Standing
-from ..message import read_message, shown_id
+from ..message import ID_BYTES, read_message, shown_id
 from ..pattern import Pattern
 from .forms import id_of, pattern_of, shown
 from .limits import OverHttpLimits
 from .questions import NOBODY, PoolQuestions
 
 GAP = "that message is not among the latest matches any more, so some may be missing before these"
+
+
+FROM_THE_FIRST = bytes(ID_BYTES)
+"""Stands for the message before the first: who begins behind it is told of all matches."""
 
 
 class _Watcher(Struct):
@@ -86,19 +90,24 @@ class Watching:
             reason = reasons.of(said.result)
             yield from self.gone(number, now)
             yield refused(number, 503, reason.word, said.text or reason.sentence, ("Retry-After", "60"))
-        elif watcher.since:
-            then = partial(self._begin_behind, number)
-            yield from self._questions.ask(m.Query, watcher.pattern, number=number, then=then, now=now)
         else:
-            yield from self._begin(number, watcher, b"", now)
+            then = partial(self._begin, number)
+            limit = m.PAGE_MESSAGES_MAX if watcher.since else 1
+            question = partial(m.Query, pattern=watcher.pattern, limit=limit)
+            yield from self._questions.ask(question, number=number, then=then, now=now)
 
-    def _begin_behind(self, number: int, said: m.Found, now: c.Now) -> Iterator[HttpDeed]:
-        """Begin with the matches that are newer than the last one seen. What is taken after this answer comes after
-        it."""
+    def _begin(self, number: int, said: m.Found, now: c.Now) -> Iterator[HttpDeed]:
+        """Begin with the matches that are newer than the last one seen, or with the hash of the newest, behind which
+        one that comes again begins. What the pool takes after this answer comes after it."""
         watcher = self._watchers.get(number)
-        if watcher is None:
-            return
-        newer, has_gap = list[bytes](), True
+        if watcher is not None:
+            watcher.is_begun = True
+            first = self._missed(watcher, said, now) if watcher.since else _newest(watcher, said)
+            yield HttpFlow(number, watcher.kind, first or _beat(watcher.kind, now))
+
+    def _missed(self, watcher: _Watcher, said: m.Found, now: c.Now) -> bytes:
+        """Return the events of the matches that are newer than the last one seen, the oldest first."""
+        newer, has_gap = list[bytes](), watcher.since != FROM_THE_FIRST or said.count > len(said.messages)
         for standing, wire in said.messages:
             message = read_message(wire)
             own_id = message.own_id()
@@ -107,11 +116,7 @@ class Watching:
                 break
             newer.append(event("message", shown(message, standing, int(now.wall_s)), watcher.kind, shown_id(own_id)))
         gap = [event("gap", {"text": GAP}, watcher.kind)] if has_gap else []
-        yield from self._begin(number, watcher, b"".join([*gap, *reversed(newer)]), now)
-
-    def _begin(self, number: int, watcher: _Watcher, first: bytes, now: c.Now) -> Iterator[HttpDeed]:
-        watcher.is_begun = True
-        yield HttpFlow(number, watcher.kind, first or _beat(watcher.kind, now))
+        return b"".join([*gap, *reversed(newer)])
 
     # -- telling -------------------------------------------------------------------------------------------
 
@@ -150,6 +155,11 @@ class Watching:
         watcher = self._watchers.pop(number, None)
         if watcher is not None and all(one.pattern != watcher.pattern for one in self._watchers.values()):
             self._renew_s.pop(watcher.pattern, None)
+
+
+def _newest(watcher: _Watcher, said: m.Found) -> bytes:
+    own_id = read_message(said.messages[0][1]).own_id() if said.messages else FROM_THE_FIRST
+    return event("begin", {"since": shown_id(own_id)}, watcher.kind, shown_id(own_id))
 
 
 def _beat(kind: str, now: c.Now) -> bytes:
