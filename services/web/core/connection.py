@@ -216,8 +216,18 @@ class HttpConnection:
         return self._http.send(event) or b""
 
 
-@lru_cache(HEADS_MAX)
 def _head(status: int, headers: tuple[tuple[str, str], ...]) -> h11.Response:
+    if any(name == "Set-Cookie" for name, _ in headers):
+        return _made(status, headers)  # a secret is kept no longer than it is needed
+    return _kept(status, headers)
+
+
+@lru_cache(HEADS_MAX)
+def _kept(status: int, headers: tuple[tuple[str, str], ...]) -> h11.Response:
+    return _made(status, headers)
+
+
+def _made(status: int, headers: tuple[tuple[str, str], ...]) -> h11.Response:
     return h11.Response(status_code=status, headers=list(headers), reason=PHRASES.get(status, ""))
 
 
