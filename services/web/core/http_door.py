@@ -85,13 +85,13 @@ class HttpDoor:
         if counts_as:
             self._by_address[counts_as] += 1
             if self._by_address[counts_as] > self._limits.per_address:
-                yield from self._turn_away(peer, client)
+                yield from self._turn_away(peer, client, now)
 
-    def _turn_away(self, peer: str, client: _Client) -> Iterator[c.Deed]:
+    def _turn_away(self, peer: str, client: _Client, now: c.Now) -> Iterator[c.Deed]:
         said = f"{self._limits.per_address} connections are open from {client.counts_as}, and no more may be"
         answer = refusal(429, "address-full", f"{said}; close some, and ask again", is_last=True)
-        yield from self._write_answer(peer, client, answer)
-        yield from self._end(peer)
+        self._uncount(client)
+        yield from self._refuse(peer, client, answer, now)
 
     def came(self, peer: str, data: bytes, now: c.Now) -> Iterator[c.Deed]:
         """Hear bytes of a client, b"" if it says no more; answer what is whole."""
