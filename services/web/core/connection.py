@@ -8,7 +8,7 @@ import h11
 
 from router.core.wire.upgrade import accepted
 
-from .limits import READ_AHEAD_BYTES_MAX, HttpLimits
+from .limits import PIECE_BYTES_LEAST, PIECES_LEAST, READ_AHEAD_BYTES_MAX, HttpLimits
 from .request import PHRASES, Answer, Flow, refusal, shown
 
 TLS_HANDSHAKE = b"\x16"
@@ -38,6 +38,7 @@ class HttpConnection:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes_max)
         self._head: h11.Request | None = None
         self._body = bytearray()
+        self._pieces = 0
         self._has_begun = False
         self._is_last = False
         self._is_waiting = False
@@ -103,7 +104,7 @@ class HttpConnection:
 
     def _begin(self, head: h11.Request) -> bool:
         """Take the head of a request; return whether a body is to follow."""
-        self._head, self._body = head, bytearray()
+        self._head, self._body, self._pieces = head, bytearray(), 0
         headers = list(head.headers)
         names = [name for name, _ in headers]
         if sum([len(name) + len(value) for name, value in headers]) + len(head.target) > self._limits.head_bytes_max:
@@ -120,8 +121,12 @@ class HttpConnection:
 
     def _extend(self, data: bytes) -> None:
         self._body += data
+        self._pieces += 1
         if len(self._body) > self._limits.body_bytes_max:
             raise self._too_large()
+        if self._pieces > PIECES_LEAST and len(self._body) < self._pieces * PIECE_BYTES_LEAST:
+            said = f"the body comes in {self._pieces} pieces of fewer than {PIECE_BYTES_LEAST} bytes on average"
+            raise _refused(400, "small-pieces", f"{said}; send larger ones")
 
     def _too_large(self) -> HttpRefused:
         return _refused(413, "body-too-large", f"a body may have {self._limits.body_bytes_max} bytes here")

@@ -262,6 +262,9 @@ class HttpDoor:
         yield from flow.deeds
         if not client.http.is_flow:  # its client wants the head alone
             yield from self._turn(peer, client, now)
+        elif client.has_ended:  # when it goes would not be heard
+            yield c.Write(self._door, peer, client.http.end_flow())
+            yield from self._end(peer)
 
     def send(self, peer: str, data: bytes) -> Iterator[c.Deed]:
         """Send more of an answer without an end; do nothing if its client has gone."""
