@@ -285,6 +285,14 @@ class MarkKnown(Deed, frozen=True):
     peer: str
 
 
+class KeepOpen(Deed, frozen=True):
+    """Keep a stream open whose other end says no more, which `Came` with `b""` has just told, since something is still
+    to be written to it; `Write` of `b""` closes it. Without this it closes when earlier writes are sent."""
+
+    door: str
+    peer: str
+
+
 class HandOver(Deed, frozen=True):
     """Hand a stream of a door over to the router, as a link of somebody who is not the owner, with the address that it
     comes from. `first`: the bytes of it that have come already. `through`: what carries the link inside the stream:

@@ -320,16 +320,10 @@ class Service(TrioActor):
         self.warn(f"an earlier version of it kept {of_them} that the node's log does not take: {faults[0]}")
         return first + len(left_out) - 1
 
-    async def ask(self, request: Request) -> dict[str, Any]:
-        """Make a request to the own router, and return its answer.
-
-        Raises `SaidError`, `Refused`, `NodeUnavailable`, `NotAnswered`.
-        """
-        return _said(await self.node.ask(request.WORD, request.to_argument()))
-
     async def begin_asking(self, request: Request) -> Callable[[], Awaitable[dict[str, Any]]]:
-        """Send a request to the own router behind those before it; return what waits for its answer, and raises as
-        `ask`."""
+        """Send a request to the own router behind those before it; return what waits for its answer.
+
+        Both raise `SaidError`, `Refused`, `NodeUnavailable`, `NotAnswered`."""
         ended = await self.node.begin_asking(request.WORD, request.to_argument())
 
         async def answer() -> dict[str, Any]:

@@ -32,7 +32,7 @@ class GroupMessageKept(Struct, frozen=True):
     state: str
 
 
-class Fate(Struct, frozen=True):
+class FateCounts(Struct, frozen=True):
     """What became of a message, in numbers; `reasons`: why those who wait do, by reason."""
 
     id: _ID
@@ -72,7 +72,7 @@ FOR_SCRIPTS = (
         parameters=(Parameter("id", "Its id.", _ID),
                     Parameter("wait", "Seconds to wait for those who wait for it.",
                               Annotated[float, Meta(ge=0, le=WAIT_S_MAX)])),
-        needs_token=True, answers={200: Fate},
+        needs_token=True, answers={200: FateCounts},
         refusals={400: "Id or `wait` are wrong.", **_TOKEN, 404: "This node does not tell of it.",
                   503: "Too many ask already."},
     ),

@@ -56,18 +56,36 @@ class ServiceRequests:
 
     # -- asking --------------------------------------------------------------------------------------------
 
+    def has(self, request: Request) -> bool:
+        """Whether a request is to a service."""
+        return _addressed(request)[0] in self.services
+
+    def admits(self, request: Request) -> Answer | None:
+        """Return why a request to a service is refused whatever its body is, which has not come yet; None if it may
+        come."""
+        name, rest = _addressed(request)
+        chosen = self._chosen(name, f"/{rest}", request)
+        if isinstance(chosen, Answer) or chosen[0].body:
+            return chosen if isinstance(chosen, Answer) else self._full()
+        return refusal(400, "body", f"{request.method} {shown(request.path)} has no body")
+
+    def _full(self) -> Answer | None:
+        if len(self._open) < OPEN_MAX:
+            return None
+        said = f"{OPEN_MAX} requests to services of this node are open already; ask again later"
+        return refusal(503, "requests-full", said, ("Retry-After", "5"))
+
     def reply(self, request: Request, doors: Mapping[str, HttpDoor], now: c.Now) -> Reply | None:
         """Return the answer of a service; None if the request is to none."""
-        name, _, rest = request.path.removeprefix("/").partition("/")
+        name, rest = _addressed(request)
         found = self.services.get(name)
         if found is None:
             return None
         chosen = self._chosen(name, f"/{rest}", request)
         if isinstance(chosen, Answer):
             return chosen
-        if len(self._open) >= OPEN_MAX:
-            said = f"{OPEN_MAX} requests to services of this node are open already; ask again later"
-            return refusal(503, "requests-full", said, ("Retry-After", "5"))
+        if (full := self._full()) is not None:
+            return full
         try:
             asked = _asked(request, next(self._numbers), *chosen)
         except ValueError:
@@ -144,6 +162,12 @@ class ServiceRequests:
                         yield from doors[one.door].send(one.peer, data)
                 case c.Deed():
                     yield _tagged(deed, name)
+
+
+def _addressed(request: Request) -> tuple[str, str]:
+    """Return the service that a request would be to, and the rest of its path."""
+    name, _, rest = request.path.removeprefix("/").partition("/")
+    return name, rest
 
 
 def _tagged(deed: c.Deed, name: str) -> c.Deed:

@@ -60,6 +60,14 @@ def test_message_is_posted_found_and_got() -> None:
     assert (info["count"], info["relayPriority"], info["minPriority"], info["solves"]) == (1, 2.0, 1.0, False)
 
 
+def test_body_is_not_read_for_which_a_request_has_no_use() -> None:
+    side = WebPool().side
+    for path, method, status in (("/info", "GET", 400), ("/nope", "POST", 404), ("/messages", "PUT", 405)):
+        answer = side.ask(request(f"/capd{path}", "Content-Length: 1000", method=method))
+        assert status_of(answer) == status and b"Connection: close" in answer
+    assert side.ask(request("/capd/messages", "Content-Length: 1000", method="POST")) == b"", "a message may come"
+
+
 BAD_BODIES: dict[str, tuple[object, str]] = {
     "no JSON": (b"{nope", "the body is no JSON"),
     "no UTF-8": (b'{"data": "\xff"}', "the body is no JSON"),
