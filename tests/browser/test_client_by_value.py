@@ -1,4 +1,4 @@
-"""The deciding parts of the page's client by value, where the Python client has the same ones: with the same outcome."""
+"""The deciding parts of the page's client by value: where the Python client has the same, with the same outcome."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def script_of_causes(chance: random.Random) -> tuple[list[list[Any]], list[list[
             open_ids.append(id)
             script.append(["published", id.hex(), number, [dep.hex() for dep in deps]])
         else:
-            named = chance.sample(deps, min(len(deps), 1)) + [id_of(chance.randrange(1, 300))]
+            named = [*chance.sample(deps, min(len(deps), 1)), id_of(chance.randrange(1, 300))]
             heads.given(id, number, named)
             script.append(["given", id.hex(), number, [dep.hex() for dep in named]])
         due.append([head.hex() for head in heads.ids(0)])
@@ -111,9 +111,8 @@ async def test_messages_that_nobody_reads_do_not_hold_up_the_others(devtools: st
         page = await opened(browser, port)
         await page.js("void (window.found = inbox(['read']))")
         await page.js("void found.come(1, 'alone', '')")
-        await page.js(
-            "Promise.all(Array.from({ length: 600 }, (_, i) => (found.come(i + 2, `m${i}`, 'read'), found.box.settle(`m${i}`))))"
-        )
+        come = "(_, i) => (found.come(i + 2, `m${i}`, 'read'), found.box.settle(`m${i}`))"
+        await page.js(f"Promise.all(Array.from({{ length: 600 }}, {come}))")
         assert await page.js("found.link.said.filter(([word]) => word === 'refused')") == [["refused", 1, 16]]
         assert await page.js("found.link.said.at(-1)") == ["settled", 601]
         assert "no loop reads them" in (await page.js("found.problems"))[0]

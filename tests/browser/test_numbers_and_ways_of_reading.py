@@ -161,8 +161,8 @@ async def test_loop_that_is_left_does_not_show_its_last_message_twice(devtools: 
                 page = await browser.page(f"http://127.0.0.1:{port}/test/blank.html")
                 await page.until("window.router")
                 await page.js(
-                    "(async () => { window.node = await router.connect({ name: 'loops', invitation: '%s' });"
-                    " window.group = await node.join(); })()" % link
+                    "(async () => { window.node = await router.connect({ name: 'loops', "
+                    f"invitation: '{link}' }}); window.group = await node.join(); }})()"
                 )
                 for body in (b"one", b"two", b"three"):
                     await group.publish(body)

@@ -1,4 +1,4 @@
-"""A browser that keeps nothing, has no room, or takes away what it kept: the page says so, and nothing accepted is lost."""
+"""A browser that keeps nothing, has no room, or takes away what it kept: the page says so and loses nothing."""
 
 from __future__ import annotations
 
