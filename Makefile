@@ -28,7 +28,7 @@ LOCK := $(LOCK_ONLY) pyproject.toml
 
 # What a browser loads of others: copied by `make vendor` as npm hands it out, checked by the lock file's digests.
 VENDOR := services/web/static/vendor
-HASHES := _blake.js _md.js _u64.js blake2.js blake3.js utils.js
+HASHES := _blake.js _md.js _u64.js blake2.js blake3.js utils.js legacy.js
 CIPHERS := _arx.js _poly1305.js chacha.js utils.js
 CBORG := $(addprefix lib/,0uint.js 1negint.js 2bytes.js 3string.js 4array.js 5map.js 6tag.js 7float.js bl.js \
 	byte-utils.js common.js decode.js encode.js is.js jump.js token.js)

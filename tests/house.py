@@ -35,6 +35,7 @@ LAYERS: list[tuple[str, str, list[str]]] = [  # room; our modules it may import;
     ("router/disk/log/", r"router(\..*)?|spark_analytics\.judgement\.(line_grammar|schema)", []),
     ("router/", r"router(\..*)?", []),
     ("transports/", r"router\.(core|transport)\..*", []),
+    ("services/web/", rf"{_SERVICES}|spark_analytics\.report\.page\..*", []),  # the parts of the audit's page
     ("services/", _SERVICES, []),
     ("spark_analytics/", r"spark_analytics(\..*)?", ["pyspark", *sys.stdlib_module_names]),
 ]
@@ -61,8 +62,8 @@ SHIPS = re.compile(
 )
 SCHEME = re.compile(r"(tls|unix|memory|wss?|lan):")
 SCHEMELESS = re.compile(r"router/(node|transport|core)/.*\.py|router/cli/preflight\.py|transports/.*\.py")
-_CONTRACT = "contract|kept_rows|pages|parts|roles|roles/.*|verbs/.*"
-PURE_RULES = re.compile(rf"(services|examples)/\w+/(core/.*|rules\w*)\.py|router/service/({_CONTRACT})\.py")
+_CONTRACT = "contract|http|kept_rows|pages|parts|roles|roles/.*|verbs/.*"
+PURE_RULES = re.compile(rf"(services|examples)/\w+/(core/.*|rules\w*|http)\.py|router/service/({_CONTRACT})\.py")
 RULES_KNOW = re.compile(rf"router\.(core\..*|service(\.({_CONTRACT.replace('/', '[.]')}))?)")
 IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|utcnow|today|fromtimestamp)")
 SWALLOWED = re.compile(r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(.*\.)?suppress\((Base)?Exception\)")
@@ -214,7 +215,7 @@ def _impure_imports(path: str, module: ast.Module) -> Iterator[str]:
         top, at = found.module.partition(".")[0], f"{path}:{found.line} imports {found.module}"
         if top == "router" and not RULES_KNOW.fullmatch(found.module):
             yield f"{at}: rules know the wire and router.service.contract; let the host do the rest"
-        elif top not in (*PURE, *NUMERIC, "router", own.partition(".")[0]):
+        elif top not in (*PURE, *NUMERIC, "router", "spark_analytics", own.partition(".")[0]):
             yield f"{at}, which is not pure: take what it gives as an argument"
 
 

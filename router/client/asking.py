@@ -3,6 +3,7 @@ to a router that repeats their numbers go side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from itertools import count
 
 import trio
@@ -63,10 +64,19 @@ class Asking:
     def __repr__(self) -> str:
         return f"<asking the node: {len(self._beside) + bool(self._open)} questions are open>"
 
-    @property
-    def answers_by_number(self) -> bool:
-        """Whether the node's router, which is connected, repeats the number of a question in its answer."""
-        return self._publishing.link.answers_by_number
+    async def begin_beside(self, inquiry: Inquiry, timeout_s: float) -> Callable[[], Awaitable[bytes]]:
+        """Send a question behind those before it, and return what waits for its answer; if the router does not repeat
+        numbers, wait for the answer here. Raise as `ask`."""
+        await self._publishing.until_up()
+        if self._publishing.link.answers_by_number:
+            number = await self.begin(inquiry)
+            return lambda: self.ended(number, timeout_s)
+        text = await self.ask(inquiry, timeout_s)
+
+        async def answer() -> bytes:
+            return text
+
+        return answer
 
     async def begin(self, inquiry: Inquiry) -> int:
         """Send a question with a number, behind those before it; return the number, for `ended`. Wait while

@@ -113,6 +113,12 @@ class ClientLink:
         return self._app.is_up
 
     @property
+    def has_said_goodbye(self) -> bool:
+        """Whether the node has said that it stops, and this app has not been connected since."""
+        goodbye = self.end.goodbye
+        return not self.is_up and goodbye is not None and goodbye.reason is Reason.SHUTDOWN
+
+    @property
     def is_away(self) -> bool:
         return self._is_away and not self.is_up
 

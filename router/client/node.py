@@ -177,6 +177,11 @@ class Node:
         """Whether this app is connected to its node now."""
         return self._link.is_up
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the node has said that it stops, and has not been reached since."""
+        return self._link.has_said_goodbye
+
     async def until_up(self) -> PublicKey:
         """Wait until this app is connected to its node; return the router's address. Raise `NodeUnavailable`."""
         await self._publishing.until_up()
@@ -353,16 +358,7 @@ class Node:
         """Send a service's request behind those before it, and return what waits for its answer.
 
         Several are open side by side if the router repeats their numbers; else this waits for the answer itself."""
-        await self._publishing.until_up()
-        if self._asking.answers_by_number:
-            number = await self._asking.begin(Inquiry(word, argument))
-            return lambda: self._asking.ended(number, timeout_s)
-        text = await self.ask(word, argument, timeout_s=timeout_s)
-
-        async def answer() -> bytes:
-            return text
-
-        return answer
+        return await self._asking.begin_beside(Inquiry(word, argument), timeout_s)
 
     # -- events from the link ------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from router.core.control.wanted import WantedGroups
 from router.core.control.witness import Witness
 from router.core.link.machine import RemoteProtocolError
 from router.core.log import events as ev
+from router.core.log.histogram import Histogram
 from router.core.neighbours.book import Book
 from router.core.neighbours.directory import Directory, Neighbour
 from router.core.routing.acceptance import Acceptance
@@ -298,6 +299,11 @@ class Router:
         self.rejections.tick(now)
         for route in self.routes.aged(now.judged_s):
             end_route(self.routes, self._pending, route, now)
+
+    @property
+    def delivery_times(self) -> Histogram:
+        """Return the seconds from acceptance until a recipient has settled, of what was delivered in this run."""
+        return self._delivery.times
 
     @property
     def next_arrival(self) -> int:

@@ -6,19 +6,22 @@ import json
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from router.core.wire.admin import Inquiry
+from router.core.wire.admin import Inquiry, without_number
 from router.core.wire.errors import RouterError
+from router.core.wire.now import Now
 from router.node.questions.question import CycleView, Questions, Respond
+from router.node.service_questions import SERVICE, ServiceQuestions, numbered
 
 ANSWER_BYTES_MAX = 900_000
 
 
 class Inquiries:
-    """Answers each inquiry by the question that declares its word. Raises `RouterError` if two declare the same, or the
-    router itself hears one of `taken`."""
+    """Answers each inquiry by the question that declares its word, or has a service answer it. Raises `RouterError` if
+    two declare the same, or the router itself hears one of `taken`."""
 
     def __init__(self, questions: Iterable[Questions], taken: Collection[str] = ()) -> None:
         self._words: dict[str, Respond] = {}
+        self.of_services = ServiceQuestions()
         for one in questions:
             answers = one.answers()
             if twice := answers.keys() & {*self._words, *taken}:
@@ -28,6 +31,18 @@ class Inquiries:
 
     def __repr__(self) -> str:
         return f"<inquiries: {', '.join(sorted(self._words)) or 'none'}>"
+
+    def ask(self, asked: CycleView, link: int, inquiry: Inquiry, now: Now) -> None:
+        """Answer an operator, or a service that asks as one: under the number that it gave its question."""
+        router, mark, argument = asked.router, None, inquiry.argument
+        asker = router.links.get(link)
+        if asker is not None and asker.key in router.directory.services:
+            mark, argument = without_number(argument)
+        if inquiry.ask == SERVICE:
+            self.of_services.ask(router, link, argument, now, mark)
+        else:
+            text = self.answer(asked, Inquiry(inquiry.ask, argument))
+            router.answer(link, numbered(mark, text), now)
 
     def answer(self, asked: CycleView, inquiry: Inquiry) -> bytes:
         """Return the answer as JSON; `{"error": sentence}` to an unknown inquiry or one that fails."""

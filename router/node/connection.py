@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, field
 
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import (
@@ -46,15 +46,14 @@ from router.node.link_events import (
 from router.node.link_writer import LinkWriter
 from router.settings.received import ASK_AGAIN
 from router.transport.contract import Stream, StreamBroken
-from router.transport.pace import Paces, StrangerPace
+from router.transport.pace import Pace, Paces, StrangerPace
+from router.transport.reading_pauses import TRICKLE_BYTES, TRICKLE_S, ReadingPauses, shared_pace
 
 log = logging.getLogger(__name__)
 
 READ_BYTES_MAX = 256 * 1024
 PACED_READ_BYTES_MAX = 16 * 1024
 BUSY_S = 0.005
-TRICKLE_BYTES = 256
-TRICKLE_S = 0.05
 MALFORMED_MANY = "too many malformed messages a second"
 NOT_LET_IN = "it does not let us in"
 TURNED_AWAY = (
@@ -117,7 +116,7 @@ class StreamWriter(LinkWriter):
 
 class NodeSide(Struct, frozen=True):
     """The parts of a node that its connections share. `tell` passes events to the message router; readers wait while
-    `is_busy`; a stranger is read at the rate of `paces`."""
+    `is_busy`; a stranger is read at the rate of `paces`, and short pieces at that of `short_pieces`."""
 
     key: SigningKey
     tell: Callable[[LinkEvent], None]
@@ -126,6 +125,7 @@ class NodeSide(Struct, frozen=True):
     log_head: Callable[[], LogHead | None]
     is_busy: Callable[[], bool]
     paces: Paces | None = None
+    short_pieces: Pace = field(default_factory=shared_pace)
 
 
 class Connection:
@@ -158,6 +158,7 @@ class Connection:
         self._pace: StrangerPace | None = None
         self.is_up = False
         self._received_bytes = 0  # as the stream counts them
+        self._pauses = ReadingPauses(node.short_pieces)
         self._trickles = False  # the last read was of less than TRICKLE_BYTES
         self.last_words = LastWords()
         self.link_writer = StreamWriter(number, self._session, stream)
@@ -207,12 +208,13 @@ class Connection:
         A peer that sends byte by byte is read in intervals, so that a frame in pieces costs hardly more than a whole
         one.
         """
-        unfinished = self._session.unfinished
+        unfinished, pause_s = self._session.unfinished, self._pauses.pause_s
+        if self._trickles and self._session.is_stranger:
+            pause_s = max(pause_s, TRICKLE_S)
         most = READ_BYTES_MAX if self._pace is None else PACED_READ_BYTES_MAX
-        if not unfinished and not (self._trickles and self._session.is_stranger):
+        if not unfinished and not pause_s:
             return await self._stream.receive_some(most)
         data: bytes | None = None
-        pause_s = TRICKLE_S if self._trickles else 0.0
         began_s = trio.current_time()
         with trio.move_on_after(unfinished.patience_s):
             if pause_s:
@@ -292,9 +294,13 @@ class Connection:
     def _receive(self, data: bytes, mono_ns: int) -> tuple[Sequence[Event], RemoteProtocolError | None]:
         """Return the events in `data`, and the peer's protocol error, None if there is none."""
         try:
-            return self._session.receive(data, mono_ns / 1e9), None
+            events = self._session.receive(data, mono_ns / 1e9)
         except RemoteProtocolError as error:
             return error.before, error
+        frames = sum(len(one.spans) if isinstance(one, MessageRun) else 1 for one in events)
+        now_s, is_between = self._node.clock.mono_ns() / 1e9, not self._session.unfinished
+        self._pauses.took(len(data), self._stream.short_pieces, frames, now_s, is_between=is_between)
+        return events, None
 
     def _judge(self, reason: Reason, text: str) -> LastWords:
         """Return what the other end's goodbye says about this node."""

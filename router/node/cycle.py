@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from router.core.control.guests import FileLooked, FileWritten
 from router.core.log import events as ev
+from router.core.log.histogram import BRIEF_S, Histogram
 from router.core.neighbours.directory import STRANGERS, WHY, Standing
 from router.core.router import Router
 from router.core.routing.effects import (
@@ -61,7 +62,6 @@ from router.node.link_events import (
 from router.node.open_links import OpenLinks
 from router.node.orders import ClearQueue, ClockConfirmed, Order, Reconfigured, ServiceNews
 from router.node.questions.question import AskedStore
-from router.node.service_questions import SERVICE, ServiceQuestions
 from router.node.wall_clock import WallClock
 from router.settings.config import Config
 from router.why.questions import Fates, FateStore
@@ -110,7 +110,8 @@ class CycleLimits(Struct, frozen=True):
 class Cycle:
     """Owns the deciding core, the store and the open links, and the one inbox for all events.
 
-    `wakes`: an event needs a cycle; `is_urgent`: that cycle should not wait for messages to come.
+    `wakes`: an event needs a cycle; `is_urgent`: that cycle should not wait for messages to come. `commit_times`: the
+    seconds of each commit; `lag`: by how many seconds the loop woke too late, each second. The caller observes both.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class Cycle:
         self.open_links = OpenLinks()
         self.counts = ev.EventCounts()
         self.commits = 0
+        self.commit_times, self.lag = Histogram(BRIEF_S), Histogram(BRIEF_S)
         self.wakes = self.is_urgent = self.is_draining = False
         self._logbook = logbook
         self._in_flight = in_flight
@@ -140,7 +142,6 @@ class Cycle:
         self._limits = limits
         self._inquiries = inquiries
         self._fates = fates
-        self._service_questions = ServiceQuestions()
         self._inbox: list[Heard] = []
         self._opening: set[int] = set()  # links whose `LinkOpened` is not yet fed: their reads must not overtake it
         self._jobs: list[Job] = []
@@ -292,7 +293,7 @@ class Cycle:
             case LinkClosed(number, _):
                 self.open_links.note_end(self.router, number, now)
                 self.router.link_down(number, now)
-                self._service_questions.look(self.router, now)
+                self._inquiries.of_services.look(self.router, now)
                 self.open_links.remove(number)
             case NeighbourSettled(number, n):
                 self.router.settled(number, n, now)
@@ -386,7 +387,7 @@ class Cycle:
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
                 self.router.fetched(effect.recipient, owed, more, now)
             case ServiceAnswered():
-                self._service_questions.answered(self.router, effect, now)
+                self._inquiries.of_services.answered(self.router, effect, now)
             case LookUpPulled():
                 self.router.pulls.looked_up(effect, self.store.message(effect.message), now)
             case LookUpPulls():
@@ -403,10 +404,8 @@ class Cycle:
             self._deeds += self._fates.asked(self, effect.link, effect.neighbour, inquiry.argument, now)
         elif inquiry.ask == WHY:
             self._deeds += self._fates.ask(self, effect.link, inquiry.argument, effect.service, now)
-        elif inquiry.ask == SERVICE:
-            self._service_questions.ask(self.router, effect.link, inquiry.argument, now)
         else:
-            self.router.answer(effect.link, self._inquiries.answer(self, inquiry), now)
+            self._inquiries.ask(self, effect.link, inquiry, now)
 
 
 def _are_urgent(jobs: Iterable[Job]) -> bool:

@@ -23,6 +23,7 @@ from router.core.routing.recovered import Belief
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
+from router.disk.store.terms import StoreSpace
 from router.node.link_events import Measured
 from router.node.open_links import OpenLinks
 from router.node.wall_clock import ClockState, Vote, WallClock
@@ -64,7 +65,7 @@ class HouseStore(Protocol):
     ) -> tuple[list[Owed], bool]: ...
     def due(self, wall_s: int) -> list[Due]: ...
     def message(self, prefix: bytes) -> tuple[Parcel, int] | None: ...
-    def reusable_bytes(self) -> int: ...
+    def space(self) -> StoreSpace: ...
     def log_is_sealed(self, seq: int) -> None: ...
     def has_dead_rows(self, wall_s: int) -> bool: ...
 
@@ -94,7 +95,7 @@ class HousekeepingLimits(Struct, frozen=True):
 class Housekeeping:
     """Runs these duties on the cycle's open links and `deeds`; `free_bytes` returns the free disk space.
 
-    `is_due`: a second has passed; `is_disk_full`: as found at the last such second.
+    `is_due`: a second has passed; `is_disk_full` and `free_bytes`: as found at the last such second.
     """
 
     def __init__(
@@ -122,6 +123,8 @@ class Housekeeping:
             log.warning("%s", said)
         self.is_due = True
         self.is_disk_full = False
+        self.free_bytes = 0
+        self.free_bytes_min = limits.disk_free_bytes_min
         self._has_dead_rows = False
         self._lapsed_at_s = self._looked_at_s = now.mono_s
 
@@ -190,9 +193,10 @@ class Housekeeping:
             self._close_idle()
 
     def _look_at_disk(self, now: Now) -> None:
-        free, least = self._free_bytes(), self._limits.disk_free_bytes_min
+        free = self.free_bytes = self._free_bytes()
+        least = self.free_bytes_min
         if free < least and free >= least // DISK_FREE_PART_MIN:
-            free += self._store.reusable_bytes()
+            free += self._store.space().reusable
         is_full = free < least
         if is_full and not self.is_disk_full:
             log.warning(DISK_IS_FULL, self._store.path, size_text(free), size_text(least))

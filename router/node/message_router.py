@@ -6,6 +6,7 @@ commit runs, the next batch forms by itself. The actor waits for the commit only
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -109,6 +110,11 @@ class MessageRouter(TrioActor):
         self._cycled = trio.Event()
         self._failure: Exception | None = None
 
+    @property
+    def unverified(self) -> int:
+        """Return how many messages wait for their signatures to be checked."""
+        return self._verifiers.backlog
+
     def on_start(self) -> None:
         self.nursery.start_soon(self._verifiers.run)
         self.nursery.start_soon(self._run_cycles)
@@ -145,7 +151,9 @@ class MessageRouter(TrioActor):
 
     async def _tick(self) -> None:
         while True:
-            await trio.sleep(TICK_S)
+            due_s = trio.current_time() + TICK_S
+            await trio.sleep_until(due_s)
+            self.cycle.lag.observe(trio.current_time() - due_s)
             self.cycle.tick()
             self._wake()
 
@@ -185,11 +193,17 @@ class MessageRouter(TrioActor):
     async def _commit(self) -> None:
         while True:
             try:
-                await trio.to_thread.run_sync(self._store.commit)
+                await trio.to_thread.run_sync(self._commit_timed)
             except MapFull:
                 self.cycle.apply_again()
                 continue
             return
+
+    def _commit_timed(self) -> None:
+        """Commit, and count how long that took; in a thread, while the loop reads neither."""
+        began_s = time.perf_counter()
+        self._store.commit()
+        self.cycle.commit_times.observe(time.perf_counter() - began_s)
 
     # -- deeds ---------------------------------------------------------------------------------------------
 

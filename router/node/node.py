@@ -292,7 +292,7 @@ class RunningNode:
             PeerQuestions(dialler.problems, invited),
             InvitationQuestions(invited, dialler.hurry),
             LogQuestions(self._logbook.sealed_seq),
-            MetricsQuestions(self._logbook.is_behind),
+            MetricsQuestions(self._logbook, self._residents.facts, lambda: self._message_router.unverified),
             ConfigurationQuestions(self.reload),
             ReportQuestions(self._residents.hear_report),
         )

@@ -25,7 +25,7 @@ from router.service.attempts import Attempts
 from router.service.host import Place, Service
 from router.service.plugins import NotStarted, Plugin, UnknownService, doubled_roles, load
 from router.service.reports import ENDED, PROBLEM, WARNING
-from router.service.running import back_off, key_of, leave_free_bytes, supervise
+from router.service.running import back_off, key_of, leave_free_bytes, services_over_http, supervise
 from router.service.watchdog import Watchdog
 from router.settings.config import Config
 from router.settings.config_services import APART, DEFAULT, INSIDE, Instance, instances
@@ -207,6 +207,7 @@ class Residents:
             is_inside=True,
             on_open=one.opened.set,
             pauses=back_off(self._config),
+            find_over_http=partial(services_over_http, self._home, self._config, one.instance.name),
         )
         one.starts += 1
         supervise(one.plugin, place, back_off(self._config), partial(self._has_problem, one))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from itertools import count
+from typing import NamedTuple
 
 from router.core.router import Router
 from router.core.routing.effects import ServiceAnswered
-from router.core.wire.admin import Inquiry
+from router.core.wire.admin import Inquiry, with_number
 from router.core.wire.now import Now
 from router.service.verbs.answer import Asked
 
@@ -15,18 +16,27 @@ SERVICE = "service"
 OPEN_MAX = 256
 
 
+class _Open(NamedTuple):
+    """A question: the asker's link, the key of the service, and the asker's own number of it."""
+
+    link: int
+    service: bytes
+    mark: int | None
+
+
 class ServiceQuestions:
     """The open questions, at most `OPEN_MAX`; beyond it the oldest is answered with an error."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
-        self._open: dict[int, tuple[int, bytes]] = {}  # the asker's link and the service's key
+        self._open: dict[int, _Open] = {}
 
     def __repr__(self) -> str:
         return f"<{len(self._open)} questions to services are open>"
 
-    def ask(self, router: Router, link: int, argument: str, now: Now) -> None:
-        """Forward a question: `argument` is the service's name, the word, and the rest of the question."""
+    def ask(self, router: Router, link: int, argument: str, now: Now, mark: int | None = None) -> None:
+        """Forward a question: `argument` is the service's name, the word, and the rest of the question. `mark`: the
+        number that a service gave it, None from others."""
         name, _, question = argument.partition(" ")
         services = {one.name: key for key, one in router.directory.services.items()}
         key = services.get(name)
@@ -34,34 +44,42 @@ class ServiceQuestions:
             known = ", ".join(sorted(services)) or "none"
             said = f'there is no service "{name}" here; node.services names {known}'
             module = f' ("services.{name}", or "{name}" for a folder in PYTHONPATH)' if name.isidentifier() else ""
-            self._fail(router, link, f"{said}: add its module there{module}, and start the node again", now)
+            advice = f"add its module there{module}, and start the node again"
+            self._fail(router, _Open(link, b"", mark), f"{said}: {advice}", now)
             return
         number = next(self._numbers)
         if not router.tell_service(key, Inquiry(Asked.WORD, f"{number} {question}"), now):
             state = "is not running" if router.links.to(key) is None else "takes no more questions for now"
-            self._fail(router, link, f"the service {name} {state}; `router status` says why", now, away=True)
+            said = f"the service {name} {state}; `router status` says why"
+            self._fail(router, _Open(link, key, mark), said, now, away=True)
             return
-        self._open[number] = link, key
+        self._open[number] = _Open(link, key, mark)
         if len(self._open) > OPEN_MAX:
-            oldest, _ = self._open.pop(next(iter(self._open)))
+            oldest = self._open.pop(next(iter(self._open)))
             self._fail(router, oldest, "the service has not answered, and many others ask; ask again", now)
 
     def answered(self, router: Router, answer: ServiceAnswered, now: Now) -> None:
         """Pass an answer on; ignore one that fits no open question to this service."""
-        link, key = self._open.get(answer.number, (0, b""))
-        if key == answer.service:
+        asked = self._open.get(answer.number)
+        if asked is not None and asked.service == answer.service:
             del self._open[answer.number]
-            router.answer(link, answer.text, now)
+            router.answer(asked.link, numbered(asked.mark, answer.text), now)
 
     def look(self, router: Router, now: Now) -> None:
         """Answer the questions to services without a link with an error; called when a link went down."""
-        gone = [number for number, (_, key) in self._open.items() if router.links.to(key) is None]
+        gone = [number for number, one in self._open.items() if router.links.to(one.service) is None]
         for number in gone:
-            link, key = self._open.pop(number)
-            name = router.directory.services[key].name
-            self._fail(router, link, f"the service {name} ended before it answered; `router status` says why", now)
+            asked = self._open.pop(number)
+            name = router.directory.services[asked.service].name
+            self._fail(router, asked, f"the service {name} ended before it answered; `router status` says why", now)
 
     @staticmethod
-    def _fail(router: Router, link: int, text: str, now: Now, *, away: bool = False) -> None:
+    def _fail(router: Router, asked: _Open, text: str, now: Now, *, away: bool = False) -> None:
         """Answer with an error. `away`: the service may be about to start, so that asking again makes sense."""
-        router.answer(link, json.dumps({"error": text, **({"away": True} if away else {})}).encode(), now)
+        said = json.dumps({"error": text, **({"away": True} if away else {})}).encode()
+        router.answer(asked.link, numbered(asked.mark, said), now)
+
+
+def numbered(mark: int | None, answer: bytes) -> bytes:
+    """Return an answer as who asked knows it: under the number of the question, if that had one."""
+    return answer if mark is None else with_number(mark, answer.decode()).encode()

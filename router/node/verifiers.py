@@ -79,6 +79,11 @@ class Verifiers:
         """Whether jobs are under way, so that messages will be released soon."""
         return bool(self._lanes)
 
+    @property
+    def backlog(self) -> int:
+        """Return how many messages wait for their signatures to be checked."""
+        return sum(len(task.job.fresh) for task in self._lanes.tasks() if not task.done)
+
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as nursery:
             for _ in range(self.count):

@@ -71,6 +71,8 @@ class CarryingOut:
                 self._host.warn(text)
             case c.Inform(text):
                 informing.info("%s: %s", self._host, printable(text))
+            case c.KeepOpen(door, peer):
+                self._doors.keep_open(door, peer)
             case c.MarkKnown(door, peer):
                 self._doors.mark_known(door, peer)
             case c.Send():

@@ -15,7 +15,7 @@ This is what every service may. What a service hears and does besides by its rol
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
@@ -71,13 +71,15 @@ class Chance(Protocol):
 
 class Setup(Struct, frozen=True):
     """The arguments of a service's rules: its name here, its address, its settings, and the values it has kept, as of
-    the last commit; `chance` is the randomness that rules may use."""
+    the last commit; `chance` is the randomness that rules may use. `find_over_http` returns the other services of this
+    node that answer over HTTP (`router/service/http.py`), for the one that has doors for it."""
 
     name: str
     key: PublicKey
     settings: Any
     kept: Mapping[bytes, bytes]
     chance: Chance
+    find_over_http: Callable[[], Sequence[Any]] = tuple
 
 
 # -- what rules hear ------------------------------------------------------------------------------------------------
@@ -278,6 +280,14 @@ class Write(Deed, frozen=True):
 
 class MarkKnown(Deed, frozen=True):
     """Say that the other end of a stream is known: it is not closed when its door is full and another stream comes."""
+
+    door: str
+    peer: str
+
+
+class KeepOpen(Deed, frozen=True):
+    """Keep a stream open whose other end says no more, which `Came` with `b""` has just told, since something is still
+    to be written to it; `Write` of `b""` closes it. Without this it closes when earlier writes are sent."""
 
     door: str
     peer: str

@@ -121,7 +121,7 @@ class DeedChecks:
         match deed:
             case c.Write(door):
                 self._check_door(deed, door, ())
-            case c.HandOver(door) | c.MarkKnown(door):
+            case c.HandOver(door) | c.MarkKnown(door) | c.KeepOpen(door):
                 self._check_door(deed, door, STREAMS)
             case d.UseInterfaces(door) | d.WriteOnClose(door):
                 self._check_door(deed, door, ("multicast",))

@@ -179,6 +179,10 @@ class Doors:
         """Let a stream keep its place until it ends, also when its door is full."""
         self._streams.mark_known(door, peer)
 
+    def keep_open(self, door: str, peer: str) -> None:
+        """Keep a stream open whose other end says no more, until it is closed by an empty write."""
+        self._streams.keep_open(door, peer)
+
     def decide(self, hand: HandOver) -> None:
         """Keep from the rules what comes of a stream that they hand over, also what was read already."""
         self._streams.decide(hand)

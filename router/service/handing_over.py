@@ -7,9 +7,12 @@ from typing import Protocol
 
 import trio
 
+from router.core.link.frame_count import FrameCount
 from router.service.stream_reading import READ_BYTES_MAX
 from router.transport.contract import Stream, StreamBroken
+from router.transport.pace import Pace
 from router.transport.proxy_header import header_for
+from router.transport.reading_pauses import ReadingPauses
 from router.transport.socket_stream import TcpStream
 from router.transport.websocket import WebSocketStream
 
@@ -40,17 +43,16 @@ def unwrapped(stream: trio.SocketStream, through: str, address: str, first: byte
 
 
 async def pass_on(
-    link: Stream, stream: Passed, address: str, first: bytes, answered: Callable[[], None] = lambda: None
+    link: Stream, stream: Passed, address: str, first: bytes, shared: Pace, answered: Callable[[], None] = lambda: None
 ) -> None:
     """Pass to the link that the stream comes from `address`, HOST:PORT or "", then `first` and what comes of the
-    stream, and the link's bytes back, until one of them ends; close both. `answered` is called whenever the router
-    says something."""
+    stream, and the link's bytes back, until one of them ends; close both. `shared`: the rate of short pieces that all
+    streams share; `answered` is called whenever the router says something."""
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_pump_out, link, stream, nursery, answered)
             await link.send_all(header_for(address) + first)
-            while data := await stream.receive_some(READ_BYTES_MAX):
-                await link.send_all(bytes(data))
+            await _pump_in(link, stream, first, ReadingPauses(shared))
             nursery.cancel_scope.cancel()
     except* (StreamBroken, trio.BrokenResourceError, trio.ClosedResourceError):
         pass  # the link has ended, and its router has logged why
@@ -58,6 +60,17 @@ async def pass_on(
         with trio.move_on_after(1, shield=True):
             await link.aclose()
             await stream.aclose()
+
+
+async def _pump_in(link: Stream, stream: Passed, first: bytes, pauses: ReadingPauses) -> None:
+    frames = FrameCount()
+    frames.took(first)
+    while data := bytes(await stream.receive_some(READ_BYTES_MAX)):
+        await link.send_all(data)
+        short = stream.short_pieces if isinstance(stream, WebSocketStream) else 0
+        pauses.took(len(data), short, frames.took(data), trio.current_time(), is_between=frames.is_between)
+        if pauses.pause_s:
+            await trio.sleep(pauses.pause_s)
 
 
 async def _pump_out(link: Stream, stream: Passed, nursery: trio.Nursery, answered: Callable[[], None]) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from math import inf
@@ -63,7 +63,7 @@ class Place(Struct, frozen=True):
     written. `guests`: the URL at which the node takes streams that services hand over. `events`: those declared in its
     folder. `leave_free_bytes`: the disk space that its state leaves free. `is_inside`: whether it runs in the node's
     process. `pauses`: those before something on which it failed is tried again. `in_a_row`: such failures, over all its
-    lives."""
+    lives. `find_over_http`: returns the node's other services that answer over HTTP."""
 
     name: str
     url: str
@@ -80,6 +80,7 @@ class Place(Struct, frozen=True):
     on_open: Callable[[], None] = lambda: None
     pauses: BackOff = BackOff(Config().node.service_restart_s_min, Config().node.service_restart_s_max)
     in_a_row: FailuresInARow = field(default_factory=FailuresInARow)
+    find_over_http: Callable[[], Sequence[Any]] = tuple
 
     @property
     def state_path(self) -> Any:
@@ -319,16 +320,10 @@ class Service(TrioActor):
         self.warn(f"an earlier version of it kept {of_them} that the node's log does not take: {faults[0]}")
         return first + len(left_out) - 1
 
-    async def ask(self, request: Request) -> dict[str, Any]:
-        """Make a request to the own router, and return its answer.
-
-        Raises `SaidError`, `Refused`, `NodeUnavailable`, `NotAnswered`.
-        """
-        return _said(await self.node.ask(request.WORD, request.to_argument()))
-
     async def begin_asking(self, request: Request) -> Callable[[], Awaitable[dict[str, Any]]]:
-        """Send a request to the own router behind those before it; return what waits for its answer, and raises as
-        `ask`."""
+        """Send a request to the own router behind those before it; return what waits for its answer.
+
+        Both raise `SaidError`, `Refused`, `NodeUnavailable`, `NotAnswered`."""
         ended = await self.node.begin_asking(request.WORD, request.to_argument())
 
         async def answer() -> dict[str, Any]:

@@ -67,10 +67,12 @@ def _why(state: str, reason: int | None) -> Reason | None:
 
 
 class PartsToSay:
-    """Parts in groups that wait to be said to the own router; of two in one group the later one holds."""
+    """Parts in groups that wait to be said to the own router; of two in one group the later one holds, also of one that
+    the router had no room to hear."""
 
     def __init__(self) -> None:
         self._waiting: dict[PublicKey, Part] = {}
+        self._said: dict[PublicKey, TakeParts] = {}  # the last request about each group, until it is answered
 
     def __repr__(self) -> str:
         return f"<parts in {len(self._waiting)} groups to be said>"
@@ -84,7 +86,29 @@ class PartsToSay:
     def take(self) -> list[TakeParts]:
         """Return the requests that say all that waits."""
         waiting, self._waiting = list(self._waiting.items()), {}
-        return [TakeParts.of(dict(waiting[at : at + GROUPS_MAX])) for at in range(0, len(waiting), GROUPS_MAX)]
+        found = [TakeParts.of(dict(waiting[at : at + GROUPS_MAX])) for at in range(0, len(waiting), GROUPS_MAX)]
+        self._said.update((group, request) for request in found for group in request.groups)
+        return found
+
+    def answered(self, request: TakeParts) -> None:
+        """Forget a request: it is answered, or will not be made again."""
+        self._pop(request)
+
+    def again(self, request: TakeParts) -> bool:
+        """Add the parts of a request again, but for groups in which others were taken since; return whether `take` must
+        be called."""
+        is_first = not self._waiting
+        for group, part in self._pop(request):
+            self._waiting.setdefault(group, part)
+        return is_first and bool(self._waiting)
+
+    def _pop(self, request: TakeParts) -> list[tuple[PublicKey, Part]]:
+        """Return the parts of a request that none after it has overtaken, and forget it."""
+        parts = zip(request.groups, request.parts, strict=True)
+        found = [(group, part) for group, part in parts if self._said.get(group) is request]
+        for group, _ in found:
+            del self._said[group]
+        return found
 
 
 class PullsToSay:

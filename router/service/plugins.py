@@ -6,6 +6,8 @@
                        reasons.py    reasons of its own
                        events.py     `EVENTS`: event -> sentence; `SHOWN`: field of an event -> its value for people
                        commands.py   `COMMANDS`: command -> what it does (found by `router.cli`)
+                       metrics.py    `families(status)`: its metrics, from its answer to the question `status`
+                       http.py       a class with `hear_request`: answers over HTTP (`router/service/http.py`)
 
 A service of one file holds its class and, where it has settings, `Settings` in that file.
 """
@@ -31,10 +33,13 @@ from router.core.wire.errors import RouterError
 from router.core.wire.reasons import OTHERS, RANGES, Reason
 from router.service.contract import Rules
 from router.service.host import Service
+from router.service.http import ServiceOverHttp
 from router.settings.config_services import APART, INSIDE, service_name
 from router.settings.config_text import Problem, Schema, Setting
 from router.shared_packages import complete
 
+Families = Callable[[Any], Iterable[Any]]
+"""Returns the metrics of a service as families of Prometheus's client, from its status."""
 Shown = Callable[[Any], str]
 """Returns the value of an event's field as people read it; JSON has it as it is."""
 
@@ -127,6 +132,22 @@ def load(spec: str) -> Plugin:
     return Plugin(spec, kind, rules, settings, _events(spec, parts["events"]), run, _role(module))
 
 
+def load_over_http(spec: str, options: Mapping[str, Any]) -> tuple[type[ServiceOverHttp], Struct] | None:
+    """Return the class that answers over HTTP in that service's name, and the service's settings, without loading its
+    rules; None if there is none. Raises `UnknownService`."""
+    module = _load_module(spec, spec.partition(":")[0])
+    part = _load_part(spec, module, "http")
+    if part is None:
+        return None
+    named = [one for one in vars(part).values() if isinstance(one, type) and one.__module__ == part.__name__]
+    found = [one for one in named if hasattr(one, "hear_request")]
+    if len(found) != 1:
+        raise UnknownService(f"{part.__name__} does not hold exactly one class with hear_request; write one")
+    _load_part(spec, module, "reasons")
+    settings = getattr(_load_part(spec, module, "settings") or module, "Settings", NoSettings)
+    return cast(type[ServiceOverHttp], found[0]), msgspec.convert(options, settings)
+
+
 def load_role(spec: str) -> Role | None:
     """Return the role of that service, without loading its rules; None if it has none. Raises `UnknownService`."""
     return _role(_load_module(spec, spec.partition(":")[0]))
@@ -160,6 +181,13 @@ def load_shown(spec: str) -> Mapping[str, Shown]:
     `UnknownService`."""
     shown = getattr(_load_part(spec, _load_module(spec, spec.partition(":")[0]), "events"), "SHOWN", {})
     return dict(shown) if isinstance(shown, Mapping) else {}
+
+
+def load_families(spec: str) -> Families | None:
+    """Return what gives that service's metrics, without loading its rules; None if it has none. Raises
+    `UnknownService`."""
+    found = getattr(_load_part(spec, _load_module(spec, spec.partition(":")[0]), "metrics"), "families", None)
+    return cast(Families, found) if callable(found) else None
 
 
 def deaf(plugin: Plugin) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any
 
 import trio
 
-from router.client.errors import ClientError
+from router.client.errors import ClientError, Refused
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.errors import RouterError
 from router.core.wire.reasons import Reason
@@ -21,9 +20,14 @@ from router.service.passing import PartsToSay, PullsToSay
 from router.service.roles import discovery as d
 from router.service.roles import overlay as o
 from router.service.verbs.pull_from import PullsFrom
+from router.service.verbs.take_part import TakeParts
 from router.service.verbs.verb import Request
 
 PULL_S = 10.0
+AGAIN_S = 1.0
+"""How long after a request was refused for now it is made again."""
+AGAIN_MAX = 1_000
+"""Most requests that wait for that; further ones are not made again."""
 IN_TURN_S = 1.0
 """How long what comes next waits at most for the router's answer to a `Join` or `Leave`."""
 Failed = Callable[[c.Deed, Exception], None]
@@ -47,6 +51,8 @@ class Requests:
         self._warned = set[str]()
         self._inquiries = OwnInquiries()
         self._awaited = set[Callable[[], Awaitable[dict[str, Any]]]]()
+        self._latest: dict[Hashable, Request] = {}  # by what they are about: those that are not answered
+        self._asked_again = 0
         self._lot = trio.lowlevel.ParkingLot()
 
     def __repr__(self) -> str:
@@ -63,8 +69,7 @@ class Requests:
                 case c.Inquire():
                     self._hear(await self._inquiries.ask(self._host.node, deed))
                 case o.AckWanted() | o.TakePart():
-                    for request in self.parts.take():
-                        await self._ask(request)
+                    await self._ask_parts()
                 case o.PullFrom():
                     for run in self.pulls.take():
                         await self._ask(PullsFrom.of(run))
@@ -122,18 +127,21 @@ class Requests:
         except Exception as error:
             self._failed(wish, error)
 
+    async def _ask_parts(self) -> None:
+        for request in self.parts.take():
+            await self._ask(request)
+
     async def _ask(self, request: Request) -> None:
         """Send a request behind those before it, and go on; the rules hear what follows from its answer, also from a
         failure."""
-        if request.ANSWERED_LATER:
-            self._host.nursery.start_soon(self._answered, request, partial(self._host.ask, request))
-            return
+        self._latest[request.about] = request
         try:
             ended = await self._host.begin_asking(request)
         except (ClientError, SaidError) as error:
             self._was_refused(request, error)
         else:
-            self._awaited.add(ended)
+            if not request.ANSWERED_LATER:
+                self._awaited.add(ended)
             self._host.nursery.start_soon(self._answered, request, ended)
 
     async def _answered(self, request: Request, ended: Callable[[], Awaitable[dict[str, Any]]]) -> None:
@@ -142,16 +150,43 @@ class Requests:
         except (ClientError, SaidError) as error:
             self._was_refused(request, error)
         except Exception as error:
+            self._is_over(request)
             self._failed(request, error)
         else:
+            self._is_over(request)
             for heard in request.answered(answer):
                 self._hear(heard)
         finally:
             self._awaited.discard(ended)
             self._lot.unpark_all()
 
+    def _is_over(self, request: Request) -> None:
+        if isinstance(request, TakeParts):
+            self.parts.answered(request)
+        if self._latest.get(request.about) is request:
+            del self._latest[request.about]
+
+    async def _ask_again(self, request: Request) -> None:
+        """Make a request again that the router had no room to answer, unless a later one about the same was made."""
+        await trio.sleep(AGAIN_S)
+        self._asked_again -= 1
+        is_latest = self._latest.get(request.about) is request
+        if not isinstance(request, TakeParts):
+            if is_latest:
+                await self._ask(request)
+        elif self.parts.again(request):
+            await self._ask_parts()
+
     def _was_refused(self, request: Request, error: Exception) -> None:
+        """Let the rules hear that a request has failed. One that may be accepted later is made again if they do not
+        hear of it, as they would rely on it."""
         found = request.answered({"error": str(error)})
+        if not found and isinstance(error, Refused) and error.later and self._asked_again < AGAIN_MAX:
+            self._host.log.info("%s: %s is asked again: %s", self._host, type(request).__name__, error)
+            self._asked_again += 1
+            self._host.nursery.start_soon(self._ask_again, request)
+            return
+        self._is_over(request)
         level = logging.INFO if found else logging.WARNING  # rules that hear of it may ask again
         self._host.log.log(level, "%s: %s was not done: %s", self._host, type(request).__name__, error)
         for heard in found:

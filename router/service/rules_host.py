@@ -131,7 +131,8 @@ class RulesHost(Service):
         self._kept = Kept(state)
         self._doors = Doors(self._came, self.hear, self._dial_as_guest, self.place.home.path, self.warn)
         self._jobs = Jobs(self._computed)
-        self._rules = self._kind(c.Setup(self.name, self.place.key.public, self.settings, self._kept, _CHANCE))
+        key, find = self.place.key.public, self.place.find_over_http
+        self._rules = self._kind(c.Setup(self.name, key, self.settings, self._kept, _CHANCE, find))
         self._settled: Callable[[c.Now], object] | None = getattr(self._rules, "settled", None)
         self._gathering = Gathering() if self._settled is not None else None
         delay_s: Callable[[c.Now], float] = getattr(self._rules, "batch_delay_s", lambda now: 0.0)

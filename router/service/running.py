@@ -16,13 +16,14 @@ from router.core.service.back_off import BackOff
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.service.attempts import Attempts
 from router.service.host import Place, Service
-from router.service.plugins import NoSettings, Plugin
+from router.service.http import FoundOverHttp, HttpSetup
+from router.service.plugins import NoSettings, Plugin, load_over_http
 from router.service.reports import WARNING, Reports
 from router.service.rules_host import RulesHost
 from router.service.watchdog import Watchdog
 from router.settings import keyring
 from router.settings.config import Config
-from router.settings.config_services import key_name
+from router.settings.config_services import instances, key_name
 from router.settings.home import Home
 
 DEFAULTS = Config()
@@ -51,6 +52,20 @@ def back_off(config: Config) -> BackOff:
 def leave_free_bytes(config: Config) -> int:
     """Return how much of the disk services leave free: twice the node's need to go on accepting messages."""
     return 2 * config.store.disk_free_bytes_min
+
+
+def services_over_http(home: Home, config: Config, but: str) -> tuple[FoundOverHttp, ...]:
+    """Return the services of the node that answer over HTTP, without the one of the name `but`. Raises
+    `UnknownService`."""
+    found = list[FoundOverHttp]()
+    for one in instances(config.node.services):
+        loaded = None if one.name == but else load_over_http(one.module, config.services.get(one.name, {}))
+        if loaded is not None:
+            address = key_of(home, one.name).public
+            kind, settings = loaded
+            setup = HttpSetup(one.name, address, settings, random.SystemRandom())
+            found.append(FoundOverHttp(one.name, address, kind(setup)))
+    return tuple(found)
 
 
 def begin(found: type[Service] | Plugin, place: Place) -> pykka.ActorRef[Any]:
@@ -105,6 +120,7 @@ async def run(
         events,
         leave_free_bytes(config),
         pauses=back_off(config),
+        find_over_http=partial(services_over_http, home, config, name),
     )
     async with actor_system():
         supervise(service, place, back_off(config), reports.problem)

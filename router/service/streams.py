@@ -25,6 +25,7 @@ from router.service.stream_reading import Reading, StreamReaders
 from router.transport import tcp
 from router.transport.contract import ConnectFailed
 from router.transport.handshakes import prefix_of
+from router.transport.reading_pauses import shared_pace
 from router.transport.socket_file import SocketFile
 from router.transport.sockets import RAISE_LIMIT, user_of, words
 from router.transport.web_certificate import ServerCertificate
@@ -51,15 +52,17 @@ class _Peer:
     link in it; `passing`: the scope of the task that then passes it on. `address`: that of its other end; `source`:
     what it has in common with others that come from there. `is_leaving`: it is passed on when all is written.
 
-    `is_failed`: the rules failed on it, and hear nothing more of it but its end. `carried`: chunks of it that are
-    carried out, but were answered with more than the peer has read; `shaking`: the scope of its TLS handshake.
+    `is_kept`: its other end says no more, and the rules still write to it, or what they wrote is being sent; `is_cut`:
+    nothing more is sent. `is_failed`: the rules failed on it, and hear nothing more of it but its end. `carried`:
+    chunks of it that are carried out, but were answered with more than the peer has read; `shaking`: the scope of its
+    TLS handshake.
 
     `waiting`, `unsent`: what could not be written at once, and its bytes; `writing`: the scope of the task that writes
     it."""
 
     __slots__ = (
-        "_awaited", "_socket", "address", "carried", "fd", "handed", "is_closed", "is_closing", "is_failed",
-        "is_leaving", "passing", "reading", "shaking", "source", "through", "unsent", "waiting", "writing",
+        "_awaited", "_socket", "address", "carried", "fd", "handed", "is_closed", "is_closing", "is_cut", "is_failed",
+        "is_kept", "is_leaving", "passing", "reading", "shaking", "source", "through", "unsent", "waiting", "writing",
     )  # fmt: skip
 
     def __init__(self, own: socket.socket, address: str, source: str) -> None:
@@ -76,7 +79,7 @@ class _Peer:
         self.waiting: deque[bytes] = deque()
         self.unsent = 0
         self.writing: trio.CancelScope | None = None
-        self.is_closing = False
+        self.is_closing = self.is_cut = self.is_kept = False
         self.is_leaving = False
         self.is_closed = False
         self._socket = own
@@ -112,6 +115,7 @@ class Streams:
         self._passed: dict[str, StreamPlaces] = {}
         self._certificates: dict[str, ServerCertificate] = {}
         self._readers = StreamReaders()
+        self._short_pieces = shared_pace()
         self._nursery: trio.Nursery
 
     def __repr__(self) -> str:
@@ -161,7 +165,7 @@ class Streams:
         """Return a stream of the door that the rules have closed and that still sends; "" if there is none."""
         places = self._entrances[door].places
         for (at, name), peer in self._peers.items():
-            if at == door and name in places and peer.is_closing and not peer.reading.has_ended:
+            if at == door and name in places and peer.is_closing and (peer.is_kept or not peer.reading.has_ended):
                 return name
         return ""
 
@@ -207,7 +211,31 @@ class Streams:
         if peer.handed is not None:
             self._nursery.start_soon(self._pass_on, key, peer, peer.handed)
         else:
-            self._hear(Came(*key, b""), lambda: self._gone(key))
+            self._hear(Came(*key, b""), lambda: self._finished(key, peer))
+
+    def _finished(self, key: _Key, peer: _Peer) -> None:
+        """Close a stream whose end the rules have heard, unless they keep it open; first send what waits for it."""
+        if peer.is_kept and not peer.is_cut:
+            return
+        if peer.is_cut or not peer.waiting:
+            self._gone(key)
+            return
+        peer.is_kept = True
+        self._close_behind(peer)
+
+    def _close_behind(self, peer: _Peer) -> None:
+        """Close a stream when what waits is sent, which must not take long."""
+        peer.is_closing = True
+        assert peer.writing is not None
+        peer.writing.deadline = trio.current_time() + LINGER_S
+
+    def _cut(self, key: _Key, peer: _Peer) -> None:
+        """End a stream now, whatever is not carried out or not sent."""
+        peer.is_cut = True
+        if peer.is_kept:
+            self._gone(key)
+        else:
+            peer.reading.cut()
 
     def _gone(self, key: _Key) -> None:
         self._handed.discard(key)
@@ -224,7 +252,7 @@ class Streams:
         peer = self._peers.get((door, name))
         if peer is not None and peer.handed is None:
             peer.is_failed = True
-            peer.reading.cut()
+            self._cut((door, name), peer)
 
     def is_of_failed(self, heard: object) -> bool:
         """Whether this came of a stream on which the rules have failed since."""
@@ -237,6 +265,11 @@ class Streams:
         """Record that something followed from what a stream said, so that silent ones give way before it."""
         if door in self._entrances:
             self._entrances[door].places.talked(name)
+
+    def keep_open(self, door: str, name: str) -> None:
+        """Keep a stream open whose other end says no more, until the rules close it; do nothing if it has gone."""
+        if (peer := self._peers.get((door, name))) is not None and peer.reading.has_ended:
+            peer.is_kept = True
 
     def mark_known(self, door: str, name: str) -> None:
         """Let a stream keep its place until it ends."""
@@ -279,14 +312,12 @@ class Streams:
         if peer is None:
             return
         if not data and peer.waiting and not peer.is_closing:
-            peer.is_closing = True
-            assert peer.writing is not None
-            peer.writing.deadline = trio.current_time() + LINGER_S
+            self._close_behind(peer)
         elif not data or peer.is_closing or peer.unsent + len(data) > UNSENT_BYTES_MAX:
-            peer.reading.cut()
+            self._cut((door, name), peer)
         elif peer.waiting:
             if len(peer.waiting) == UNSENT_MAX:
-                peer.reading.cut()
+                self._cut((door, name), peer)
             else:
                 peer.waiting.append(data)
                 peer.unsent += len(data)
@@ -294,9 +325,9 @@ class Streams:
             peer.waiting.append(rest)
             peer.unsent += len(rest)
             peer.writing = trio.CancelScope()
-            self._nursery.start_soon(self._write_out, peer, peer.writing)
+            self._nursery.start_soon(self._write_out, (door, name), peer, peer.writing)
 
-    async def _write_out(self, peer: _Peer, scope: trio.CancelScope) -> None:
+    async def _write_out(self, key: _Key, peer: _Peer, scope: trio.CancelScope) -> None:
         """Write what waits for a peer; the task lasts no longer than that."""
         is_cut = True
         with scope, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
@@ -306,7 +337,7 @@ class Streams:
                 _go_on_reading(peer)
             is_cut = peer.is_closing
         if is_cut:
-            peer.reading.cut()
+            self._cut(key, peer)
         elif peer.is_leaving:
             peer.reading.stop()
 
@@ -363,7 +394,7 @@ class Streams:
             with peer.passing:
                 stream, first = unwrapped(peer.stream, peer.through, peer.address, first)
                 answered = partial(self._passed[key[0]].talked, key[1])
-                await pass_on(await self._dial(), stream, peer.address, first, answered)
+                await pass_on(await self._dial(), stream, peer.address, first, self._short_pieces, answered)
         except ConnectFailed as error:
             self._warn_of(key[0], f"has handed over a stream that the router did not take: {error}")
         finally:

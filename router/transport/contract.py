@@ -100,6 +100,11 @@ class Stream(Protocol):
     def received_bytes(self) -> int:
         """The bytes on the wire for everything received, with encryption; 0 for a stream that adds nothing."""
 
+    @property
+    def short_pieces(self) -> int:
+        """How many short pieces of what carries this stream have come, such as records of TLS
+        (`router.transport.reading_pauses`); 0 for a stream that nothing carries."""
+
     def link_proved(self, key: PublicKey) -> None:
         """Note that the link has proven the other end's key, which the transport does not prove: until then the
         connection gives way to others."""

@@ -9,6 +9,7 @@ from OpenSSL import SSL
 
 from router.transport.certificate import explain
 from router.transport.contract import Buffer, StreamBroken
+from router.transport.reading_pauses import SHORT_BYTES
 
 RECORD_BYTES = 1 << 14  # plaintext in one full record
 RECORD_ROOM = RECORD_BYTES + 512  # a record with its head and tag, and a key update before it
@@ -37,6 +38,7 @@ class TlsRecords:
         "grown",
         "plaintext_bytes",
         "records",
+        "short",
         "waiting",
     )
 
@@ -46,6 +48,7 @@ class TlsRecords:
         self._failure: str | None = None
         self.ciphertext_bytes = 0  # given to OpenSSL
         self.plaintext_bytes = self.records = 0  # read from it
+        self.short = 0  # of these records, those with fewer than SHORT_BYTES
         self.waiting = True  # there may be more to read without new ciphertext
         self.ended = False  # the peer has said goodbye
         self.grown = True  # the buffers may have grown beyond what a silent connection needs, as by the handshake
@@ -86,6 +89,7 @@ class TlsRecords:
                 chunks.append(chunk)
                 room -= len(chunk)
                 self.records += 1
+                self.short += len(chunk) < SHORT_BYTES
                 self.plaintext_bytes += len(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 

@@ -54,6 +54,10 @@ class DuplexStream(ABC):
     def received_bytes(self) -> int:
         return 0
 
+    @property
+    def short_pieces(self) -> int:
+        return 0
+
     def when_proven(self, act: Callable[[PublicKey], None]) -> None:
         """Call `act` with the other end's key once that is proven, which it may be already."""
         if self.peer is not None:

@@ -89,6 +89,10 @@ class TlsStream(SocketStream):
     def received_bytes(self) -> int:
         return self._records.ciphertext_bytes
 
+    @property
+    def short_pieces(self) -> int:
+        return self._records.short
+
     def send_soon(self, data: bytes) -> None:
         if self._unsendable is None:
             self._write_soon(b"".join(self._records.encrypt(data)))

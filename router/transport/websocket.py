@@ -86,6 +86,10 @@ class WebSocketStream(DuplexStream):
     def received_bytes(self) -> int:
         return max(self._inner.received_bytes, self._frames.received_bytes)
 
+    @property
+    def short_pieces(self) -> int:
+        return max(self._inner.short_pieces, self._frames.short)
+
     async def _receive(self, max_bytes: int) -> bytes:
         await trio.lowlevel.checkpoint_if_cancelled()
         has_waited = False

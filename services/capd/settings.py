@@ -112,6 +112,14 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     data_bytes_max: Annotated[
         int, span(128, 900_000, "Bytes of data in one message at most, and never more than an eighth of the pool.")
     ] = _POOL.data_bytes_max
+    solve_cpu_percent: Annotated[
+        float,
+        span(
+            0.0,
+            100.0,
+            "How much of a core the node spends, for those who post over HTTP, on the work of their messages; 0: none.",
+        ),
+    ] = 0.0
 
 
 def _host_port(place: str) -> tuple[str, str]:

@@ -7,15 +7,14 @@ with the most live messages, or the certificates that end first, are named.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.registry import Collector, CollectorRegistry
 
 from router.service import contract as c
+from router.service import exposition
 from services.dmq.core.holdings import Holdings
 
 POOLS_MAX = 100
@@ -42,12 +41,11 @@ class Metrics:
 
     def page(self, facts: PageFacts) -> tuple[str, bytes]:
         """Return media type and text."""
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collected(self._families(facts)))
-        return CONTENT_TYPE_LATEST, generate_latest(registry)
+        return exposition.page_of([*self.of_status(facts.status), *self._of_pools(facts)])
 
-    def _families(self, facts: PageFacts) -> Iterator[Metric]:
-        status, name = facts.status, self._prefix
+    def of_status(self, status: dict[str, Any]) -> Iterator[Metric]:
+        """Yield what the answer to `status` tells."""
+        name = self._prefix
         rejected = status["rejected"]
         accepted, total = status["accepted"], sum(rejected.values())
         yield from self._of_reference(accepted, total)
@@ -69,7 +67,6 @@ class Metrics:
         yield CounterMetricFamily(f"{name}clients_gave_way", "Idle ones of them that gave way to new ones.", gave)
         yield from self._of_consumers(status["consumers"])
         yield from self._of_stake(status["stake"])
-        yield from self._of_pools(facts)
 
     def _of_reference(self, accepted: int, rejected: int) -> Iterator[Metric]:
         """Yield what dmq-node has, too."""
@@ -121,16 +118,11 @@ class Metrics:
         yield left
 
 
-class _Collected(Collector):
-    """Hands families to a registry."""
-
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = list(families)
-
-    def collect(self) -> Iterator[Metric]:
-        return iter(self._families)
-
-
 def page_of(metrics: Metrics, status: dict[str, Any], holdings: Holdings, now: c.Now) -> tuple[str, bytes]:
     """Return the page of this moment."""
     return metrics.page(PageFacts(status, holdings, now.wall_s))
+
+
+def families(status: dict[str, Any]) -> Iterator[Metric]:
+    """Yield what the page of the node that runs it tells of it: all but that of single pools."""
+    return Metrics("router_dmq_", has_suffix=False).of_status(status)

@@ -1,4 +1,4 @@
-"""`router web`: invitations for browsers, the tokens of scripts. Each command has a file of its own."""
+"""`router web`: invitations for browsers, tokens of scripts, logins of the operator. Each command has its own file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import click
 
 from router.cli.command import CommandGroup
 from services.web.invite_command import invite
+from services.web.login_commands import logins, open_page
 from services.web.status_command import status
 from services.web.token_commands import token, tokens
 
@@ -19,5 +20,5 @@ def web() -> None:
     """Pages, scripts and links over HTTP: who may use them, and how they are used."""
 
 
-for _command in (invite, status, token, tokens):
+for _command in (invite, logins, open_page, status, token, tokens):
     web.add_command(_command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from math import inf
 from typing import Any
 
@@ -10,14 +10,18 @@ from router.service import contract as c
 from services.web.core.callers import Callers
 from services.web.core.http_door import HttpDoor
 from services.web.core.link import LINK, link_reply
-from services.web.core.monitoring import LIVE, METRICS, READY, Monitoring
+from services.web.core.monitoring import Monitoring
+from services.web.core.openapi import Description
+from services.web.core.operations import FOR_OPERATORS, FOR_SCRIPTS
+from services.web.core.operator.pages import OperatorPages
 from services.web.core.pages import Pages
 from services.web.core.request import Answer, Reply, Request, refusal, shown
-from services.web.core.scripts import Scripts
+from services.web.core.scripts import Scripts, is_of_script
+from services.web.core.service_requests import ServiceRequests
 from services.web.core.sites import Sites
-from services.web.metrics import page_of
+from services.web.metrics_page import MetricsPage
 from services.web.settings import Settings
-from services.web.static_files import read_static
+from services.web.static_files import read_operator_files, read_static
 
 LISTEN, OPERATOR = "listen", "operator"
 ALLOWED = (
@@ -40,13 +44,20 @@ class Web:
         self._sites = Sites(settings.url, settings.origins, section)
         self._pages = Pages(read_static())
         self._scripts = Scripts(setup)
-        self._monitoring = Monitoring(page_of, self._status)
+        self._monitoring = Monitoring(MetricsPage(), setup.name, self._status)
+        self._services = ServiceRequests(setup.find_over_http())
+        self._operator = OperatorPages(setup, read_operator_files(), is_tls=settings.is_operator_tls)
+        asked = (*(("", one) for one in FOR_SCRIPTS), *self._services.operations())
+        self._description = Description(asked, self._sites.prefix)
+        self._for_operators = Description([("", one) for one in FOR_OPERATORS], "")
         callers, limits = Callers(settings.proxies), settings.limits
         self._doors = {
-            LISTEN: HttpDoor(LISTEN, limits, self._sites, callers, self._public),
-            OPERATOR: HttpDoor(OPERATOR, limits, Sites(settings.operator_url, (), ""), callers, self._for_operator),
+            LISTEN: HttpDoor(LISTEN, limits, self._sites, callers, self._public, self._admit),
+            OPERATOR: HttpDoor(
+                OPERATOR, limits, Sites(settings.operator_url, (), ""), callers, self._for_operator, lambda *_: None
+            ),
         }
-        self._tick_by_s = -inf  # when the next Tick should have come
+        self._tick_s = inf  # when the next Tick should come
 
     def __repr__(self) -> str:
         return f"<web side: {self._doors[LISTEN]!r}, {self._doors[OPERATOR]!r}>"
@@ -56,15 +67,24 @@ class Web:
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         deeds = list(self._hear(heard, now))
-        if now.mono_s >= self._tick_by_s and self._has_work:  # also if a wake was lost with what it came with
-            self._tick_by_s = now.mono_s + 2 * LOOK_S
-            deeds.append(c.Wake(now.wall_s + LOOK_S))
+        pause_s = LOOK_S if self._has_work else self._operator.pause_s if self._settings.operator else inf
+        is_lost = now.mono_s > self._tick_s + LOOK_S  # a wake, with what it came with
+        if now.mono_s + pause_s < self._tick_s or is_lost:
+            self._tick_s = now.mono_s + pause_s
+            deeds.append(c.Wake(now.wall_s + pause_s))
         return deeds
 
     @property
     def _has_work(self) -> bool:
         """Whether something is under way that the clock may end."""
-        return any(map(len, self._doors.values())) or len(self._scripts) > 0 or len(self._monitoring) > 0
+        parts: list[Sized] = [
+            *self._doors.values(),
+            self._scripts,
+            self._monitoring,
+            self._services,
+            self._operator,
+        ]
+        return any(map(len, parts))
 
     def _hear(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
         match heard:
@@ -73,7 +93,7 @@ class Web:
             case c.Came(door, peer, data):
                 yield from self._doors[door].came(peer, data, now)
             case c.Tick():
-                self._tick_by_s = -inf
+                self._tick_s = inf
                 for one in self._doors.values():
                     yield from one.overdue(now)
                 yield from self._monitoring.tick(self._doors, now)
@@ -83,10 +103,15 @@ class Web:
                 yield c.Answer(number, self._status())
             case c.Asked(word="token" | "tokens" | "end"):
                 yield from self._scripts.answer(heard, self._doors, now)
+            case c.Asked(word="open" | "logins" | "end-login"):
+                yield from self._operator.answer(heard, self._doors[OPERATOR], now)
             case c.Asked(number, word):
-                said = f'the web side has no answer to "{shown(word)}"; it knows status, token, tokens and end'
-                yield c.Answer(number, {"error": said})
+                known = "status, token, tokens, end, open, logins and end-login"
+                yield c.Answer(number, {"error": f'the web side has no answer to "{shown(word)}"; it knows {known}'})
         yield from self._scripts.hear(heard, self._doors, now)
+        yield from self._services.hear(heard, self._doors, now)
+        if self._settings.operator:
+            yield from self._operator.hear(heard, self._doors[OPERATOR], now)
 
     def _public(self, request: Request, now: c.Now) -> Reply:
         """Decide about a request at the door for everybody."""
@@ -96,14 +121,24 @@ class Web:
             return link_reply(request)
         if request.method == "OPTIONS" and self._sites.allowed(request):
             return Answer(status=204, headers=ALLOWED)
-        found = self._scripts.reply(request, self._doors, now)
+        found = self._scripts.reply(request, self._doors, now) or self._services.reply(request, self._doors, now)
+        found = found or self._description.reply(request)
         return found or self._pages.answer(request) or _nothing_at(request)
+
+    def _admit(self, request: Request, now: c.Now) -> Answer | None:
+        """Judge a request at the door for everybody before its body comes: nobody sends one who has no right to, or to
+        what has no use for one."""
+        if is_of_script(request):
+            return self._scripts.admits(request, now)
+        if self._services.has(request):
+            return self._services.admits(request)
+        reply = link_reply(request) if request.path == LINK else None
+        return reply if isinstance(reply, Answer) else self._pages.answer(request) or _nothing_at(request)
 
     def _for_operator(self, request: Request, now: c.Now) -> Reply:
         """Decide about a request at the operator's door."""
-        if request.path == "/":
-            return Answer(status=200, body=f"{LIVE}\n{READY}\n{METRICS}\n".encode())
-        return self._monitoring.reply(request, now) or _nothing_at(request)
+        found = self._monitoring.reply(request, now) or self._for_operators.reply(request)
+        return found or self._operator.reply(request, self._doors[OPERATOR], now) or _nothing_at(request)
 
     def _status(self) -> dict[str, Any]:
         """Return what the operator asks for."""

@@ -16,6 +16,9 @@ from .core.link import LINK
 
 _LIMITS = HttpLimits()
 _ORIGIN = re.compile(r"https?://[^\s/?#]+\Z")
+_TUNNEL_PORT = 4181
+"""The port of the other end of a tunnel to an operator's door that is a Unix socket."""
+_ANY = ("", "0.0.0.0", "::")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -62,7 +65,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     @property
     def page_url(self) -> str:
         """Return the address at which browsers open the pages, "" if that is not known."""
-        return self.url or _shown(self.listen) if self.url or self.listen.startswith("tcp://") else ""
+        is_one = self.listen.startswith("tcp://") and (urlsplit(self.listen).hostname or "") not in _ANY
+        return self.url or (_shown(self.listen) if is_one else "")
 
     @property
     def link_url(self) -> str:
@@ -72,7 +76,33 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     @property
     def operator_url(self) -> str:
         """Return the name under which the operator's door is reached from other machines, "" if it is not."""
-        return self.url if "certificate=" in self.operator else ""
+        return self.url if self.is_operator_tls else ""
+
+    @property
+    def is_operator_tls(self) -> bool:
+        """Whether the operator's door speaks TLS."""
+        return "certificate=" in self.operator
+
+    @property
+    def operator_page_url(self) -> str:
+        """Return the address at which a browser opens the operator's page: over TLS by the name of `url`, else on this
+        machine, perhaps through a tunnel."""
+        if not self.operator.startswith("tcp://"):
+            return f"http://127.0.0.1:{_TUNNEL_PORT}/"
+        found = urlsplit(self.operator)
+        name = urlsplit(self.operator_url).hostname or found.hostname or ""
+        host = "127.0.0.1" if name in _ANY else f"[{name}]" if ":" in name else name
+        return f"{'https' if self.is_operator_tls else 'http'}://{host}:{found.port}/"
+
+    def operator_tunnel(self, home: Path) -> str | None:
+        """Return what ssh is to forward to the operator's door, None if other machines reach it."""
+        if not self.operator.startswith("tcp://"):
+            path = home / self.operator.removeprefix("unix:").partition("?")[0]
+            return f"{_TUNNEL_PORT}:{path}"
+        if not _is_loopback(self.operator):
+            return None
+        place = self.operator.removeprefix("tcp://").partition("?")[0].rstrip("/")
+        return f"{urlsplit(self.operator).port}:{place}"
 
     @property
     def limits(self) -> HttpLimits:

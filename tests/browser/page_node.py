@@ -27,6 +27,12 @@ operator = ""
 listen = "tcp://127.0.0.1:{port}"
 origins = {origins}
 """
+POOL = """
+[[node.services]]
+name = "capd"
+module = "services.capd"
+run = "inside"
+"""
 
 
 def free_port() -> int:
@@ -45,13 +51,12 @@ def free_port() -> int:
 class PageNode(NodeProcess):
     """A node that pages dial at `url`."""
 
-    def __init__(self, base: Path, origin: str, *, web: bool) -> None:
+    def __init__(self, base: Path, origin: str, *, web: bool, pool: bool = False) -> None:
         home, port = Home(base / "node"), free_port()
         home.create("edge")
         if web:
-            home.config_path.write_text(
-                f"{home.config_path.read_text()}{WEB_SIDE.format(port=port, origins=[origin] if origin else [])}"
-            )
+            more = WEB_SIDE.format(port=port, origins=[origin] if origin else []) + (POOL if pool else "")
+            home.config_path.write_text(f"{home.config_path.read_text()}{more}")
         self.site = f"http://127.0.0.1:{port}"
         self.url = f"ws://127.0.0.1:{port}/link"
         flags = () if web else ("--listen", self.url)
@@ -65,10 +70,10 @@ class PageNode(NodeProcess):
 
 
 @asynccontextmanager
-async def page_node(base: Path, origin: str = "", *, web: bool = False) -> AsyncIterator[PageNode]:
+async def page_node(base: Path, origin: str = "", *, web: bool = False, pool: bool = False) -> AsyncIterator[PageNode]:
     """Yield a node that is ready; it is killed with the block.
-    `web`: its web side serves pages, and takes their links; those of `origin` too."""
-    node = PageNode(base, origin, web=web)
+    `web`: its web side serves pages, and takes their links; those of `origin` too. `pool`: it has a CAPD pool."""
+    node = PageNode(base, origin, web=web, pool=pool)
     await node.start()
     try:
         yield node

@@ -13,7 +13,7 @@ TREE = Path(__file__).parents[2]
 STATIC = TREE / "services" / "web" / "static"
 POLICY = (
     "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self'; manifest-src 'self';"
-    " connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    " connect-src 'self' ws: wss: http://127.0.0.1:*; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _ROOMS = {"test": Path(__file__).parent / "pages", "vectors": TREE / "tests" / "vectors"}
 

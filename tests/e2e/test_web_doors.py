@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import resource
 import socket
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,7 @@ UPGRADE = request(
     "/link", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {NONCE}",
     "Sec-WebSocket-Protocol: upsycle.1",
 )  # fmt: skip
-CROWD, PREFIXES = 300, 20
+CROWD, PREFIXES = 1_000, 20
 
 
 def made(path: Path, ports: tuple[int, int]) -> Home:
@@ -57,7 +59,21 @@ FRAMES = {
     "long close": masked(0x88, b"\x03\xe8" + b"r" * 100),
     "close in no UTF-8": masked(0x88, b"\x03\xe8\xff\xfe"),
     "continuation first": masked(0x80, b"abc"),
+    "half a close": masked(0x88, b"\x03\xe8")[:5],
+    "an endless frame": b"\x82\xff" + (1 << 62).to_bytes(8, "big") + b"mask" + bytes(1 << 20),
 }
+
+
+@contextmanager
+def descriptors(most: int) -> Iterator[None]:
+    """Let this process have so many file descriptors meanwhile, if it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < most and (hard < 0 or hard >= most):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def page(port: int, data: bytes | None = None) -> bytes:
@@ -78,6 +94,10 @@ async def test_hostile_frames_end_their_own_link_alone(tmp_path: Path) -> None:
                             for one in parts:
                                 await guest.send_all(one)
                             assert (await guest.receive_some(12)).startswith(b"HTTP/1.1 101"), name
+                            if name == "half a close":
+                                await guest.send_eof()
+                                while await guest.receive_some(100):
+                                    pass
                         except trio.BrokenResourceError:
                             pass  # it was ended while it still spoke
                     assert status_of(await page(port)) == 200, name
@@ -87,6 +107,7 @@ async def test_crowd_of_idle_connections_shuts_nobody_out(tmp_path: Path) -> Non
     port = free_port()
     home = made(tmp_path, (port, free_port()))
     with trio.fail_after(HANG_S), ExitStack() as held:
+        held.enter_context(descriptors(2 * CROWD))
         async with serving(home.path, {}):
             for number in range(CROWD):
                 idle = held.enter_context(socket.socket())

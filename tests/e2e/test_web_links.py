@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import ssl
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -14,6 +16,8 @@ from rigs.patience import HANG_S
 from rigs.serving import serving
 from rigs.web_certificates import web_certificate
 from rigs.web_sides import body_of, request, status_of
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect as websocket
 
 from router.cli import main
 from router.client.node import Node, connect
@@ -44,10 +48,12 @@ async def heard_by(node: Node) -> bytes:
     raise AssertionError("nothing came")
 
 
-async def answer_at(port: int, data: bytes) -> bytes:
-    """Return what is answered until the connection is closed."""
+async def answer_at(port: int, data: bytes, *, ends: bool = False) -> bytes:
+    """Return what is answered until the connection is closed. `ends`: the client says at once that it says no more."""
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         await stream.send_all(data)
+        if ends:
+            await stream.send_eof()
         return b"".join([bytes(one) async for one in stream])
 
 
@@ -105,6 +111,32 @@ async def test_link_goes_through_a_door_over_tls(tmp_path: Path) -> None:
                 assert await heard_by(here) == big
 
 
+@pytest.mark.parametrize("secured", [False, True])
+async def test_link_speaks_with_clients_of_the_library_websockets(secured: bool, tmp_path: Path) -> None:
+    """They are no router: they hear the router's hello, their pings are answered, and nonsense ends them alone."""
+    port, shown = free_port(), web_certificate(tmp_path, "127.0.0.1")
+    home = made(tmp_path, f"tcp://127.0.0.1:{port}{shown.options if secured else ''}")
+    more: dict[str, Any] = {"subprotocols": ["upsycle.1"], "compression": "deflate", "open_timeout": HANG_S}
+    if secured:
+        more["ssl"] = ssl.create_default_context(cafile=str(shown.chain))
+
+    def talk(nonsense: bytes | str) -> int | None:
+        with websocket(f"{'wss' if secured else 'ws'}://127.0.0.1:{port}/link", **more) as peer:
+            assert peer.subprotocol == "upsycle.1" and peer.ping(b"here").wait(HANG_S)
+            with pytest.raises(ConnectionClosed):
+                peer.send(nonsense)
+                while True:
+                    peer.recv(HANG_S)
+        closed_as: int | None = peer.close_code
+        return closed_as
+
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, {}):
+            assert await trio.to_thread.run_sync(talk, "a text") == 1003
+            assert await trio.to_thread.run_sync(talk, bytes(100_000)) is not None
+            assert await trio.to_thread.run_sync(talk, "again") == 1003, "others are served"
+
+
 async def test_script_publishes_reads_and_hears_how_far_its_message_came(tmp_path: Path) -> None:
     port = free_port()
     home = made(tmp_path, f"tcp://127.0.0.1:{port}")
@@ -122,7 +154,7 @@ async def test_script_publishes_reads_and_hears_how_far_its_message_came(tmp_pat
             text = await trio.to_thread.run_sync(partial(token, "script", *rights))
             bearer = f"Authorization: Bearer {text}", "Connection: close"
             post = request("/groups/friends", *bearer, "Idempotency-Key: 1", method="POST", body=b"disk full")
-            made_once = json.loads(body_of(await answer_at(port, post)))
+            made_once = json.loads(body_of(await answer_at(port, post, ends=True)))
             assert json.loads(body_of(await answer_at(port, post))) == made_once
             async for message in group:
                 assert (message.body, message.id.hex()) == (b"disk full", made_once["id"])
@@ -137,6 +169,7 @@ async def test_script_publishes_reads_and_hears_how_far_its_message_came(tmp_pat
             asked = request(f"/messages/{made_once['id']}?wait=20", *bearer)
             told = json.loads(body_of(await answer_at(port, asked)))
             assert (told["recipients"], told["waiting"], told["reached"]) == (1, 0, 1), told
+            assert status_of(await answer_at(port, request(f"/messages/{'0' * 64}", *bearer))) == 404
             why = json.loads(await here.ask("why", made_once["id"], timeout_s=HANG_S))
             assert [one["fields"] for one in why["noted"]] == [{"service": "web", "token": "script"}]
             await trio.to_thread.run_sync(partial(ended, home))

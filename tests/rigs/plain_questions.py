@@ -14,6 +14,16 @@ from router.node.questions.reports import ReportQuestions
 from router.node.questions.status import StatusQuestions
 
 
+class WrittenLog:
+    """A log for which no event waits."""
+
+    def is_behind(self) -> bool:
+        return False
+
+    def behind_events(self) -> int:
+        return 0
+
+
 def plain_questions() -> tuple[Questions, ...]:
     """Return the questions that `load_questions` does not make itself."""
 
@@ -25,7 +35,7 @@ def plain_questions() -> tuple[Questions, ...]:
         PeerQuestions({}, nothing),
         InvitationQuestions(nothing, lambda keys: None),
         LogQuestions(int),
-        MetricsQuestions(bool),
+        MetricsQuestions(WrittenLog(), nothing, int),
         ConfigurationQuestions(str),
         ReportQuestions(lambda name, kind, text: False),
     )

@@ -29,7 +29,7 @@ from router.core.wire.message import MULTICAST
 from router.disk.limits import StoreLimits
 from router.disk.store.history import Page
 from router.disk.store.records import Record
-from router.disk.store.terms import Applied, Beginning
+from router.disk.store.terms import Applied, Beginning, StoreSpace
 
 
 @dataclass
@@ -342,8 +342,9 @@ class PlainStore:
     def has_room_for(self, size: int) -> bool:
         return True
 
-    def reusable_bytes(self) -> int:
-        return 0
+    def space(self) -> StoreSpace:
+        used = sum(len(one.blob) for one in self.disk.parcels.values())
+        return StoreSpace(used, used, 0)
 
     def take_damaged(self) -> list[Damaged]:
         return []

@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from itertools import count
 from random import Random
 from typing import Any
 
 from router import SigningKey
 from router.service import contract as c
+from router.service.http import FoundOverHttp
 from services.web.rules import Web
 from services.web.settings import Settings
 
 KEY = SigningKey(b"w" * 32).public
+GROUP = "ab" * 32
 
 
 class WebSide:
     """A web side, with what it keeps and what it has done besides writing."""
 
-    def __init__(self, kept: dict[bytes, bytes] | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        kept: dict[bytes, bytes] | None = None,
+        services: Sequence[FoundOverHttp] = (),
+        at_s: float = 1000.0,
+        **settings: Any,
+    ) -> None:
         self.kept = {} if kept is None else kept
-        self.at_s = 1000.0
-        self.web = Web(c.Setup("web", KEY, Settings(**settings), self.kept, Random(1)))
+        self.at_s = at_s
+        self.web = Web(c.Setup("web", KEY, Settings(**settings), self.kept, Random(1), lambda: services))
         self.written: dict[str, bytes] = {}
         self.closed: set[str] = set()
         self.done: list[c.Deed] = []
         self._numbers = count(1)
         self.hear(c.Started(KEY))
 
+    @property
+    def now(self) -> c.Now:
+        return c.Now(1_800_000_000 + self.at_s, self.at_s)
+
     def hear(self, heard: c.Heard) -> list[c.Deed]:
         """Let the rules hear this; return what they do besides writing and waking."""
-        found = self.web.hear(heard, c.Now(1_800_000_000 + self.at_s, self.at_s))
+        found = self.web.hear(heard, self.now)
         done: list[c.Deed] = []
         for deed in found:
             match deed:
@@ -98,3 +111,26 @@ def status_of(answer: bytes) -> int:
 
 def body_of(answer: bytes) -> bytes:
     return answer.partition(b"\r\n\r\n")[2]
+
+
+# -- scripts -----------------------------------------------------------------------------------------------
+
+
+def bearer(token: str) -> str:
+    return f"Authorization: Bearer {token}"
+
+
+def token_of(side: WebSide, **wish: Any) -> str:
+    """Return a new token, which may publish in and read the group "friends" unless the wish is another."""
+    whole = {"name": "script", "publish": {"friends": GROUP}, "read": {"friends": GROUP}, **wish}
+    made = side.operator("token", json.dumps(whole))
+    assert "error" not in made, made
+    return str(made["token"])
+
+
+def post(token: str, body: bytes = b"disk full", *headers: str, group: str = "friends") -> bytes:
+    return request(f"/groups/{group}", bearer(token), *headers, method="POST", body=body)
+
+
+def published(side: WebSide) -> list[c.Publish]:
+    return [deed for deed in side.done if isinstance(deed, c.Publish)]

@@ -14,7 +14,8 @@ Refused = tuple[Reason, str] | None
 Hears = Mapping[type, Callable[..., Any]]
 """By the type of a message's body: the method that hears it, called with the link, the body and the time; it returns
 why the message is refused, or None. By a `Request` of services: the method that carries it out, called alike; it
-returns the answer as a JSON object, in which `error` is a sentence, or None if the answer comes later."""
+returns the answer as a JSON object, in which `error` is a sentence. That of a request with `ANSWERED_LATER` is also
+called with the number of the request, None if it has none, and may return None and answer by it later."""
 Orders = Mapping[str, Callable[..., Any]]
 """By an operator's word: the method that carries it out, called with its argument and the time; returns the answer as a
 JSON value, or raises `ValueError` with a sentence for the operator."""

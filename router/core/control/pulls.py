@@ -7,7 +7,6 @@ waits, since one that asks for as much as it may have open would wait for second
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from typing import Any, ClassVar, Protocol
 
@@ -20,7 +19,6 @@ from router.core.routing.effects import LookUpPulled, LookUpPulls
 from router.core.routing.kernel import Kernel
 from router.core.routing.links import Link
 from router.core.routing.parcel import Parcel
-from router.core.wire.admin import Answer
 from router.core.wire.control import Carried, Pull
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.lifetime import expiry_s
@@ -94,7 +92,7 @@ class Pulls(Part):
 
     # -- asked for services and apps of this node ------------------------------------------------------------
 
-    def ask(self, link: Link, said: PullsFrom, now: Now) -> dict[str, Any] | None:
+    def ask(self, link: Link, said: PullsFrom, now: Now, number: int | None) -> dict[str, Any] | None:
         """Take a request of a service or an app of this node for missing messages; return the answer if it is an error.
 
         Otherwise the duplicate index is searched first; then `asked` decides and answers."""
@@ -105,7 +103,8 @@ class Pulls(Part):
         expiries = said.expiries if len(said.expiries) == len(ids) else (0,) * len(ids)
         counts = said.minutes if len(said.minutes) == len(ids) else (1,) * len(ids)
         minutes = [range(first, first + count) for first, count in zip(expiries, counts, strict=True)]
-        self._pending.effects.append(LookUpPulls(link.id, said.router, group, tuple(zip(minutes, ids, strict=True))))
+        messages = tuple(zip(minutes, ids, strict=True))
+        self._pending.effects.append(LookUpPulls(link.id, said.router, group, messages, number))
         for id, is_history in zip(ids, said.history, strict=False):
             self._as_history.asked(link.key, id, is_history)
         return None
@@ -131,7 +130,7 @@ class Pulls(Part):
         if link.key not in self._directory.services:
             found = zip(states, asked.messages, strict=True)
             states = ["owed" if one == "known" and _is_owed(queues, link.key, id) else one for one, (_, id) in found]
-        self._answer(link, {"states": states}, now)
+        self._speaker.answer(link, asked.number, {"states": states}, now)
 
     def _state(self, link: Link, to: Link | None, group: bytes, id: bytes, on_disk: Collection[bytes], now: Now) -> str:
         asker = self._asker(link.key)
@@ -164,9 +163,6 @@ class Pulls(Part):
                 self._askers.clear()
             asker = self._askers[key] = _Asker(self._limits.asked_per_s)
         return asker
-
-    def _answer(self, link: Link, found: dict[str, object], now: Now) -> None:
-        self._speaker.say(link, Answer(json.dumps(found).encode()), now)
 
     # -- answered to neighbours ------------------------------------------------------------------------------
 

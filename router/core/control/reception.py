@@ -6,7 +6,6 @@ word (specification, "JOIN & LEAVE messages"; R-C4, R-C10, R-C15, R-C26).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,11 +18,9 @@ from router.core.service.roles import Role
 from router.core.wire.admin import (
     ASK_BYTES_MAX,
     SERVICE_BYTES_MAX,
-    Answer,
     Inquiry,
     decode_inquiry,
     is_inquiry,
-    with_number,
     without_number,
 )
 from router.core.wire.codec import Malformed
@@ -54,7 +51,7 @@ class Reception:
         self._questions = questions
         self._hears: dict[type, Callable[[Link, Any, Now], Refused]] = {}
         self._orders: dict[str, Callable[[str, Now], Any]] = {}
-        self._verbs: dict[str, tuple[type[Request], Callable[[Link, Any, Now], dict[str, Any] | None]]] = {}
+        self._verbs: dict[str, tuple[type[Request], Callable[..., dict[str, Any] | None]]] = {}
         self._owners: dict[str, str] = {}  # by word: the class of the part that hears it
         for part in parts:
             self._read_tables(part)
@@ -153,7 +150,7 @@ class Reception:
             answer: dict[str, Any] | None = {"error": f"only the service with the role {roles} may say {kind.WORD}"}
         else:
             try:
-                answer = method(link, kind.from_argument(argument), now)
+                answer = method(link, kind.from_argument(argument), now, *([number] if kind.ANSWERED_LATER else []))
             except (*WRONG_ARGUMENT, InvalidKey) as error:
                 answer = {"error": f"{kind.WORD}: {str(error)[:200]}"}
         if answer is not None and not isinstance(answer, dict):
@@ -161,8 +158,7 @@ class Reception:
                 "error": f"{kind.WORD}: the part that carries it out answered {answer!r}, which is no JSON object"
             }
         if answer is not None:
-            text = json.dumps(answer)
-            self._speaker.say(link, Answer((text if number is None else with_number(number, text)).encode()), now)
+            self._speaker.answer(link, number, answer, now)
         return None
 
     def _order(self, link: Link, order: Inquiry, now: Now) -> None:
@@ -171,7 +167,7 @@ class Reception:
             answer = self._orders[order.ask](order.argument, now)
         except ValueError as error:  # also msgspec's: the argument does not fit
             answer = {"error": str(error)[:400]}
-        self._speaker.say(link, Answer(json.dumps(answer).encode()), now)
+        self._speaker.answer(link, None, answer, now)
 
 
 def _read(body: bytes) -> Said:

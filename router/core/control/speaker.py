@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
+from typing import Any
 
 from router.core.neighbours.directory import Standing
 from router.core.routing.effects import Pending, SendOwn
 from router.core.routing.kernel import Said
 from router.core.routing.links import Flight, Link
-from router.core.wire.admin import Answer, Inquiry, encode_inquiry
+from router.core.wire.admin import Answer, Inquiry, encode_inquiry, with_number
 from router.core.wire.control import JoinAck, LeaveAck, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.hint import TO_ROUTER, TO_SERVICE, Hinted, encode_hint
@@ -54,6 +56,11 @@ class Speaker:
             return waits
         self._send(link, to or PublicKey(link.key), body, now)
         return True
+
+    def answer(self, link: Link, number: int | None, answer: Any, now: Now) -> None:
+        """Answer a request with a JSON value, by its number if it has one."""
+        text = json.dumps(answer)
+        self.say(link, Answer((text if number is None else with_number(number, text)).encode()), now)
 
     def may_answer(self, link: Link) -> bool:
         """Whether an answer over this link would not be lost; what asks for one is refused otherwise."""

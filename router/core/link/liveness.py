@@ -3,6 +3,7 @@
 A reader looks about once a second. What is given up is only what no longer works, never what is slow:
 
 * Nothing was heard for three times `ping_s`. Where the system tells nothing of the path, this alone must be enough.
+  Changes of this machine's network may double that time, however many there are, and no other ping renews it.
 * The neighbour's machine acknowledges nothing, although the system has sent the same bytes again and again. A slow path
   acknowledges slowly, but it does; and what is only sent once more after a long round trip has not been sent often.
   After a change of this machine's network, half that time is enough.
@@ -77,16 +78,23 @@ class LinkCheck(Enum):
         return self not in (LinkCheck.WAIT, LinkCheck.PING)
 
 
+def _silence_s(limits: LivenessLimits) -> float:
+    return (PINGS_MIN + 1) * limits.ping_s
+
+
 class Liveness:
     """The silence of one neighbour."""
 
-    __slots__ = ("_asked_s", "_changed_s", "_early_for", "_heard_s", "_pings", "_since_s", "_unacked_s")
+    __slots__ = (
+        "_asked_s", "_changed_s", "_early_for", "_heard_s", "_is_path_asked", "_pings", "_since_s", "_unacked_s",
+    )  # fmt: skip
 
     def __init__(self, now_s: float = 0.0) -> None:
         self._heard_s = now_s
-        self._since_s = now_s  # when it was last heard, or the network changed
+        self._since_s = now_s  # when it was last heard, as of the last look
         self._pings = 0  # since then
         self._asked_s = -math.inf
+        self._is_path_asked = True  # pinged since the network last changed
         self._unacked_s: float | None = None  # since when its machine has acknowledged nothing
         self._changed_s: float | None = None  # when the network changed, if nothing was heard since
         self._early_for: int | None = None  # the message for which it was last pinged early
@@ -105,34 +113,47 @@ class Liveness:
 
     def network_changed(self, now_s: float) -> None:
         """Note that the path may be another one from now on."""
-        self._pings, self._since_s, self._changed_s = 0, now_s, now_s
+        self._changed_s, self._is_path_asked = now_s, False
 
     def asked(self, now_s: float) -> None:
-        """Note that the neighbour was sent a ping."""
+        """Note that the neighbour was sent a ping; one that comes behind another begins no new wait for the answer."""
+        if not self.is_asked:
+            self._count_ping(now_s)
+
+    def _count_ping(self, now_s: float) -> None:
         self._pings += 1
-        self._asked_s = now_s
+        self._asked_s, self._is_path_asked = now_s, True
 
     def look(self, now_s: float, limits: LivenessLimits, path: PathView, owed: int | None) -> LinkCheck:
         """Return what to do now. `owed`: the number of the first message that was sent and is not settled."""
         if self._heard_s > self._since_s:
-            self._pings, self._since_s = 0, self._heard_s
-            self._unacked_s = self._changed_s = None
-        has_changed = self._changed_s is not None
+            self._pings, self._since_s, self._unacked_s = 0, self._heard_s, None
+        if self._changed_s is not None and self._heard_s > self._changed_s:
+            self._changed_s, self._is_path_asked = None, True
         if self._changed_s is not None and now_s - self._changed_s >= STRANDED_S and path.is_stranded():
             return LinkCheck.STRANDED
-        if (self._pings or has_changed or owed is not None) and self._is_unacked(now_s, limits, path.signs()):
+        is_waiting = self._pings or self._changed_s is not None or owed is not None
+        if is_waiting and self._is_unacked(now_s, limits, path.signs()):
             return LinkCheck.UNACKED
-        if self._pings:
-            is_due = now_s - self._asked_s >= limits.ping_s
-        elif has_changed:
-            is_due = now_s - self._asked_s >= limits.owed_ping_s
-        else:
-            is_due = now_s - self._since_s >= self._quiet_s(limits, owed)
-        if not is_due:
+        if not self._is_ping_due(now_s, limits, owed):
             return LinkCheck.WAIT
         self._early_for = owed
-        is_over = self._pings >= PINGS_MIN and now_s - self._since_s >= (PINGS_MIN + 1) * limits.ping_s
-        return LinkCheck.SILENT if is_over else LinkCheck.PING
+        if self._pings >= PINGS_MIN and now_s - self._silent_since_s(limits) >= _silence_s(limits):
+            return LinkCheck.SILENT
+        self._count_ping(now_s)
+        return LinkCheck.PING
+
+    def _is_ping_due(self, now_s: float, limits: LivenessLimits, owed: int | None) -> bool:
+        if not self._is_path_asked:
+            return now_s - self._asked_s >= limits.owed_ping_s
+        if self._pings:
+            return now_s - self._asked_s >= limits.ping_s
+        return now_s - self._since_s >= self._quiet_s(limits, owed)
+
+    def _silent_since_s(self, limits: LivenessLimits) -> float:
+        """Return from when on silence counts: a changed path has its time to carry an answer, once."""
+        changed_s = -math.inf if self._changed_s is None else self._changed_s
+        return max(self._since_s, min(changed_s, self._since_s + _silence_s(limits)))
 
     def _quiet_s(self, limits: LivenessLimits, owed: int | None) -> float:
         """Return how long the neighbour may be quiet before it is pinged: early, but once for a message, since it may

@@ -286,6 +286,7 @@ class Acceptance:
             stored=stored,
             indexed=not is_copy,
         )
+        parcel.at_ns = now.mono_ns
         self._arrivals.take(parcel.count)
         return parcel
 

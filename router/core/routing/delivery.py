@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Sequence
 
 from router.core.log import events as ev
+from router.core.log.histogram import WAITED_S, Histogram
 from router.core.neighbours.directory import Standing
 from router.core.wire import link_items
 from router.core.wire.control import Report
@@ -31,7 +32,9 @@ from .queues import Queue
 
 
 class Delivery:
-    """Hands over and settles; owns the queues' positions and the flights, and shares the links with the inward half."""
+    """Hands over and settles; owns the queues' positions and the flights, and shares the links with the inward half.
+
+    `times`: the seconds from acceptance until a recipient has settled, for each message and recipient."""
 
     def __init__(self, kernel: Kernel, purges: Purges, outcomes: FollowedOutcomes) -> None:
         self._links = kernel.links
@@ -43,6 +46,7 @@ class Delivery:
         self._outcomes = outcomes
         self._speaker = kernel.speaker
         self.disorder = Disorder(kernel.pending)
+        self.times = Histogram(WAITED_S)
         self._wanting: dict[bytes, None] = {}  # recipients to fetch for at the end of this cycle, in order
         self.is_passing_over = False  # a fetch returned nothing that could be handed over: fetch on at once
 
@@ -315,6 +319,7 @@ class Delivery:
         queue = self._queues.reserve(recipient, parcel.signer, parcel.neighbour, -count, -size)
         if state in ("delivered", "acked"):
             queue.backoff_s = 0.0
+            self.times.observe(parcel.waited_s(now), count)
         if queue.repeats.is_disordered and not queue.total.messages:
             self.disorder.ended(queue)
         if queue.held:

@@ -133,13 +133,14 @@ class LookUpPulled(NamedTuple):
 class LookUpPulls(NamedTuple):
     """Look up in the duplicate index what `Pulls.look_up` names, and pass the ids found to `Pulls.asked`.
 
-    `asker`: the link of the service or app; `messages`: the minutes in which each may expire (from 0 on:
-    not named) and ids."""
+    `asker`: the link of the service or app, and `number` that of its request; `messages`: the minutes in which each may
+    expire (from 0 on: not named) and ids."""
 
     asker: int
     router: bytes
     group: bytes
     messages: tuple[tuple[range, bytes], ...]
+    number: int | None = None
 
 
 class AnswerInquiry(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -35,6 +35,7 @@ class Says(Protocol):
     """Sends messages in this router's own name (`control/speaker.py`)."""
 
     def say(self, link: Link, said: Said, now: Now, to: PublicKey | None = None) -> bool: ...
+    def answer(self, link: Link, number: int | None, answer: Any, now: Now) -> None: ...
     def has_room(self, link: Link, size: int = 0) -> bool: ...
     def may_answer(self, link: Link) -> bool: ...
     def settled(self, link: Link, now: Now) -> None: ...

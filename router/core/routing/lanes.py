@@ -7,7 +7,7 @@ gets a part of a share, and only one of its tasks is under way at a time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from itertools import takewhile
 from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
@@ -59,6 +59,11 @@ class Lanes(Generic[T]):
     def __len__(self) -> int:
         """Return how many tasks are not released."""
         return self._count
+
+    def tasks(self) -> Iterator[T]:
+        """Yield the tasks that are not released."""
+        for lane in self._lanes.values():
+            yield from lane.order
 
     def add(self, bringer: Hashable, task: T, *, is_narrow: bool = False) -> Lane[T]:
         """Append a task to the lane of its source, and return the lane; a task that is done only keeps its place."""

@@ -14,6 +14,7 @@ from itertools import accumulate
 from router.core.wire.codec import head
 from router.core.wire.crypto import ID_BYTES, digest
 from router.core.wire.lifetime import expiry_s
+from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
 from .duplicate_index import APPS, HOLDER_BYTES
@@ -32,7 +33,8 @@ class Parcel:
     `blob` holds their frames without VIA, message i ending at byte `ends[i]`; `ids` is count * 32 bytes; `deadlines`
     are Unix seconds. `via` is the neighbour to name to local services, None if a local service sent the messages.
     Unless `stored`, only the ids are kept (ttl 0); unless `indexed`, not even the ids. `recorded`: it is kept as
-    history, though the pub/sub service is no recipient.
+    history, though the pub/sub service is no recipient. `at_ns`: when it was accepted, by the steady clock; 0 for one
+    that was read from disk.
     """
 
     first: int
@@ -52,6 +54,7 @@ class Parcel:
     stored: bool = True
     indexed: bool = True
     recorded: bool = field(default=False, compare=False)
+    at_ns: int = field(default=0, compare=False)
     _local: tuple[bytes, array[int]] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -73,6 +76,10 @@ class Parcel:
     def holder(self) -> bytes:
         """Return the holder for which the parcel's ids count in the duplicate index."""
         return APPS if self.via is None else self.neighbour[:HOLDER_BYTES]
+
+    def waited_s(self, now: Now) -> float:
+        """Return the seconds since it was accepted; of one that was read from disk, whole seconds of the wall clock."""
+        return (now.mono_ns - self.at_ns) / 1e9 if self.at_ns else max(0.0, now.wall_s - self.at_s)
 
     def id(self, index: int) -> bytes:
         return self.ids[index * ID_BYTES : (index + 1) * ID_BYTES]

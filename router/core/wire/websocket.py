@@ -7,7 +7,6 @@ checks masks, control frames and reserved bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
 from wsproto.connection import Connection, ConnectionState, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong
@@ -21,6 +20,8 @@ FRAME_BYTES_LEAST = 128
 """What a frame counts at least, however short it is: to read it costs that much."""
 FRAMES_LEAST = 16
 """Frames that one read takes in any case."""
+SHORT_MAX = 64
+"""Short frames after which a read ends: they take half a millisecond, and others are to have their turn."""
 REASON_BYTES_MAX = 120
 """Bytes of a reason in a closing frame; the protocol allows 123."""
 _CLEAN = (CloseReason.NORMAL_CLOSURE, CloseReason.GOING_AWAY, CloseReason.NO_STATUS_RCVD)
@@ -40,9 +41,12 @@ class WebSocketFrames:
     """One end of a WebSocket after its upgrade: bytes of the wire in, bytes of the stream out, and the other way round.
 
     `ended`: the peer has closed it; `waiting`: `read` may have more without further bytes of the wire; `barren`: frames
-    without data that came; `received_bytes`: what came, with a short frame counted as `FRAME_BYTES_LEAST`."""
+    without data that came; `short`: frames of fewer than `FRAME_BYTES_LEAST` bytes, and such parts of others;
+    `received_bytes`: what came, with each of these counted as so many bytes."""
 
-    __slots__ = ("_control", "_failure", "_is_client", "_left", "_ws", "barren", "ended", "received_bytes", "waiting")
+    __slots__ = (
+        "_control", "_failure", "_is_client", "_left", "_ws", "barren", "ended", "received_bytes", "short", "waiting",
+    )  # fmt: skip
 
     def __init__(self, *, is_client: bool, first: bytes = b"") -> None:
         kind = ConnectionType.CLIENT if is_client else ConnectionType.SERVER
@@ -53,7 +57,7 @@ class WebSocketFrames:
         self._failure: FramesBroken | None = None
         self.ended = False
         self.waiting = bool(first)
-        self.barren = self.received_bytes = 0
+        self.barren = self.short = self.received_bytes = 0
 
     def __repr__(self) -> str:
         return f"<frames of a {'client' if self._is_client else 'server'}: {'ended' if self.ended else 'open'}>"
@@ -77,17 +81,20 @@ class WebSocketFrames:
         """Return the data of so many frames as fill a read if they are short; an error comes after what came before
         it."""
         most = max(FRAMES_LEAST, max_bytes // FRAME_BYTES_LEAST)
+        short_max = self.short + SHORT_MAX
         chunks: list[bytes | bytearray] = []
-        count = 0
+        is_all = True
         try:
-            for event in islice(self._ws.events(), most):
-                count += 1
+            for count, event in enumerate(self._ws.events(), 1):
                 chunks.append(self._data_of(event))
+                if count == most or self.short == short_max:
+                    is_all = False
+                    break
         except FramesBroken as error:
             self._failure = error
             if not any(chunks):
                 raise
-        self.waiting = count == most and not self.ended and self._failure is None
+        self.waiting = not is_all and not self.ended and self._failure is None
         return b"".join(chunks)
 
     def _data_of(self, event: Event) -> bytes | bytearray:
@@ -109,6 +116,7 @@ class WebSocketFrames:
                     CloseReason.UNSUPPORTED_DATA, "a text message came, and a link is carried in binary messages"
                 )
         self.received_bytes += max(size, FRAME_BYTES_LEAST)
+        self.short += size < FRAME_BYTES_LEAST
         self.barren += not size
         return data
 

@@ -88,6 +88,10 @@ class Logbook:
         """Whether events wait in the store because the log could not be written."""
         return self._behind
 
+    def behind_events(self) -> int:
+        """Return how many events wait in the store for the log."""
+        return max(0, self._store.next_seq - self._sealer.next_seq)
+
     def log(self) -> LogSnapshot:
         """Return the present log, for a search in a thread."""
         unsealed: list[IndexedLines] = []

@@ -54,7 +54,7 @@ from router.disk.store.parcels import Parcels
 from router.disk.store.records import Records
 from router.disk.store.retained import Retained, last_recipient
 from router.disk.store.rows import NUMBER, VERSION, WORD, QueueRow, backlog, rows_from
-from router.disk.store.terms import Applied, Beginning, MapFull
+from router.disk.store.terms import Applied, Beginning, MapFull, StoreSpace
 from router.disk.store.unsealed import Unsealed
 
 LEFT_BYTES_MAX = 256 << 20  # the most of the map that is left for settling and events
@@ -201,9 +201,9 @@ class Store:
         return self._used_bytes() + 2 * size <= most - min(most // 4, LEFT_BYTES_MAX)
 
     @in_words
-    def reusable_bytes(self) -> int:
-        """Return the bytes in free pages of the file, which can be filled without more disk space."""
-        return max(0, allocated_bytes(self._env, self.path) - self._used_bytes())
+    def space(self) -> StoreSpace:
+        """Return the room that the store takes, and how much it may take."""
+        return StoreSpace(self._used_bytes(), allocated_bytes(self._env, self.path), self._limits.map_bytes_max)
 
     def _used_bytes(self) -> int:
         with self._env.begin() as txn:

@@ -33,3 +33,17 @@ class Applied(NamedTuple):
     released: Sequence[Holding]
     forgotten: Mapping[bytes, int]
     logged: Logged | None
+
+
+class StoreSpace(NamedTuple):
+    """Bytes of a store: in pages that are in use, of its file on the disk, and at most; 0 if only the disk sets a
+    limit."""
+
+    used: int
+    allocated: int
+    most: int
+
+    @property
+    def reusable(self) -> int:
+        """Return the bytes in free pages of the file, which can be filled without more disk space."""
+        return max(0, self.allocated - self.used)

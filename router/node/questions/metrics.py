@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 
@@ -15,11 +15,26 @@ DISK_FULL, NO_UPLINK, CLOCK, LOG_BEHIND = "disk-full", "no-uplink", "doubted-clo
 """Why a node is not ready."""
 
 
-class MetricsQuestions(Questions):
-    """Tells the counts and the load. `is_log_behind`: whether the event log waits for its disk."""
+class AskedLog(Protocol):
+    """The part of the event log that is needed for metrics (`router.disk.log.logbook.Logbook`)."""
 
-    def __init__(self, is_log_behind: Callable[[], bool]) -> None:
-        self._is_log_behind = is_log_behind
+    def is_behind(self) -> bool: ...
+    def behind_events(self) -> int: ...
+
+
+class MetricsQuestions(Questions):
+    """Tells the counts and the load. `services` returns one row for each service, as in `router status`, given the keys
+    of all open links; `unverified`: how many messages wait for their signatures to be checked."""
+
+    def __init__(
+        self,
+        log: AskedLog,
+        services: Callable[[frozenset[bytes]], list[dict[str, Any]]],
+        unverified: Callable[[], int],
+    ) -> None:
+        self._log = log
+        self._services = services
+        self._unverified = unverified
 
     def answers(self) -> dict[str, Respond]:
         return {"metrics": self._metrics}
@@ -40,7 +55,29 @@ class MetricsQuestions(Questions):
             "commits": asked.commits,
             "log_seq": asked.store.next_seq - 1,
             "resident_bytes": psutil.Process().memory_info().rss,
+            "seconds": {
+                "delivery": router.delivery_times.facts(),
+                "commit": asked.commit_times.facts(),
+                "loop_lag": asked.lag.facts(),
+            },
+            **self._room(asked),
+            "log_behind": self._log.behind_events(),
+            "unverified": self._unverified(),
+            "services": [
+                {name: row[name] for name in ("name", "module", "state", "starts")}
+                for row in self._services(frozenset(link.key for link in router.links))
+            ],
             "unready": [list(row) for row in self._unready(asked)],
+        }
+
+    @staticmethod
+    def _room(asked: CycleView) -> dict[str, Any]:
+        """Return the room that the store and the disk have. Where no setting limits the store, the disk does."""
+        space, free, least = asked.store.space(), asked.housekeeping.free_bytes, asked.housekeeping.free_bytes_min
+        most = space.most or space.used + space.reusable + max(0, free - least)
+        return {
+            "store": {"used_bytes": space.used, "bytes_max": most},
+            "disk": {"free_bytes": free, "free_bytes_min": least},
         }
 
     def _unready(self, asked: CycleView) -> Iterator[tuple[str, str]]:
@@ -52,5 +89,5 @@ class MetricsQuestions(Questions):
             yield NO_UPLINK, "no uplink is connected; `router peer list` says why"
         if asked.wall.state not in BELIEVED:
             yield CLOCK, f"{asked.wall.problem(asked.now())}; `router clock` says more"
-        if self._is_log_behind():
+        if self._log.is_behind():
             yield LOG_BEHIND, "the event log cannot be written, and its events wait in the store; make room on its disk"

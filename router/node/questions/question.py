@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from router.core.log.events import EventCounts
+from router.core.log.histogram import Histogram
 from router.core.router import Router
 from router.core.wire.now import Now
+from router.disk.store.terms import StoreSpace
 from router.node.housekeeping import Housekeeping
 from router.node.open_links import OpenLinks
 from router.node.orders import ClearQueue, ClockConfirmed
@@ -27,6 +29,7 @@ class AskedStore(Protocol):
     @property
     def records(self) -> MessageRecords: ...
     def oldest_s(self, recipient: bytes, wall_s: int) -> int: ...
+    def space(self) -> StoreSpace: ...
     def log_values(self, after_seq: int, most: int, *, within: bool = False) -> list[tuple[int, bytes]]: ...
 
 
@@ -40,6 +43,8 @@ class CycleView(Protocol):
 
     counts: EventCounts
     commits: int
+    commit_times: Histogram
+    lag: Histogram
     housekeeping: Housekeeping
     open_links: OpenLinks
     wall: WallClock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -30,6 +31,10 @@ class CaughtUp(Request, frozen=True):
     missing: Count = 0
     of: Count = 0
     heard: Annotated[tuple[PublicKey, ...], Meta(max_length=256)] = ()
+
+    @property
+    def about(self) -> Hashable:
+        return self.WORD, self.group, self.at_s
 
 
 class GroupCaughtUp(News, frozen=True):

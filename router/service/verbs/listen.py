@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -16,6 +17,10 @@ class Listen(Request, frozen=True):
     WORD: ClassVar[str] = "listen"
 
     url: Annotated[str, Meta(max_length=512)] = ""
+
+    @property
+    def about(self) -> Hashable:
+        return self.WORD
 
 
 class Listening(News, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 from msgspec import Meta
@@ -59,6 +59,10 @@ class TakeParts(Request, frozen=True):
     def __post_init__(self) -> None:
         if len(self.groups) != len(self.parts):
             raise ValueError(f"{len(self.groups)} groups with {len(self.parts)} parts; name one of each group")
+
+    @property
+    def about(self) -> Hashable:
+        return self.WORD
 
     @classmethod
     def of(cls, parts: Mapping[PublicKey, Part]) -> Self:

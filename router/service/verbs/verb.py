@@ -7,7 +7,7 @@ something, the request stands beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -52,11 +52,17 @@ class Request(_Travels, Deed, frozen=True, forbid_unknown_fields=True):
     """A service's request to its router, which answers it with a JSON object.
 
     `ROLES`: the roles that may make it, empty for every service; `OF_APPS`: whether apps of this node may, too;
-    `ANSWERED_LATER`: the part that carries it out answers it itself, later, so that it has no number."""
+    `ANSWERED_LATER`: the part that carries it out answers it itself, later, by the number with which it is called;
+    messages do not wait for that."""
 
     ROLES: ClassVar[frozenset[Role]] = frozenset()
     OF_APPS: ClassVar[bool] = False
     ANSWERED_LATER: ClassVar[bool] = False
+
+    @property
+    def about(self) -> Hashable:
+        """Return what this is about: of two requests about the same, the later one holds. The first field names it."""
+        return self.WORD, repr(getattr(self, self.__struct_fields__[0]))
 
     def answered(self, answer: Mapping[str, Any]) -> Sequence[Heard]:
         """Return the events that follow from the answer; `{"error": sentence}` if the request failed."""

@@ -76,7 +76,7 @@ class Lookups:
     def take(self, neighbours: Collection[Hashable]) -> list[bytes]:
         """Return the contents for which these neighbours, all that can be asked, are to be asked now."""
         self._has_neighbours = bool(neighbours)
-        new, self._new = self._new, []
+        new, self._new = [content for content in self._new if content in self._open], []  # the others waited too long
         for content in new:
             self._open[content][0].update(neighbours)
             self._close(content)

@@ -55,7 +55,8 @@ def ip_of(address: str) -> str:
     inside = address[1:].partition("]")[0] if address.startswith("[") else address
     for one in (inside, address.rpartition(":")[0]):
         try:
-            return str(ip_address(one.partition("%")[0]))
+            found = ip_address(one.partition("%")[0])
+            return str(getattr(found, "ipv4_mapped", None) or found)
         except ValueError:
             continue
     return ""

@@ -77,15 +77,16 @@ class HttpConnection:
         except h11.RemoteProtocolError as error:
             raise _misread(error, self._limits) from None
 
-    def next_request(self) -> tuple[h11.Request, bytes] | None:
-        """Return the next whole request, head and body; None while more is needed, or one waits for its answer. Raises
-        `HttpRefused`."""
+    def next_request(self) -> tuple[h11.Request, bytes | None] | None:
+        """Return the next whole request, head and body; before that its head alone, with None, if a body is to follow.
+        Return None while more is needed, or one waits for its answer. Raises `HttpRefused`."""
         if self._is_waiting:
             return None
         try:
             while not isinstance(event := self._http.next_event(), h11.EndOfMessage):
                 if isinstance(event, h11.Request):
-                    self._begin(event)
+                    if self._begin(event):
+                        return event, None
                 elif isinstance(event, h11.Data):
                     self._extend(bytes(event.data))
                 else:
@@ -96,7 +97,8 @@ class HttpConnection:
         self._is_waiting = True
         return self._head, bytes(self._body)
 
-    def _begin(self, head: h11.Request) -> None:
+    def _begin(self, head: h11.Request) -> bool:
+        """Take the head of a request; return whether a body is to follow."""
         self._head, self._body = head, bytearray()
         names = [name for name, _ in head.headers]
         if sum(len(name) + len(value) for name, value in head.headers) + len(head.target) > self._limits.head_bytes_max:
@@ -106,9 +108,10 @@ class HttpConnection:
         if b"content-length" in names and b"transfer-encoding" in names:
             said = "the request has both Content-Length and Transfer-Encoding, so programs read its end differently"
             raise _refused(400, "two-lengths", said)
-        lengths = [value for name, value in head.headers if name == b"content-length"]
-        if lengths and int(lengths[0]) > self._limits.body_bytes_max:
+        length = next((int(value) for name, value in head.headers if name == b"content-length"), 0)
+        if length > self._limits.body_bytes_max:
             raise self._too_large()
+        return length > 0 or b"transfer-encoding" in names
 
     def _extend(self, data: bytes) -> None:
         self._body += data
@@ -117,6 +120,13 @@ class HttpConnection:
 
     def _too_large(self) -> HttpRefused:
         return _refused(413, "body-too-large", f"a body may have {self._limits.body_bytes_max} bytes here")
+
+    def receive_end(self) -> None:
+        """Take it that the client says no more. What it has asked may still be answered. Raises `HttpRefused` if it has
+        asked for a part of something."""
+        self._http.receive_data(b"")
+        if self._has_begun and not self._is_waiting:
+            raise _refused(400, "cut-short", "the connection was closed before the request was whole")
 
     def close_after_this(self) -> None:
         """Close the connection with the next answer."""
@@ -145,6 +155,7 @@ class HttpConnection:
                 out += self._sent(h11.Data(data=answer.body))
             out += self._sent(h11.EndOfMessage())
         except h11.LocalProtocolError:
+            self.is_flow = False
             return b""
         self._turn()
         return out
@@ -161,8 +172,8 @@ class HttpConnection:
         return out + self.piece(flow.first)
 
     def piece(self, data: bytes) -> bytes:
-        """Return the bytes that carry more of an answer without an end."""
-        return self._sent(h11.Data(data=data)) if data else b""
+        """Return the bytes that carry more of an answer without an end; b"" if there can be none any more."""
+        return self._sent(h11.Data(data=data)) if data and self.is_flow else b""
 
     def end_flow(self) -> bytes:
         """Return the end of such an answer."""

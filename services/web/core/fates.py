@@ -27,6 +27,8 @@ TAG = "fate/"
 OPEN_STATES = ("queued", "in-flight", "pending", "unknown")
 """The states of recipients that may still change."""
 REACHED_STATES = ("delivered", "acked", "unconfirmed", "settled")
+UNKNOWN = ("no message whose id begins with ", "this node knows no such message ")
+"""How the router begins to say that it does not know a message; all else it says when it cannot tell at this time."""
 _ID = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -53,7 +55,7 @@ class Fates:
     def __len__(self) -> int:
         return len(self._open)
 
-    def reply(self, request: Request, token: Token, id: str, now: c.Now) -> Reply:
+    def reply(self, request: Request, token: Token, id: str, doors: Mapping[str, HttpDoor], now: c.Now) -> Reply:
         """Ask the router, and answer later."""
         if not _ID.match(id):
             return refusal(400, "no-id", f'"{shown(id)}" is no id of a message, which has 64 digits from 0 to f')
@@ -61,12 +63,18 @@ class Fates:
             wait_s = min(max(float(request.parameters().get("wait", "0")), 0.0), WAIT_S_MAX)
         except ValueError:
             return refusal(400, "wait", f"wait is a number of seconds, at most {WAIT_S_MAX}")
+        ended = list(self._end_those_of_gone(doors, now)) if len(self._open) >= OPEN_MAX else []
         if len(self._open) >= OPEN_MAX:
-            said = f"{OPEN_MAX} questions about messages are open already; ask again later"
-            return refusal(503, "questions-full", said, ("Retry-After", "5"))
+            return _full()
         tag = f"{TAG}{next(self._numbers)}"
         self._open[tag] = _Question(request.door, request.peer, id, token, now.mono_s + wait_s)
-        return Later((c.Inquire("why", id, tag),))
+        return Later((*ended, c.Inquire("why", id, tag)))
+
+    def _end_those_of_gone(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        """End the questions of clients that have gone, or say no more and may have, in favour of others."""
+        for tag, one in [(tag, one) for tag, one in self._open.items() if doors[one.door].may_have_gone(one.peer)]:
+            del self._open[tag]
+            yield from doors[one.door].answer_later(one.peer, _full(), now)
 
     def told(self, heard: c.Told, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """Answer, or ask again in a while if somebody waits for more."""
@@ -89,10 +97,18 @@ class Fates:
                 yield c.Inquire("why", question.id, tag)
 
 
+def _full() -> Answer:
+    said = f"{OPEN_MAX} questions about messages are open already; ask again later"
+    return refusal(503, "questions-full", said, ("Retry-After", "5"))
+
+
 def _answer(question: _Question, heard: c.Told) -> tuple[Answer, bool]:
     """Return the answer, and whether it may change soon."""
-    if heard.error:
+    if heard.error.startswith(UNKNOWN):
         return refusal(404, "not-known", f"this node does not tell of that message: {heard.error}"), False
+    if heard.error:
+        said = f"the router does not tell of messages at this time: {heard.error}"
+        return refusal(503, "router-away", said, ("Retry-After", "5")), True
     found: Mapping[str, Any] = heard.answer
     names = {**question.token.publish, **question.token.read}
     name = next((name for name, key in names.items() if key == found.get("group")), "")

@@ -14,17 +14,20 @@ from router.service import contract as c
 
 from .callers import Callers, counted_as, ip_of
 from .connection import HttpConnection, HttpRefused
-from .limits import AT_ONCE_MAX, LINGER_BYTES_MAX, LINGER_S, HttpLimits
-from .request import Answer, Flow, Later, Link, Reply, Request, as_problem, path_of, refusal
+from .limits import AT_ONCE_BYTES_MAX, AT_ONCE_MAX, LINGER_BYTES_MAX, LINGER_S, HttpLimits
+from .request import TEXT, Answer, Flow, Later, Link, Reply, Request, as_problem, path_of, refusal
 from .sites import Sites
 
 Respond = Callable[[Request, c.Now], Reply]
 """Decides what a request is answered."""
+Admit = Callable[[Request, c.Now], Answer | None]
+"""Returns why a request is refused whatever its body is, which has not come yet."""
 
 
 class _Client(Struct):
     """A connection. `ip`: its other end; `counts_as`: what it is counted by, "" if it is not; `by_s`: when it is ended
-    if its present `stage` lasts; `lingers`: how many bytes are still read, and thrown away, after its last answer.
+    if its present `stage` lasts; `lingers`: how many bytes are still read, and thrown away, after its last answer;
+    `has_ended`: it says no more, and waits for what it has asked.
 
     `reads_json`: whether the present request wants a refusal in JSON; `origin`: the page from elsewhere that may read
     the answer."""
@@ -37,18 +40,22 @@ class _Client(Struct):
     reads_json: bool = False
     origin: str = ""
     lingers: int = 0
+    has_ended: bool = False
     is_over: bool = False
 
 
 class HttpDoor:
-    """One door. `respond` decides about requests that `sites` lets pass."""
+    """One door. `respond` decides about requests that `sites` lets pass, `admit` beforehand about those with a body."""
 
-    def __init__(self, door: str, limits: HttpLimits, sites: Sites, callers: Callers, respond: Respond) -> None:
+    def __init__(
+        self, door: str, limits: HttpLimits, sites: Sites, callers: Callers, respond: Respond, admit: Admit
+    ) -> None:
         self._door = door
         self._limits = limits
         self._sites = sites
         self._callers = callers
         self._respond = respond
+        self._admit = admit
         self._clients: dict[str, _Client] = {}
         self._by_address: Counter[str] = Counter()
         self.answered: Counter[int] = Counter()
@@ -63,6 +70,10 @@ class HttpDoor:
     def __contains__(self, peer: str) -> bool:
         return peer in self._clients
 
+    def may_have_gone(self, peer: str) -> bool:
+        """Whether a client has gone, or says no more, which looks the same until something is written to it."""
+        return peer not in self._clients or self._clients[peer].has_ended
+
     # -- hearing -------------------------------------------------------------------------------------------
 
     def opened(self, peer: str, address: str, now: c.Now) -> Iterator[c.Deed]:
@@ -74,21 +85,21 @@ class HttpDoor:
         if counts_as:
             self._by_address[counts_as] += 1
             if self._by_address[counts_as] > self._limits.per_address:
-                yield from self._turn_away(peer, client, now)
+                yield from self._turn_away(peer, client)
 
-    def _turn_away(self, peer: str, client: _Client, now: c.Now) -> Iterator[c.Deed]:
+    def _turn_away(self, peer: str, client: _Client) -> Iterator[c.Deed]:
         said = f"{self._limits.per_address} connections are open from {client.counts_as}, and no more may be"
         answer = refusal(429, "address-full", f"{said}; close some, and ask again", is_last=True)
-        yield from self._write_answer(peer, client, answer, now)
+        yield from self._write_answer(peer, client, answer)
         yield from self._end(peer)
 
     def came(self, peer: str, data: bytes, now: c.Now) -> Iterator[c.Deed]:
-        """Hear bytes of a client, b"" if it has gone; answer what is whole."""
+        """Hear bytes of a client, b"" if it says no more; answer what is whole."""
         client = self._clients.get(peer)
         if client is None:
             return
         if not data:
-            self._forget(peer)
+            yield from self._hear_end(peer, client)
             return
         if client.is_over:
             yield from self._throw_away(peer, client, len(data))
@@ -99,24 +110,46 @@ class HttpDoor:
         except HttpRefused as found:
             yield from self._refuse(peer, client, found.answer, now)
 
+    def _hear_end(self, peer: str, client: _Client) -> Iterator[c.Deed]:
+        """Let a client wait for its answer that says no more, as some shut down their sending side behind a request;
+        one that reads without an end has gone."""
+        try:
+            if not (client.is_over or client.http.is_flow):
+                client.http.receive_end()
+                if client.http.is_waiting:
+                    client.has_ended = True
+                    yield c.KeepOpen(self._door, peer)
+                    return
+        except HttpRefused as found:
+            yield from self._write_answer(peer, client, found.answer)
+        self._forget(peer)
+
     def _throw_away(self, peer: str, client: _Client, size: int) -> Iterator[c.Deed]:
         client.lingers -= size
         if client.lingers < 0:
             yield from self._end(peer)
 
     def _read(self, peer: str, client: _Client, now: c.Now) -> Iterator[c.Deed]:
-        """Answer the requests that are whole, one after the other, until one has to wait, or too many came at once;
-        then the last answer closes the connection. Raises `HttpRefused`."""
-        answered = 0
-        while peer in self._clients and not client.is_over:
-            if (found := client.http.next_request()) is None:
-                break
+        """Answer the requests that are whole, one after the other, until one has to wait, or too many or too much came
+        at once; then the last answer closes the connection. Raises `HttpRefused`."""
+        answered = size = 0
+        while peer in self._clients and not client.is_over and (found := client.http.next_request()) is not None:
+            head, body = found
+            request = self._request_of(peer, client, head, body or b"")
+            if body is None:
+                if (refused := self._sites.refusal(request) or self._admit(request, now)) is not None:
+                    raise HttpRefused(_fitted(client, refused))
+                continue
             answered += 1
-            if answered == AT_ONCE_MAX:
+            if answered == AT_ONCE_MAX or size >= AT_ONCE_BYTES_MAX:
                 client.http.close_after_this()
-            yield from self._request(peer, client, *found, now)
+            for deed in self._reply(peer, client, request, now):
+                size += len(deed.data) if isinstance(deed, c.Write) else 0
+                yield deed
         if peer in self._clients and not client.is_over:
-            if go_on := client.http.go_on():
+            if client.has_ended and not client.http.is_waiting:
+                yield from self._end(peer)
+            elif go_on := client.http.go_on():
                 yield c.Write(self._door, peer, go_on)
             self._set_deadline(client, now)
 
@@ -135,7 +168,7 @@ class HttpDoor:
                 }[stage]
             )
 
-    def _request(self, peer: str, client: _Client, head: h11.Request, body: bytes, now: c.Now) -> Iterator[c.Deed]:
+    def _request_of(self, peer: str, client: _Client, head: h11.Request, body: bytes) -> Request:
         request = Request(
             door=self._door,
             peer=peer,
@@ -145,6 +178,9 @@ class HttpDoor:
             body=body,
         )
         client.reads_json, client.origin = request.accepts("json"), self._sites.allowed(request)
+        return request
+
+    def _reply(self, peer: str, client: _Client, request: Request, now: c.Now) -> Iterator[c.Deed]:
         reply = self._share_refusal(client, request) or self._sites.refusal(request) or self._respond(request, now)
         match reply:
             case Answer():
@@ -152,7 +188,7 @@ class HttpDoor:
             case Later(deeds):
                 yield from deeds
             case Flow():
-                yield from self._begin_flow(peer, client, reply)
+                yield from self._begin_flow(peer, client, reply, now)
             case Link():
                 yield from self._hand_over(peer, client, request)
 
@@ -178,15 +214,17 @@ class HttpDoor:
     def answer(self, peer: str, answer: Answer, now: c.Now) -> Iterator[c.Deed]:
         """Answer the request of this client that waits; do nothing if it has gone."""
         client = self._clients.get(peer)
-        if client is None:
+        if client is None or client.is_over:
             return
-        fitted = as_problem(answer) if answer.reason and client.reads_json else answer
-        yield from self._write_answer(peer, client, fitted.with_headers(*_cross_origin(client.origin)), now)
+        yield from self._write_answer(peer, client, _fitted(client, answer))
         yield from self._turn(peer, client, now)
 
     def answer_later(self, peer: str, answer: Answer, now: c.Now) -> Iterator[c.Deed]:
         """Answer a request that has waited, and those that have come behind it."""
         yield from self.answer(peer, answer, now)
+        yield from self._read_on(peer, now)
+
+    def _read_on(self, peer: str, now: c.Now) -> Iterator[c.Deed]:
         client = self._clients.get(peer)
         if client is not None and not client.is_over:
             try:
@@ -197,23 +235,31 @@ class HttpDoor:
     def _refuse(self, peer: str, client: _Client, answer: Answer, now: c.Now) -> Iterator[c.Deed]:
         """Answer what cannot be read on; then read for a while what still comes, since a close would overtake the
         answer."""
-        yield from self._write_answer(peer, client, answer, now)
+        yield from self._write_answer(peer, client, answer)
         client.is_over, client.lingers, client.by_s = True, LINGER_BYTES_MAX, now.mono_s + LINGER_S
 
-    def _write_answer(self, peer: str, client: _Client, answer: Answer, now: c.Now) -> Iterator[c.Deed]:
+    def _write_answer(self, peer: str, client: _Client, answer: Answer) -> Iterator[c.Deed]:
         self.answered[answer.status] += 1
         if answer.reason:
             self.refused[answer.reason] += 1
         if out := client.http.answer(answer):
             yield c.Write(self._door, peer, out)
 
-    def _begin_flow(self, peer: str, client: _Client, flow: Flow) -> Iterator[c.Deed]:
+    def begin_flow(self, peer: str, flow: Flow, now: c.Now) -> Iterator[c.Deed]:
+        """Begin an answer without an end to a request that has waited; do nothing if its client has gone."""
+        client = self._clients.get(peer)
+        if client is not None and not client.is_over:
+            yield from self._begin_flow(peer, client, flow, now)
+
+    def _begin_flow(self, peer: str, client: _Client, flow: Flow, now: c.Now) -> Iterator[c.Deed]:
         self.answered[200] += 1
         if flow.is_known:
             yield c.MarkKnown(self._door, peer)
         whole = flow._replace(headers=(*flow.headers, *_cross_origin(client.origin)))
         yield c.Write(self._door, peer, client.http.begin_flow(whole))
         yield from flow.deeds
+        if not client.http.is_flow:  # its client wants the head alone
+            yield from self._turn(peer, client, now)
 
     def send(self, peer: str, data: bytes) -> Iterator[c.Deed]:
         """Send more of an answer without an end; do nothing if its client has gone."""
@@ -227,6 +273,7 @@ class HttpDoor:
         if client is not None and client.http.is_flow:
             yield c.Write(self._door, peer, client.http.end_flow())
             yield from self._turn(peer, client, now)
+            yield from self._read_on(peer, now)
 
     def _turn(self, peer: str, client: _Client, now: c.Now) -> Iterator[c.Deed]:
         """Wait for the next request, or end the connection if there can be none."""
@@ -254,7 +301,7 @@ class HttpDoor:
         for peer, client in [(peer, one) for peer, one in self._clients.items() if one.by_s <= now.mono_s]:
             if client.http.has_begun and not client.is_over:
                 said = "the request was not whole in time"
-                yield from self._write_answer(peer, client, refusal(408, "slow", said, is_last=True), now)
+                yield from self._write_answer(peer, client, refusal(408, "slow", said, is_last=True))
             yield from self._end(peer)
 
     def _end(self, peer: str) -> Iterator[c.Deed]:
@@ -271,6 +318,14 @@ class HttpDoor:
             self._by_address[counts_as] -= 1
             if not self._by_address[counts_as]:
                 del self._by_address[counts_as]
+
+
+def _fitted(client: _Client, answer: Answer) -> Answer:
+    """Return an answer in the form that the client's request wants."""
+    whole = as_problem(answer) if answer.reason and client.reads_json and answer.kind == TEXT else answer
+    if any(name == "Access-Control-Allow-Origin" for name, _ in whole.headers):  # a second one would annul both
+        return whole
+    return whole.with_headers(*_cross_origin(client.origin))
 
 
 def _cross_origin(origin: str) -> tuple[tuple[str, str], ...]:

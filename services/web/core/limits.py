@@ -14,6 +14,9 @@ LINGER_BYTES_MAX = 8 << 20
 AT_ONCE_MAX = 16
 """Requests that are answered of what is read at once; the last of them closes the connection, so that nobody keeps the
 others waiting by thousands of requests in one packet."""
+AT_ONCE_BYTES_MAX = 128 * 1024
+"""Bytes of answers to what is read at once from which on the next answer closes the connection, so that little is kept
+for who asks much and reads nothing."""
 PARAMETERS_MAX = 32
 """Parameters behind the `?` of a request."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -19,12 +19,19 @@ FRESH_S = 1.0
 """Seconds for which an answer of the router serves all who ask."""
 PATIENCE_S = 5.0
 """Seconds after which those who wait are told that the router does not answer."""
+SERVICES_S = 2.0
+"""Seconds after which the metrics of services that do not answer are left out."""
 WAITING_MAX = 64
 """Most who wait for the router's answer."""
-TAG = "monitoring"
+TAG, OF_SERVICE = "monitoring", "monitoring "
+DRAINING, AWAY, SLOW = "draining", "router-away", "router-slow"
 
-PageOf = Callable[[Mapping[str, Any], Mapping[str, Any], str], tuple[str, bytes]]
-"""Returns media type and text of the metrics, of the node's answer, the web side's status, and what a client takes."""
+
+class PageOfMetrics(Protocol):
+    """Makes the page of metrics (`services.web.metrics_page.MetricsPage`)."""
+
+    def is_told_by(self, module: str) -> bool: ...
+    def page_of(self, node: Mapping[str, Any], statuses: Mapping[str, Any], accept: str) -> tuple[str, bytes]: ...
 
 
 class _Waiting(Struct):
@@ -36,15 +43,20 @@ class _Waiting(Struct):
 
 
 class Monitoring:
-    """Answers what monitors this node. `page_of` makes the page of metrics; `status` returns the web side's own."""
+    """Answers what monitors this node. `name`: of the web side itself; `status` returns its own status."""
 
-    def __init__(self, page_of: PageOf, status: Callable[[], Mapping[str, Any]]) -> None:
-        self._page_of = page_of
+    def __init__(self, page: PageOfMetrics, name: str, status: Callable[[], Mapping[str, Any]]) -> None:
+        self._page = page
+        self._name = name
         self._status = status
         self._waiting: list[_Waiting] = []
         self._is_asking = False
         self._told: c.Told | None = None
         self._told_s = 0.0
+        self._statuses: dict[str, Any] = {}  # of the services that have answered
+        self._awaited: set[str] = set()  # the services that are to answer
+        self._services_by_s = 0.0
+        self._is_whole = False  # all services have been asked since the router's answer, and none is awaited
 
     def __repr__(self) -> str:
         return f"<monitoring: {counted(len(self._waiting), 'client')} wait>"
@@ -60,43 +72,78 @@ class Monitoring:
             return refusal(405, "method", "this is there to GET", ("Allow", "GET, HEAD"))
         if request.path == LIVE:
             return Answer(status=200, body=b"alive\n")
-        accept = request.header(b"accept")
-        if self._told is not None and now.mono_s - self._told_s < FRESH_S:
+        accept, is_fresh = request.header(b"accept"), now.mono_s - self._told_s < FRESH_S
+        if self._told is not None and is_fresh and self._can_answer(request.path, self._told):
             return self._answer(request.path, accept, self._told)
         if len(self._waiting) >= WAITING_MAX:
             said = f"{WAITING_MAX} wait for the router already; ask again"
             return refusal(503, "busy", said, ("Retry-After", "1"))
         self._waiting.append(_Waiting(request.door, request.peer, request.path, accept, now.mono_s + PATIENCE_S))
-        if self._is_asking:
+        if self._is_asking or (self._awaited and request.path == METRICS):
             return Later()
         self._is_asking = True
         return Later((c.Inquire("metrics", "", TAG),))
 
     def told(self, heard: c.Told, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
-        """Answer all who wait."""
-        if heard.tag != TAG:
+        """Answer those who wait for this, as far as it is all that they wait for."""
+        if heard.tag == TAG:
+            self._is_asking, self._told, self._told_s, self._is_whole = False, heard, now.mono_s, False
+            if not heard.error and not self._awaited:
+                yield from self._ask_services(heard.answer["services"], now)
+        elif heard.tag.removeprefix(OF_SERVICE) in self._awaited:
+            name = heard.tag.removeprefix(OF_SERVICE)
+            self._awaited.discard(name)
+            if not heard.error:
+                self._statuses[name] = heard.answer
+            self._is_whole = not self._awaited
+        else:
             return
-        self._is_asking, self._told, self._told_s = False, heard, now.mono_s
-        waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            answer = self._answer(one.path, one.accept, heard)
-            yield from doors[one.door].answer_later(one.peer, answer, now)
+        yield from self._answer_all(doors, now)
+
+    def _ask_services(self, rows: list[dict[str, Any]], now: c.Now) -> Iterator[c.Deed]:
+        """Ask the other services how they are, if somebody waits for their metrics."""
+        own = {one["name"]: self._page.is_told_by(one["module"]) for one in rows if one["state"] == "running"}
+        others = [name for name, is_told in own.items() if is_told and name != self._name]
+        if others and all(one.path != METRICS for one in self._waiting):
+            return
+        self._statuses, self._awaited, self._services_by_s = {}, set(others), now.mono_s + SERVICES_S
+        self._is_whole = not others
+        for name in others:
+            yield c.Inquire("service", f"{name} status", f"{OF_SERVICE}{name}")
 
     def tick(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
-        """Tell those who have waited long that the router does not answer."""
+        """Go on without services that do not answer; tell those who have waited long that the router does not."""
+        if self._awaited and self._services_by_s <= now.mono_s:
+            self._awaited.clear()
+            self._is_whole = True
+            yield from self._answer_all(doors, now)
         late = [one for one in self._waiting if one.by_s <= now.mono_s]
         self._waiting = [one for one in self._waiting if one.by_s > now.mono_s]
         said = f"the router has not answered within {PATIENCE_S:g} s; `router status` may say why"
         for one in late:
-            answer = _unready([("router-slow", said)]) if one.path == READY else refusal(503, "router-slow", said)
+            answer = _unready([(SLOW, said)]) if one.path == READY else refusal(503, SLOW, said)
             yield from doors[one.door].answer_later(one.peer, answer, now)
+
+    def _answer_all(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        told = self._told
+        if told is None:
+            return
+        ready = [one for one in self._waiting if self._can_answer(one.path, told)]
+        self._waiting = [one for one in self._waiting if not self._can_answer(one.path, told)]
+        for one in ready:
+            yield from doors[one.door].answer_later(one.peer, self._answer(one.path, one.accept, told), now)
+
+    def _can_answer(self, path: str, told: c.Told) -> bool:
+        return path == READY or bool(told.error) or self._is_whole
 
     def _answer(self, path: str, accept: str, told: c.Told) -> Answer:
         if told.error:
-            return _unready([("router-away", told.error)]) if path == READY else refusal(503, "router-away", told.error)
+            reason = DRAINING if told.is_stopping else AWAY
+            return _unready([(reason, told.error)]) if path == READY else refusal(503, reason, told.error)
         if path == READY:
             return _unready(told.answer["unready"]) if told.answer["unready"] else as_json({"ready": True})
-        kind, body = self._page_of(told.answer, self._status(), accept)
+        statuses = {**self._statuses, self._name: self._status()}
+        kind, body = self._page.page_of(told.answer, statuses, accept)
         return Answer(status=200, body=body, kind=kind)
 
 

@@ -6,6 +6,7 @@ import json
 from base64 import b64encode
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -22,7 +23,7 @@ class Entry(Struct, frozen=True):
 
     id: str
     at_s: float
-    text: str
+    line: bytes
 
 
 class Gap(Struct, frozen=True):
@@ -45,24 +46,29 @@ class GroupPast:
     def add(self, entry: Entry) -> None:
         """Keep a message; forget the oldest beyond the limits."""
         self._entries.append(entry)
-        self._bytes += len(entry.text)
+        self._bytes += len(entry.line)
         while len(self._entries) > MESSAGES_MAX or self._bytes > BYTES_MAX:
             gone = self._entries.popleft()
-            self._bytes -= len(gone.text)
+            self._bytes -= len(gone.line)
             self._whole_since_s = gone.at_s
+
+    def begin_anew(self, at_s: float) -> None:
+        """Forget all messages, since one that came at that Unix second cannot be kept."""
+        self._entries.clear()
+        self._bytes, self._whole_since_s = 0, at_s
 
     def after(self, id: str) -> tuple[Sequence[Entry], Gap | None]:
         """Return the messages behind that one; all, and the gap, if it is not here."""
-        entries = list(self._entries)
-        for at, entry in enumerate(entries):
+        for at, entry in enumerate(self._entries):
             if entry.id == id:
-                return entries[at + 1 :], None
-        return entries, Gap("the message to begin behind is not here any more, so some may be missing before these")
+                return list(islice(self._entries, at + 1, None)), None
+        said = "the message to begin behind is not here any more, so some may be missing before these"
+        return list(self._entries), Gap(said)
 
     def since(self, at_s: float) -> tuple[Sequence[Entry], Gap | None]:
         """Return the messages that came at that Unix second or later, and the gap if older ones of these are gone."""
         found = [one for one in self._entries if one.at_s >= at_s]
-        is_whole = at_s >= self._whole_since_s
+        is_whole = at_s > self._whole_since_s
         return found, None if is_whole else Gap("what came so long ago is not here any more, or was never heard")
 
 
@@ -81,4 +87,4 @@ def entry_of(
         value["text"] = body.decode()
     except UnicodeDecodeError:
         value["base64"] = b64encode(body).decode()
-    return Entry(id, at_s, json.dumps(value, ensure_ascii=False))
+    return Entry(id, at_s, json.dumps(value, ensure_ascii=False).encode())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from itertools import count
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct, field
 
+from router.core.wire.reasons import Reason
 from router.core.wire.text import counted
 from router.service import contract as c
 from router.service.contract import kept_under
@@ -22,6 +23,8 @@ from .watchers import Watchers
 
 OPEN_MAX = 1_000
 """Most messages that wait for the router."""
+OPEN_BYTES_MAX = 32 << 20
+"""Most bytes of their bodies."""
 POST_S = 30.0
 """Seconds after which a script is told that its message is on its way, but not in custody yet."""
 ONCE_S = 86_400
@@ -29,8 +32,10 @@ ONCE_S = 86_400
 ONCE_MAX = 10_000
 """Most such keys that are kept."""
 ONCE_BYTES_MAX = 256
-PREFIX = b"once/"
+ONCE, OPEN = b"once/", b"post/"
+"""Prefixes of what is kept: the keys, and the messages that are not in custody yet."""
 TAG = "post/"
+TAG_BYTES = 16
 PUBLISHED = "web_published"
 
 
@@ -42,25 +47,42 @@ class _Once(Struct, frozen=True):
     id: str = ""
 
 
-class _Post(Struct):
-    """A message on its way. `by_s`: when those who wait for it are told that it takes longer."""
+class _Waiting(NamedTuple):
+    """A client that waits for custody. `by_s`: when it is told that it takes longer."""
+
+    door: str
+    peer: str
+    by_s: float
+
+
+class _Open(Struct, frozen=True):
+    """A message on its way as it is kept, so that a later life knows whose it is: its token, the name and key of its
+    group, and in hexadecimal digits the digest of its `Idempotency-Key`, "" if it has none."""
 
     token: str
     group: str
     key: str
-    body: bytes
-    by_s: float
-    once: bytes = b""
-    waiting: list[tuple[str, str]] = field(default_factory=list)
+    once: str = ""
+
+
+class _Post(Struct):
+    """A message on its way. `body` is not known if an earlier life has published it."""
+
+    kept: _Open
+    body: bytes | None = None
+    waiting: list[_Waiting] = field(default_factory=list)
 
 
 class Posts:
-    """The messages on their way."""
+    """The messages on their way, by the tags under which they are published."""
 
-    def __init__(self, kept: Mapping[bytes, bytes]) -> None:
-        self._numbers = count(1)
-        self._open: dict[str, _Post] = {}
-        self._once = {key: msgspec.json.decode(value, type=_Once) for key, value in kept_under(kept, PREFIX)}
+    def __init__(self, kept: Mapping[bytes, bytes], randbytes: Callable[[int], bytes]) -> None:
+        self._kept = kept
+        self._randbytes = randbytes
+        self._once = {key: msgspec.json.decode(value, type=_Once) for key, value in kept_under(kept, ONCE)}
+        self._open = {
+            TAG + key.hex(): _Post(msgspec.json.decode(value, type=_Open)) for key, value in kept_under(kept, OPEN)
+        }
 
     def __repr__(self) -> str:
         return f"<{counted(len(self._open), 'message')} on their way>"
@@ -68,49 +90,73 @@ class Posts:
     def __len__(self) -> int:
         return len(self._open)
 
-    def reply(self, request: Request, token: Token, group: str, key: str, now: c.Now) -> Reply:
-        """Return the answer to a message for a group, or let it wait for custody."""
-        said = request.header(b"idempotency-key")
-        if len(said) > ONCE_BYTES_MAX:
-            return refusal(400, "key-too-long", f"an Idempotency-Key may have {ONCE_BYTES_MAX} bytes")
-        if len(self._open) >= OPEN_MAX:
-            full = f"{OPEN_MAX} messages wait for the router already; publish this one again later"
-            return refusal(503, "posts-full", full, ("Retry-After", "5"))
-        post = _Post(token.name, group, key, request.body, now.mono_s + POST_S)
-        if said:
-            return self._reply_once(request, post, said, now)
-        return self._publish(request, post, f"{TAG}#{next(self._numbers)}", ())
+    # -- requests ------------------------------------------------------------------------------------------
 
-    def _reply_once(self, request: Request, post: _Post, said: str, now: c.Now) -> Reply:
-        parts = (post.token, post.key, said)
-        name = hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).digest()
-        tag, body = TAG + name.hex(), hashlib.sha256(post.body).hexdigest()
+    def refusal(self, request: Request) -> Answer | None:
+        """Return why a message is not taken, whatever it says; None if it may be."""
+        if len(said := request.header(b"idempotency-key")) > ONCE_BYTES_MAX:
+            return refusal(400, "key-too-long", f"an Idempotency-Key may have {ONCE_BYTES_MAX} bytes")
+        return None if said else self._want_of_room(b"")
+
+    def _want_of_room(self, body: bytes) -> Answer | None:
+        if not c.has_room(self._kept):
+            said = "the disk of this node has no room for more; publish this message again later"
+            return refusal(503, Reason.DISK_FULL.word, said, ("Retry-After", "60"))
+        taken = sum(len(post.body or b"") for post in self._open.values())
+        if len(self._open) < OPEN_MAX and taken + len(body) <= OPEN_BYTES_MAX:
+            return None
+        full = f"{len(self._open)} messages with {taken} bytes wait for the router already"
+        return refusal(503, "posts-full", f"{full}; publish this one again later", ("Retry-After", "5"))
+
+    def reply(
+        self, request: Request, token: Token, group: str, key: str, doors: Mapping[str, HttpDoor], now: c.Now
+    ) -> Reply:
+        """Return the answer to a message for a group, or let it wait for custody."""
+        if (refused := self.refusal(request)) is not None:
+            return refused
+        said = request.header(b"idempotency-key")
+        if not said:
+            tag = self._new_tag()
+            return self._want_of_room(request.body) or self._publish(request, tag, _Open(token.name, group, key), now)
+        name = hashlib.sha256("\0".join((token.name, key, said)).encode("utf-8", "replace")).digest()
         known = self._once.get(name)
-        if known is None or known.until_s <= now.wall_s:
-            if len(self._once) >= ONCE_MAX:
-                full = f"{ONCE_MAX} messages with an Idempotency-Key were published within a day; publish without one"
-                return refusal(503, "keys-full", full, ("Retry-After", "3600"))
-            post.once = name
-            kept = _Once(body, int(now.wall_s) + ONCE_S)
-            return self._publish(request, post, tag, (self._keep(name, kept),))
-        if known.body != body:
+        if known is not None and known.until_s > now.wall_s:
+            return self._reply_again(request, known, name, group, doors, now)
+        if len(self._once) >= ONCE_MAX:
+            full = f"{ONCE_MAX} messages with an Idempotency-Key were published within a day; publish without one"
+            return refusal(503, "keys-full", full, ("Retry-After", "3600"))
+        if (refused := self._want_of_room(request.body)) is not None:
+            return refused
+        once = _Once(hashlib.sha256(request.body).hexdigest(), int(now.wall_s) + ONCE_S)
+        later = self._publish(request, TAG + name.hex(), _Open(token.name, group, key, name.hex()), now)
+        return Later((self._keep(name, once), *later.deeds))
+
+    def _reply_again(
+        self, request: Request, known: _Once, name: bytes, group: str, doors: Mapping[str, HttpDoor], now: c.Now
+    ) -> Reply:
+        """Return the answer to a message with a key that was used already."""
+        if known.body != hashlib.sha256(request.body).hexdigest():
             return refusal(422, "other-body", "this Idempotency-Key stands for another message; choose a new one")
         if known.id:
-            return _published(known.id, post.group)
-        if tag not in self._open:  # an earlier life has published it, and the router is about to take it
-            post.once = name
-            self._open[tag] = post
-        self._open[tag].waiting.append((request.door, request.peer))
+            return _published(known.id, group)
+        if (post := self._open.get(TAG + name.hex())) is None:
+            return _on_its_way(group)
+        post.waiting = [one for one in post.waiting if one.peer in doors[one.door]]
+        post.waiting.append(_Waiting(request.door, request.peer, now.mono_s + POST_S))
         return Later()
 
-    def _publish(self, request: Request, post: _Post, tag: str, deeds: tuple[c.Deed, ...]) -> Later:
-        post.waiting.append((request.door, request.peer))
-        self._open[tag] = post
-        return Later((*deeds, c.Publish(post.body, post.key, tag=tag)))
+    def _new_tag(self) -> str:
+        while (tag := TAG + self._randbytes(TAG_BYTES).hex()) in self._open:
+            pass
+        return tag
+
+    def _publish(self, request: Request, tag: str, kept: _Open, now: c.Now) -> Later:
+        self._open[tag] = _Post(kept, request.body, [_Waiting(request.door, request.peer, now.mono_s + POST_S)])
+        return Later((c.Put(_row(tag), msgspec.json.encode(kept)), c.Publish(request.body, kept.key, tag=tag)))
 
     def _keep(self, name: bytes, once: _Once) -> c.Put:
         self._once[name] = once
-        return c.Put(PREFIX + name, msgspec.json.encode(once))
+        return c.Put(ONCE + name, msgspec.json.encode(once))
 
     # -- what became of them -------------------------------------------------------------------------------
 
@@ -119,35 +165,51 @@ class Posts:
         post = self._open.pop(heard.tag, None)
         if post is None:
             return
+        yield c.Put(_row(heard.tag), None)
+        name = bytes.fromhex(post.kept.once)
+        once = self._once.get(name)
         if heard.refused is None:
-            answer = _published(heard.id.hex(), post.group)
-            if (once := self._once.get(post.once)) is not None:
-                yield self._keep(post.once, _Once(once.body, once.until_s, heard.id.hex()))
-            yield c.LogEvent(PUBLISHED, heard.id, fields={"token": post.token})
-            yield from watchers.add(post.key, entry_of(heard.id.hex(), now.wall_s, post.body, token=post.token), doors)
+            answer = _published(heard.id.hex(), post.kept.group)
+            if once is not None:
+                yield self._keep(name, _Once(once.body, once.until_s, heard.id.hex()))
+            yield c.LogEvent(PUBLISHED, heard.id, fields={"token": post.kept.token})
+            if post.body is None:
+                watchers.missed(post.kept.key, now)
+            else:
+                entry = entry_of(heard.id.hex(), now.wall_s, post.body, token=post.kept.token)
+                yield from watchers.add(post.kept.key, entry, doors)
         else:
-            if self._once.pop(post.once, None) is not None:
-                yield c.Put(PREFIX + post.once, None)
             answer = _not_published(heard)
-        for door, peer in post.waiting:
-            yield from doors[door].answer_later(peer, answer, now)
+            if once is not None:
+                del self._once[name]
+                yield c.Put(ONCE + name, None)
+        for one in post.waiting:
+            yield from doors[one.door].answer_later(one.peer, answer, now)
 
     def tick(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """Tell those who have waited long that it takes longer; forget old keys."""
-        for post in [one for one in self._open.values() if one.waiting and one.by_s <= now.mono_s]:
-            waiting, post.waiting = post.waiting, []
-            said = {"group": post.group, "state": "kept here, and not in the router's custody yet"}
-            answer = Answer(status=202, body=json.dumps(said).encode() + b"\n", kind=JSON)
-            for door, peer in waiting:
-                yield from doors[door].answer_later(peer, answer, now)
+        for post in [one for one in self._open.values() if one.waiting]:
+            late = [one for one in post.waiting if one.by_s <= now.mono_s]
+            post.waiting = [one for one in post.waiting if one.by_s > now.mono_s]
+            for one in late:
+                yield from doors[one.door].answer_later(one.peer, _on_its_way(post.kept.group), now)
         for name in [name for name, one in self._once.items() if one.until_s <= now.wall_s]:
             del self._once[name]
-            yield c.Put(PREFIX + name, None)
+            yield c.Put(ONCE + name, None)
+
+
+def _row(tag: str) -> bytes:
+    return OPEN + bytes.fromhex(tag.removeprefix(TAG))
 
 
 def _published(id: str, group: str) -> Answer:
     body = json.dumps({"id": id, "group": group}).encode() + b"\n"
     return Answer(status=201, body=body, kind=JSON, headers=(("Location", f"../messages/{id}"),))
+
+
+def _on_its_way(group: str) -> Answer:
+    said = {"group": group, "state": "kept here, and not in the router's custody yet"}
+    return Answer(status=202, body=json.dumps(said).encode() + b"\n", kind=JSON)
 
 
 def _not_published(heard: c.Sent) -> Answer:

@@ -34,8 +34,10 @@ _ALWAYS = (
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cache-Control", "no-store"),
 )  # fmt: skip
-"""The headers of every answer: nothing is loaded from elsewhere, and nothing runs that stands in a page itself."""
+"""The headers of every answer that has no others of these names: nothing is loaded from elsewhere, nothing runs that
+stands in a page itself, and nothing is kept."""
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -61,10 +63,8 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     def all_headers(self) -> list[tuple[str, str]]:
         """Return the headers as they are sent."""
-        cached = any(name.lower() == "cache-control" for name, _ in self.headers)
-        found = [*_ALWAYS, *self.headers]
-        if not cached:
-            found.append(("Cache-Control", "no-store"))
+        own = {name.lower() for name, _ in self.headers}
+        found = [*(one for one in _ALWAYS if one[0].lower() not in own), *self.headers]
         if self.reason:
             found.append(("X-Reason", self.reason))
         if self.body:

@@ -28,7 +28,7 @@ class Scripts:
     def __init__(self, setup: c.Setup) -> None:
         self._randbytes: Callable[[int], bytes] = setup.chance.randbytes
         self._tokens = Tokens(setup.kept)
-        self._posts = Posts(setup.kept)
+        self._posts = Posts(setup.kept, setup.chance.randbytes)
         self._watchers = Watchers()
         self._fates = Fates()
 
@@ -41,33 +41,47 @@ class Scripts:
 
     # -- requests ------------------------------------------------------------------------------------------
 
+    def admits(self, request: Request, now: c.Now) -> Answer | None:
+        """Return why a script's request is refused whatever its body is, which has not come yet; None if it may
+        come."""
+        found = self._judged(request, now)
+        if isinstance(found, Answer):
+            return found
+        if request.method in _READING:
+            return refusal(400, "body", f"a request that asks by {request.method} has no body")
+        return self._posts.refusal(request)
+
     def reply(self, request: Request, doors: Mapping[str, HttpDoor], now: c.Now) -> Reply | None:
         """Return the answer to a script's request; None if it is none."""
-        is_group = request.path.startswith(GROUPS)
-        if not (is_group or request.path.startswith(MESSAGES)):
+        if not is_of_script(request):
             return None
-        methods = ("GET", "HEAD", "POST") if is_group else _READING
+        found = self._judged(request, now)
+        if isinstance(found, Answer):
+            return found
+        token, group, key = found
+        if not group:
+            return self._fates.reply(request, token, request.path.removeprefix(MESSAGES), doors, now)
+        if request.method in _READING:
+            return self._watchers.reply(request, token, key, doors, now)
+        return self._posts.reply(request, token, group, key, doors, now)
+
+    def _judged(self, request: Request, now: c.Now) -> tuple[Token, str, str] | Answer:
+        """Return the token of a request with the name and key of the group that it asks for, "" if it asks for a
+        message; or why it is refused."""
+        is_group = request.path.startswith(GROUPS)
+        methods = (*_READING, "POST") if is_group else _READING
         if request.method not in methods:
             allowed = ", ".join(methods)
-            return refusal(
-                405, "method", f"there is {allowed} here, and no {shown(request.method)}", ("Allow", allowed)
-            )
+            said = f"there is {allowed} here, and no {shown(request.method)}"
+            return refusal(405, "method", said, ("Allow", allowed))
         token = self._tokens.judge(request, now)
-        if isinstance(token, Answer):
-            return token
-        if not is_group:
-            return self._fates.reply(request, token, request.path.removeprefix(MESSAGES), now)
-        return self._group_reply(request, token, request.path.removeprefix(GROUPS), doors, now)
-
-    def _group_reply(
-        self, request: Request, token: Token, group: str, doors: Mapping[str, HttpDoor], now: c.Now
-    ) -> Reply:
+        if isinstance(token, Answer) or not is_group:
+            return token if isinstance(token, Answer) else (token, "", "")
         right: Right = "read" if request.method in _READING else "publish"
+        group = request.path.removeprefix(GROUPS)
         if not (key := token.group(right, group)):
             return no_right(token, right, group)
-        if right == "read":
-            return self._watchers.reply(request, key, doors, now)
-        return self._posts.reply(request, token, group, key, now)
+        return token, group, key
 
     # -- hearing -------------------------------------------------------------------------------------------
 
@@ -75,8 +89,8 @@ class Scripts:
         """Act on what concerns scripts."""
         match heard:
             case c.Started():
-                yield from self._tokens.end_overdue(now)
-                for key in self._read_groups():
+                yield from self._end_overdue(doors, now)
+                for key in self._tokens.groups:
                     self._watchers.follow(key, now)
                     yield c.Join(key)
             case c.Message(id, body, group=group) if group is not None:
@@ -90,18 +104,20 @@ class Scripts:
                 yield from self._posts.tick(doors, now)
                 yield from self._fates.tick(now)
                 yield from self._watchers.tick(doors, now)
-                if puts := self._tokens.end_overdue(now):
-                    yield from puts
-                    yield from self._leave(doors, now)
+                yield from self._end_overdue(doors, now)
 
-    def _read_groups(self) -> frozenset[str]:
-        return frozenset(key for token in self._tokens for key in token.read.values())
+    def _end_overdue(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        """End the tokens whose time is over, and what they permitted."""
+        before = self._tokens.groups
+        if puts := self._tokens.end_overdue(now):
+            yield from puts
+            yield from self._leave(before, doors, now)
 
-    def _leave(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
-        """Leave the groups that no token reads any more."""
-        keeps = self._read_groups()
-        yield from self._watchers.end(keeps, doors, now)
-        for key in self._watchers.forget_others(keeps):
+    def _leave(self, before: frozenset[str], doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        """End what tokens read that have ended, and leave the groups of `before` that no token reads any more."""
+        yield from self._watchers.end(self._tokens.digests, doors, now)
+        for key in sorted(before - self._tokens.groups):
+            self._watchers.forget(key)
             yield c.Leave(key)
 
     # -- the operator's questions --------------------------------------------------------------------------
@@ -111,10 +127,12 @@ class Scripts:
         try:
             match asked.word:
                 case "token":
+                    yield from self._end_overdue(doors, now)
                     yield from self._make(asked, now)
                 case "end":
+                    before = self._tokens.groups
                     yield self._tokens.end(asked.argument)
-                    yield from self._leave(doors, now)
+                    yield from self._leave(before, doors, now)
                     yield c.Answer(asked.number, {"ended": asked.argument})
                 case _:
                     yield c.Answer(asked.number, [token.as_row() for token in self._tokens])
@@ -134,3 +152,8 @@ class Scripts:
             self._watchers.follow(key, now)
             yield c.Join(key)
         yield c.Answer(asked.number, {"token": text, "name": wish.name})
+
+
+def is_of_script(request: Request) -> bool:
+    """Whether a request is for what needs a token."""
+    return request.path.startswith((GROUPS, MESSAGES))

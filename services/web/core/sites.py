@@ -61,7 +61,8 @@ class Sites:
         if is_asking or not origin or origin == self._own or origin in self._origins:
             return None
         scheme, _, authority = origin.partition("://")
-        if scheme in ("http", "https") and authority == request.header(b"host").lower():
+        is_here = scheme in ("http", "https") and authority == request.header(b"host").lower()
+        if is_here and not self._own.endswith(f"://{authority}"):  # one that is must be of the same scheme
             return None
         if not self._setting:
             return refusal(403, "other-origin", f'a page of "{shown(origin)}" may not use this door')

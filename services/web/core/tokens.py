@@ -18,6 +18,8 @@ from .request import Answer, Request, refusal, shown
 
 TOKENS_MAX = 1_000
 """Most tokens of one web side."""
+GROUPS_MAX = 64
+"""Most groups that tokens read: of each some messages are remembered."""
 SECRET_BYTES = 32
 PREFIX = b"token/"
 NAME_FORM = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z"
@@ -81,6 +83,16 @@ class Tokens:
     def __iter__(self) -> Iterator[Token]:
         return iter(self._by_name.values())
 
+    @property
+    def digests(self) -> frozenset[str]:
+        """Return the digests of all tokens that have not ended."""
+        return frozenset(self._by_digest)
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """Return the keys of the groups that some token permits to read."""
+        return frozenset(key for token in self for key in token.read.values())
+
     def _add(self, token: Token) -> None:
         self._by_name[token.name] = self._by_digest[token.digest] = token
 
@@ -88,13 +100,14 @@ class Tokens:
 
     def make(self, wish: NewToken, secret: bytes, now: c.Now) -> tuple[str, Put]:
         """Return a new token as a script sends it, and what to keep of it. Raises `ValueError`."""
-        self.end_overdue(now)
         if wish.name in self._by_name:
             raise ValueError(f'there is a token "{wish.name}" already; end it first, or choose another name')
         if len(self._by_name) >= TOKENS_MAX:
             raise ValueError(f"there are {TOKENS_MAX} tokens, and no more may be; end some that nobody needs")
         if not (wish.publish or wish.read):
             raise ValueError("the token would permit nothing; name the groups with --publish and --read")
+        if len(self.groups | set(wish.read.values())) > GROUPS_MAX:
+            raise ValueError(f"tokens read {GROUPS_MAX} groups at most; end some that nobody needs")
         text = "web_" + urlsafe_b64encode(secret).decode().rstrip("=")
         token = Token(
             name=wish.name,

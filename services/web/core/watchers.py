@@ -16,6 +16,7 @@ from .http_door import HttpDoor
 from .past import Entry, Gap, GroupPast
 from .request import Answer, Flow, Reply, Request, refusal, shown
 from .spans import span_of
+from .tokens import Token
 
 WATCHERS_MAX = 128
 """Most scripts that read at once; each keeps its connection."""
@@ -26,10 +27,13 @@ _ID = re.compile(r"[0-9a-f]{64}\Z")
 
 
 class _Watcher(Struct):
+    """A script that reads. `token`: the digest of the token that permits it."""
+
     door: str
     peer: str
     group: str
     kind: str
+    token: str
 
 
 class Watchers:
@@ -50,16 +54,13 @@ class Watchers:
         """Keep the messages of a group from now on."""
         self._pasts.setdefault(group, GroupPast(now.wall_s))
 
-    def forget_others(self, keeps: frozenset[str]) -> list[str]:
-        """Keep nothing of other groups than these any more; return which those are."""
-        gone = [group for group in self._pasts if group not in keeps]
-        for group in gone:
-            del self._pasts[group]
-        return gone
+    def forget(self, group: str) -> None:
+        """Keep nothing of a group any more."""
+        self._pasts.pop(group, None)
 
     # -- asking --------------------------------------------------------------------------------------------
 
-    def reply(self, request: Request, group: str, doors: Mapping[str, HttpDoor], now: c.Now) -> Reply:
+    def reply(self, request: Request, token: Token, group: str, doors: Mapping[str, HttpDoor], now: c.Now) -> Reply:
         """Return the answer to who wants to read a group."""
         try:
             parameters = request.parameters()
@@ -67,7 +68,7 @@ class Watchers:
         except ValueError as error:
             return refusal(400, "since", str(error))
         kind = EVENTS if request.accepts(EVENTS) else LINES
-        first = "".join((*([_gap(gap, kind)] if gap else []), *(_message(one, kind) for one in entries))).encode()
+        first = b"".join((*([_gap(gap, kind)] if gap else []), *(_message(one, kind) for one in entries)))
         if "poll" in parameters:
             return Answer(status=200, body=first, kind=kind)
         self._prune(doors)
@@ -75,8 +76,8 @@ class Watchers:
             said = f"{WATCHERS_MAX} scripts read here already, the most; end some, or ask with ?poll"
             return refusal(503, "watchers-full", said, ("Retry-After", "60"))
         if request.method == "GET":
-            self._watchers.append(_Watcher(request.door, request.peer, group, kind))
-        return Flow(kind, first=first or _beat(kind, now).encode(), is_known=True)
+            self._watchers.append(_Watcher(request.door, request.peer, group, kind, token.digest))
+        return Flow(kind, first=first or _beat(kind, now), is_known=True)
 
     def _begin_with(
         self, request: Request, group: str, parameters: Mapping[str, str], now: c.Now
@@ -100,10 +101,15 @@ class Watchers:
         if past is None:
             return
         past.add(entry)
-        said = {kind: _message(entry, kind).encode() for kind in (LINES, EVENTS)}
+        said = {kind: _message(entry, kind) for kind in (LINES, EVENTS)}
         for one in self._watchers:
             if one.group == group:
                 yield from doors[one.door].send(one.peer, said[one.kind])
+
+    def missed(self, group: str, now: c.Now) -> None:
+        """Say a gap to who asks for what came before, since a message of the group is not known here."""
+        if (past := self._pasts.get(group)) is not None:
+            past.begin_anew(now.wall_s)
 
     def tick(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """Give a sign of life now and then."""
@@ -112,11 +118,11 @@ class Watchers:
         self._beat_s = now.mono_s
         self._prune(doors)
         for one in self._watchers:
-            yield from doors[one.door].send(one.peer, _beat(one.kind, now).encode())
+            yield from doors[one.door].send(one.peer, _beat(one.kind, now))
 
-    def end(self, keeps: frozenset[str], doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
-        """End the reading of groups that no token permits any more."""
-        for one in [one for one in self._watchers if one.group not in keeps]:
+    def end(self, tokens: frozenset[str], doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        """End all reading but that by these tokens, given by their digests."""
+        for one in [one for one in self._watchers if one.token not in tokens]:
             self._watchers.remove(one)
             yield from doors[one.door].finish(one.peer, now)
 
@@ -124,18 +130,18 @@ class Watchers:
         self._watchers = [one for one in self._watchers if one.peer in doors[one.door]]
 
 
-def _message(entry: Entry, kind: str) -> str:
-    return f"id: {entry.id}\ndata: {entry.text}\n\n" if kind == EVENTS else f"{entry.text}\n"
+def _message(entry: Entry, kind: str) -> bytes:
+    return b"id: %s\ndata: %s\n\n" % (entry.id.encode(), entry.line) if kind == EVENTS else entry.line + b"\n"
 
 
-def _gap(gap: Gap, kind: str) -> str:
+def _gap(gap: Gap, kind: str) -> bytes:
     return _event("gap", {"text": gap.text}, kind)
 
 
-def _beat(kind: str, now: c.Now) -> str:
+def _beat(kind: str, now: c.Now) -> bytes:
     return _event("heartbeat", {"at": round(now.wall_s, 3)}, kind)
 
 
-def _event(name: str, value: Mapping[str, object], kind: str) -> str:
+def _event(name: str, value: Mapping[str, object], kind: str) -> bytes:
     text = json.dumps({"event": name, **value})
-    return f"event: {name}\ndata: {text}\n\n" if kind == EVENTS else f"{text}\n"
+    return (f"event: {name}\ndata: {text}\n\n" if kind == EVENTS else f"{text}\n").encode()

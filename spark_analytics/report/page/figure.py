@@ -11,17 +11,22 @@ ROWS_MAX = 60
 
 
 def table(
-    caption: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]], most: int = ROWS_MAX
+    caption: str,
+    columns: Sequence[tuple[str, str]],
+    rows: Iterable[Sequence[object]],
+    most: int = ROWS_MAX,
+    whole: str = "router audit --json",
 ) -> Markup:
-    """Return at most `most` rows, and how many more there are. A wide table scrolls by itself, never the page."""
+    """Return at most `most` rows, and how many more there are; `whole` is the command that prints all of them. A wide
+    table scrolls by itself, never the page."""
     found = list(rows)
     head = tag("tr", *(tag("th", title, scope="col", class_=kind or None) for title, kind in columns))
     body = [
         tag("tr", *(_cell(each, kind) for each, (_, kind) in zip(row, columns, strict=True))) for row in found[:most]
     ]
     if len(found) > most:
-        rest = f"and {number(len(found) - most)} more; `router audit --json` has them all"
-        body.append(tag("tr", tag("td", rest.replace("`", ""), colspan=len(columns), class_="rest")))
+        rest = f"and {number(len(found) - most)} more; {whole} has them all"
+        body.append(tag("tr", tag("td", rest, colspan=len(columns), class_="rest")))
     return tag(
         "div",
         tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body)),

@@ -118,7 +118,7 @@ def test_pages_of_the_store_that_are_free_again_are_free_disk(tmp_path: Path, ca
         found.apply(Changes(), WALL_S + 1000)
         found.tick(housekeeping)
         assert "there is room again" in caplog.messages[1] and len(caplog.messages) == 2
-        assert not housekeeping.is_disk_full and found.store.reusable_bytes() >= 8 * MIB
+        assert not housekeeping.is_disk_full and found.store.space().reusable >= 8 * MIB
         found.free = 8 * MIB - 1
         found.tick(housekeeping)
         assert housekeeping.is_disk_full, "but an eighth must be free outside the store"

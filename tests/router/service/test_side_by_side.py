@@ -9,11 +9,13 @@ from typing import Any
 import trio
 
 from router.core.wire.admin import with_number, without_number
-from router.core.wire.crypto import SigningKey
+from router.core.wire.crypto import MessageId, SigningKey
 from router.service.request_queue import RequestQueue
 from router.service.requests import IN_TURN_S, Requests
+from router.service.roles import overlay as o
 from router.service.sending import ToSend
 from router.service.verbs.dial import Dial
+from router.service.verbs.pull_from import PullsFrom
 from router.service.verbs.verb import Deed, Request
 
 
@@ -37,6 +39,28 @@ class Quiet:
     async def silence(self) -> dict[str, Any]:
         await trio.sleep_forever()
         return {}
+
+
+async def test_questions_go_side_by_side_and_messages_do_not_wait_for_their_answers(autojump_clock: object) -> None:
+    groups = [SigningKey(bytes((n,)) * 32).public for n in range(1, 4)]
+    sent = list[float]()
+    async with trio.open_nursery() as nursery:
+        host: Any = Quiet(nursery)
+        requests = Requests(host, lambda heard: None, lambda deed, error: None)
+        queue = RequestQueue(requests.do, lambda ready: sent.append(trio.current_time()), requests.until_answered)
+        nursery.start_soon(queue.run)
+        began_s = trio.current_time()
+        for group in groups:
+            nursery.start_soon(requests.do, o.ListHeld(group))
+        pulls = [o.PullFrom(groups[0], group, MessageId(bytes(32))) for group in groups]
+        for pull in pulls:
+            if requests.begins(pull):
+                queue.put(pull)
+        queue.put([])
+        await trio.sleep(1)
+        asked = [*map(o.ListHeld, groups), *[PullsFrom.of([pull]) for pull in pulls]]
+        assert sorted(host.asked, key=repr) == sorted(asked, key=repr) and sent == [began_s]
+        nursery.cancel_scope.cancel()
 
 
 async def test_requests_go_side_by_side_and_messages_wait_for_their_answers_a_second_at_most(

@@ -28,9 +28,12 @@ class Heard:
 
     def __init__(self) -> None:
         self._put, self._told = trio.open_memory_channel[Any](2000)
+        self.at_end: Callable[[Came], None] = lambda _: None
 
     def hear(self, event: Any, done: Callable[[], None] = lambda: None) -> None:
         self._put.send_nowait(event)
+        if isinstance(event, Came) and not event.data:
+            self.at_end(event)
         done()
 
     async def next(self) -> Any:
@@ -203,3 +206,55 @@ async def test_nothing_more_is_read_of_a_peer_that_does_not_read_its_answers(tmp
         while received < 4 * len(BLOCK):
             received += len(await guest.receive_some(1 << 20))
         assert (await heard.next()).data.startswith(b"x"), "it goes on when the peer has read"
+
+
+@pytest.mark.parametrize("cut", ["", "the door is full", "too much waits"])
+async def test_stream_whose_other_end_says_no_more_is_written_to_as_long_as_it_is_kept_open(
+    cut: str, tmp_path: Path
+) -> None:
+    async with open_streams(tmp_path) as (streams, heard, place), await trio.open_unix_socket(place) as guest:
+        opened = await heard.next()
+        heard.at_end = lambda ended: streams.keep_open("desk", ended.peer)
+        await guest.send_eof()
+        assert await heard.next() == Came("desk", opened.peer, b"")
+        streams.write("desk", opened.peer, b"later")
+        assert await guest.receive_some(100) == b"later" and len(streams) == 1
+        for _ in range(4):
+            streams.write("desk", opened.peer, BLOCK)
+        if cut:
+            if cut == "too much waits":
+                streams.write("desk", opened.peer, b"x" * UNSENT_BYTES_MAX)
+            else:
+                streams.end("desk", opened.peer)
+            assert len(streams) == 0
+            return
+        streams.write("desk", opened.peer, b"")
+        received = 0
+        while data := await guest.receive_some(1 << 20):
+            received += len(data)
+        assert received == 4 * len(BLOCK) and len(streams) == 0
+
+
+async def test_answers_are_sent_whole_to_who_says_no_more(tmp_path: Path) -> None:
+    async with open_streams(tmp_path) as (streams, heard, place), await trio.open_unix_socket(place) as guest:
+        opened = await heard.next()
+        for _ in range(4):
+            streams.write("desk", opened.peer, BLOCK)
+        await guest.send_eof()
+        assert await heard.next() == Came("desk", opened.peer, b"")
+        received = 0
+        while data := await guest.receive_some(1 << 20):
+            received += len(data)
+        assert received == 4 * len(BLOCK) and len(streams) == 0
+
+
+async def test_stream_that_has_gone_is_not_kept_open_for_what_waits(tmp_path: Path) -> None:
+    async with open_streams(tmp_path) as (streams, heard, place):
+        with socket.socket(socket.AF_UNIX) as guest:
+            guest.connect(str(place))
+            opened = await heard.next()
+            heard.at_end = lambda ended: streams.keep_open("desk", ended.peer)
+            for _ in range(4):
+                streams.write("desk", opened.peer, BLOCK)
+        while len(streams):
+            await trio.sleep(0.001)

@@ -48,6 +48,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a handed door": (c.HandOver("dusk", "1"), "HandOver with a wrong door"),
     "a handed address": (c.HandOver("desk", "1", ip="nowhere"), 'HandOver with a wrong ip: "nowhere" is no IP address'),
     "a marked door": (c.MarkKnown("dusk", "1"), "MarkKnown with a wrong door"),
+    "a stream kept open": (c.KeepOpen("dusk", "1"), "KeepOpen with a wrong door"),
     "an interface": (d.UseInterfaces("lan", ("eth0",)), "UseInterfaces with a wrong interfaces: expected int"),  # type: ignore[arg-type]
     "a door of streams": (
         d.UseInterfaces("desk", (1,)),

@@ -13,13 +13,26 @@ from prometheus_client.parser import text_string_to_metric_families
 from rigs.web_sides import WebSide, body_of, request, status_of
 
 from router.service import contract as c
-from services.web.metrics import page_of
+from services.web.metrics_page import MetricsPage
 
+DOCS = Path(__file__).parents[3] / "docs"
+DMQ_STATUS: dict[str, Any] = {
+    "accepted": 3, "rejected": {}, "verified": 3, "mempool": {"messages": 3, "bytes": 900}, "consumers": [],
+    "clients": {"connected": 1, "broken_off": 0, "without_place": 0, "gave_way": 0},
+    "stake": {"pools": 2, "age_s": 7.0, "is_of_epoch": True, "problem": ""},
+}  # fmt: skip
+
+SECONDS = {"bounds": [0.5, 1.0], "within": [3, 4], "count": 5, "sum": 6.5}
 WELL: dict[str, Any] = {
     "messages": [["accepted", "", 7], ["refused", "expired", 2]],
     "queue": {"messages": 3, "bytes": 40, "messages_max": 100, "bytes_max": 1000},
     "links": {"local": 2, "peer": 1}, "groups": 1, "commits": 5, "log_seq": 9, "resident_bytes": 1 << 20, "unready": [],
+    "seconds": {"delivery": SECONDS, "commit": SECONDS, "loop_lag": SECONDS}, "log_behind": 0, "unverified": 4,
+    "store": {"used_bytes": 4096, "bytes_max": 1 << 30}, "disk": {"free_bytes": 1 << 30, "free_bytes_min": 1 << 28},
+    "services": [{"name": "web", "module": "services.web", "state": "running", "starts": 2}],
 }  # fmt: skip
+DMQ = {"name": "signers", "module": "services.dmq", "state": "running", "starts": 1}
+WITH_DMQ = {**WELL, "services": [*WELL["services"], DMQ]}
 
 
 def wait_for(side: WebSide, path: str, *headers: str) -> str:
@@ -29,7 +42,7 @@ def wait_for(side: WebSide, path: str, *headers: str) -> str:
 
 
 def questions(side: WebSide) -> list[c.Inquire]:
-    return [deed for deed in side.done if isinstance(deed, c.Inquire)]
+    return [deed for deed in side.done if isinstance(deed, c.Inquire) and deed.tag.startswith("monitoring")]
 
 
 def test_many_who_ask_cost_the_router_one_question_a_second() -> None:
@@ -63,11 +76,84 @@ def test_metrics_are_text_or_open_metrics_and_name_no_key(accept: str) -> None:
     assert samples["router_ready",] == 1 and samples["router_messages_total", "expired", "refused"] == 2
 
 
-def test_rules_for_alerts_name_metrics_that_there_are() -> None:
-    rules = (Path(__file__).parents[3] / "docs/monitoring/alerts.yml").read_text()
-    _, page = page_of(WELL, WebSide().operator("status"), "")
-    named = set(re.findall(r"\brouter_\w+", rules))
-    assert named and all(f"\n{name}" in page.decode() for name in named), named
+def page(side: WebSide, peer: str) -> dict[str, float]:
+    """Return the values of the page that was answered, by name and labels."""
+    text = body_of(side.written[peer]).decode()
+    return {
+        f"{one.name}{sorted(one.labels.values())}": one.value
+        for family in text_string_to_metric_families(text) for one in family.samples
+    }  # fmt: skip
+
+
+def test_histograms_and_the_room_that_is_left_are_told() -> None:
+    side = WebSide()
+    peer = wait_for(side, "/metrics")
+    side.hear(c.Told(questions(side)[0].tag, "metrics", WELL))
+    found = page(side, peer)
+    for name in ("delivery", "commit", "loop_lag"):
+        counts = [found[f"router_{name}_seconds_bucket['{bound}']"] for bound in ("0.5", "1.0", "+Inf")]
+        assert counts == [3, 4, 5] and found[f"router_{name}_seconds_count[]"] == 5
+        assert found[f"router_{name}_seconds_sum[]"] == 6.5
+    assert found["router_store_used_bytes[]"] == 4096 and found["router_store_limit_bytes[]"] == 1 << 30
+    assert found["router_disk_free_bytes[]"] == 1 << 30 and found["router_disk_reserved_bytes[]"] == 1 << 28
+    assert found["router_unverified_messages[]"] == 4 and found["router_log_behind_events[]"] == 0
+    assert found["router_service_up['web']"] == 1 and found["router_service_starts_total['web']"] == 2
+    assert found["router_web_connections['operator', 'web']"] == 1 and found["router_service_told['web']"] == 1
+
+
+def test_services_with_metrics_are_asked_for_their_status_once_a_second() -> None:
+    side = WebSide()
+    first, ready = wait_for(side, "/metrics"), wait_for(side, "/health/ready")
+    side.hear(c.Told(questions(side)[0].tag, "metrics", WITH_DMQ))
+    assert status_of(side.written[ready]) == 200 and first not in side.written
+    second = wait_for(side, "/metrics")
+    _, asked = questions(side)
+    assert (asked.word, asked.argument) == ("service", "signers status")
+    side.hear(c.Told(asked.tag, "service", DMQ_STATUS))
+    for peer in (first, second, wait_for(side, "/metrics")):
+        found = page(side, peer)
+        assert found["router_dmq_mempool_messages['signers']"] == 3 and found["router_service_told['signers']"] == 1
+    assert len(questions(side)) == 2
+
+
+@pytest.mark.parametrize("answers", ["never", "with an error", "nonsense"])
+def test_service_that_does_not_tell_its_status_is_left_out_and_named(answers: str) -> None:
+    side = WebSide()
+    peer = wait_for(side, "/metrics")
+    side.hear(c.Told(questions(side)[0].tag, "metrics", WITH_DMQ))
+    tag = questions(side)[1].tag
+    if answers == "with an error":
+        side.hear(c.Told(tag, "service", error="the service signers is not running"))
+    elif answers == "nonsense":
+        side.hear(c.Told(tag, "service", ["nothing"]))
+    else:
+        side.tick(1)
+        assert peer not in side.written
+        side.tick(1.5)
+        side.hear(c.Told(tag, "service", DMQ_STATUS))
+    found = page(side, peer)
+    assert found["router_service_told['signers']"] == 0 and found["router_service_told['web']"] == 1
+    assert found["router_service_up['signers']"] == 1 and not any(name.startswith("router_dmq_") for name in found)
+
+
+def test_silent_service_holds_up_no_question_about_health() -> None:
+    side = WebSide()
+    wait_for(side, "/metrics")
+    side.hear(c.Told(questions(side)[0].tag, "metrics", WITH_DMQ))
+    side.tick(1.5)
+    ready = wait_for(side, "/health/ready")
+    side.hear(c.Told(questions(side)[-1].tag, "metrics", WITH_DMQ))
+    assert status_of(side.written[ready]) == 200
+    assert [one.word for one in questions(side)] == ["metrics", "service", "metrics"], "nobody is asked twice"
+
+
+def test_papers_name_metrics_that_there_are() -> None:
+    _, made = MetricsPage().page_of(WITH_DMQ, {"web": WebSide().operator("status"), "signers": DMQ_STATUS}, "")
+    known = {line.split()[2] for line in made.decode().splitlines() if line.startswith("# TYPE")}
+    known |= {f"{one}{end}" for one in known if one.endswith("_seconds") for end in ("_bucket", "_sum", "_count")}
+    for name in ("monitoring/alerts.yml", "monitoring/dashboard.json", "web.md"):
+        named = set(re.findall(r"\brouter_\w+", (DOCS / name).read_text()))
+        assert named and named <= known, (name, named - known)
 
 
 def test_node_that_is_not_ready_says_why() -> None:
@@ -82,6 +168,25 @@ def test_node_that_is_not_ready_says_why() -> None:
     side.hear(c.Told(questions(side)[-1].tag, "metrics", error="the connection was lost; ask again"))
     assert status_of(side.written[away]) == status_of(side.written[metrics]) == 503
     assert b"router-away" in side.written[away] and b"X-Reason: router-away" in side.written[metrics]
+
+
+@pytest.mark.parametrize("reason", ["disk-full", "no-uplink", "doubted-clock", "log-behind"])
+def test_each_reason_of_the_node_is_passed_on(reason: str) -> None:
+    side = WebSide()
+    peer = wait_for(side, "/health/ready")
+    side.hear(c.Told(questions(side)[0].tag, "metrics", {**WELL, "unready": [[reason, "a sentence"]]}))
+    assert status_of(side.written[peer]) == 503
+    assert json.loads(body_of(side.written[peer]))["reasons"] == [{"reason": reason, "detail": "a sentence"}]
+    assert page(side, wait_for(side, "/metrics"))[f"router_unready['{reason}']"] == 1
+
+
+def test_node_that_stops_is_draining() -> None:
+    side = WebSide()
+    ready, metrics = wait_for(side, "/health/ready"), wait_for(side, "/metrics")
+    side.hear(c.Told(questions(side)[0].tag, "metrics", error="the node stops", is_stopping=True))
+    assert status_of(side.written[ready]) == status_of(side.written[metrics]) == 503
+    assert [one["reason"] for one in json.loads(body_of(side.written[ready]))["reasons"]] == ["draining"]
+    assert b"X-Reason: draining" in side.written[metrics]
 
 
 def test_router_that_does_not_answer_is_not_ready_and_the_web_side_lives() -> None:
@@ -102,5 +207,6 @@ def test_operators_door_answers_its_own_names_and_pages_alone() -> None:
     assert status_of(secured.ask(request("/health/live", host="evil.example"), door="operator")) == 421
     assert status_of(side.ask(request("/metrics"))) == 404, "the door for everybody has none"
     assert status_of(side.ask(request("/groups/a"), door="operator")) == 404
+    assert status_of(side.ask(request("/", method="CONNECT"), door="operator")) == 405
     posted = side.ask(request("/metrics", method="POST", body=b""), door="operator")
     assert status_of(posted) == 405

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 
 import pytest
-from rigs.web_sides import WebSide, body_of, each_byte, request, status_of
+from rigs.web_sides import GROUP, WebSide, bearer, body_of, each_byte, post, published, request, status_of, token_of
 
 from router.service import contract as c
-from services.web.core.limits import AT_ONCE_MAX
+from services.web.core.limits import AT_ONCE_BYTES_MAX, AT_ONCE_MAX
 
 NONCE = base64.b64encode(bytes(16)).decode()
 UPGRADE = (
@@ -50,12 +50,6 @@ HOSTILE: dict[str, tuple[bytes, int, str]] = {
     "options *": (b"OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 404, "there is nothing"),
     "post to a page": (request("/", method="POST", body=b"x"), 405, "there to GET"),
     "post big": (request("/", "Content-Length: 99999999", method="POST") + b"z" * 300_000, 413, "262144 bytes"),
-    "chunks too big": (
-        request("/", "Transfer-Encoding: chunked", method="POST") + b"40001\r\n" + b"z" * 0x40001, 413, "262144 bytes",
-    ),
-    "chunk bomb": (
-        request("/", "Transfer-Encoding: chunked", method="POST") + b"F" * 30 + b"\r\n", 400, "no request of HTTP/1.1",
-    ),
     "NUL": (b"GET /\x00 HTTP/1.1\r\nHost: x\r\n\r\n", 400, "no request of HTTP/1.1"),
     "plain GET of the link": (request("/link"), 426, "programs open as a WebSocket"),
     "rebound host": (request("/", host="evil.example:4180"), 421, "services.web.url"),
@@ -86,7 +80,8 @@ def test_incomplete_request_ends_with_a_sentence_when_its_time_is_over() -> None
     side = WebSide()
     idle, slow, body = side.open(), side.open(), side.open()
     side.say(slow, b"GET / HT")
-    side.say(body, request("/", "Content-Length: 10", method="POST") + b"12345")
+    head = request("/groups/friends", bearer(token_of(side)), "Content-Length: 10", method="POST")
+    side.say(body, head + b"12345")
     side.tick(9)
     assert not side.closed
     side.say(slow, b"TP/1.1")
@@ -137,12 +132,113 @@ def test_page_is_sent_compressed_and_not_again_unless_it_has_changed() -> None:
     assert b"default-src 'none'" in plain and b"unsafe" not in plain
 
 
-def test_client_that_waits_for_leave_to_send_its_body_gets_it() -> None:
+def test_client_that_waits_for_leave_to_send_its_body_gets_it_with_a_token_alone() -> None:
+    side = WebSide()
+    allowed, other = side.open(), side.open()
+    wish = "Content-Length: 5", "Expect: 100-continue"
+    head = request("/groups/friends", bearer(token_of(side)), *wish, method="POST")
+    assert side.say(allowed, head).startswith(b"HTTP/1.1 100 ")
+    assert not side.say(allowed, b"hello") and published(side)[0].body == b"hello"
+    assert status_of(side.say(other, request("/groups/friends", *wish, method="POST"))) == 401
+    assert b"HTTP/1.1 100" not in side.written[other]
+
+
+BODY = "Content-Length: 200000"
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (request("/groups/friends", BODY, method="POST"), 401),
+        (request("/groups/friends", BODY, "Authorization: Bearer x", method="POST"), 401),
+        (request("/groups/other", BODY, "TOKEN", method="POST"), 403),
+        (request("/groups/friends", BODY, "TOKEN", method="PUT"), 405),
+        (request("/groups/friends", BODY, "TOKEN"), 400),
+        (request("/messages/12", BODY, "TOKEN"), 400),
+        (request("/groups/friends", BODY, "TOKEN", f"Idempotency-Key: {'k' * 300}", method="POST"), 400),
+        (request("/", BODY, method="POST"), 405),
+        (request("/nope", "Transfer-Encoding: chunked", method="POST"), 404),
+        (request("/link", BODY, *UPGRADE), 400),
+        (request("/groups/friends", BODY, "TOKEN", method="POST", host="evil.example"), 421),
+        (request("/groups/friends", BODY, "TOKEN", "Origin: https://evil.example", method="POST"), 403),
+    ],
+)
+def test_request_that_is_refused_whatever_its_body_is_refused_before_that_comes(head: bytes, status: int) -> None:
+    """So nobody makes the node keep or read a body who has no right to send one."""
     side = WebSide()
     peer = side.open()
-    head = request("/", "Content-Length: 5", "Expect: 100-continue", method="POST")
-    assert side.say(peer, head).startswith(b"HTTP/1.1 100 ")
-    assert status_of(side.say(peer, b"hello")) == 405
+    answer = side.say(peer, head.replace(b"TOKEN", bearer(token_of(side)).encode()))
+    assert status_of(answer) == status and b"Connection: close" in answer and b"X-Reason: " in answer
+    assert side.say(peer, b"x" * 60_000) == b"" and not published(side)
+    side.tick(3)
+    assert peer in side.closed
+
+
+def test_body_that_is_too_long_or_no_body_is_refused_also_with_a_token() -> None:
+    side = WebSide()
+    head = request("/groups/friends", bearer(token_of(side)), "Transfer-Encoding: chunked", method="POST")
+    for body, status in ((b"40001\r\n" + b"z" * 0x40001, 413), (b"F" * 30 + b"\r\n", 400)):
+        assert status_of(side.ask(head + body)) == status
+    assert not published(side)
+
+
+def test_client_that_ends_its_sending_side_still_gets_the_answers() -> None:
+    """As `nc -N` does, and some clients of HTTP/1.0 did."""
+    side = WebSide()
+    peer = side.open()
+    token = token_of(side)
+    side.say(peer, post(token, b"first") + post(token, b"second") + request())
+    side.say(peer, b"")
+    assert peer not in side.written and side.done[-1] == c.KeepOpen("listen", peer)
+    for number in range(2):
+        side.tick(20)
+        side.hear(c.Sent(published(side)[number].tag, c.MessageId(bytes([number]) * 32)))
+    assert [status_of(b"HTTP/1.1" + one) for one in side.written[peer].split(b"HTTP/1.1")[1:]] == [201, 201, 200]
+    assert peer in side.closed and side.operator("status")["listen"]["connections"] == 0
+
+
+def test_request_that_is_cut_short_is_said_to_be() -> None:
+    for begun in (b"GET / HT", request("/groups/friends", bearer("x"), method="POST")[:-2]):
+        side = WebSide()
+        peer = side.open()
+        side.say(peer, begun, b"")
+        assert status_of(side.written[peer]) == 400 and b"X-Reason: cut-short" in side.written[peer]
+    side = WebSide()
+    idle, reader = side.open(), side.open()
+    side.say(idle, request(), b"")
+    side.say(reader, request("/groups/friends", bearer(token_of(side))), b"")
+    assert side.written[idle].count(b"HTTP/1.1 ") == 1 and not any(isinstance(one, c.KeepOpen) for one in side.done)
+
+
+def test_who_asks_for_much_at_once_and_reads_nothing_is_answered_little() -> None:
+    side = WebSide()
+    path = "/vendor/ciphers/utils.js"
+    one = len(side.ask(request(path)))
+    assert one > 20_000
+    peer = side.open()
+    answered = side.say(peer, request(path) * AT_ONCE_MAX)
+    assert len(answered) <= AT_ONCE_BYTES_MAX + 2 * one and answered.count(b"Connection: close") == 1
+    assert peer in side.closed
+
+
+def test_head_of_an_answer_without_end_ends_the_connection_if_that_is_wished() -> None:
+    side = WebSide()
+    peer = side.open()
+    answer = side.say(peer, request("/groups/friends", bearer(token_of(side)), "Connection: close", method="HEAD"))
+    assert status_of(answer) == 200 and peer in side.closed
+
+
+def test_page_of_an_allowed_site_hears_why_there_is_no_link() -> None:
+    side = WebSide(origins=("https://chat.example",))
+    answer = side.ask(request("/link", "Origin: https://chat.example"))
+    assert status_of(answer) == 426 and answer.count(b"Access-Control-Allow-Origin") == 1
+
+
+def test_page_of_this_name_without_tls_is_another_site() -> None:
+    side = WebSide(url="https://hub.example/")
+    for origin, status in (("https://hub.example", 101), ("http://hub.example", 403)):
+        asked = request("/link", *UPGRADE, f"Origin: {origin}", host="hub.example")
+        assert status_of(side.ask(asked)) == status
 
 
 def test_refusal_is_json_for_who_reads_json() -> None:
@@ -203,6 +299,22 @@ def test_too_much_behind_a_request_that_waits_ends_the_connection() -> None:
     assert side.say(peer, request() * 10) == b""
     answer = side.say(peer, *[b"x" * 60_000] * 3)
     assert status_of(answer) == 400 and b"before this one was answered" in answer
+    side.hear(c.Sent(published(side)[0].tag, c.MessageId(bytes(32))))
+    assert side.written[peer] == answer and peer not in side.closed, (
+        "it is read for a while, so that it gets the answer"
+    )
+
+
+def test_reader_that_says_too_much_costs_no_others_a_message() -> None:
+    side = WebSide()
+    read = request("/groups/friends", bearer(token_of(side)))
+    bad, good = side.open(), side.open()
+    for peer in (bad, good):
+        side.say(peer, read)
+    side.say(bad, *[b"x" * 60_000] * 2)
+    side.hear(c.Message(c.MessageId(bytes(32)), b"heard", group=c.PublicKey(bytes.fromhex(GROUP))))
+    side.tick(21)
+    assert b'"heard"' in side.written[good] and bad in side.closed
 
 
 def handed(side: WebSide) -> c.HandOver:
@@ -217,6 +329,7 @@ def handed(side: WebSide) -> c.HandOver:
         ("10.1.2.3:4000", "203.0.113.9, 198.51.100.7, 10.9.9.9", "198.51.100.7"),
         ("10.1.2.3:4000", "203.0.113.9, nonsense", ""),
         ("10.1.2.3:4000", "[2001:db8::7]:55", "2001:db8::7"),
+        ("10.1.2.3:4000", "::ffff:198.51.100.7", "198.51.100.7"),
         ("10.1.2.3:4000", "", ""),
         ("", "198.51.100.7", "198.51.100.7"),
     ],

@@ -7,32 +7,13 @@ import json
 from typing import Any
 
 import pytest
-from rigs.web_sides import WebSide, body_of, request, status_of
+from rigs.web_sides import GROUP, WebSide, bearer, body_of, post, published, request, status_of, token_of
 
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 
-GROUP, OTHER = "ab" * 32, "cd" * 32
+OTHER = "cd" * 32
 ID, LATER_ID = c.MessageId(b"i" * 32), c.MessageId(b"j" * 32)
-
-
-def bearer(token: str) -> str:
-    return f"Authorization: Bearer {token}"
-
-
-def token_of(side: WebSide, **wish: Any) -> str:
-    whole = {"name": "script", "publish": {"friends": GROUP}, "read": {"friends": GROUP}, **wish}
-    made = side.operator("token", json.dumps(whole))
-    assert "error" not in made, made
-    return str(made["token"])
-
-
-def post(token: str, body: bytes = b"disk full", *headers: str, group: str = "friends") -> bytes:
-    return request(f"/groups/{group}", bearer(token), *headers, method="POST", body=body)
-
-
-def published(side: WebSide) -> list[c.Publish]:
-    return [deed for deed in side.done if isinstance(deed, c.Publish)]
 
 
 def lines(data: bytes) -> list[dict[str, Any]]:
@@ -293,7 +274,7 @@ def test_fate_of_a_message_of_others_is_not_told() -> None:
         side.say(peer, request(f"/messages/{ID.hex()}", bearer(token)))
         asked = side.done[-1]
         assert isinstance(asked, c.Inquire)
-        side.hear(c.Told(asked.tag, "why", told, "" if told else "no message whose id begins so"))
+        side.hear(c.Told(asked.tag, "why", told, "" if told else f"no message whose id begins with {ID.hex()}"))
         assert status_of(side.written[peer]) == 404
     for path in ("/messages/12", f"/messages/{ID.hex()}?wait=soon", f"/messages/{ID.hex()}?wait=nan"):
         assert status_of(side.ask(request(path, bearer(token)))) in (400, 0)

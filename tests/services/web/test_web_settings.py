@@ -82,3 +82,5 @@ def test_links_lead_where_browsers_open_the_pages(settings: dict[str, Any], page
 
 def test_page_behind_a_socket_file_has_no_address_unless_one_is_set() -> None:
     assert Settings(listen="unix:web.sock").page_url == Settings(listen="").page_url == ""
+    for everywhere in ("tcp://0.0.0.0:4180", "tcp://[::]:4180", "tcp://:4180"):
+        assert Settings(listen=everywhere).page_url == "", "nobody can open that"

@@ -14,7 +14,7 @@ from router.core.control.pulls import MISS_COST, WAITING_MAX
 from router.core.neighbours.directory import JOIN, Neighbour
 from router.core.routing.effects import LookUpPulled, SendOwn
 from router.core.routing.limits import CoreLimits, PullLimits
-from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry
+from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry, is_inquiry, with_number
 from router.core.wire.codec import encode
 from router.core.wire.control import Carried, Join, Pull, decode_control, encode_control
 from router.core.wire.crypto import MessageId, SigningKey
@@ -76,6 +76,20 @@ def test_a_named_router_is_asked_and_its_answer_goes_to_the_subscribers() -> Non
     assert pulls(one, peer) == [Pull(GROUP.public, id) for id in IDS[:2]]
     bring_carried(one, peer, WIRES[0])
     assert one.accepted()[-1][2] == (ALICE.public,)
+
+
+def test_requests_that_go_side_by_side_are_answered_by_their_numbers() -> None:
+    one, service, _, _ = house()
+    for number, ids in ((7, IDS[:1]), (8, IDS[1:3])):
+        said = {"router": PEER.public.hex(), "group": GROUP.public.hex(), "ids": [id.hex() for id in ids]}
+        body = encode_inquiry(Inquiry("pull", with_number(number, json.dumps(said))))
+        one.bring(service, seal_unicast(PUBSUB, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    found = [decode_inquiry(open_message(wire).body) for wire in one.told(service)]
+    assert found == [
+        Answer(with_number(number, json.dumps({"states": ["asked"] * number_of})).encode())
+        for number, number_of in ((7, 1), (8, 2))
+    ]
 
 
 def test_history_goes_to_the_service_that_asked_for_it_alone() -> None:

@@ -200,6 +200,36 @@ def test_network_that_changes_all_the_time_causes_few_pings() -> None:
     assert one.pinged_s == [1, 6, 11, 16]
 
 
+@pytest.mark.parametrize("every_s", [1, 7, 20, 50])
+def test_silent_neighbour_is_given_up_though_the_network_changes_all_the_time(every_s: int) -> None:
+    """As the routes of a far machine do; its own path is fine, and its system acknowledges what it does not read."""
+    one = Neighbour()
+    for second in range(1, 1000):
+        if second % every_s == 0:
+            one.liveness.network_changed(second - 0.5)
+        if (found := one.until(second)).is_end:
+            break
+    assert found is LinkCheck.SILENT and 90 < one.now_s <= 210, "three pings' time twice, and the wait for a ping"
+    assert len(one.pinged_s) <= 1 + one.now_s / LIMITS.owed_ping_s
+
+
+def test_one_change_of_network_renews_the_patience_with_a_silent_neighbour() -> None:
+    one = Neighbour()
+    one.until(80)
+    one.liveness.network_changed(80.5)
+    assert one.until(1000) is LinkCheck.SILENT and one.pinged_s == [30, 60, 81, 111, 141] and one.now_s == 171
+
+
+def test_other_pings_put_off_no_end() -> None:
+    """Such as measure the clock of a neighbour after a step of this one."""
+    one = Neighbour()
+    for second in range(10, 1000, 10):
+        one.liveness.asked(one.now_s)
+        if (found := one.until(second)).is_end:
+            break
+    assert found is LinkCheck.SILENT and one.now_s <= 120
+
+
 def test_liveness_tells_what_it_waits_for() -> None:
     one = Neighbour()
     one.until(30)

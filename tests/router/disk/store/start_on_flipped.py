@@ -54,7 +54,7 @@ def start(path: Path) -> int:
         for number in range(3):
             one = parcel(Random(number), 10**6 + 100 * number, WALL_S)
             apply(store, Changes(parcels=[one], events=[outward(WALL_S)]), WALL_S + 10**6)
-        store.reusable_bytes()
+        store.space()
     except StoreError:
         return SAYS_WHY
     except BaseException:

@@ -1,0 +1,35 @@
+"""What one who asks over HTTP may take, and all together."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+CALLERS_MAX = 10_000
+"""Callers whose shares are remembered; of the one that asked least recently a full share is assumed."""
+
+
+class OverHttpLimits(Struct, frozen=True, kw_only=True):
+    """The limits of requests to a pool over HTTP.
+
+    A caller is an IPv4 address or an IPv6 /64. It may take `units_per_s`, and `units_burst` at once: a request costs
+    one, a post `post_units`, a search `search_units` and one more for 10 messages of its page."""
+
+    units_per_s: float = 20.0
+    units_burst: float = 400.0
+    post_units: int = 4
+    search_units: int = 4
+    page_default: int = 50
+    open_max: int = 256
+    """PoolQuestions that wait for the pool."""
+    patience_s: float = 10.0
+    """Seconds after which who waits is told that the pool does not answer."""
+    watchers_max: int = 64
+    watchers_of_one: int = 8
+    heartbeat_s: float = 20.0
+    """Seconds between two signs of life: proxies cut what is silent for a minute, some for less."""
+    watch_life_s: int = 3600
+    """For how long a standing query is left at the pool; it is left again when half of it is over."""
+    solve_queue_max: int = 8
+    """Messages that wait for the node's solver."""
+    solve_burst_s: float = 10.0
+    """Seconds in which the share of `solve_cpu_percent` may be saved up, and the most that one message may cost."""

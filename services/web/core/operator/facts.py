@@ -1,0 +1,154 @@
+"""What the router tells of itself, as values: its answers to `status`, `peers`, `queue`, `groups` and `metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+CONNECTED, AWAY, BLOCKED = "connected", "away", "blocked"
+LOCAL = "local"
+
+
+class ServiceRow(Struct, frozen=True):
+    """A service of the node."""
+
+    name: str
+    address: str = ""
+    state: str = ""
+    run: str = ""
+    starts: int = 0
+    problem: str = ""
+
+
+class Status(Struct, frozen=True):
+    """The node at a glance."""
+
+    address: str = ""
+    role: str = ""
+    name: str = ""
+    uptime_s: float = 0.0
+    services: tuple[ServiceRow, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Return the name of the node, or the beginning of its key."""
+        return self.name or short_key(self.address) or "this node"
+
+
+class PeerRow(Struct, frozen=True):
+    """A neighbour or an app. `last_contact_s`: seconds since it was last connected, None if it never was."""
+
+    address: str
+    name: str = ""
+    state: str = AWAY
+    standing: str = ""
+    where: str = ""
+    in_flight: int = 0
+    rtt_ms: float | None = None
+    uplink: bool = False
+    last_contact_s: float | None = None
+    problem: str | None = None
+
+    @property
+    def title(self) -> str:
+        return self.name or short_key(self.address)
+
+    @property
+    def is_well(self) -> bool:
+        return self.state == CONNECTED and not self.problem
+
+
+class QueueRow(Struct, frozen=True):
+    """What waits for one recipient."""
+
+    recipient: str
+    name: str = ""
+    messages: int = 0
+    bytes: int = 0
+    oldest_s: float | None = None
+    limit_messages: int = 0
+    limit_bytes: int = 0
+
+    @property
+    def title(self) -> str:
+        return self.name or short_key(self.recipient)
+
+    @property
+    def share(self) -> float:
+        """Return how full it is, from 0 to 1."""
+        return max(share(self.messages, self.limit_messages), share(self.bytes, self.limit_bytes))
+
+
+class GroupRow(Struct, frozen=True):
+    """A member of a group: an app of this node (`local`), or a router."""
+
+    group: str
+    subscriber: str
+    local: bool = False
+
+
+class Held(Struct, frozen=True):
+    """What waits at this node in all, and how much may."""
+
+    messages: int = 0
+    bytes: int = 0
+    messages_max: int = 0
+    bytes_max: int = 0
+
+    @property
+    def share(self) -> float:
+        """Return how full it is, from 0 to 1."""
+        return max(share(self.messages, self.messages_max), share(self.bytes, self.bytes_max))
+
+
+class Metrics(Struct, frozen=True):
+    """Counts since the node's start by event and reason, what waits, and why the node is not ready."""
+
+    messages: tuple[tuple[str, str, int], ...] = ()
+    queue: Held = Held()
+    unready: tuple[tuple[str, str], ...] = ()
+    resident_bytes: int = 0
+
+
+class Facts(Struct, frozen=True):
+    """All of it together. `problem`: why the router has not answered, "" if it has."""
+
+    status: Status = Status()
+    peers: tuple[PeerRow, ...] = ()
+    queues: tuple[QueueRow, ...] = ()
+    groups: tuple[GroupRow, ...] = ()
+    metrics: Metrics = Metrics()
+    problem: str = ""
+
+    def name_of(self, key: str) -> str:
+        """Return the name of a neighbour or an app, "" if it has none."""
+        return next((one.name for one in self.peers if one.address == key), "")
+
+
+FORMS: Mapping[str, tuple[str, Any]] = {
+    "metrics": ("metrics", Metrics),
+    "queue": ("queues", tuple[QueueRow, ...]),
+    "status": ("status", Status),
+    "peers": ("peers", tuple[PeerRow, ...]),
+    "groups": ("groups", tuple[GroupRow, ...]),
+}
+"""The field of the facts that each question fills, and its form."""
+
+
+def with_answer(facts: Facts, word: str, answer: Any) -> Facts:
+    """Return the facts with the router's answer to this question. Raises `msgspec.ValidationError`."""
+    field, form = FORMS[word]
+    found: Facts = msgspec.structs.replace(facts, **{field: msgspec.convert(answer, form, strict=False)})
+    return found
+
+
+def share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0
+
+
+def short_key(key: str) -> str:
+    """Return the beginning of a key, "" for none."""
+    return f"{key[:8]}…" if key else ""

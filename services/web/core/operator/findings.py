@@ -1,0 +1,159 @@
+"""Whether all is well: what an operator should look at, the worst first, each with what to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from spark_analytics.report.page.reasons import SENTENCES
+from spark_analytics.report.page.wording import counted, lasting
+
+from .facts import BLOCKED, CONNECTED, LOCAL, Facts, PeerRow, QueueRow
+from .forecasts import Forecast
+
+GOOD, ATTENTION, BAD = "good", "attention", "bad"
+LEVELS = {GOOD: "Nothing to do", ATTENTION: "Look here", BAD: "Act now"}
+NEARLY_FULL = 0.9
+"""The share of its limit from which a queue is nearly full."""
+SOON_S = 3 * 3600.0
+"""Seconds ahead within which a queue that will be full is something to look at."""
+LATELY_S = 600.0
+"""Seconds within which refusals count as present ones."""
+REFUSED_LEAST, REFUSED_SHARE = 20, 0.05
+"""Refusals lately, and their share of all that came, from which they are something to look at."""
+MILD = ("no-uplink", "doubted-clock")
+"""Reasons why a node is not ready with which messages are still taken."""
+
+
+class Finding(NamedTuple):
+    """A sentence about what is not well, and what to do."""
+
+    level: str
+    text: str
+    remedy: str = ""
+
+
+class Seen(NamedTuple):
+    """What the findings are made of. `ended`: messages that ended undelivered lately, by event and reason; `accepted`:
+    those accepted in the same time."""
+
+    facts: Facts
+    forecasts: Mapping[str, Forecast]
+    ended: Counter[tuple[str, str]]
+    accepted: int
+
+
+def findings(seen: Seen) -> list[Finding]:
+    """Return what is not well, the worst first."""
+    found = [one for rule in _RULES for one in rule(seen)]
+    return sorted(found, key=lambda one: one.level != BAD)
+
+
+def headline(seen: Seen, found: list[Finding]) -> Finding:
+    """Return the one sentence: the worst finding, or that all is well."""
+    if found:
+        return found[0]
+    routers = [one for one in seen.facts.peers if one.state == CONNECTED and one.standing != LOCAL]
+    here = f"{counted(len(routers), 'neighbour')} {'is' if len(routers) == 1 else 'are'} connected"
+    waits = "what waits is for those who are away" if seen.facts.queues else "nothing waits"
+    return Finding(GOOD, "All is well.", f"{here if routers else 'The node runs'}; {waits}.")
+
+
+def _unanswered(seen: Seen) -> Iterator[Finding]:
+    if seen.facts.problem:
+        remedy = "What is below is what was known last. `router doctor` says more."
+        yield Finding(BAD, f"The router does not answer: {seen.facts.problem.rstrip('.')}.", remedy)
+
+
+def _unready(seen: Seen) -> Iterator[Finding]:
+    for reason, text in seen.facts.metrics.unready:
+        said, _, remedy = text.partition("; ")
+        yield Finding(ATTENTION if reason in MILD else BAD, sentence(said), sentence(remedy))
+
+
+def _services(seen: Seen) -> Iterator[Finding]:
+    for one in seen.facts.status.services:
+        if one.state != "running":
+            said = f"The service {one.name} does not run{_because(one.problem)}"
+            yield Finding(BAD, sentence(said), "`router doctor` and the node's log say more.")
+        elif one.problem:
+            yield Finding(ATTENTION, sentence(f"The service {one.name}: {one.problem}"), "")
+
+
+def _full(seen: Seen) -> Iterator[Finding]:
+    held = seen.facts.metrics.queue
+    if held.share > NEARLY_FULL:
+        drop = "`router queue drop NAME` clears the queue of one who is gone"
+        remedy = f"When that is all of it, new messages are refused. {drop}."
+        yield Finding(BAD, f"This node holds {100 * held.share:.0f} % of all that may wait.", remedy)
+    for one in seen.facts.queues:
+        if one.share > NEARLY_FULL:
+            yield Finding(BAD, f"The queue of {one.title} is {100 * one.share:.0f} % full.", _of_full(seen, one))
+
+
+def _filling(seen: Seen) -> Iterator[Finding]:
+    for one in seen.facts.queues:
+        full_s = seen.forecasts.get(one.recipient, Forecast()).full_s
+        if one.share <= NEARLY_FULL and full_s is not None and full_s <= SOON_S:
+            said = f"The queue of {one.title} will be full in about {roughly(full_s)}."
+            yield Finding(ATTENTION, said, _of_full(seen, one))
+
+
+def _of_full(seen: Seen, queue: QueueRow) -> str:
+    drop = f"`router queue drop {queue.name or queue.recipient}` clears the queue if nobody is to have it any more."
+    return f"When it is full, new messages for {queue.title} are refused. {waits_because(seen.facts, queue)} {drop}"
+
+
+def _neighbours(seen: Seen) -> Iterator[Finding]:
+    for one in seen.facts.peers:
+        if one.problem and one.state != BLOCKED:
+            said = (
+                f"{one.title} is {'connected, but' if one.state == CONNECTED else 'away:'} {one.problem.rstrip('.')}."
+            )
+            yield Finding(ATTENTION, said, "`router doctor` says what is wrong on the way, and how to mend it.")
+
+
+def _refusals(seen: Seen) -> Iterator[Finding]:
+    refused = Counter({reason: n for (event, reason), n in seen.ended.items() if event == "refused"})
+    total = refused.total()
+    if total >= REFUSED_LEAST and total > REFUSED_SHARE * (total + seen.accepted):
+        (reason, most), *_ = refused.most_common(1)
+        said = f"{counted(total, 'message')} were refused in the last {LATELY_S / 60:.0f} minutes, {most:,} of them as"
+        yield Finding(ATTENTION, f"{said} {reason}.", SENTENCES.get(reason, "`router why ID` tells of each."))
+
+
+_RULES: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
+    _unanswered, _unready, _full, _services, _filling, _neighbours, _refusals,
+)  # fmt: skip
+
+
+def waits_because(facts: Facts, queue: QueueRow) -> str:
+    """Return why messages wait for a recipient, as a sentence."""
+    peer = next((one for one in facts.peers if one.address == queue.recipient), None)
+    if peer is None:
+        return f"{queue.title} is not connected."
+    if peer.state == BLOCKED:
+        return f"{queue.title} is blocked."
+    if peer.state == CONNECTED:
+        sent = f"; {counted(peer.in_flight, 'message')} not confirmed yet" if peer.in_flight else ""
+        return f"{queue.title} is connected, and is handed what waits{sent}."
+    return f"{queue.title} is away{_since(peer)}{_because(peer.problem or '')}."
+
+
+def _since(peer: PeerRow) -> str:
+    return f" for {roughly(peer.last_contact_s)}" if peer.last_contact_s else ""
+
+
+def _because(problem: str) -> str:
+    return f": {problem.rstrip('.')}" if problem else ""
+
+
+def sentence(text: str) -> str:
+    """Return the text as a sentence."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+
+
+def roughly(seconds: float) -> str:
+    """Return a length of time as one says it: 2 min, not 117.3 s."""
+    return lasting(round(seconds) if seconds < 60 else 60 * round(seconds / 60) if seconds < 5400 else seconds)

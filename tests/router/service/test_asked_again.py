@@ -1,0 +1,109 @@
+"""Requests that the router has no room to answer are made again, unless a later one about the same has been made."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+
+from router.client.errors import Refused
+from router.core.control.reception import NO_ROOM
+from router.core.wire.crypto import SigningKey
+from router.core.wire.reasons import Reason
+from router.service.passing import PartsToSay
+from router.service.requests import AGAIN_MAX, AGAIN_S, Requests
+from router.service.roles import overlay as o
+from router.service.verbs.caught_up import CaughtUp
+from router.service.verbs.grant import Grant
+from router.service.verbs.listen import Listen
+from router.service.verbs.take_part import TakeParts
+from router.service.verbs.verb import Deed, Request
+
+FIRST, SECOND = (SigningKey(bytes((n,)) * 32).public for n in (1, 2))
+
+
+class FullHost:
+    """The host of a service whose router refuses each request until it `has_room`; `asked`: with the seconds."""
+
+    log = logging.getLogger(__name__)
+
+    def __init__(self, nursery: trio.Nursery, reason: Reason = NO_ROOM[0]) -> None:
+        self.nursery = nursery
+        self.has_room = False
+        self.asked = list[Request]()
+        self._reason = reason
+
+    def __repr__(self) -> str:
+        return "a full host"
+
+    async def begin_asking(self, request: Request) -> Callable[[], Awaitable[dict[str, Any]]]:
+        self.asked.append(request)
+        is_refused = not self.has_room
+
+        async def answer() -> dict[str, Any]:
+            await trio.lowlevel.checkpoint()
+            if is_refused:
+                raise Refused(self._reason, NO_ROOM[1])
+            return {}
+
+        return answer
+
+
+async def asked(deeds: list[Deed], later: list[Deed], reason: Reason = NO_ROOM[0]) -> list[Request]:
+    """Return the requests of these deeds while there is no room, and of those `later`, once there is some, before the
+    first are made again."""
+    async with trio.open_nursery() as nursery:
+        host: Any = FullHost(nursery, reason)
+        requests = Requests(host, lambda heard: None, lambda deed, error: None)
+        for deed in deeds:
+            if requests.begins(deed):
+                await requests.do(deed)
+        await trio.sleep(AGAIN_S / 2)
+        host.has_room = True
+        for deed in later:
+            if requests.begins(deed):
+                await requests.do(deed)
+        await trio.sleep(10 * AGAIN_S)
+        nursery.cancel_scope.cancel()
+    return list(host.asked)
+
+
+async def test_a_part_that_was_refused_for_want_of_room_is_taken_once_there_is_some(autojump_clock: object) -> None:
+    part = o.TakePart(FIRST, "ids")
+    assert await asked([part], []) == [TakeParts.of({FIRST: "ids"})] * 2
+
+
+async def test_of_two_parts_in_a_group_the_later_one_holds_also_when_the_first_was_refused(
+    autojump_clock: object,
+) -> None:
+    found = await asked([o.TakePart(FIRST), o.TakePart(SECOND)], [o.TakePart(FIRST, "none")])
+    assert found[-2:] == [TakeParts.of({FIRST: "none"}), TakeParts.of({SECOND: "whole"})]
+
+
+async def test_each_request_is_made_again_unless_a_later_one_is_about_the_same(autojump_clock: object) -> None:
+    before, other, after = Grant(FIRST, ("join",)), Grant(SECOND, ("join",)), Grant(FIRST)
+    assert await asked([before, other], [after]) == [before, other, after, other]
+
+
+async def test_what_may_not_be_accepted_later_is_not_made_again(autojump_clock: object) -> None:
+    assert await asked([Grant(FIRST)], [], Reason.NOT_AUTHORISED) == [Grant(FIRST)]
+
+
+async def test_the_requests_that_are_made_again_are_bounded(autojump_clock: object) -> None:
+    keys = [SigningKey(n.to_bytes(32, "big")).public for n in range(1, AGAIN_MAX + 3)]
+    assert len(await asked([Grant(key) for key in keys], [])) == 2 * AGAIN_MAX + 2
+
+
+def test_parts_that_are_answered_are_not_said_again() -> None:
+    parts = PartsToSay()
+    assert parts.add(o.TakePart(FIRST))
+    [request] = parts.take()
+    parts.answered(request)
+    assert not parts.again(request) and parts.take() == []
+
+
+def test_what_a_request_is_about() -> None:
+    assert Listen("tls://:1").about == Listen("").about
+    assert CaughtUp(FIRST, 1).about != CaughtUp(FIRST, 2).about

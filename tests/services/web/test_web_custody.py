@@ -1,0 +1,167 @@
+"""What a script was told holds in the next life of the web side, too; and nothing grows without a limit."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from rigs.web_sides import GROUP, WebSide, bearer, body_of, post, published, request, status_of, token_of
+
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+
+ID, LATER_ID = c.MessageId(b"i" * 32), c.MessageId(b"j" * 32)
+POLL = "/groups/friends?poll&since=10m"
+
+
+class FullDisk(dict[bytes, bytes]):
+    """What a web side keeps on a disk without room for more."""
+
+    has_room = False
+
+
+def came(id: c.MessageId, body: bytes) -> c.Message:
+    return c.Message(id, body, group=c.PublicKey(bytes.fromhex(GROUP)))
+
+
+def test_message_of_an_earlier_life_is_not_taken_for_one_of_this_life() -> None:
+    side = WebSide()
+    token = token_of(side)
+    side.say(side.open(), post(token, b"earlier"))
+    (before,) = published(side)
+    later = WebSide(side.kept)
+    peer = later.open()
+    later.say(peer, post(token, b"later"))
+    (after,) = published(later)
+    later.hear(c.Sent(before.tag, ID))
+    assert peer not in later.written, "the other message is not in custody yet"
+    assert c.LogEvent("web_published", ID, fields={"token": "script"}) in later.done
+    later.hear(c.Sent(after.tag, LATER_ID))
+    assert LATER_ID.hex().encode() in later.written[peer] and ID.hex().encode() not in later.written[peer]
+    assert [key for key in later.kept if key.startswith(b"post/")] == []
+    first = json.loads(body_of(later.ask(request(POLL, bearer(token)))).splitlines()[0])
+    assert first["event"] == "gap", "what the earlier message said is not known"
+
+
+@pytest.mark.parametrize("refused", [None, Reason.NOT_AUTHORISED])
+def test_key_of_a_message_that_ended_while_nobody_asked_is_answered_with_its_end(refused: Reason | None) -> None:
+    side = WebSide()
+    once = post(token_of(side), b"once", "Idempotency-Key: k1")
+    side.say(side.open(), once)
+    (deed,) = published(side)
+    later = WebSide(side.kept)
+    later.hear(c.Sent(deed.tag, ID, refused))
+    answer = later.ask(once)
+    if refused is None:
+        assert status_of(answer) == 201 and ID.hex().encode() in answer and not published(later)
+    else:
+        assert len(published(later)) == 1, "a message that was refused is not on its way"
+
+
+def test_each_who_waits_for_the_same_message_waits_its_time() -> None:
+    side = WebSide()
+    once = post(token_of(side), b"once", "Idempotency-Key: k1")
+    first = side.open()
+    side.say(first, once)
+    side.tick(20)
+    second = side.open()
+    side.say(second, once)
+    side.tick(11)
+    assert status_of(side.written[first]) == 202 and second not in side.written
+    side.tick(20)
+    assert status_of(side.written[second]) == 202
+
+
+def test_message_for_which_the_disk_has_no_room_is_refused_and_not_begun() -> None:
+    side = WebSide()
+    token = token_of(side)
+    once = post(token, b"once", "Idempotency-Key: k1")
+    side.say(side.open(), once)
+    side.hear(c.Sent(published(side)[0].tag, ID))
+    full = WebSide(FullDisk(side.kept))
+    for headers in ((), ("Idempotency-Key: k2",)):
+        answer = full.ask(post(token, b"more", *headers))
+        assert status_of(answer) == 503 and b"X-Reason: disk-full" in answer and b"Retry-After: 60" in answer
+    assert status_of(full.ask(once)) == 201, "what is in custody is still said to be"
+    assert not published(full)
+
+
+@pytest.mark.parametrize(("name", "most"), [("OPEN_BYTES_MAX", 30), ("OPEN_MAX", 1)])
+def test_messages_that_wait_for_the_router_are_bounded(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"services.web.core.posts.{name}", most)
+    side = WebSide()
+    token = token_of(side)
+    assert side.ask(post(token, b"x" * 20)) == b""
+    answer = side.ask(post(token, b"x" * 20))
+    assert status_of(answer) == 503 and b"X-Reason: posts-full" in answer
+    side.hear(c.Sent(published(side)[0].tag, ID))
+    assert side.ask(post(token, b"x" * 20)) == b""
+
+
+def test_token_that_is_ended_ends_its_readers_though_another_reads_the_group() -> None:
+    side = WebSide()
+    ended, other = token_of(side, name="ended"), token_of(side, name="other")
+    peers = [side.open(), side.open()]
+    for peer, token in zip(peers, (ended, other), strict=True):
+        side.say(peer, request("/groups/friends", bearer(token)))
+    side.operator("end", "ended")
+    side.hear(came(ID, b"secret"))
+    assert b"secret" not in side.written[peers[0]] and side.written[peers[0]].endswith(b"0\r\n\r\n")
+    assert b"secret" in side.written[peers[1]] and c.Leave(GROUP) not in side.done
+
+
+def test_token_that_is_over_is_forgotten_and_its_group_left_whenever_that_is_seen() -> None:
+    side = WebSide()
+    token_of(side, name="short", until_s=1_800_000_000 + 1060)
+    later = WebSide(dict(side.kept), at_s=5000.0)
+    assert c.Leave(GROUP) in later.done and c.Join(GROUP) not in later.done and not later.kept
+    side.at_s = 5000.0
+    token_of(side, name="other", read={})
+    assert c.Leave(GROUP) in side.done and list(side.kept) == [b"token/other"]
+
+
+def test_past_is_bounded_in_bytes_as_they_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.web.core.past.BYTES_MAX", 2_000)
+    side = WebSide()
+    token = token_of(side)
+    for number in range(20):
+        side.hear(came(c.MessageId(bytes([number]) * 32), "語".encode() * 100))
+    assert len(body_of(side.ask(request(POLL, bearer(token))))) < 2_200
+
+
+def test_tokens_read_only_so_many_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.web.core.tokens.GROUPS_MAX", 1)
+    side = WebSide()
+    token_of(side)
+    token_of(side, name="same")
+    wish = json.dumps({"name": "more", "read": {"news": "cd" * 32}})
+    assert "1 groups at most" in side.operator("token", wish)["error"]
+
+
+def test_fate_that_the_router_cannot_tell_now_is_not_said_to_be_unknown() -> None:
+    side = WebSide()
+    token = token_of(side)
+    peers = [side.open(), side.open()]
+    for peer, wait in zip(peers, ("", "?wait=9"), strict=True):
+        side.say(peer, request(f"/messages/{ID.hex()}{wait}", bearer(token)))
+    tags = [deed.tag for deed in side.done if isinstance(deed, c.Inquire) and deed.word == "why"]
+    for tag in tags:
+        side.hear(c.Told(tag, "why", error="the connection was lost before the node answered; ask again"))
+    assert status_of(side.written[peers[0]]) == 503 and b"X-Reason: router-away" in side.written[peers[0]]
+    assert peers[1] not in side.written, "who waits is answered when the router is there again"
+    [again] = [deed for deed in side.tick(2) if isinstance(deed, c.Inquire) and deed.word == "why"]
+    assert again.tag == tags[1]
+    side.hear(c.Told(again.tag, "why", error=f"no message whose id begins with {ID.hex()} is in the log"))
+    assert status_of(side.written[peers[1]]) == 404
+
+
+def test_questions_of_clients_that_have_gone_keep_out_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.web.core.fates.OPEN_MAX", 1)
+    side = WebSide()
+    ask = request(f"/messages/{ID.hex()}?wait=60", bearer(token_of(side)))
+    gone = side.open()
+    side.say(gone, ask)
+    assert status_of(side.ask(ask)) == 503
+    side.say(gone, b"")
+    assert side.ask(ask) == b""
+    assert status_of(side.written[gone]) == 503, "it may only have ended its sending side"

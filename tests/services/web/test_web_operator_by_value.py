@@ -1,0 +1,310 @@
+"""The operator's page by value: one round of questions for all who look, a sentence that says what is wrong, and no
+markup of anybody's."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from rigs.web_sides import WebSide, body_of, request, status_of
+
+from router.service import contract as c
+from services.web.core.operator.board import PATIENCE_S, QUIET_S, ROWS_OFTEN_MAX, Board
+from services.web.core.operator.facts import Facts, Held, Metrics, PeerRow, QueueRow, ServiceRow, Status
+from services.web.core.operator.findings import ATTENTION, BAD, GOOD, Seen, findings, headline
+from services.web.core.operator.forecasts import Forecast, Forecasts
+from services.web.core.operator.hour import GAP_S, WINDOW_S, WINDOWS, Hour
+from services.web.core.operator.pages import STREAMS_MAX
+from services.web.core.operator.view import PLAN_MAX, View, neighbours, queues
+
+HOSTILE = "<script>alert(1)</script>&\"'\u202e"
+
+
+def key(number: int) -> str:
+    return f"{number:064x}"
+
+
+def queue(messages: int, **more: Any) -> QueueRow:
+    return QueueRow(
+        key(1), "cellar", messages, messages * 100, 60, limit_messages=1000, limit_bytes=1 << 30, **more
+    )  # fmt: skip
+
+
+def answers(name: str = "cellar", waiting: int = 5) -> dict[str, Any]:
+    """Return what the router tells of a node with a neighbour of this name."""
+    return {
+        "metrics": {
+            "messages": [["accepted", "", 7], ["refused", "expired", 2]], "unready": [],
+            "queue": {"messages": waiting, "bytes": 40, "messages_max": 100, "bytes_max": 1000},
+        },
+        "queue": [{
+            "recipient": key(1), "name": name, "messages": waiting, "bytes": 500, "oldest_s": 3,
+            "limit_messages": 100, "limit_bytes": 100_000,
+        }],
+        "status": {"address": key(7), "name": name, "role": "core", "uptime_s": 5, "services": []},
+        "peers": [{"address": key(1), "name": name, "state": "away", "standing": "peer", "problem": f"lost {name}"}],
+        "groups": [{"group": key(3), "subscriber": key(1), "local": False}],
+    }  # fmt: skip
+
+
+def questions(side: WebSide) -> list[c.Inquire]:
+    """Return what the router was asked for the page since the last time."""
+    found = [deed for deed in side.done if isinstance(deed, c.Inquire) and deed.tag.startswith("operator")]
+    side.done.clear()
+    return found
+
+
+def tell(side: WebSide, found: dict[str, Any]) -> list[str]:
+    """Answer the questions that are open; return their words."""
+    asked = questions(side)
+    for deed in asked:
+        side.hear(c.Told(deed.tag, deed.word, found[deed.word]))
+    return [deed.word for deed in asked]
+
+
+def logged_in(side: WebSide) -> str:
+    made = side.operator("open")
+    answer = side.ask(request(f"/login?link={made['link']}"), door="operator")
+    return "Cookie: " + answer.partition(b"Set-Cookie: ")[2].partition(b";")[0].decode()
+
+
+def look(side: WebSide, cookie: str, path: str = "/") -> str:
+    """Ask for a page, and return the connection."""
+    peer = side.open("operator", "127.0.0.1:9")
+    side.say(peer, request(path, cookie), door="operator")
+    return peer
+
+
+def events(data: bytes) -> list[tuple[str, Any]]:
+    found = [one.partition(b"\ndata: ") for one in data.split(b"event: ")[1:]]
+    return [(name.decode(), json.loads(text.partition(b"\n\n")[0])) for name, _, text in found]
+
+
+# -- asking -------------------------------------------------------------------------------------------------------
+
+
+def test_many_who_look_cost_one_round_of_questions_a_second() -> None:
+    side = WebSide()
+    assert tell(side, answers()) == ["metrics", "queue"]
+    cookie = logged_in(side)
+    peers = [look(side, cookie) for _ in range(5)]
+    assert sorted(tell(side, answers())) == ["groups", "metrics", "peers", "queue", "status"]
+    assert {status_of(side.written[peer]) for peer in peers} == {200} and not questions(side)
+    streams = [look(side, cookie, "/events") for _ in range(5)]
+    for _ in range(3):
+        side.tick(1)
+        assert len(tell(side, answers())) == 5
+        side.tick(0.1)
+        assert not questions(side)
+    for peer in streams:
+        side.say(peer, b"", door="operator")
+    side.tick(1)
+    assert not questions(side)
+    side.tick(QUIET_S)
+    assert tell(side, answers()) == ["metrics", "queue"]
+
+
+def test_open_page_gets_only_what_has_changed() -> None:
+    side = WebSide()
+    tell(side, answers())
+    cookie = logged_in(side)
+    look(side, cookie)
+    tell(side, answers())
+    peer = look(side, cookie, "/events")
+    ((name, parts),) = events(side.written[peer])
+    assert name == "parts" and {"verdict", "queues", "traffic"} <= parts.keys()
+    side.tick(1)
+    tell(side, answers(waiting=90))
+    name, parts = events(side.written[peer])[-1]
+    assert "90 messages" in parts["queues"] and "groups" not in parts and "services" not in parts
+
+
+def problem_of(board: Board) -> str:
+    return board.facts.problem
+
+
+def test_long_answers_are_asked_for_rarely_and_a_silent_router_is_told_of() -> None:
+    board, rounds = Board(), Counter[str]()
+    for at in range(20):
+        now = c.Now(1e9 + at, float(at))
+        for asked in board.ask(now, is_watched=True):
+            rounds[asked.word] += 1
+            rows = [{"group": key(1), "subscriber": key(n)} for n in range(ROWS_OFTEN_MAX + 1)]
+            found = {**answers(), "groups": rows}
+            board.told(c.Told(asked.tag, asked.word, found[asked.word]), now)
+    assert rounds["metrics"] == 20 and rounds["groups"] == 2
+    list(board.ask(c.Now(0, 30.0), is_watched=True))
+    assert not list(board.ask(c.Now(0, 31.0), is_watched=True)) and not problem_of(board)
+    list(board.ask(c.Now(0, 30.0 + PATIENCE_S), is_watched=True))
+    assert "5 s ago" in problem_of(board)
+    assert board.told(c.Told("operator/metrics", "metrics", error="no node"), c.Now(0, 36.0))
+    assert problem_of(board) == "no node"
+    list(board.ask(c.Now(0, 40.0), is_watched=True))
+    assert board.told(c.Told("operator/metrics", "metrics", {"queue": "?"}), c.Now(0, 41.0))
+    assert "another version" in problem_of(board)
+
+
+def test_more_open_pages_than_may_be_are_refused_with_a_reason() -> None:
+    side = WebSide(connections_per_address=256)
+    cookie = logged_in(side)
+    peers = [look(side, cookie, "/events") for _ in range(STREAMS_MAX + 1)]
+    assert status_of(side.written[peers[-2]]) == 200
+    assert b"X-Reason: pages-full" in side.written[peers[-1]]
+
+
+def test_login_that_ends_ends_its_open_pages_alone() -> None:
+    side = WebSide()
+    first, second = logged_in(side), logged_in(side)
+    kept, ended = look(side, second, "/events"), look(side, first, "/events")
+    side.operator("end-login", side.operator("logins")[0]["id"])
+    assert events(side.written[ended])[-1][0] == "over" and side.written[ended].endswith(b"0\r\n\r\n")
+    assert events(side.written[kept])[-1][0] == "parts"
+    assert "error" in side.operator("end-login", "unknown")
+
+
+# -- what it says -------------------------------------------------------------------------------------------------
+
+
+def test_page_and_fate_escape_what_others_say() -> None:
+    side = WebSide()
+    tell(side, answers())
+    cookie = logged_in(side)
+    page = look(side, cookie)
+    tell(side, answers(HOSTILE))
+    asked = look(side, cookie, "/why?id=3f9a12bc")
+    (question,) = questions(side)
+    recipient = {"recipient": key(1), "state": "queued", "next": HOSTILE, "attempts": 0, "hops": []}
+    fate = {"message": key(9), "accepted_at": HOSTILE, "states": {"queued": 1}, "recipients": [recipient]}
+    side.hear(c.Told(question.tag, "why", fate))
+    for peer in (page, asked):
+        text = body_of(side.written[peer]).decode()
+        assert "<script>alert" not in text and "&lt;script&gt;alert(1)" in text and "\u202e" not in text
+    assert "It has reached 0 of 1 recipient; 1 waits." in body_of(side.written[asked]).decode()
+
+
+@pytest.mark.parametrize("path", ["/why", "/why?id=", "/why?id=a/b", f"/why?id={'a' * 100}", "/why?id=%00"])
+def test_what_is_no_id_is_asked_of_nobody(path: str) -> None:
+    side = WebSide()
+    cookie = logged_in(side)
+    questions(side)
+    assert status_of(side.written[look(side, cookie, path)]) == 400 and not questions(side)
+
+
+def test_unknown_message_and_silent_router_are_sentences() -> None:
+    side = WebSide()
+    cookie = logged_in(side)
+    peer = look(side, cookie, "/why?id=3f9a12bc")
+    (question,) = [one for one in questions(side) if one.word == "why"]
+    side.hear(c.Told(question.tag, "why", error="no message begins so"))
+    assert status_of(side.written[peer]) == 404 and b"No message begins so." in side.written[peer]
+    late = look(side, cookie, "/why?id=3f9a12bc")
+    side.tick(60)
+    assert status_of(side.written[late]) == 503 and b"router status" in side.written[late]
+
+
+def seen(facts: Facts, forecast: Forecast = Forecast(), **refused: int) -> Seen:  # noqa: B008
+    ended = Counter({("refused", reason.replace("_", "-")): n for reason, n in refused.items()})
+    return Seen(facts, {key(1): forecast}, ended, 100)
+
+
+AWAY = PeerRow(key(1), "cellar", "away", "peer", problem="connection refused")
+UNREADY = Metrics(unready=(("disk-full", "the disk is nearly full; make room"),))
+VERDICTS: list[tuple[Seen, str, str, str]] = [
+    (seen(Facts(peers=(PeerRow(key(1), "a", "connected", "peer"),))), GOOD, "All is well.", "1 neighbour is connected"),
+    (seen(Facts(queues=(queue(3),))), GOOD, "All is well.", "what waits is for those who are away"),
+    (seen(Facts(problem="no answer")), BAD, "The router does not answer: no answer.", "router doctor"),
+    (seen(Facts(metrics=UNREADY, peers=(AWAY,))), BAD, "The disk is nearly full.", "Make room."),
+    (seen(Facts(peers=(AWAY,))), ATTENTION, "cellar is away: connection refused.", "router doctor"),
+    (seen(Facts(queues=(queue(950),), peers=(AWAY,))), BAD, "The queue of cellar is 95 % full.", "queue drop cellar"),
+    (seen(Facts(queues=(queue(500),)), Forecast(1, full_s=600)), ATTENTION, "full in about 10 min.", "not connected"),
+    (seen(Facts(queues=(queue(500),)), Forecast(1, full_s=600_000)), GOOD, "All is well.", ""),
+    (seen(Facts(), rate_limited=30), ATTENTION, "30 of them as rate-limited", "Too many messages"),
+    (seen(Facts(), rate_limited=5), GOOD, "All is well.", ""),
+    (seen(Facts(metrics=Metrics(queue=Held(95, 0, 100, 100)))), BAD, "This node holds 95 %", "queue drop"),
+    (seen(Facts(status=Status(services=(ServiceRow("capd", state="away"),)))), BAD, "service capd does not run", ""),
+    (seen(Facts(peers=(PeerRow(key(1), "shut", "blocked", "peer", problem="x"),))), GOOD, "All is well.", ""),
+]
+
+
+@pytest.mark.parametrize(("shown", "level", "text", "remedy"), VERDICTS)
+def test_headline_says_the_worst_and_what_to_do(shown: Seen, level: str, text: str, remedy: str) -> None:
+    first = headline(shown, findings(shown))
+    assert first.level == level and text in first.text and remedy in first.remedy
+
+
+def test_plan_draws_many_who_are_well_as_one() -> None:
+    many = [PeerRow(key(n), f"edge-{n}", "connected", "client") for n in range(2, 40)]
+    view = View(seen(Facts(peers=(AWAY, *many))), [], Counter(), 0.0)
+    text = neighbours(view)
+    assert "38 more" in text and text.count("dot well") == 3 and "39 neighbours, 38 of them well" in text
+    few = View(seen(Facts(peers=(AWAY, *many[: PLAN_MAX - 1]))), [], Counter(), 0.0)
+    assert "more" not in neighbours(few) and neighbours(few).count("dot problem") == 3
+
+
+def test_queue_says_how_full_it_is_when_it_will_be_so_and_why() -> None:
+    shown = View(seen(Facts(queues=(queue(600),), peers=(AWAY,)), Forecast(1.0, full_s=7200)), [], Counter(), 0.0)
+    text = queues(shown)
+    assert "600 messages, 60 % full, oldest 1 min" in text and "full in about 2 h" in text
+    assert text.count("cellar is away: connection refused.") == 2, "in the picture, and in the table beside it"
+
+
+# -- the hour, and what comes -------------------------------------------------------------------------------------
+
+
+def metrics(accepted: int, waiting: int = 0, refused: int = 0) -> Metrics:
+    return Metrics((("accepted", "", accepted), ("refused", "expired", refused)), Held(waiting, 0, 100, 100))
+
+
+def test_hour_counts_what_came_between_samples_and_forgets_what_is_older() -> None:
+    hour = Hour()
+    for at in range(0, 2 * WINDOWS * WINDOW_S, 10):
+        hour.add(metrics(at, waiting=at, refused=at // 10), float(at))
+    last = float(2 * WINDOWS * WINDOW_S - 10)
+    series = hour.series(last)
+    assert len(series) == WINDOWS and all(one is not None and one.accepted == WINDOW_S for one in series)
+    assert series[-1] is not None and series[-1].waiting == last
+    assert hour.ended(last, 600)["refused", "expired"] == 60 and hour.accepted(last, 600) == 600
+
+
+def test_hour_shows_no_more_than_was_seen() -> None:
+    hour = Hour()
+    hour.add(metrics(1000), 0.0)
+    hour.add(metrics(5), 10.0)
+    hour.add(metrics(5000), 10.0 + GAP_S + 1)
+    found = [one for one in hour.series(110.0) if one is not None]
+    assert [one.accepted for one in found] == [5, 0], "a restart counts from zero, and a gap not at all"
+    assert found[1].seen_s == 0
+
+
+@pytest.mark.parametrize(
+    ("depths", "limit", "full_s", "empty_s"),
+    [
+        ([10 * at for at in range(31)], 1000, 70.0, None),
+        ([300 - 10 * at for at in range(21)], 1000, None, 10.0),
+        ([10 * at for at in range(20)] + [190 - 20 * at for at in range(1, 7)], 1000, None, 3.5),
+        ([7] * 30, 1000, None, None),
+        ([5], 1000, None, None),
+        ([0, 1], 10**9, None, None),
+    ],
+)
+def test_forecast_goes_on_as_the_queue_went_lately(
+    depths: list[int], limit: int, full_s: float | None, empty_s: float | None
+) -> None:
+    forecasts = Forecasts()
+    for at, depth in enumerate(depths):
+        row = QueueRow(key(1), "", depth, depth, None, limit, limit)
+        forecasts.add((row,), float(at))
+    found = forecasts.of(row)
+    assert found.full_s == (full_s if full_s is None else pytest.approx(full_s, rel=0.05))
+    assert found.empty_s == (empty_s if empty_s is None else pytest.approx(empty_s, rel=0.05))
+
+
+def test_queues_that_are_followed_are_bounded() -> None:
+    forecasts = Forecasts()
+    rows = [QueueRow(key(n), "", n, n, None, 10_000, 10_000) for n in range(1000)]
+    for at in range(200):
+        forecasts.add(rows, float(at))
+    assert repr(forecasts) == "<256 queues followed>"
+    assert forecasts.of(rows[0]) == Forecast() and forecasts.of(rows[-1]).per_s == 0
