@@ -168,9 +168,9 @@ def _written(value: object) -> str:
     return repr(value[:60]) if type(value) is str else f"something of type {type(value).__name__}"
 
 
-def load_over_http(spec: str, options: Mapping[str, Any]) -> tuple[type[ServiceOverHttp], Struct] | None:
-    """Return the class that answers over HTTP in that service's name, and the service's settings, without loading its
-    rules; None if there is none. Raises `UnknownService`."""
+def load_over_http(spec: str) -> type[ServiceOverHttp] | None:
+    """Return the class that answers over HTTP in that service's name, without loading its rules; None if there is none.
+    Raises `UnknownService`."""
     module = _load_module(spec, spec.partition(":")[0])
     part = _load_part(spec, module, "http")
     if part is None:
@@ -178,10 +178,16 @@ def load_over_http(spec: str, options: Mapping[str, Any]) -> tuple[type[ServiceO
     named = [one for one in vars(part).values() if isinstance(one, type) and one.__module__ == part.__name__]
     found = [one for one in named if hasattr(one, "hear_request")]
     if len(found) != 1:
-        raise UnknownService(f"{part.__name__} does not hold exactly one class with hear_request; write one")
-    _load_part(spec, module, "reasons")
-    settings = getattr(_load_part(spec, module, "settings") or module, "Settings", NoSettings)
-    return cast(type[ServiceOverHttp], found[0]), msgspec.convert(options, settings)
+        said = f"{part.__name__} does not hold exactly one class with hear_request"
+        raise UnknownService(f"{said} ({', '.join(one.__name__ for one in found) or 'there is none'}); write one")
+    return cast(type[ServiceOverHttp], found[0])
+
+
+def load_settings(spec: str, options: Mapping[str, Any]) -> Struct:
+    """Return that service's settings, without loading its rules. Raises `UnknownService`."""
+    module = _load_module(spec, spec.partition(":")[0])
+    kind = getattr(_load_part(spec, module, "settings") or module, "Settings", NoSettings)
+    return msgspec.convert(options, kind)
 
 
 def load_role(spec: str) -> Role | None:
@@ -226,13 +232,13 @@ def load_families(spec: str) -> Families | None:
     return cast(Families, found) if callable(found) else None
 
 
-def beside_faults(spec: str, options: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the files metrics.py and http.py of that service, whose settings are in order."""
+def beside_faults(spec: str) -> Iterator[str]:
+    """Yield what is wrong with the files metrics.py and http.py of that service."""
     try:
         part = _load_part(spec, _load_module(spec, spec.partition(":")[0]), "metrics")
         if part is not None and load_families(spec) is None:
             yield f"{part.__name__} has no function families; write `def families(status)`"
-        load_over_http(spec, options)
+        load_over_http(spec)
     except UnknownService as error:
         yield str(error)
 

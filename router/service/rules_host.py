@@ -255,6 +255,8 @@ class RulesHost(Service):
                 break
             cycle.heard.append(self._heard.popleft())
             cycle.events += 1
+            if isinstance(heard, c.Sent):
+                self._sending.was_heard(heard)
             self._in_hand = received = source if isinstance(source, Received) else None
             try:
                 self._hear_one(cycle, heard, received, now)

@@ -127,8 +127,8 @@ async def test_link_speaks_with_clients_of_the_library_websockets(secured: bool,
                 peer.send(nonsense)
                 while True:
                     peer.recv(HANG_S)
-        closed_as: int | None = peer.close_code
-        return closed_as
+        code: int | None = peer.close_code
+        return code
 
     with trio.fail_after(HANG_S):
         async with serving(home.path, {}):

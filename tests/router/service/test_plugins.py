@@ -193,6 +193,8 @@ def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) 
         ("scenarios.py", 'SCENARIOS = {"many": "Many."}', 'declares the command "many" and has no function many'),
         ("settings.py", "def", "settings.py, line 1: invalid syntax"),
         ("events.py", "import nothing_at_all", "ModuleNotFoundError"),
+        ("http.py", "def", "http.py, line 1"),
+        ("http.py", "x = 1", "does not hold exactly one class with hear_request (there is none); write one"),
         (
             "reasons.py",
             REASON.format(121, "tally:low"),

@@ -17,6 +17,7 @@ from rigs.own_services import ask, block, findable, one_service, running
 from rigs.patience import HANG_S
 from rigs.programs_in_papers import DOCS, programs
 from rigs.serving import serving
+from rigs.web_sides import body_of, request, status_of
 
 from router.client.node import Node, connect
 from router.service.exposition import of_service, page_of
@@ -25,6 +26,13 @@ from router.service.running import key_of
 from router.settings.home import Home
 
 PAPER = DOCS / "services.md"
+
+
+def free_port(kind: socket.SocketKind) -> int:
+    with socket.socket(socket.AF_INET, kind) as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
 
 
 def rung(port: int) -> bytes:
@@ -69,6 +77,22 @@ def test_warnings_as_the_paper_shows_them_are_called() -> None:
     assert plugin.warnings({}, "bell", is_public=True, has_neighbours=False) == ["bell: True False"]
 
 
+def with_web_side(config: str, port: int) -> str:
+    """Return the paper's configuration, with a web side at this port."""
+    named = config.replace(
+        'services = ["bell"]', 'services = ["bell", {name = "web", module = "services.web", run = "inside"}]'
+    )
+    assert named != config
+    return f'{named}\n[services.web]\noperator = ""\nlisten = "tcp://127.0.0.1:{port}"\n'
+
+
+async def rung_over_http(port: int) -> tuple[int, Any]:
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        await stream.send_all(request("/bell/ring", "Connection: close", method="POST", body=b""))
+        whole = b"".join([bytes(one) async for one in stream])
+    return status_of(whole), json.loads(body_of(whole))
+
+
 async def test_the_bell_of_the_paper_rings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = programs(PAPER.name)
     (tmp_path / "bell").mkdir()
@@ -78,19 +102,18 @@ async def test_the_bell_of_the_paper_rings(tmp_path: Path, monkeypatch: pytest.M
             (tmp_path / name).write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     subprocess.run([sys.executable, "-c", shown["a test"]], cwd=tmp_path, check=True)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port, web_port = free_port(socket.SOCK_DGRAM), free_port(socket.SOCK_STREAM)
     home = Home(tmp_path / "home")
     home.create()
     [config] = re.findall(r"```toml\n(\[node\].*?)```", PAPER.read_text(), re.DOTALL)
-    home.config_path.write_text(config.replace("4445", str(port)))
+    home.config_path.write_text(with_web_side(config.replace("4445", str(port)), web_port))
     with trio.fail_after(HANG_S):
         async with serving(home.path, {}), connect(home=home) as node:
             hello = await node.send(key_of(home, "bell").public, b"hello")
             assert (await anext(node.unicasts())).body == b"ding"
             assert await trio.to_thread.run_sync(rung, port) == b"ding\n"
-            assert await ask(node, "bell count") == {"rung": 2}
+            assert await rung_over_http(web_port) == (200, "ding")
+            assert await ask(node, "bell count") == {"rung": 3}
             while not (noted := await noted_about(home, hello)):
                 await trio.sleep(0.02)
             assert noted == ["bell_rung"]
