@@ -53,6 +53,17 @@ class DoorError(RouterError):
     """A door cannot be opened; the text says why and what to do."""
 
 
+def door_urls(found: object) -> dict[str, str]:
+    """Return what the method `doors` of rules returned: URLs by name. Raises `DoorError` if it is anything else."""
+    if not isinstance(found, Mapping):
+        raise DoorError(f"its doors() returned {type(found).__name__}; return a dict of names and URLs, {{}} for none")
+    for door, url in found.items():
+        if not isinstance(door, str) or not isinstance(url, str):
+            kinds = f"{type(door).__name__} with {type(url).__name__}"
+            raise DoorError(f"its doors() returned a dict with a {kinds}; give each door a name and a URL, as text")
+    return dict(found)
+
+
 class Doors:
     """The open doors of one service. `came` returns when what follows from it was carried out; `hear` lets the rules
     hear what has come, and which interfaces there are, and calls what it is given with that when that is done; `dial`
