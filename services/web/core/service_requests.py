@@ -120,8 +120,10 @@ class ServiceRequests:
             yield from self._tick(heard, doors, now)
         elif (tag := getattr(heard, "tag", "")).startswith(TAG):
             name, _, own = tag.removeprefix(TAG).partition("/")
-            if (found := self.services.get(name)) is not None:  # else of an earlier configuration
-                yield from self._carried(name, found.answers.hear(replace(heard, tag=own), now), doors, now)
+            if name not in self.services:  # an earlier life had another one
+                return
+            own_heard = replace(heard, tag=own)
+            yield from self._carried(name, self.services[name].answers.hear(own_heard, now), doors, now)
 
     def _tick(self, heard: c.Tick, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         for number, one in [(number, one) for number, one in self._open.items() if one.peer not in doors[one.door]]:

@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 import trio
 from msgspec import Struct
-from rigs.own_services import ask, one_service
+from rigs.own_services import ask, block, findable, one_service, running
 from rigs.patience import HANG_S
 from rigs.programs_in_papers import DOCS, programs
 from rigs.serving import serving
 from rigs.web_sides import body_of, request, status_of
 
-from router.client.node import connect
-from router.service.plugins import Plugin
+from router.client.node import Node, connect
+from router.service.exposition import of_service, page_of
+from router.service.plugins import Plugin, load_families
 from router.service.running import key_of
 from router.settings.home import Home
 
@@ -44,6 +45,12 @@ def rung(port: int) -> bytes:
 async def noted_about(home: Home, id: bytes) -> list[str]:
     async with connect(home=home) as node:
         return [one["event"] for one in json.loads(await node.ask("why", id.hex(), timeout_s=HANG_S))["noted"]]
+
+
+async def counted(node: Node, event: str) -> int:
+    """Return how often this event counts since the start of the node."""
+    rows = json.loads(await node.ask("metrics", timeout_s=HANG_S))["messages"]
+    return sum(row[-1] for row in rows if row[0] == event)
 
 
 async def test_the_lines_of_the_paper_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,3 +117,26 @@ async def test_the_bell_of_the_paper_rings(tmp_path: Path, monkeypatch: pytest.M
             while not (noted := await noted_about(home, hello)):
                 await trio.sleep(0.02)
             assert noted == ["bell_rung"]
+
+
+async def test_the_metrics_of_the_paper_are_of_this_service_and_events_count_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, place = programs(PAPER.name), findable(tmp_path, monkeypatch)
+    (place / "bell").mkdir()
+    for name in ("__init__.py", *(name.removeprefix("bell/") for name in shown if name.startswith("bell/"))):
+        (place / "bell" / name).write_text(shown.get(f"bell/{name}", ""))
+    for name in [one for one in sys.modules if one.partition(".")[0] == "bell"]:  # of another test's folder
+        monkeypatch.delitem(sys.modules, name)
+    families = load_families("bell")
+    assert families is not None
+    _, page = page_of(of_service("bell", "bell", families({"rung": 3})))
+    assert b'router_bell_rings_total{service="bell"} 3.0' in page
+    async with running(tmp_path, block("bell", "bell")) as (home, node):
+        for _ in range(3):
+            await node.send(key_of(home, "bell").public, b"hello")
+        while await ask(node, "bell count") != {"rung": 3}:
+            pass
+        while (rung := await counted(node, "bell_rung")) < 3:
+            await trio.sleep(0.02)
+        assert rung == 3
