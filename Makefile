@@ -33,7 +33,7 @@ CIPHERS := _arx.js _poly1305.js chacha.js utils.js
 CBORG := $(addprefix lib/,0uint.js 1negint.js 2bytes.js 3string.js 4array.js 5map.js 6tag.js 7float.js bl.js \
 	byte-utils.js common.js decode.js encode.js is.js jump.js token.js)
 
-.PHONY: help demo test check house long bare bench lock vendor browser trio-typing clean
+.PHONY: help demo test check house long bare bench lock vendor axe browser trio-typing clean
 .DELETE_ON_ERROR:
 
 help:
@@ -45,6 +45,7 @@ help:
 	@echo "make bench        throughput and latency beside bare signature verification"
 	@echo "make lock         refresh requirements/*.txt from pyproject.toml"
 	@echo "make vendor       fetch the scripts of others that pages load, from npm, by version and digest"
+	@echo "make axe          fetch axe-core, with which the tests look at the pages' accessibility, from npm"
 	@echo "make browser      the tests in headless Chromium"
 	@echo "make clean        remove what the other targets made"
 
@@ -98,7 +99,16 @@ vendor:
 	@$(call TAKE,cborg,cborg,LICENSE $(CBORG))
 TAKE = rm -rf $(VENDOR)/$2 && for file in $3; do install -D -m 644 .tools/vendor/node_modules/$1/$$file $(VENDOR)/$2/$$file || exit 1; done
 
-# Skipped, with the reason, where there is no Chromium.
+# What tests pages for accessibility; not part of the product.
+AXE := .tools/axe/node_modules/axe-core/axe.min.js
+axe: $(AXE)
+
+$(AXE): tests/browser/axe/package-lock.json
+	@mkdir -p .tools/axe && cp tests/browser/axe/package.json $< .tools/axe
+	@cd .tools/axe && npm ci --silent --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund
+	@touch $@
+
+# Skipped, with the reason, where there is no Chromium; what needs axe-core, where `make axe` has not fetched it.
 browser: .venv/dev.stamp
 	@$(VENV)/python -m pytest -q -rs -n 1 --dist loadgroup tests/browser
 

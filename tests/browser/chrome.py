@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from itertools import count
@@ -36,6 +37,9 @@ _UNTIL = """new Promise(done => {
   const look = async () => (await (async () => (%s))()) ? done(true) : setTimeout(look, 10);
   look();
 })"""
+
+
+_KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), " ": (32, " ")}
 
 
 class PageFailed(AssertionError):
@@ -166,6 +170,26 @@ class Page:
         except (PageFailed, trio.TooSlowError) as error:
             raise PageFailed(f"{expression} did not come to be: {error}; {self.complaints}") from None
 
+    @asynccontextmanager
+    async def loading(self) -> AsyncIterator[None]:
+        """Wait until what the block does has loaded a page."""
+        self._loaded = trio.Event()
+        yield
+        with trio.fail_after(HANG_S):
+            await self._loaded.wait()
+
+    async def picture(self, path: Path) -> None:
+        """Write a picture of what is seen to this file."""
+        path.write_bytes(b64decode((await self.call("Page.captureScreenshot"))["data"]))
+
+    async def keys(self, *names: str) -> None:
+        """Press these keys, one after the other, as somebody at a keyboard: a name, or a character."""
+        for name in names:
+            code, text = _KEYS.get(name, (0, name))
+            pressed = {"key": name, "windowsVirtualKeyCode": code, **({"text": text} if text else {})}
+            await self.call("Input.dispatchKeyEvent", type="keyDown", **pressed)
+            await self.call("Input.dispatchKeyEvent", type="keyUp", **pressed)
+
     async def close(self) -> None:
         await self._tools.call("Target.closeTarget", targetId=self._target)
 
@@ -185,6 +209,12 @@ class Browser:
     def __init__(self, tools: Tools, context: str) -> None:
         self._tools = tools
         self._context = context
+
+    async def allow(self, origin: str, *names: str) -> None:
+        """Give a site these permissions, as somebody does who is asked."""
+        await self._tools.call(
+            "Browser.grantPermissions", permissions=list(names), origin=origin, browserContextId=self._context
+        )
 
     async def page(self, url: str) -> Page:
         """Return a new tab that has loaded this address."""

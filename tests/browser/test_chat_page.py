@@ -16,7 +16,7 @@ from router.rig.process import until
 
 pytestmark = pytest.mark.xdist_group("browser")
 MARKUP = "<img src=x onerror=alert(1)> see https://example.org/a?b=c."
-LINES = "[...document.querySelectorAll('.line p')].map(one => one.textContent)"
+LINES = "[...document.querySelectorAll('.line > p')].map(one => one.textContent)"
 
 
 async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_path: Path) -> None:

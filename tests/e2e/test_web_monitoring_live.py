@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
-from rig import free_port
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 from rigs.serving import serving
 from rigs.web_sides import body_of, request, status_of
 

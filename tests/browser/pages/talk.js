@@ -1,11 +1,14 @@
 // A page that talks in a group: what it got, what became of what it said.
 import * as router from '../router.js';
 
-const told = { got: [], custody: [], refused: [], problems: [], away: [], outcomes: {} };
+const told = { got: [], custody: [], refused: [], problems: [], away: [], outcomes: {}, missing: [], onDisk: [] };
 let node, group;
 
 async function listen() {
-  for await (const message of group) told.got.push(router.words(message.body));
+  for await (const message of group) {
+    told.got.push(router.words(message.body));
+    told.missing.push(message.missing.length);
+  }
 }
 
 async function begin(options) {
@@ -18,7 +21,7 @@ async function begin(options) {
     onTurnedAway: error => told.refused.push(error.message),
     ...options,
   });
-  group = await node.join(options.group);
+  group = await node.join(options.group, options.join);
   listen().catch(error => told.problems.push(error.stack));
   return group.name;
 }
@@ -31,7 +34,7 @@ function say(prefix, count) {
 // Say them, and resolve once all are on this device's disk.
 function keep(prefix, count) {
   return Promise.all(Array.from({ length: count }, (_, i) => new Promise((kept, failed) => {
-    group.publish(router.text(`${prefix} ${i}`), { onKept: kept }).catch(failed);
+    group.publish(router.text(`${prefix} ${i}`), { onKept: (id, onDisk) => { told.onDisk.push(onDisk); kept(id); } }).catch(failed);
   })));
 }
 

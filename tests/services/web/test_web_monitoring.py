@@ -193,5 +193,7 @@ def test_operators_door_answers_its_own_names_and_pages_alone() -> None:
     assert status_of(side.ask(request("/metrics"))) == 404, "the door for everybody has none"
     assert status_of(side.ask(request("/groups/a"), door="operator")) == 404
     assert status_of(side.ask(request("/", method="CONNECT"), door="operator")) == 405
+    body = side.ask(request("/metrics", "Content-Length: 100", method="POST"), door="operator")
+    assert status_of(body) == 400 and b"X-Reason: body" in body, "it is not waited for"
     posted = side.ask(request("/metrics", method="POST", body=b""), door="operator")
     assert status_of(posted) == 405

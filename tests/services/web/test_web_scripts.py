@@ -87,6 +87,8 @@ def test_token_ends_by_itself() -> None:
         {"name": "a b"},
         {"publish": {}, "read": {}},
         {"publish": {"friends": "nokey"}},
+        {"until_s": 1_700_000_000},
+        {"until_s": -1},
         {"more": 1},
         {"name": 5},
     ],

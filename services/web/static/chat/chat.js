@@ -155,7 +155,7 @@ function fit() {
 // -- beginning ------------------------------------------------------------------------------------------------
 
 function standing() {
-  const said = { up: 'Connected. Sealed for the members of this group.', away: `Not connected: ${node.stateText}. What you say waits here.`, ended: `Ended: ${node.stateText}` };
+  const said = { up: group ? 'Connected. Sealed for the members of this group.' : 'Connected.', away: `Not connected: ${node.stateText}. What you say waits here.`, ended: `Ended: ${node.stateText}` };
   $('state').textContent = said[node.state] ?? 'Connecting…';
   $('state').className = node.state;
 }
@@ -171,9 +171,10 @@ async function enter(link) {
   localStorage.setItem(NAME_KEPT, me);
   $('enter').hidden = true;
   $('state').textContent = 'Connecting…';
+  history ??= await openHistory(notice);
   node ??= await connect({
     name: 'chat', invitation: link || undefined, as: me, onUp: standing, onAway: standing,
-    onProblem: notice, onTurnedAway: error => notice(`The invitation does not hold: ${error.message} Ask for a new one.`),
+    onProblem: notice, onTurnedAway: turnedAway,
     onCustody: id => change(id, { state: 'custody' }), onRefused: (id, error) => change(id, { state: 'refused', why: error.message }),
     onOutcome: (id, rows) => change(id, { outcomes: counted(shown.get(id)?.line.outcomes, rows) }),
     onMissed: ({ group: from, count, reason }) => (!from || from === group?.key) && between('gap', `${count === 1 ? 'One message' : `${count} messages`} did not reach this device: ${reason}.`),
@@ -183,6 +184,7 @@ async function enter(link) {
   if (!link && !kept) return notice(UNINVITED);
   group = await node.join(link ? undefined : kept[0], { order: 'causal' });
   localStorage.setItem(GROUP_KEPT, group.key);
+  standing();
   $('title').textContent = group.name ?? 'Chat';
   title();
   $('room').hidden = $('forget').hidden = false;
@@ -190,6 +192,7 @@ async function enter(link) {
   $('notify').hidden = globalThis.Notification?.permission !== 'default';
   $('keeps').textContent = node.mayForget;
   $('text').focus();
+  keepOffline();
   await listen();
 }
 
@@ -208,19 +211,30 @@ function ask(link) {
   });
 }
 
+function turnedAway(error) {
+  notice(`The invitation does not hold: ${error.message} Ask for a new one.`);
+}
+
 function failed(error) {
-  notice(error.message);
+  if (error.reason?.startsWith('invite:')) turnedAway(error);
+  else notice(error.message);
   if (!group && isAsking) $('enter').hidden = false;
 }
 
 async function begin() {
   const why = cannotBegin(), link = takeLink();
   if (why) return notice(`This page cannot take part: ${why}`);
-  history = await openHistory(notice);
   if (link) return ask(link);
   me = localStorage.getItem(NAME_KEPT);
   if (!me) return notice(UNINVITED);
   return enter('');
+}
+
+// The page opens without the node from now on.
+function keepOffline() {
+  navigator.serviceWorker?.register('offline.js').then(() => navigator.serviceWorker.ready).then(({ active }) => {
+    active.postMessage([location.pathname, ...performance.getEntriesByType('resource').map(one => one.name).filter(name => name.startsWith(location.origin))]);
+  }).catch(() => {});
 }
 
 async function forget() {
@@ -242,7 +256,4 @@ $('text').addEventListener('keydown', event => {
 document.addEventListener('visibilitychange', () => { if (!document.hidden) { unread = 0; title(); } });
 $('notify').addEventListener('click', async () => { $('notify').hidden = await Notification.requestPermission() !== 'default'; });
 $('forget').addEventListener('click', () => forget().catch(failed));
-navigator.serviceWorker?.register('offline.js').then(() => navigator.serviceWorker.ready).then(({ active }) => {
-  active.postMessage([location.pathname, ...performance.getEntriesByType('resource').map(one => one.name).filter(name => name.startsWith(location.origin))]);
-}).catch(() => {});
 begin().catch(failed);

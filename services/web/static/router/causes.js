@@ -22,7 +22,7 @@ export class Causes {
 
   // `kept` or `refused` follows. Until then it is known which heads it replaced, and which messages were published after it.
   published(id, exp, deps) {
-    const named = new Map(this.#record.heads.filter(([head]) => deps.includes(head)));
+    const named = new Map(deps.flatMap(dep => this.#record.heads.filter(([head]) => head === dep)));
     for (const head of named.keys()) this.#own.get(head)?.heirs.push(id);
     this.#own.set(id, { named, heirs: [] });
     this.#record.heads = this.#record.heads.filter(([head]) => !named.has(head));

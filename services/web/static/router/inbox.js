@@ -112,7 +112,7 @@ export class Inbox {
   // A loop over this address begins: what is not settled is its.
   read(address, give) {
     for (const message of [...this.#unsettled.values()]) {
-      if (message.isWaiting || (address !== null && message.address !== address)) continue;
+      if (message.isWaiting || message.isOver || (address !== null && message.address !== address)) continue;
       this.#count(message);
       give(message);
     }
@@ -161,8 +161,9 @@ export class Inbox {
   settle(id) {
     const message = this.#unsettled.get(id);
     if (!message) return Promise.resolve();
-    return new Promise((done, failed) => {
-      this.#pending.push({ message, done, failed });
+    message.isOver = true;
+    return new Promise(done => {
+      this.#pending.push({ message, done });
       this.#write();
     });
   }
@@ -189,12 +190,7 @@ export class Inbox {
         const record = this.records(message.address);
         if (record) groups.set(message.address, record.kept);
       }
-      try {
-        await this.#store.handle(rows, groups);
-      } catch (error) {
-        for (const { failed } of some) failed(error);
-        continue;
-      }
+      await this.#store.handle(rows, groups);
       for (const [id] of rows) this.#handled.add(id);
       for (const { message, done } of some) {
         if (this.#unsettled.has(message.id)) this.#done(message.link, message.k);

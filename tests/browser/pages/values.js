@@ -1,0 +1,50 @@
+// The deciding parts of the client, by value: each function plays a script, and returns what came of it.
+import { CausalOrder } from '../router/causal.js';
+import { Causes } from '../router/causes.js';
+import { Composer } from '../router/composer.js';
+import { Inbox } from '../router/inbox.js';
+import { keyOfSeed, signWith } from '../router/keys.js';
+
+// [word, …arguments] of Causes; the heads after each, newest first.
+function causes(script) {
+  const record = { recent: [], heads: [] }, played = new Causes(record);
+  return script.map(([word, ...given]) => { played[word](...given); return played.heads(0); });
+}
+
+// ['offer', id, sender, seq, deps, life in ms] or ['settle', id], each with its time; what is given after each.
+function causal(script, gapMs) {
+  const order = new CausalOrder(() => false, {}, gapMs);
+  return script.map(([nowMs, word, id, sender, seq, deps, lifeMs]) => {
+    if (word === 'offer') order.offer({ id, sender, seq, deps, size: 1 }, nowMs, lifeMs);
+    else if (word === 'settle') order.settle(id);
+    return order.turns(nowMs).map(([message, missing, late]) => [message.id, missing, late]);
+  });
+}
+
+class FarEnd {
+  isUp = true;
+  said = [];
+  settle(n) { this.said.push(['settled', n]); }
+  refuse(k, reason) { this.said.push(['refused', k, reason]); }
+}
+
+// An inbox with loops over some addresses, and a store that keeps, or fails; `lost()` begins a new connection.
+function inbox(read, store = { handle: async () => {} }) {
+  const handled = new Set(), given = [], problems = [], found = { handled, given, problems };
+  found.box = new Inbox(store, handled, { given: one => { given.push(one.id); return read.includes(one.address); }, isRead: address => read.includes(address),
+    records: () => undefined, problem: text => problems.push(text), nowMin: () => 0 });
+  found.lost = () => found.box.begin(found.link = new FarEnd());
+  found.come = (k, id, address, said = null) => found.box.arrive(found.link, k, { id, address, said, exp: 9, ttl: 1, size: 100, sender: null, deps: [] });
+  found.lost();
+  return found;
+}
+
+// The ids of so many equal unicasts.
+async function alike(count, ttl) {
+  const { secret, public: key } = await keyOfSeed(new Uint8Array(32)), ids = [];
+  const composer = new Composer({ key: { public: key }, sign: signWith(secret), nowMin: () => 1000, nowMs: () => (1577836800 + 60 * 1000) * 1000 });
+  for (let i = 0; i < count; i++) ids.push((await composer.unicast({ to: key, body: new Uint8Array(3), ttl, minutes: 600 })).id);
+  return ids;
+}
+
+Object.assign(window, { causes, causal, inbox, alike });

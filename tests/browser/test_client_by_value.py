@@ -1,0 +1,140 @@
+"""The deciding parts of the page's client by value: where the Python client has the same, with the same outcome."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from chrome import Page, fresh
+
+from router.client.custody.causal import CausalOrder, Given, OrderLimits
+from router.client.custody.causes import Heads
+from router.core.wire.crypto import MessageId, PublicKey
+
+pytestmark = pytest.mark.xdist_group("browser")
+GAP_S = 1.0
+
+
+def id_of(number: int) -> MessageId:
+    return MessageId(number.to_bytes(32, "big"))
+
+
+async def opened(devtools_browser: Any, port: int) -> Page:
+    page: Page = await devtools_browser.page(f"http://127.0.0.1:{port}/test/values.html")
+    await page.until("window.causes")
+    return page
+
+
+def script_of_causes(chance: random.Random) -> tuple[list[list[Any]], list[list[str]]]:
+    """Return what an app is given and publishes, and its heads after each step, as Python has them."""
+    heads, script, due, open_ids = Heads(), list[list[Any]](), list[list[str]](), list[MessageId]()
+    for number in range(1, 200):
+        id, deps = id_of(number), list(heads.ids(0))
+        word = chance.choice(("given", "published", "published", "end", "end"))
+        if word == "end" and open_ids:
+            ended = open_ids.pop(chance.randrange(len(open_ids)))
+            word = chance.choice(("kept", "refused"))
+            getattr(heads, word)(ended)
+            script.append([word, ended.hex()])
+        elif word == "published":
+            heads.published(id, number, deps)
+            open_ids.append(id)
+            script.append(["published", id.hex(), number, [dep.hex() for dep in deps]])
+        else:
+            named = [*chance.sample(deps, min(len(deps), 1)), id_of(chance.randrange(1, 300))]
+            heads.given(id, number, named)
+            script.append(["given", id.hex(), number, [dep.hex() for dep in named]])
+        due.append([head.hex() for head in heads.ids(0)])
+    return script, due
+
+
+def script_of_causal(chance: random.Random) -> Iterator[tuple[list[Any], list[list[Any]]]]:
+    """Yield each step of a group's messages that come in any order, and what is given after it, as Python has it."""
+    order = CausalOrder[str](Given(1000), OrderLimits(gap_s=GAP_S, waiting_max=512))
+    senders = [PublicKey(bytes([name]) * 32) for name in range(1, 4)]
+    coming = list(range(1, 120))
+    chance.shuffle(coming)
+    now_s, given = 0.0, set[MessageId]()
+    for number in sorted(coming, key=lambda one: one + chance.randrange(12)):
+        now_s += chance.choice((0.0, 0.0625, 0.25))
+        id, sender = id_of(number), chance.choice(senders)
+        deps = sorted({id_of(chance.randrange(1, number + 3)) for _ in range(chance.randrange(3))} - {id})
+        life_s = chance.choice((0.5, 100.0))
+        turns: list[list[Any]] = []
+        if chance.random() < 0.1:
+            order.settle(id)
+            given.add(id)
+            step = [1000 * now_s, "settle", id.hex()]
+        else:
+            step = [1000 * now_s, "offer", id.hex(), sender.hex(), number, [dep.hex() for dep in deps], 1000 * life_s]
+            unknown = [dep for dep in deps if dep not in given]
+            if order.is_next(sender, unknown):
+                turns.append([id.hex(), [], order.pass_by(id)])
+                given.add(id)
+            else:
+                order.add(id, sender, number, unknown, id.hex(), size=1, now_s=now_s, life_s=life_s)
+        while (turn := order.ready() or order.overdue(now_s)) is not None:
+            turns.append([turn.item, [one.hex() for one in turn.missing], turn.late])
+            given.add(MessageId.fromhex(turn.item))
+        yield step, turns
+
+
+async def test_heads_are_pythons_whatever_is_refused(devtools: str, port: int) -> None:
+    async with fresh(devtools) as browser:
+        page = await opened(browser, port)
+        for seed in range(5):
+            script, due = script_of_causes(random.Random(seed))
+            assert await page.js(f"causes({json.dumps(script)})") == due, f"seed {seed}"
+
+
+async def test_causal_order_is_pythons(devtools: str, port: int) -> None:
+    async with fresh(devtools) as browser:
+        page = await opened(browser, port)
+        for seed in range(5):
+            steps = list(script_of_causal(random.Random(seed)))
+            found = await page.js(f"causal({json.dumps([step for step, _ in steps])}, {1000 * GAP_S})")
+            assert found == [turns for _, turns in steps], f"seed {seed}"
+
+
+async def test_equal_unicasts_are_messages_of_their_own(devtools: str, port: int) -> None:
+    async with fresh(devtools) as browser:
+        page = await opened(browser, port)
+        for ttl_s in (0, 5, 86_400):
+            assert len(set(await page.js(f"alike(20, {ttl_s})"))) == 20
+
+
+async def test_messages_that_nobody_reads_do_not_hold_up_the_others(devtools: str, port: int) -> None:
+    async with fresh(devtools) as browser:
+        page = await opened(browser, port)
+        await page.js("void (window.found = inbox(['read']))")
+        await page.js("void found.come(1, 'alone', '')")
+        come = "(_, i) => (found.come(i + 2, `m${i}`, 'read'), found.box.settle(`m${i}`))"
+        await page.js(f"Promise.all(Array.from({{ length: 600 }}, {come}))")
+        assert await page.js("found.link.said.filter(([word]) => word === 'refused')") == [["refused", 1, 16]]
+        assert await page.js("found.link.said.at(-1)") == ["settled", 601]
+        assert "no loop reads them" in (await page.js("found.problems"))[0]
+
+
+async def test_message_that_was_refused_is_not_shown_again_after_a_lost_connection(devtools: str, port: int) -> None:
+    async with fresh(devtools) as browser:
+        page = await opened(browser, port)
+        await page.js("void (window.found = inbox(['read']))")
+        await page.js("void (found.come(1, 'bad', 'read'), found.box.turnDown('bad', 1, 'nonsense'), found.lost())")
+        await page.js("void found.come(1, 'bad', 'read')")
+        assert await page.js("found.given") == ["bad"]
+        assert await page.js("found.link.said") == [["refused", 1, 1], ["settled", 1]]
+        await page.js("void (found.come(2, 'later', 'read'), found.box.turnDown('later', 16, '', true))")
+        await page.js("void (found.lost(), found.come(1, 'later', 'read'))")
+        assert await page.js("found.given") == ["bad", "later", "later"]
+
+
+async def test_signed_words_that_another_member_seals_again_are_shown_once(devtools: str, port: int) -> None:
+    async with fresh(devtools) as browser:
+        page = await opened(browser, port)
+        await page.js("void (window.found = inbox(['read']))")
+        await page.js("void (found.come(1, 'first', 'read', 'words'), found.come(2, 'copy', 'read', 'words'))")
+        assert await page.js("found.given") == ["first"]
+        assert "shown once" in (await page.js("found.problems"))[0]
