@@ -96,7 +96,7 @@ def faults_beside_rules(config: Config) -> Iterator[Problem]:
     """Yield what is wrong with files of services that the node itself does not load: metrics.py and http.py, which the
     web side asks."""
     for at, one in enumerate(instances(config.node.services)):
-        for said in plugins.beside_faults(one.module, config.services.get(one.name, {})):
+        for said in plugins.beside_faults(one.module):
             yield Problem(("node", "services", at), said)
 
 

@@ -232,13 +232,13 @@ def load_families(spec: str) -> Families | None:
     return cast(Families, found) if callable(found) else None
 
 
-def beside_faults(spec: str, options: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the files metrics.py and http.py of that service, whose settings are in order."""
+def beside_faults(spec: str) -> Iterator[str]:
+    """Yield what is wrong with the files metrics.py and http.py of that service."""
     try:
         part = _load_part(spec, _load_module(spec, spec.partition(":")[0]), "metrics")
         if part is not None and load_families(spec) is None:
             yield f"{part.__name__} has no function families; write `def families(status)`"
-        load_over_http(spec, options)
+        load_over_http(spec)
     except UnknownService as error:
         yield str(error)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import trio
 from chrome import Page, PageFailed, fresh
-from page_node import free_port
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 
 from router import SigningKey, connect
 from router.rig.node import NodeProcess
