@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -247,3 +248,11 @@ def test_a_world_with_a_cycle_of_its_own_is_caught(tmp_path: Path) -> None:
     write(tmp_path, "tests/world/node.py", "class Cycle: ...\nclass Bell: ...")
     read.cache_clear()
     assert [found.partition(" defines ")[2].partition(",")[0] for found in worlds(read(tmp_path))] == ["Cycle", "Bell"]
+
+
+def test_what_tests_share_stands_in_rigs_and_no_conftest_is_imported() -> None:
+    """Several folders have a conftest.py: given to pytest together, only one of these is found under that name."""
+    tests = {path: text for path, text in read(ROOT).items() if path.startswith("tests/") and path.endswith(".py")}
+    importing = [path for path, text in tests.items() if re.search(r"^(from|import) conftest\b", text, re.MULTILINE)]
+    ports = [path for path, text in tests.items() if re.search(r"^def free_port\b", text, re.MULTILINE)]
+    assert not importing and ports == ["tests/rigs/ports.py"]

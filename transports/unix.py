@@ -8,9 +8,7 @@ end in `b""`, unless it left bytes unread. A cut frame and the missing goodbye o
 from __future__ import annotations
 
 import errno
-import grp
 import os
-import re
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,7 +34,14 @@ from router.transport.contract import (
 from router.transport.handshakes import prefix_of
 from router.transport.limits import CONNECTIONS_MAX, HandshakeLimits
 from router.transport.proxy_header import HEAD_BYTES, SIGNATURE, BadHeader, address_in, length_of
-from router.transport.socket_file import PATH_BYTES_MAX, AlreadyServed, KeptListener, NotASocket, SocketFile
+from router.transport.socket_file import (
+    PATH_BYTES_MAX,
+    AlreadyServed,
+    KeptListener,
+    NotASocket,
+    SocketFile,
+    access_in,
+)
 from router.transport.sockets import Acceptor, NotLetIn, close_after_last_byte, receive, send_whole, user_of, words
 from router.transport.stream import DuplexStream
 from router.transport.tcp import host_port
@@ -98,23 +103,14 @@ def options(url: str) -> Doors:
     if unknown := sorted(set(given) - {"mode", "group", "owner", "passed"}):
         known = "there are mode, group, owner and passed"
         raise InvalidUrl(f"{unknown[0]!r} in {url!r} is no option of a Unix socket; {known}")
-    mode = given.get("mode", "660" if "group" in given else "600")
-    if not re.fullmatch(r"[0-7]{3,4}", mode):
-        raise InvalidUrl(f"the mode {mode!r} in {url!r} is not octal; write for example mode=660")
+    try:
+        mode, group = access_in(given)
+    except ValueError as error:
+        raise InvalidUrl(f"{url!r}: {error}") from None
     for name in ("owner", "passed"):
         if given.get(name, "yes") not in ("yes", "no"):
             raise InvalidUrl(f"{name} in {url!r} must be yes or no")
-    group, owner, passed = _group(given.get("group", "")), given.get("owner") != "no", given.get("passed") == "yes"
-    return Doors(int(mode, 8), group, owner, passed, mark + text)
-
-
-def _group(name: str) -> int | None:
-    if not name:
-        return None
-    try:
-        return int(name) if name.isdecimal() else grp.getgrnam(name).gr_gid
-    except KeyError:
-        raise InvalidUrl(f'there is no group "{name}" on this machine; `getent group` lists them') from None
+    return Doors(mode, group, given.get("owner") != "no", given.get("passed") == "yes", mark + text)
 
 
 async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> UnixStream:

@@ -119,6 +119,7 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         import logging
 
+        from router.actors.log_lines import OneLine
         from router.cli.few_of_a_kind import FewOfAKind
         from router.settings import core_dumps
 
@@ -126,7 +127,8 @@ class Command(click.Command):
         level = logging.INFO if invocation().verbose else logging.WARNING
         handler = logging.StreamHandler(sys.stderr)
         handler.addFilter(FewOfAKind())
-        logging.basicConfig(level=level, format=LOG_FORMAT, handlers=[handler])
+        handler.setFormatter(OneLine(LOG_FORMAT))
+        logging.basicConfig(level=level, handlers=[handler])
         return super().invoke(ctx)
 
 

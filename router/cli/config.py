@@ -13,7 +13,7 @@ from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.guests import guest_problems, guests_beside
 from router.cli.output import columns, note, say, say_json
-from router.cli.preflight import rules, unusable_keys, warnings
+from router.cli.preflight import faults_beside_rules, rules, unusable_keys, warnings
 from router.client.errors import NodeUnavailable
 from router.core.wire.crypto import PublicKey
 from router.core.wire.text import key_text
@@ -42,6 +42,7 @@ def check(ctx: click.Context, as_json: bool) -> None:
     home = invocation().home
     path = home.config_path
     problems = configuration.check(path, (*rules(home), lambda config: unusable_keys(home, config)))
+    problems = problems or configuration.check(path, (faults_beside_rules,))
     warned = [] if problems else warnings(configuration.load(path)[0])
     if as_json:
         say_json({"file": str(path), "ok": not problems, "problems": problems, "warnings": warned})

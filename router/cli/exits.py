@@ -47,8 +47,15 @@ def report(error: Exception, home_option: str | None = None) -> int:
     if not isinstance(error, click.ClickException):
         text = with_home(text, home_option)
     if text:
-        click.echo(without_links(text), err=True)
+        click.echo(without_links(lines_for_terminal(text)), err=True)
     return code
+
+
+def lines_for_terminal(text: str) -> str:
+    """Return a text without what a terminal would obey, as it may repeat what others have said."""
+    from router.core.wire.text import printable
+
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def with_home(text: str, home_option: str | None) -> str:
@@ -140,6 +147,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     from router.disk.store.terms import StoreError
     from router.service.plugins import NotStarted, UnknownService
     from router.service.state import StateError
+    from router.service.verbs.verb import VerbFault
     from router.settings.config_text import ConfigError
     from router.settings.home import HomeError
     from router.settings.keyring import KeyringError
@@ -163,6 +171,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
                 LogNotWritten,
                 SealError,
                 NotStarted,
+                VerbFault,
             ),
             Exit.FAILED,
         ),

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from router.cli.encoding import is_unicode
-from router.cli.exits import with_home
+from router.cli.exits import lines_for_terminal, with_home
 from router.core.wire.text import Kind, clean, key_text, short
 
 NAME_MAX = 19
@@ -30,7 +30,7 @@ def say(text: str = "") -> None:
 
 def note(text: str) -> None:
     """Print a line for people on standard error, apart from the output proper."""
-    click.echo(for_this_home(text), err=True)
+    click.echo(lines_for_terminal(for_this_home(text)), err=True)
 
 
 def for_this_home(text: str) -> str:

@@ -11,6 +11,7 @@ from router.core.wire.address import ADDRESSES_MAX, Reach, parse_address, reach_
 from router.core.wire.text import BadText
 from router.service import plugins
 from router.service.plugins import UnknownService
+from router.service.verbs.verb import VerbFault
 from router.settings import keyring
 from router.settings.config import OWNER_URL, Config, Rule
 from router.settings.config_services import instances, key_name
@@ -22,10 +23,12 @@ from router.transport.contract import InvalidUrl
 
 def rules(home: Home) -> tuple[Rule, ...]:
     """Return the rules for `settings.config.load` and `check`: every URL has a transport that can use it, every service
-    can be loaded, no two services have the same role, and no neighbour is the node itself."""
+    can be loaded, no two services have the same role, no two verbs the same word, and no neighbour is the node
+    itself."""
     return (
         lambda config: _unusable_urls(home, config),
         lambda config: _unknown_services(home, config),
+        _wrong_verbs,
         _doubled_commands,
         lambda config: _itself(home, config),
     )
@@ -75,17 +78,26 @@ def _unknown_services(home: Home, config: Config) -> Iterator[Problem]:
         place = ("node", "services", at)
         try:
             found = plugins.load(one.module)
+            plugins.load_over_http(one.module)
         except UnknownService as error:
             yield Problem(place, str(error))
             continue
         roles[one.name] = found.role
-        if why := plugins.deaf(found):
+        if why := plugins.form_fault(found):
             yield Problem(place, f"the service {one.module} of node.services {why}")
         if names.count(one.name) == 1:  # of a name that stands twice nobody knows whose settings they are
             addresses = _address(home, key_name(one.name)), _address(home, keyring.NODE)
             yield from found.judge(config.services.get(one.name, {}), one.name, *addresses)
     for name, said in plugins.doubled_roles(roles.items()):
         yield Problem(("node", "services", names.index(name)), said)
+
+
+def faults_beside_rules(config: Config) -> Iterator[Problem]:
+    """Yield what is wrong with files of services that the node itself does not load: metrics.py and http.py, which the
+    web side asks."""
+    for at, one in enumerate(instances(config.node.services)):
+        for said in plugins.beside_faults(one.module):
+            yield Problem(("node", "services", at), said)
 
 
 def _address(home: Home, name: str) -> bytes | None:
@@ -101,8 +113,44 @@ def warnings(config: Config) -> list[str]:
     return [*service_warnings(config), *neighbour_warnings(config)]
 
 
+def _wrong_verbs(config: Config) -> Iterator[Problem]:
+    """Yield why no router can be made with the verbs and parts that are in the tree, and in the folders of services."""
+    from router.core.control.verb_finder import load_parts, news_of_verbs, requests_of
+    from router.core.control.verb_tables import table_faults, word_faults
+
+    modules = _modules(config)
+    try:
+        parts = load_parts()
+        faults = (
+            *table_faults(parts),
+            *word_faults(requests_of(modules)),
+            *word_faults(news_of_verbs(modules)),
+        )
+    except VerbFault as error:
+        faults = (str(error),)
+    yield from (Problem(("node", "services"), said) for said in faults)
+
+
+def verb_warnings(config: Config) -> Iterator[str]:
+    """Yield the verbs that nobody carries out, so that services are refused them, and the parts that hear nothing."""
+    from router.core.control.verb_finder import load_parts, requests_of
+    from router.core.control.verb_tables import deaf_parts, without_part
+
+    parts = load_parts()
+    yield from without_part(parts, requests_of(_modules(config)))
+    yield from deaf_parts(parts)
+
+
+def _modules(config: Config) -> list[str]:
+    return [one.module.partition(":")[0] for one in instances(config.node.services)]
+
+
 def service_warnings(config: Config) -> list[str]:
-    """Return the warnings of services about their settings."""
+    """Return the warnings of services about their settings, and those about verbs."""
+    return [*verb_warnings(config), *_settings_warnings(config)]
+
+
+def _settings_warnings(config: Config) -> list[str]:
     public, has_neighbours = config.node.services_public, any(not one.blocked for one in config.peers)
     return [
         said

@@ -48,6 +48,7 @@ class PublishCounts:
         self._failure: ClientError | None = None
         self._unheard = ""
         self._rest = ""
+        self._last_turned_down: MessageId | None = None
 
     def __repr__(self) -> str:
         return f"<{self._messages} messages, {self._refused} refused>"
@@ -66,7 +67,9 @@ class PublishCounts:
         """Count a message in custody, and print the known outcomes of its recipients; `waiting` has printed its id."""
         self._messages += 1
         self._unfinished += not complete
-        self._turned_down += any(one.state == "refused" for one in recipients)
+        if any(one.state == "refused" for one in recipients):
+            self._turned_down += 1
+            self._last_turned_down = id
         self._is_malformed |= any(one.reason == Reason.MALFORMED for one in recipients)
         rows = [{"recipient": one.recipient, "state": one.state, "reason": _word(one.reason)} for one in recipients]
         self._say({"id": id, "custody": True, "recipients": rows}, *map(self._followed, self._readers(recipients)))
@@ -199,7 +202,12 @@ class PublishCounts:
             raise Failure(Exit.REFUSED, self._nobody)
         if self._turned_down:
             said = f"{self._some(self._turned_down)} refused by a recipient or on the way"
-            said += "; routers themselves take no messages, their apps and services do" if self._is_malformed else ""
+            if self._is_malformed:
+                said += "; routers themselves take no messages, their apps and services do"
+            elif self._last_turned_down is not None:
+                said += (
+                    f"; `router why {key_text('msg', self._last_turned_down)}` tells why, as far as it is known here"
+                )
             raise Failure(Exit.REFUSED, said)
         if self._unfinished:
             said = f"{self._unfinished} of {self._messages} messages have not reached all their recipients yet"

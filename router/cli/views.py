@@ -78,8 +78,16 @@ def _invited_line(one: dict[str, Any]) -> str:
 
 
 def service_rows(one: dict[str, Any]) -> list[tuple[str, object]]:
-    """Return a line about the service, and the last lines that its process printed."""
-    return [("service", service_line(one)), *(("", f"| {line}") for line in one["last_lines"])]
+    """Return a line about the service, the last lines that its process printed, and what it refused."""
+    rows: list[tuple[str, object]] = [
+        ("service", service_line(one)),
+        *(("", f"| {line}") for line in one["last_lines"]),
+    ]
+    if (refused := one.get("refused")) is not None:
+        text = f': "{refused["text"]}"' if refused["text"] else ""
+        said = f"refused {counted(refused['count'], 'time')}, last {span_text(refused['age_s'])} ago"
+        rows.append(("", f"{said}, {refused['reason']}{text}"))
+    return rows
 
 
 def service_line(one: dict[str, Any]) -> str:

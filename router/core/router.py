@@ -87,6 +87,7 @@ class Router:
         self._away = Away(kernel.pending, recovered.away, directory, limits.away_s_max, limits.lan_keep_s)
         self.outcomes = FollowedOutcomes(kernel.links, kernel.pending, limits.outcomes, recovered.missed)
         self._delivery = delivery = Delivery(kernel, self.purges, self.outcomes)
+        self.refusals = delivery.refusals
         self._hints = hints = Hints(kernel)
         wanted, self.upstream, terms = WantedGroups(kernel, hints), Upstream(kernel, hints), TermsSaid(kernel)
         membership = Membership(kernel, hints, wanted, self.upstream, self.purges)

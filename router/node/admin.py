@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from router.core.control.verb_tables import no_part_for
 from router.core.wire.admin import Inquiry, without_number
 from router.core.wire.errors import RouterError
 from router.core.wire.now import Now
@@ -48,7 +49,8 @@ class Inquiries:
         """Return the answer as JSON; `{"error": sentence}` to an unknown inquiry or one that fails."""
         respond = self._words.get(inquiry.ask)
         if respond is None:
-            answer: Any = {"error": f"this node does not know the inquiry {inquiry.ask!r}"}
+            said = no_part_for(inquiry.ask)  # a request that no part hears comes as far as here
+            answer: Any = {"error": said or f"this node does not know the inquiry {inquiry.ask!r}"}
         else:
             answer = respond(asked, inquiry.argument)
         text = json.dumps(answer).encode()

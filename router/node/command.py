@@ -15,7 +15,7 @@ from router.cli.command import ARGUMENTS, Command, invocation, json_option
 from router.cli.config import overrides
 from router.cli.exits import Exit, Failure
 from router.cli.output import NAME_MAX, facts, say_json, size_text
-from router.cli.preflight import rules
+from router.cli.preflight import rules, verb_warnings
 from router.core.wire.text import clean, counted, key_text
 from router.node.descriptors import TooFewDescriptors, raise_limit
 from router.node.node import Ready, RunningNode
@@ -87,7 +87,8 @@ def serve(
         config = configuration.load(home.config_path, flags, rules(home))[0]
         return configuration.with_service(config, *LAN) if lan else config
 
-    load()  # a fault on the command line makes no home
+    for said in verb_warnings(load()):  # a fault on the command line makes no home
+        log.warning("%s", said)
     node = RunningNode(invocation().home_to_write, load(), load, needed)
     try:
         trio.run(_serve, node, home, as_json, start or _start())

@@ -29,7 +29,7 @@ from router.core.wire.text import BadText, key_text, short
 from router.settings.config import Link
 from router.transport import contract as transport
 from router.transport.contract import ConnectFailed, Stream
-from router.transport.dialling import DOUBTED_STAGGER_S, STAGGER_S, Approach, DialTarget
+from router.transport.dialling import DOUBTED_STAGGER_S, STAGGER_S, Approach, DialTarget, problems_text
 
 log = logging.getLogger(__name__)
 
@@ -235,7 +235,7 @@ class Dialler:
             self._note(neighbour, error.text)
             return None
         if problems:
-            self._note(neighbour, "; ".join(one.text for one in problems))
+            self._note(neighbour, problems_text(problems))
         return stream
 
     async def _resolve(self, url: str) -> Sequence[str]:

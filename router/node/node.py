@@ -57,6 +57,7 @@ from router.node.orders import Reconfigured, ServiceNews
 from router.node.peers_file import PeersFile
 from router.node.questions.configuration import ConfigurationQuestions
 from router.node.questions.finder import load_questions
+from router.node.questions.groups import GroupQuestions
 from router.node.questions.invitations import InvitationQuestions
 from router.node.questions.log import LogQuestions
 from router.node.questions.metrics import MetricsQuestions
@@ -291,6 +292,7 @@ class RunningNode:
             StatusQuestions(self._facts, self._residents.facts, invited),
             PeerQuestions(dialler.problems, invited),
             InvitationQuestions(invited, dialler.hurry),
+            GroupQuestions(partial(keyring.group_names, self._home)),
             LogQuestions(self._logbook.sealed_seq),
             MetricsQuestions(self._logbook, self._residents.facts, lambda: self._message_router.unverified),
             ConfigurationQuestions(self.reload),

@@ -19,7 +19,8 @@ from msgspec import Struct, field
 from router.actors.process import program
 from router.core.neighbours.directory import ServiceFacts
 from router.core.wire.crypto import SigningKey
-from router.core.wire.text import SUBJECT
+from router.core.wire.errors import CAUSE_CHARS_MAX
+from router.core.wire.text import SUBJECT, printable
 from router.node.last_lines import LastLines
 from router.service.attempts import Attempts
 from router.service.host import Place, Service
@@ -46,6 +47,12 @@ class Remark(NamedTuple):
     last_lines: tuple[str, ...] = ()
 
 
+def as_remark(text: str) -> str:
+    """Return a text of a service as `router status` shows it: as long as it may be, and nothing that a terminal would
+    obey."""
+    return printable(text)[:CAUSE_CHARS_MAX]
+
+
 class Resident(Struct):
     """One instance of a service: why it failed last, how often it was started, and its last warning."""
 
@@ -66,11 +73,11 @@ class Resident(Struct):
         return self.plugin.run if self.instance.run == DEFAULT else self.instance.run
 
     def has_warning(self, text: str) -> None:
-        self.warning = Remark(text, time.monotonic())
+        self.warning = Remark(as_remark(text), time.monotonic())
 
     def has_problem(self, text: str, last_lines: tuple[str, ...] = ()) -> None:
         self.opened.set()
-        self.problem = Remark(text, time.monotonic(), last_lines)
+        self.problem = Remark(as_remark(text), time.monotonic(), last_lines)
 
     def remark(self, is_running: bool) -> Remark | None:
         """Return why it is away, or its last problem while it runs."""
@@ -152,7 +159,7 @@ class Residents:
         one = self._all.get(name)
         if one is None or kind not in (PROBLEM, WARNING, ENDED):
             return False
-        log.warning("the service %s: %s", name, text, extra={SUBJECT: name})
+        log.warning("the service %s: %s", name, as_remark(text), extra={SUBJECT: name})
         if kind == WARNING:
             one.has_warning(text)
         else:

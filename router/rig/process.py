@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -204,6 +205,15 @@ class Process:
         """Return the last lines of its standard error."""
         text = self.stderr.read_text(errors="replace") if self.stderr.exists() else ""
         return text[-2000:] or "nothing on standard error"
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of this machine on which nobody listens."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
 
 
 def _state(task: Path) -> str:

@@ -22,6 +22,7 @@ import threading
 import trio
 
 from router.actors.actor import as_failure
+from router.actors.log_lines import OneLine
 from router.actors.process import stop_signals
 from router.core.wire.errors import RouterError, cause_of
 from router.service.plugins import load
@@ -75,7 +76,9 @@ async def _until_signalled(scope: trio.CancelScope) -> None:
 def main() -> None:
     if len(sys.argv) != 3:
         sys.exit("usage: python -m router.service.apart HOME NAME")
-    logging.basicConfig(level=logging.WARNING, format=f"%(asctime)s %(levelname)-7s {sys.argv[2]}: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLine(f"%(asctime)s %(levelname)-7s {sys.argv[2].replace('%', '%%')}: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     core_dumps.hide_memory()
     faulthandler.enable()  # a crash below Python says where, too
     end_with_parent()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from router.core.wire.errors import RouterError
+from router.core.wire.errors import CAUSE_CHARS_MAX, RouterError
 from router.core.wire.text import printable
 from router.service import contract as c
 from router.service.alarm import Alarm
@@ -70,7 +70,7 @@ class CarryingOut:
             case c.Warn(text):
                 self._host.warn(text)
             case c.Inform(text):
-                informing.info("%s: %s", self._host, printable(text))
+                informing.info("%s: %s", self._host, printable(text)[:CAUSE_CHARS_MAX])
             case c.KeepOpen(door, peer):
                 self._doors.keep_open(door, peer)
             case c.MarkKnown(door, peer):

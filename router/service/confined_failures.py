@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from router.actors.actor import as_failure
 from router.core.wire.errors import cause_of
-from router.core.wire.text import counted
+from router.core.wire.text import counted, printable
 from router.service.verbs.verb import Deed
 
 SAY_AGAIN_S = 10.0
@@ -52,7 +52,7 @@ class ConfinedFailures:
         told.at_s, told.since = now_s, 0
         while len(self._told) > KINDS_MAX:
             del self._told[next(iter(self._told))]
-        said = f"{text}: {cause_of(error)}{more}"
+        said = printable(f"{text}: {cause_of(error)}{more}")
         self._log(said, error)
         self._warn(f"it {said}")
 

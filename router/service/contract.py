@@ -264,7 +264,7 @@ class Pull(Deed, frozen=True):
 
 class Refuse(Deed, frozen=True):
     """Refuse the message of the present event, for a reason or the word of one. With a *later* reason it comes again
-    after a while."""
+    after a while. `text`, of at most 200 bytes, is shown on this node alone, by `router why` and `router status`."""
 
     reason: Reason | str
     text: str = ""
@@ -333,7 +333,8 @@ class Wake(Deed, frozen=True):
 
 
 class Warn(Deed, frozen=True):
-    """Tell the operator what is wrong and what to do, on the process's standard error and in `router status`."""
+    """Tell the operator what is wrong and what to do, on the process's standard error and in `router status`: one line
+    of at most 2,000 characters."""
 
     text: str
 

@@ -179,10 +179,24 @@ def _has_usual_types(deed: c.Write) -> bool:
 def _check_kind(deed: object) -> None:
     if type(deed) in _HOSTS or isinstance(deed, Request):
         return
-    text = repr(deed)
-    shown = text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"
-    said = f"it returned {shown}, of type {type(deed).__name__}, among its deeds"
+    said = f"it returned {_shown(deed)} among its deeds"
     raise WrongDeed(f"{said}; return a list of deeds as router/service/contract.py defines them")
+
+
+def _shown(value: object) -> str:
+    """Return a value that is no deed as an error shows it: by its class alone, unless that is one of Python's own whose
+    text cannot fail or be without end."""
+    kind = type(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__[:SHOWN_CHARS_MAX]} itself"
+    if kind in (str, bytes):
+        assert isinstance(value, str | bytes)
+        text = repr(value[:SHOWN_CHARS_MAX])
+        return f"{text[:SHOWN_CHARS_MAX]}{'…' if len(value) > SHOWN_CHARS_MAX else ''}, of type {kind.__name__},"
+    if value is None or value is True or value is False:
+        return f"{value}"
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return f"something of type {name[:SHOWN_CHARS_MAX]}"
 
 
 def _check_types(deed: Any) -> WrongDeed | None:

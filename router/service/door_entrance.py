@@ -18,7 +18,7 @@ ACCEPTS_MAX = 16
 """Most connections that are accepted at a door before other streams are read."""
 WARN_AGAIN_S = 10.0
 """Seconds between two warnings of one kind about a door."""
-_GONE = frozenset((
+_PEER_GONE = frozenset((
     errno.EPERM, errno.ECONNABORTED, errno.EPROTO, errno.ENETDOWN, errno.ENOPROTOOPT, errno.EHOSTDOWN, errno.ENONET,
     errno.EHOSTUNREACH, errno.EOPNOTSUPP, errno.ENETUNREACH, errno.ETIMEDOUT, errno.ECONNRESET,
 ))  # fmt: skip
@@ -110,7 +110,7 @@ class DoorEntrance:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in _GONE:
+                if error.errno in _PEER_GONE:
                     continue
                 self._rest(own, error)
                 return

@@ -11,9 +11,7 @@ peer waits, and nothing is dropped but datagrams, by the kernel. An empty URL le
 from __future__ import annotations
 
 import errno
-import grp
 import os
-import re
 import socket
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
@@ -32,7 +30,7 @@ from router.service.roles.discovery import Interfaces
 from router.service.stream_reading import READ_BYTES_MAX
 from router.service.streams import FORM, Streams, host_port, own_socket
 from router.transport.contract import ListenFailed
-from router.transport.socket_file import PATH_BYTES_MAX, SocketFile
+from router.transport.socket_file import PATH_BYTES_MAX, SocketFile, access_in
 from router.transport.sockets import words
 from router.transport.web_certificate import ServerCertificate
 
@@ -53,6 +51,17 @@ def admit_all(came: Came, mono_s: float) -> bool:
 
 class DoorError(RouterError):
     """A door cannot be opened; the text says why and what to do."""
+
+
+def door_urls(found: object) -> dict[str, str]:
+    """Return what the method `doors` of rules returned: URLs by name. Raises `DoorError` if it is anything else."""
+    if not isinstance(found, Mapping):
+        raise DoorError(f"its doors() returned {type(found).__name__}; return a dict of names and URLs, {{}} for none")
+    for door, url in found.items():
+        if not isinstance(door, str) or not isinstance(url, str):
+            kinds = f"{type(door).__name__} with {type(url).__name__}"
+            raise DoorError(f"its doors() returned a dict with a {kinds}; give each door a name and a URL, as text")
+    return dict(found)
 
 
 class Doors:
@@ -218,18 +227,4 @@ def socket_file(home: Path, rest: str) -> SocketFile:
         raise ValueError(f"the path {path} has {size} bytes, and a socket's may have {PATH_BYTES_MAX}")
     if unknown := set(options) - {"mode", "group"}:
         raise ValueError(f"it has the unknown option {min(unknown)}; {FORM}")
-    mode = _mode(options.get("mode", "660" if "group" in options else "600"))
-    return SocketFile(path, mode, _group(options["group"]) if "group" in options else None, BACKLOG, is_private=False)
-
-
-def _mode(text: str) -> int:
-    if not re.fullmatch("0?[0-7]{3}", text):
-        raise ValueError(f'the mode "{text[:20]}" is not three digits from 0 to 7, as 660')
-    return int(text, 8)
-
-
-def _group(name: str) -> int:
-    try:
-        return int(name) if name.isdecimal() else grp.getgrnam(name).gr_gid
-    except KeyError:
-        raise ValueError(f'there is no group "{name}" on this machine') from None
+    return SocketFile(path, *access_in(options), BACKLOG, is_private=False)

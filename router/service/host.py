@@ -33,7 +33,7 @@ from router.client.node import Node, connect
 from router.client.received import Received
 from router.core.service.back_off import BackOff
 from router.core.wire.crypto import SigningKey
-from router.core.wire.errors import cause_of
+from router.core.wire.errors import CAUSE_CHARS_MAX, RouterError, cause_of
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.reasons import Reason
 from router.core.wire.text import SUBJECT, key_text, printable, short
@@ -252,7 +252,7 @@ class Service(TrioActor):
 
     def warn(self, text: str) -> None:
         """Tell the operator, in the log of the process and in `router status`; of what cannot be printed, a space."""
-        text = printable(text)
+        text = printable(text)[:CAUSE_CHARS_MAX]
         self.log.warning("%s: %s", self, text)
         self.place.on_warning(text)
 
@@ -345,7 +345,7 @@ class Service(TrioActor):
         """
 
 
-class SaidError(Exception):
+class SaidError(RouterError):
     """The router refuses a service's request; the text says why."""
 
 

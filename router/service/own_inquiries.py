@@ -12,6 +12,7 @@ from router.service.contract import Inquire, Told
 from router.service.verbs.inquire import INQUIRIES_MAX
 
 BUSY = f"{INQUIRIES_MAX} questions of this service wait for the router already; ask again later"
+STATUS = "status"
 SERVICE_S = 3.0
 """How long the answer of another service is waited for."""
 STOPS = "the node stops: it takes what is settled, and nothing new"
@@ -49,6 +50,8 @@ class OwnInquiries:
 async def _answer_of(node: Node, deed: Inquire) -> bytes:
     if deed.word == WHY:
         return await node.ask(deed.word, deed.argument)
-    patience_s = SERVICE_S if deed.word == OF_SERVICE else ANSWER_S
-    ended = await node.begin_asking(deed.word, deed.argument, timeout_s=patience_s)
+    argument, patience_s = deed.argument, ANSWER_S
+    if deed.word == OF_SERVICE:  # its status alone: other questions change something
+        argument, patience_s = f"{argument.partition(' ')[0]} {STATUS}", SERVICE_S
+    ended = await node.begin_asking(deed.word, argument, timeout_s=patience_s)
     return await ended()

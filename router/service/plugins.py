@@ -19,7 +19,6 @@ import importlib.util
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from inspect import iscoroutinefunction
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -29,8 +28,10 @@ from msgspec import Struct
 
 from router.core.log.events import EVENT_FORM
 from router.core.service.roles import Role
-from router.core.wire.errors import RouterError
+from router.core.wire.errors import CAUSE_CHARS_MAX, RouterError, cause_of, line_in
 from router.core.wire.reasons import OTHERS, RANGES, Reason
+from router.core.wire.text import printable
+from router.service.class_form import fault_of_rules, fault_of_service
 from router.service.contract import Rules
 from router.service.host import Service
 from router.service.http import ServiceOverHttp
@@ -82,6 +83,15 @@ class Plugin(Struct, frozen=True):
         at = ("services", name)
         if self.settings is NoSettings and options:
             return [Problem((*at, key), f"services.{name}.{key}: {self.spec} has no settings") for key in options]
+        try:
+            return list(self._problems(options, at, own, router))
+        except Exception as error:  # of the Struct or its methods, which are somebody else's
+            place = at if options else ("node", "services")
+            return [Problem(place, f"services.{name}: {self._failed_text(error)}")]
+
+    def _problems(
+        self, options: Mapping[str, Any], at: tuple[str, str], own: bytes | None, router: bytes | None
+    ) -> list[Problem]:
         found = Schema(self.settings, {}).problems(options, at)
         if found:
             return found
@@ -89,8 +99,15 @@ class Plugin(Struct, frozen=True):
         for method, arguments in (("problems", ()), ("own_problems", (own, router))):
             more = getattr(settings, method, None)
             if callable(more) and not found:
-                found = [Problem((*at, key), text) for key, text in more(*arguments)]
+                found = [Problem((*at, key), printable(text)) for key, text in more(*arguments)]
         return found
+
+    def _failed_text(self, error: Exception) -> str:
+        """Return the sentence about settings that fail when they are read or asked."""
+        file = f"{self.settings.__module__.replace('.', '/')}.py"
+        line = line_in(error, file)
+        where = f"{file}{f', line {line}' if line else ''}"
+        return f"the Settings of {self.spec} failed in {where}: {cause_of(error)}; mend that file"
 
     def warnings(self, options: Mapping[str, Any], name: str, *, is_public: bool, has_neighbours: bool) -> list[str]:
         """Return warnings about settings that are valid but probably not intended. `is_public`: whether
@@ -99,12 +116,24 @@ class Plugin(Struct, frozen=True):
         more = getattr(self.settings, "warnings", None)
         if not callable(more):
             return []
-        return list(more(self.settings_of(options), name, is_public=is_public, has_neighbours=has_neighbours))
+        try:
+            found = more(self.settings_of(options), name, is_public=is_public, has_neighbours=has_neighbours)
+            return [printable(one) for one in found]
+        except Exception as error:
+            return [self._failed_text(error)]
 
     def at_start(self, options: Mapping[str, Any], home: Path) -> dict[str, str]:
         """Return what `router serve` prints of it when it is ready, by name: where it listens, for whom, with what."""
         more = getattr(self.settings, "at_start", None)
-        return dict(more(self.settings_of(options), home)) if callable(more) else {}
+        if not callable(more):
+            return {}
+        try:
+            return {
+                printable(name): printable(str(value))
+                for name, value in dict(more(self.settings_of(options), home)).items()
+            }
+        except Exception as error:
+            return {"settings": self._failed_text(error)}
 
     def settings_of(self, options: Mapping[str, Any]) -> Struct:
         """Return its settings, with defaults for those not given."""
@@ -128,13 +157,20 @@ def load(spec: str) -> Plugin:
     if not (isinstance(settings, type) and issubclass(settings, Struct)):
         raise UnknownService(f"{module_name} has Settings that are no Struct; write `class Settings(Struct, …)`")
     if (run := getattr(module, "RUN", INSIDE)) not in (INSIDE, APART):
-        raise UnknownService(f'{module_name} says RUN = {run!r}; a service runs "{INSIDE}" or "{APART}" by default')
+        raise UnknownService(
+            f'{module_name} says RUN = {_written(run)}; a service runs "{INSIDE}" or "{APART}" by default'
+        )
     return Plugin(spec, kind, rules, settings, _events(spec, parts["events"]), run, _role(module))
 
 
-def load_over_http(spec: str, options: Mapping[str, Any]) -> tuple[type[ServiceOverHttp], Struct] | None:
-    """Return the class that answers over HTTP in that service's name, and the service's settings, without loading its
-    rules; None if there is none. Raises `UnknownService`."""
+def _written(value: object) -> str:
+    """Return a value of a service's file as errors show it: as written if it is text, else its class."""
+    return repr(value[:60]) if type(value) is str else f"something of type {type(value).__name__}"
+
+
+def load_over_http(spec: str) -> type[ServiceOverHttp] | None:
+    """Return the class that answers over HTTP in that service's name, without loading its rules; None if there is none.
+    Raises `UnknownService`."""
     module = _load_module(spec, spec.partition(":")[0])
     part = _load_part(spec, module, "http")
     if part is None:
@@ -142,10 +178,16 @@ def load_over_http(spec: str, options: Mapping[str, Any]) -> tuple[type[ServiceO
     named = [one for one in vars(part).values() if isinstance(one, type) and one.__module__ == part.__name__]
     found = [one for one in named if hasattr(one, "hear_request")]
     if len(found) != 1:
-        raise UnknownService(f"{part.__name__} does not hold exactly one class with hear_request; write one")
-    _load_part(spec, module, "reasons")
-    settings = getattr(_load_part(spec, module, "settings") or module, "Settings", NoSettings)
-    return cast(type[ServiceOverHttp], found[0]), msgspec.convert(options, settings)
+        said = f"{part.__name__} does not hold exactly one class with hear_request"
+        raise UnknownService(f"{said} ({', '.join(one.__name__ for one in found) or 'there is none'}); write one")
+    return cast(type[ServiceOverHttp], found[0])
+
+
+def load_settings(spec: str, options: Mapping[str, Any]) -> Struct:
+    """Return that service's settings, without loading its rules. Raises `UnknownService`."""
+    module = _load_module(spec, spec.partition(":")[0])
+    kind = getattr(_load_part(spec, module, "settings") or module, "Settings", NoSettings)
+    return msgspec.convert(options, kind)
 
 
 def load_role(spec: str) -> Role | None:
@@ -157,7 +199,7 @@ def _role(module: ModuleType) -> Role | None:
     said = getattr(module, "ROLE", None)
     if said is not None and said not in list(Role):
         roles = " and ".join(f'"{role}"' for role in Role)
-        raise UnknownService(f"{module.__name__} says ROLE = {said!r}; there are {roles}")
+        raise UnknownService(f"{module.__name__} says ROLE = {_written(said)}; there are {roles}")
     return None if said is None else Role(said)
 
 
@@ -190,17 +232,22 @@ def load_families(spec: str) -> Families | None:
     return cast(Families, found) if callable(found) else None
 
 
-def deaf(plugin: Plugin) -> str:
-    """Return why messages would not reach this service; "" if they do."""
-    found = plugin.kind
-    if found is None:
-        return ""
-    if found.on_message is Service.on_message and found.on_connected is Service.on_connected:
-        return "has neither on_message nor on_connected; write `async def on_message(self, message)`"
-    for name in ("on_message", "on_connected"):
-        if not iscoroutinefunction(getattr(found, name)):
-            return f"has an {name} that is not async; write `async def {name}`"
-    return ""
+def beside_faults(spec: str) -> Iterator[str]:
+    """Yield what is wrong with the files metrics.py and http.py of that service."""
+    try:
+        part = _load_part(spec, _load_module(spec, spec.partition(":")[0]), "metrics")
+        if part is not None and load_families(spec) is None:
+            yield f"{part.__name__} has no function families; write `def families(status)`"
+        load_over_http(spec)
+    except UnknownService as error:
+        yield str(error)
+
+
+def form_fault(plugin: Plugin) -> str:
+    """Return why the class of this service cannot be made or called; "" if it can."""
+    if plugin.rules is not None:
+        return fault_of_rules(plugin.rules)
+    return "" if plugin.kind is None else fault_of_service(plugin.kind)
 
 
 def _load_module(spec: str, module_name: str) -> ModuleType:
@@ -210,11 +257,19 @@ def _load_module(spec: str, module_name: str) -> ModuleType:
         return importlib.import_module(module_name)
     except Exception as error:  # it is somebody else's file: whatever goes wrong in it is its own
         said = f"the service {spec} of node.services cannot be loaded: {type(error).__name__}{_place_of(error)}: "
-        said += error.msg if isinstance(error, SyntaxError) else str(error)
+        said += error.msg if isinstance(error, SyntaxError) else _text_of(error)
         raise UnknownService(said + _advice(error, spec, module_name)) from None
     except SystemExit as error:
         said = f"the service {spec} of node.services cannot be loaded: its module ends the program ({error!r})"
         raise UnknownService(f"{said}; code that is no definition belongs under `if __name__ == '__main__':`") from None
+
+
+def _text_of(error: Exception) -> str:
+    """Return the text of somebody else's error as one line."""
+    try:
+        return printable(str(error))[:CAUSE_CHARS_MAX]
+    except Exception:
+        return "(its text cannot be made)"
 
 
 def _place_of(error: Exception) -> str:
@@ -279,6 +334,8 @@ def _events(spec: str, module: ModuleType | None) -> Mapping[str, str]:
     """Return the events it declares; each begins with the name of the service's folder, so that no two services share
     one."""
     events = getattr(module, "EVENTS", {}) if module is not None else {}
+    if not isinstance(events, Mapping):
+        raise UnknownService(f"the service {spec} has EVENTS in events.py that are no table; write {{event: sentence}}")
     prefix = f"{service_name(spec)}_"
     for event, sentence in events.items():
         if not (re.fullmatch(EVENT_FORM, str(event)) and str(event).startswith(prefix) and isinstance(sentence, str)):

@@ -13,6 +13,7 @@ import trio
 from router.client.node import connect
 from router.core.wire.admin import REPORT
 from router.core.wire.errors import RouterError
+from router.core.wire.text import printable
 from router.settings.home import Home
 
 PROBLEM, WARNING, ENDED = "problem", "warning", "ended"
@@ -46,7 +47,7 @@ class Reports:
         self._put(WARNING, text)
 
     def _put(self, kind: str, text: str) -> None:
-        self._waiting[kind] = " ".join(text.split()).encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
+        self._waiting[kind] = " ".join(printable(text).split()).encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
         self._work.set()
 
     async def run(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any
 
 import trio
@@ -146,15 +146,15 @@ class Requests:
 
     async def _answered(self, request: Request, ended: Callable[[], Awaitable[dict[str, Any]]]) -> None:
         try:
-            answer = await ended()
+            found = request.answered(await ended())
         except (ClientError, SaidError) as error:
             self._was_refused(request, error)
-        except Exception as error:
+        except Exception as error:  # also of `answered`, which is somebody else's
             self._is_over(request)
             self._failed(request, error)
         else:
             self._is_over(request)
-            for heard in request.answered(answer):
+            for heard in found:
                 self._hear(heard)
         finally:
             self._awaited.discard(ended)
@@ -177,20 +177,30 @@ class Requests:
         elif self.parts.again(request):
             await self._ask_parts()
 
-    def _was_refused(self, request: Request, error: Exception) -> None:
-        """Let the rules hear that a request has failed. One that may be accepted later is made again if they do not
-        hear of it, as they would rely on it."""
-        found = request.answered({"error": str(error)})
+    def _was_refused(self, request: Request, error: ClientError | SaidError) -> None:
+        """Let the rules hear that a request has failed; if they hear nothing of it, tell the operator. One that may be
+        accepted later is then made again, as they would rely on it."""
+        found = self._heard_of_failure(request, error)
         if not found and isinstance(error, Refused) and error.later and self._asked_again < AGAIN_MAX:
             self._host.log.info("%s: %s is asked again: %s", self._host, type(request).__name__, error)
             self._asked_again += 1
             self._host.nursery.start_soon(self._ask_again, request)
             return
         self._is_over(request)
+        if isinstance(error, SaidError) and not found:
+            self._failed(request, error)
+            return
         level = logging.INFO if found else logging.WARNING  # rules that hear of it may ask again
         self._host.log.log(level, "%s: %s was not done: %s", self._host, type(request).__name__, error)
         for heard in found:
             self._hear(heard)
+
+    def _heard_of_failure(self, request: Request, error: ClientError | SaidError) -> Sequence[c.Heard]:
+        try:
+            return request.answered({"error": str(error)})
+        except Exception as wrong:  # of `answered`, which is somebody else's
+            self._failed(request, wrong)
+            return ()
 
     async def until_answered(self) -> None:
         """Wait until the requests before are answered, so that what they make known is known; but for each at most

@@ -25,11 +25,11 @@ from router.service.confined_failures import ConfinedFailures
 from router.service.confinement import Confinement
 from router.service.cycle_changes import CycleChanges, DeedSorter, Source, listed
 from router.service.deed_checks import DeedChecks
-from router.service.doors import Doors, admit_all
+from router.service.doors import Doors, admit_all, door_urls
 from router.service.gathering import Gathering
 from router.service.heard_again import HeardAgain
 from router.service.heard_lately import HeardLately, leaves_trace
-from router.service.host import Place, Service
+from router.service.host import Place, SaidError, Service
 from router.service.jobs import Jobs
 from router.service.linked_routers import LinkedRouters
 from router.service.passing import copied_to
@@ -138,7 +138,7 @@ class RulesHost(Service):
         delay_s: Callable[[c.Now], float] = getattr(self._rules, "batch_delay_s", lambda now: 0.0)
         self._batch_delay_s = self._failures.guarded("batch_delay_s", delay_s, 0.0)
         admits = self._failures.guarded("admits", getattr(self._rules, "admits", admit_all), False)
-        doors: Mapping[str, str] = getattr(self._rules, "doors", dict)()
+        doors = door_urls(getattr(self._rules, "doors", dict)())
         self._checks = DeedChecks(doors, self._failures.doubt)
         self._sorter = DeedSorter(self._checks, self.node, self.place.key, self.place.events, self.warn)
         self._carrying = CarryingOut(
@@ -255,6 +255,8 @@ class RulesHost(Service):
                 break
             cycle.heard.append(self._heard.popleft())
             cycle.events += 1
+            if isinstance(heard, c.Sent):
+                self._sending.was_heard(heard)
             self._in_hand = received = source if isinstance(source, Received) else None
             try:
                 self._hear_one(cycle, heard, received, now)
@@ -368,7 +370,8 @@ class RulesHost(Service):
             self._again.later(failures, _message(one), one)
 
     def _log_failure(self, text: str, error: Exception) -> None:
-        self.log.error("%s %s", self, text, exc_info=error)
+        is_answer = isinstance(error, SaidError)  # of the router, which says all that there is to say
+        self.log.error("%s %s", self, text, exc_info=None if is_answer else error)
 
     # -- carrying out --------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from router.core.wire.crypto import PublicKey, SigningKey
 from router.service.attempts import Attempts
 from router.service.host import Place, Service
 from router.service.http import FoundOverHttp, HttpSetup
-from router.service.plugins import NoSettings, Plugin, load_over_http
+from router.service.plugins import NoSettings, Plugin, load_over_http, load_reasons, load_settings
 from router.service.reports import WARNING, Reports
 from router.service.rules_host import RulesHost
 from router.service.watchdog import Watchdog
@@ -59,12 +59,12 @@ def services_over_http(home: Home, config: Config, but: str) -> tuple[FoundOverH
     `UnknownService`."""
     found = list[FoundOverHttp]()
     for one in instances(config.node.services):
-        loaded = None if one.name == but else load_over_http(one.module, config.services.get(one.name, {}))
-        if loaded is not None:
+        if one.name != but and (kind := load_over_http(one.module)) is not None:
+            load_reasons(one.module)
+            settings = load_settings(one.module, config.services.get(one.name, {}))
             address = key_of(home, one.name).public
-            kind, settings = loaded
-            setup = HttpSetup(one.name, address, settings, random.SystemRandom())
-            found.append(FoundOverHttp(one.name, address, kind(setup)))
+            answers = kind(HttpSetup(one.name, address, settings, random.SystemRandom()))
+            found.append(FoundOverHttp(one.name, address, answers))
     return tuple(found)
 
 

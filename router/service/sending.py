@@ -44,6 +44,7 @@ class Sending:
         self._waiting: deque[ToSend] = deque()
         self._work = trio.Event()
         self._sent: list[int] = []
+        self._unheard: dict[tuple[str, bytes], int] = {}
         self._copies = Copies()
 
     def __repr__(self) -> str:
@@ -60,7 +61,7 @@ class Sending:
         return len(self._sent) >= SENT_MAX
 
     def take_sent(self) -> list[int]:
-        """Return the numbers of messages in custody, or refused, each once."""
+        """Return the numbers of messages in custody, or refused, of which the rules have heard; each once."""
         sent, self._sent = self._sent, []
         return sent
 
@@ -85,17 +86,26 @@ class Sending:
 
     def settled(self, one: _OnItsWay) -> None:
         """Record that the router has a message in custody, or has refused it."""
-        if one.number != UNKEPT:
-            self._sent.append(one.number)
         reason, text = one.refusal or (None, "")
         if reason is not None:
             self._copies.refused(one.id, one.wire)
-        if one.tag and (reason is not None or copied_to(one.wire) is None):  # `HopOutcome` tells of a copy
+        is_told = one.tag and (reason is not None or copied_to(one.wire) is None)  # `HopOutcome` tells of a copy
+        if is_told and one.number != UNKEPT:
+            self._unheard[one.tag, one.id] = one.number
+        elif one.number != UNKEPT:
+            self._sent.append(one.number)
+        if is_told:
             self._hear(c.Sent(one.tag, one.id, reason, text))
         elif reason is not None:
             self._say(f"a message was not sent: {Refused(reason, text, one.id)}")
         if self.has_many_sent:
             self._wake()
+
+    def was_heard(self, sent: c.Sent) -> None:
+        """Let the state delete a message, together with what follows from this: after a crash before that, the rules
+        hear it again."""
+        if (number := self._unheard.pop((sent.tag, sent.id), None)) is not None:
+            self._sent.append(number)
 
     def _passed(self, outcome: Outcome) -> None:
         for passed in self._copies.hear(outcome):

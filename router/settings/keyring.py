@@ -161,6 +161,15 @@ def groups(home: Home) -> dict[str, GroupLink]:
         return _GROUPS.list(directory).values
 
 
+def group_names(home: Home) -> dict[bytes, str]:
+    """Return the names of all groups that can be used, by their keys; none if they cannot be read."""
+    try:
+        return {bytes(link.group): name for name, link in groups(home).items()}
+    except KeyringError as error:
+        log.warning("%s", error)
+        return {}
+
+
 def read_all(home: Home) -> None:
     """Read all keys and groups, so that the log names those that cannot be used, and later looks find the others."""
     for read in (addresses, groups):

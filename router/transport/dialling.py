@@ -7,7 +7,7 @@ nothing holds up no other one. The first that succeeds wins, and the others are 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import trio
@@ -144,8 +144,13 @@ async def _cut(stream: Stream) -> None:
 def _all_failed(problems: Sequence[ConnectFailed]) -> ConnectFailed:
     if not problems:
         return ConnectFailed(Reason.CONNECT_FAILED, "no address is known")
-    text = "; ".join(dict.fromkeys(one.text for one in problems))
-    return ConnectFailed(problems[0].reason, text, has_answered=any(one.has_answered for one in problems))
+    has_answered = any(one.has_answered for one in problems)
+    return ConnectFailed(problems[0].reason, problems_text(problems), has_answered=has_answered)
+
+
+def problems_text(problems: Iterable[ConnectFailed]) -> str:
+    """Return what failed at the addresses of one router, each cause once."""
+    return "; ".join(dict.fromkeys(one.text for one in problems))
 
 
 async def dial(approach: Approach, url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> Stream:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import grp
 import logging
 import os
+import re
 import socket
 import stat
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,22 @@ _IN_PLACE: dict[type[Exception], str] = {
     AlreadyServed: "another program listens there",
     NotASocket: "another file is in its place",
 }
+
+
+def access_in(options: Mapping[str, str]) -> tuple[int, int | None]:
+    """Return the mode and the group that the options of a URL give a socket's file: 600 and none without, 660 with a
+    group. Raise `ValueError`."""
+    mode, group = options.get("mode", "660" if "group" in options else "600"), options.get("group", "")
+    if not re.fullmatch("0?[0-7]{3}", mode):
+        raise ValueError(f'the mode "{mode[:20]}" is not three digits from 0 to 7, as 660')
+    return int(mode, 8), _group_number(group) if group else None
+
+
+def _group_number(name: str) -> int:
+    try:
+        return int(name) if name.isdecimal() else grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise ValueError(f'there is no group "{name}" on this machine; `getent group` lists them') from None
 
 
 class SocketFile:

@@ -26,7 +26,7 @@ EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 """Errors of accept(2) for want of descriptors or memory, which other connections may give back."""
 RAISE_LIMIT = "raise the limit of open files (LimitNOFILE of the service, ulimit -Hn)"
 UNPROVEN = "it had not proven a key when another connection needed its place"
-_GONE = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP}
+_LISTENER_GONE = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP}
 
 
 def words(error: BaseException) -> str:
@@ -174,7 +174,7 @@ class Acceptor:
         try:
             accepted = await listener.accept()
         except OSError as error:
-            if error.errno in _GONE:
+            if error.errno in _LISTENER_GONE:
                 raise ListenFailed(f"the listening socket is gone: {words(error)}") from None
             if error.errno in EXHAUSTED:
                 await self._pause(error)

@@ -18,6 +18,7 @@ from router.cli.output import address_text, emphasised, facts, for_this_home, gr
 from router.cli.publish_report import UNREAD
 from router.cli.services import know_reasons
 from router.client.errors import ClientError, NodeUnavailable
+from router.core.log.events import REFUSAL
 from router.core.why.fate import HOPS_MAX, sentence, short_key
 from router.core.why.id_prefix import parse_prefix
 from router.core.wire.reasons import Reason
@@ -83,7 +84,7 @@ def _reversed(text: str) -> str:
 
 def _held_by_services(home: Home, answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the message's present state at each service of this node that noted something about it and answers."""
-    names = dict.fromkeys(one["fields"].get("service") for one in answer.get("noted", ()))
+    names = dict.fromkeys(one["fields"].get("service") for one in answer.get("noted", ()) if one["event"] != REFUSAL)
     found: dict[str, dict[str, Any]] = {}
     for name in names:
         with suppress(Failure, ClientError):
@@ -136,7 +137,7 @@ def _of_handover(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _shown(value: Any, show: Callable[[Any], str] | None) -> Any:
     try:
-        return value if show is None else show(value)
+        return value if show is None else str(show(value))
     except Exception:  # the function is the service's, and the value may be of an earlier version of it
         return value
 

@@ -83,7 +83,8 @@ class PubSub:
         self._first = []
         if self.known.moved:
             deeds += self._tell_moved(now)
-        return [*deeds, *self._parts.go_on(self._comparing, now)] if self.known.back else deeds
+        has_partners = self.known.back or self.known.newly_shared
+        return [*deeds, *self._parts.go_on(self._comparing, now)] if has_partners else deeds
 
     def _tell_moved(self, now: c.Now) -> list[c.Deed]:
         """Be in the groups that are wanted: the router tells ids of what is published here while nobody needs the

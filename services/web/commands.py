@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from router.cli.command import CommandGroup
+from services.web.demo_command import demo
 from services.web.invite_command import invite
 from services.web.login_commands import logins, open_page
 from services.web.status_command import status
@@ -20,5 +21,5 @@ def web() -> None:
     """Pages, scripts and links over HTTP: who may use them, and how they are used."""
 
 
-for _command in (invite, logins, open_page, status, token, tokens):
+for _command in (invite, logins, open_page, status, token, tokens, demo):
     web.add_command(_command)

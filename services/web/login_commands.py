@@ -55,8 +55,12 @@ def _tunnel(site: Settings) -> str | None:
     """Return the command that brings the door to another machine, None if it can be reached from there."""
     if (target := site.operator_tunnel(invocation().home.path)) is None:
         return None
-    who = f"{getpass.getuser()}@{socket.gethostname()}"
-    return shlex.join(("ssh", "-N", "-L", target, who))
+    host = socket.gethostname()
+    try:
+        where = f"{getpass.getuser()}@{host}"
+    except (KeyError, OSError):  # a user without a name
+        where = host
+    return shlex.join(("ssh", "-N", "-L", target, where))
 
 
 def _span(text: str | None) -> int:

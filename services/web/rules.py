@@ -54,7 +54,7 @@ class Web:
         self._doors = {
             LISTEN: HttpDoor(LISTEN, limits, self._sites, callers, self._public, self._admit),
             OPERATOR: HttpDoor(
-                OPERATOR, limits, Sites(settings.operator_url, (), ""), callers, self._for_operator, lambda *_: None
+                OPERATOR, limits, Sites(settings.operator_url, (), ""), callers, self._for_operator, _no_body
             ),
         }
         self._tick_s = inf  # when the next Tick should come
@@ -88,12 +88,14 @@ class Web:
 
     def _hear(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
         match heard:
-            case c.Started() if self._without:
-                yield c.Warn(self._without)
-            case c.Opened(door, peer, address):
-                yield from self._doors[door].opened(peer, address, now)
             case c.Came(door, peer, data):
                 yield from self._doors[door].came(peer, data, now)
+                return
+            case c.Opened(door, peer, address):
+                yield from self._doors[door].opened(peer, address, now)
+                return
+            case c.Started() if self._without:
+                yield c.Warn(self._without)
             case c.Tick():
                 self._tick_s = inf
                 for one in self._doors.values():
@@ -134,7 +136,7 @@ class Web:
             return self._scripts.admits(request, now)
         if self._services.has(request):
             return self._services.admits(request)
-        reply = link_reply(request) if request.path == LINK else None
+        reply = link_reply(request) if request.path == LINK else self._description.reply(request)
         return reply if isinstance(reply, Answer) else self._pages.answer(request) or _nothing_at(request)
 
     def _for_operator(self, request: Request, now: c.Now) -> Reply:
@@ -152,6 +154,10 @@ class Web:
             }
             for name, door in self._doors.items()
         }
+
+
+def _no_body(request: Request, now: c.Now) -> Answer:
+    return refusal(400, "body", "nothing here has a use for a request's body")
 
 
 def _nothing_at(request: Request) -> Answer:

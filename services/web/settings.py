@@ -161,6 +161,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             f'networks, and "{THIS_MACHINE}" for a Unix socket.'
         ),
     ] = ()
+    remember_on_disk: Annotated[
+        bool,
+        about(
+            "Whether the latest messages of groups that tokens read are kept on disk, unsealed, so that who asks for "
+            "them misses none after a restart. Without, they are in memory alone, and a restart is a gap."
+        ),
+    ] = False
     connections_per_address: Annotated[
         int, span(1, 256, "Connections from one IPv4 address or IPv6 /64 at one door, without proxies.")
     ] = _LIMITS.per_address

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import random
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trio
+from rigs.ports import free_port
 
 from router.rig.node import NodeProcess
 from router.settings.config import Role
 from router.settings.home import Home
 
-PORTS = range(20_000, 32_000)  # below the ports that the system gives to outgoing connections
 _QUICK: Mapping[str, object] = {"link.goodbye_s": 1, "verify.verifiers": 0}
 GRANT = "join,store,why"
 WEB_SIDE = """
@@ -35,19 +33,6 @@ name = "capd"
 module = "services.capd"
 run = "inside"
 """
-
-
-def free_port() -> int:
-    """Return a port that is free, and can be listened on again after every restart."""
-    chance = random.SystemRandom()
-    while True:
-        port = chance.choice(PORTS)
-        with socket.socket() as sock:
-            try:
-                sock.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
 
 
 class PageNode(NodeProcess):

@@ -41,11 +41,10 @@ def as_json(draft: Draft) -> dict[str, object]:
 
 
 async def test_page_finds_the_nonces_that_python_finds_however_many_workers_look(devtools: str, port: int) -> None:
+    wishes = [(1.0, NEVER, NO_HASH), (2.5, 300, NO_HASH), (40.0, NEVER, b"r" * 20), (600.0, 1, b"s" * 20)]
     drafts = [
-        Draft(b"%d" % n, 1_700_000_000 + n, bits_for(priority, 1, n), *more)
-        for n, (priority, *more) in enumerate(
-            [(1.0, NEVER, NO_HASH), (2.5, 300, NO_HASH), (40.0, NEVER, b"r" * 20), (600.0, 1, b"s" * 20)]
-        )
+        Draft(b"%d" % n, 1_700_000_000 + n, bits_for(priority, 1, n), expiration, rescind_hash)
+        for n, (priority, expiration, rescind_hash) in enumerate(wishes)
     ]
     due = list(map(found, drafts))
     async with fresh(devtools) as browser:

@@ -1,4 +1,4 @@
-"""The chat is for everybody: axe-core finds nothing in a small and a wide window, light and dark, and keys suffice."""
+"""The chat is usable by everybody: axe-core finds nothing in small and wide, light and dark; keys suffice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the chat tells: how far a message came and why, what is missing, what came unseen; and that it forgets."""
+"""What the chat tells: how far a message came and why, what is missing, what came unseen; and it forgets."""
 
 from __future__ import annotations
 

@@ -17,8 +17,12 @@ REASONS = STATIC / "router" / "reasons.js"
 
 
 def client() -> list[Path]:
-    """Return the files that a page loads for the client alone."""
-    return [STATIC / "router.js", *(STATIC / "router").glob("*.js"), *(STATIC / "vendor").rglob("*.js")]
+    """Return the files that a page loads for the client alone: its own, and what these import."""
+    found = [STATIC / "router.js", *(STATIC / "router").glob("*.js")]
+    for path in found:  # which grows meanwhile
+        imported = [(path.parent / name).resolve() for name in IMPORT.findall(path.read_text())]
+        found += [one for one in dict.fromkeys(imported) if one not in found]
+    return found
 
 
 def test_client_and_what_it_takes_from_others_are_small() -> None:

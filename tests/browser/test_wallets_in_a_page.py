@@ -9,7 +9,7 @@ import pytest
 import trio
 import wallets
 from chrome import fresh
-from page_node import page_node
+from page_node import PageNode, page_node
 
 from router import connect
 from services import capd
@@ -38,6 +38,12 @@ async def test_page_and_python_trade_over_the_pool(
     assert said == ["ada looks for offers", "ada takes: 5 for 7", "ada hears page: agreed"]
 
 
+async def post(node: PageNode, *texts: bytes) -> None:
+    async with connect(as_name="bob", home=node.home.path) as app, capd.open_pool(app) as pool:
+        for text in texts:
+            await pool.post(text)
+
+
 async def test_page_that_watches_misses_nothing_while_its_node_is_away(
     devtools: str, port: int, tmp_path: Path
 ) -> None:
@@ -48,16 +54,14 @@ async def test_page_that_watches_misses_nothing_while_its_node_is_away(
         watching = json.dumps({"site": node.site, "prefix": "544b44"})
         await page.js(f"void watches({watching})")
         await page.until("told.up === 1")
-        async with connect(as_name="bob", home=node.home.path) as app, capd.open_pool(app) as pool:
-            for text in (b"XCH other", b"TKD first"):
-                await pool.post(text)
-            await page.until("told.hits.length === 1")
-            await node.kill()
-            await page.until("told.away.length > 0")
-            await node.start()
-            await pool.post(b"TKD second")
-            await page.until("told.hits.length === 2")
-            assert await page.js("told.hits") == ["TKD first", "TKD second"]
+        await post(node, b"XCH other", b"TKD first")
+        await page.until("told.hits.length === 1")
+        await node.kill()
+        await page.until("told.away.length > 0")
+        await node.start()
+        await post(node, b"TKD second")
+        await page.until("told.hits.length === 2")
+        assert await page.js("told.hits") == ["TKD first", "TKD second"]
 
 
 async def test_page_is_told_why_the_pool_refuses(devtools: str, port: int, tmp_path: Path) -> None:
@@ -65,11 +69,11 @@ async def test_page_is_told_why_the_pool_refuses(devtools: str, port: int, tmp_p
     async with page_node(tmp_path, origin, web=True, pool=True) as node, fresh(devtools) as browser:
         page = await browser.page(f"{origin}/test/capd.html")
         await page.until("window.refusal")
-        refusals = {
-            "pool => pool.get('00'.repeat(32))": ["PoolError", "not-held", "does not hold this message"],
-            "pool => pool.post({ data: '00' })": ["PoolError", "no-solver", "solve_cpu_percent"],
-            "pool => pool.query({ prefix: 'zz' })": ["PoolError", "bad-request", "hexadecimal"],
-            "pool => pool.offer(new Uint8Array(1), { relayFor: 600 })": ["RangeError", None, "no work makes"],
+        refusals: dict[str, tuple[str, str | None, str]] = {
+            "pool => pool.get('00'.repeat(32))": ("PoolError", "not-held", "does not hold this message"),
+            "pool => pool.post({ data: '00' })": ("PoolError", "no-solver", "solve_cpu_percent"),
+            "pool => pool.query({ prefix: 'zz' })": ("PoolError", "bad-request", "hexadecimal"),
+            "pool => pool.offer(new Uint8Array(1), { relayFor: 600 })": ("RangeError", None, "no work makes"),
         }
         for act, (name, reason, text) in refusals.items():
             found = await page.js(f"refusal('{node.site}', {act})")

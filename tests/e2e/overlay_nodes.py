@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rig import QUICK, NodeProcess, Rig, free_port
+from rig import QUICK, NodeProcess, Rig
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 
 from router import connect
 from router.actors.process import program

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,6 +12,7 @@ from typing import Any, NamedTuple
 
 import trio
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 
 from router.actors.process import program
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -25,7 +24,6 @@ from router.settings.home import Home
 
 ROUTER = program("router")
 SHIFTED = Path(__file__).parent / "shifted.py"
-PORTS = range(20_000, 32_000)  # below the ports that the system gives to outgoing connections
 QUICK: Mapping[str, object] = {  # waits shorter than an operator's patience
     "link.dial_backoff_s_min": 0.05, "link.dial_backoff_s_max": 0.2, "link.retry_backoff_s_min": 0.1,
     "link.goodbye_s": 1, "verify.verifiers": 0,
@@ -33,19 +31,6 @@ QUICK: Mapping[str, object] = {  # waits shorter than an operator's patience
 
 Settings = Mapping[str, object]
 Rows = list[dict[str, Any]]
-
-
-def free_port() -> int:
-    """Return a port that is free, and can be listened on again after every restart."""
-    chance = random.SystemRandom()
-    while True:
-        port = chance.choice(PORTS)
-        with socket.socket() as sock:
-            try:
-                sock.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
 
 
 class NodeProcess(node.NodeProcess):

@@ -7,7 +7,6 @@ mask, rescinding, and the inventory of what is held.
 from __future__ import annotations
 
 import json
-import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import trio
 from click.testing import CliRunner
 from rig import QUICK, Rows
+from rigs.ports import free_port
 from samples.capd import posted
 
 from router.cli import main
@@ -37,13 +37,6 @@ from services.capd.core.nexa.commands import (
 from services.capd.core.nexa.own_commands import MaskedQuery, RescindSecrets
 from services.capd.core.pattern import Pattern
 from services.capd.nexa_client import NexaClient, nexa_client
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 async def run(home: Home, *arguments: object) -> Rows:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 import trio
-from rig import QUICK, NodeProcess, Rig, free_port, rig
+from rig import QUICK, NodeProcess, Rig, rig
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 
 from router.client.node import connect
 from router.core.wire.crypto import PublicKey, SigningKey

@@ -13,8 +13,9 @@ import pytest
 import trio
 from bad_bytes import forged
 from raw_link import RawLink
-from rig import free_port, new_key
+from rig import new_key
 from rigs.own_services import one_service, until
+from rigs.ports import free_port
 
 from router.client.node import connect
 from router.core.wire.reasons import Reason

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import trio
-from rig import QUICK, NodeProcess, Rig, free_port, rig
+from rig import QUICK, NodeProcess, Rig, rig
 from rigs.machines import bridged
+from rigs.ports import free_port
 
 from router.actors.process import program
 from router.core.wire.crypto import PublicKey

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 import trio
-from rig import free_port
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 from rigs.serving import serving
 
 from router.actors.process import program

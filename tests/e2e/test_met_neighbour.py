@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from raw_link import RawLink, linked, multicast
-from rig import QUICK, NodeProcess, free_port, new_key, rig
+from rig import QUICK, NodeProcess, new_key, rig
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 
 from router import Node, connect
 from router.client.group import Group

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 import trio
-from rig import free_port
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 
 from router.actors.process import program
 from router.cli.exits import Exit
@@ -137,11 +137,10 @@ class Node:
 
     async def start(self) -> None:
         await self.process.start()
-        await until("the service runs", self.is_there)
+        await until("the services run", self.is_there)
 
     async def is_there(self) -> bool:
-        [one] = (await self.json("status"))["services"]
-        return bool(one["state"] == "running")
+        return all(one["state"] == "running" for one in (await self.json("status"))["services"])
 
 
 def asked_at_door(port: int) -> bytes:

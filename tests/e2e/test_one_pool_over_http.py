@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import trio
-from rig import free_port
 from rigs.patience import HANG_S
 from rigs.pool_over_http import as_posted
+from rigs.ports import free_port
 from rigs.serving import serving
 from rigs.web_sides import body_of, request, status_of
 from samples.capd import posted

@@ -1,7 +1,7 @@
-"""A verb of services is two files (law 6), shown by a node with the verb that docs/services.md builds.
+"""A verb of services is two files (law 6), shown by a node with the two verbs that docs/services.md builds.
 
 The paper's files are written into a copy of the tree, where no other file changes: a service follows whoever writes to
-it, and hears when they are connected and when they are gone.
+it, and hears when they are connected and when they are gone; another one is answered when somebody connects.
 """
 
 from __future__ import annotations
@@ -22,21 +22,30 @@ from router.service.running import key_of
 from router.settings.home import Home
 
 ALICE = SigningKey(bytes((41,)) * 32)
-NEW = ("router/service/verbs/follow.py", "router/core/control/follow.py", "watch/rules.py")
+BOB = SigningKey(bytes((42,)) * 32)
+NEW = (
+    "router/service/verbs/follow.py",
+    "router/core/control/follow.py",
+    "watch/rules.py",
+    "router/service/verbs/await_link.py",
+    "router/core/control/await_link.py",
+    "greet/rules.py",
+)
 
 
 def write(place: Path) -> None:
     """Write a copy of the router with the files of the paper."""
     shutil.copytree(DOCS.parent / "router", place / "router", ignore=shutil.ignore_patterns("__pycache__"))
-    (place / "watch").mkdir()
-    (place / "watch" / "__init__.py").touch()
+    for service in ("watch", "greet"):
+        (place / service).mkdir()
+        (place / service / "__init__.py").touch()
     shown = programs("services.md")
     for path in NEW:
         assert not (place / path).exists(), "the verb is new"
         (place / path).write_text(shown[path])
 
 
-async def test_a_verb_of_two_files_is_asked_by_a_service_that_hears_its_news(
+async def test_verbs_of_two_files_are_asked_by_services_and_answered_at_once_or_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "place")
@@ -44,7 +53,7 @@ async def test_a_verb_of_two_files_is_asked_by_a_service_that_hears_its_news(
     node = Node(tmp_path)
     with trio.fail_after(HANG_S):
         await node.run("init")
-        (node.home / "router.toml").write_text('[node]\nservices = ["watch"]\n')
+        (node.home / "router.toml").write_text('[node]\nservices = ["watch", "greet"]\n')
         await node.start()
         home = Home(node.home)
         async with connect(home=home) as reader:
@@ -59,4 +68,8 @@ async def test_a_verb_of_two_files_is_asked_by_a_service_that_hears_its_news(
             await until("away")
             async with connect(home=home, key=ALICE):
                 await until("here")
+            for _ in range(2):  # a second request follows when the first is answered
+                assert json.loads(await reader.ask("service", f"greet greet {BOB.public.hex()}")) == {"waiting": True}
+                async with connect(home=home, key=BOB) as bob:
+                    assert (await anext(bob.unicasts())).body == b"good morning"
         await node.process.stop()

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from rig import QUICK, ROUTER, NodeProcess, Rig, free_port, new_key, rig
+from rig import QUICK, ROUTER, NodeProcess, Rig, new_key, rig
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 
 from router import SigningKey, connect
 from router.rig.process import run_command, until

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import trio
-from rig import QUICK, NodeProcess, Rig, free_port, rig
+from rig import QUICK, NodeProcess, Rig, rig
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 
 from router import connect
 from router.client.node import Node

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import trio
 from click.testing import CliRunner
-from rig import free_port
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 from rigs.serving import serving
 from rigs.web_certificates import WebCertificate, web_certificate
 from rigs.web_sides import body_of, request, status_of

@@ -6,15 +6,18 @@ import base64
 import json
 import resource
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
-from rig import free_port
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 from rigs.serving import serving
+from rigs.web_certificates import web_certificate
 from rigs.web_sides import body_of, request, status_of
 
 from router.client.node import connect
@@ -31,12 +34,12 @@ UPGRADE = request(
 CROWD, PREFIXES = 1_000, 20
 
 
-def made(path: Path, ports: tuple[int, int]) -> Home:
+def made(path: Path, ports: tuple[int, int], options: str = "") -> Home:
     home = Home(path / "home")
     home.create()
     home.config_path.write_text(
         '[node]\nlisten = []\n[[node.services]]\nname = "web"\nmodule = "services.web"\nrun = "inside"\n'
-        f'[services.web]\nlisten = "tcp://127.0.0.1:{ports[0]}"\noperator = "tcp://127.0.0.1:{ports[1]}"\n'
+        f'[services.web]\nlisten = "tcp://127.0.0.1:{ports[0]}"\noperator = "tcp://127.0.0.1:{ports[1]}{options}"\n'
     )
     return home
 
@@ -153,3 +156,39 @@ async def test_operator_hears_whether_the_node_is_ready_and_how_it_is_loaded(upl
             assert 'router_messages_total{event="accepted",reason=""} ' in metrics
             assert 'router_links{standing="local"} ' in metrics and group.public.hex() not in metrics
             assert f"router_ready {0.0 if uplink else 1.0}" in metrics
+
+
+def half_closed(port: int, context: ssl.SSLContext, data: bytes) -> bytes:
+    """Return what is answered over TLS to a client that ends its sending side behind its request."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+    with socket.create_connection(("127.0.0.1", port), timeout=HANG_S) as raw:
+
+        def until_done(act: Callable[[], Any]) -> Any:
+            while True:
+                try:
+                    return act()
+                except ssl.SSLWantReadError:
+                    raw.sendall(outgoing.read())
+                    if came := raw.recv(1 << 16):
+                        incoming.write(came)
+                    else:
+                        incoming.write_eof()
+
+        until_done(tls.do_handshake)
+        tls.write(data)
+        with suppress(ssl.SSLWantReadError):
+            tls.unwrap()
+        raw.sendall(outgoing.read())
+        return bytes(until_done(lambda: tls.read(1 << 16)))
+
+
+async def test_client_that_ends_its_sending_side_over_tls_gets_its_answer(tmp_path: Path) -> None:
+    """It waits until the router has answered the web side."""
+    port, shown = free_port(), web_certificate(tmp_path, "127.0.0.1")
+    home = made(tmp_path, (free_port(), port), shown.options)
+    context = ssl.create_default_context(cafile=str(shown.chain))
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, {}):
+            answer = await trio.to_thread.run_sync(half_closed, port, context, request("/health/ready"))
+            assert status_of(answer) == 200

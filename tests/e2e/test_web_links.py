@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import trio
 from click.testing import CliRunner
-from rig import free_port
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 from rigs.serving import serving
 from rigs.web_certificates import web_certificate
 from rigs.web_sides import body_of, request, status_of
@@ -127,8 +127,8 @@ async def test_link_speaks_with_clients_of_the_library_websockets(secured: bool,
                 peer.send(nonsense)
                 while True:
                     peer.recv(HANG_S)
-        closed_as: int | None = peer.close_code
-        return closed_as
+        code: int | None = peer.close_code
+        return code
 
     with trio.fail_after(HANG_S):
         async with serving(home.path, {}):

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
-from rig import free_port
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 from rigs.serving import serving
 from rigs.web_sides import body_of, request, status_of
 
@@ -32,7 +32,7 @@ RULES = """
 from router.service import contract as c
 
 
-class Ringing:
+class Tolling:
     def __init__(self, setup):
         self._is_mute = setup.name == "mute"
 
@@ -46,7 +46,7 @@ from prometheus_client.core import CounterMetricFamily
 
 
 def families(status):
-    yield CounterMetricFamily("router_ringing_rings", "How often it was rung.", status["rung"])
+    yield CounterMetricFamily("router_tolling_rings", "How often it was rung.", status["rung"])
 """
 
 
@@ -54,9 +54,9 @@ def families(status):
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A folder of a service on Python's path, with metrics of its own."""
     files = {"__init__.py": "", "rules.py": RULES, "metrics.py": METRICS}
-    (tmp_path / "path" / "ringing").mkdir(parents=True)
+    (tmp_path / "path" / "tolling").mkdir(parents=True)
     for name, text in files.items():
-        (tmp_path / "path" / "ringing" / name).write_text(text)
+        (tmp_path / "path" / "tolling" / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path / "path"))
     yield
 
@@ -64,7 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def made(path: Path, port: int, *more: str) -> Home:
     home = Home(path / "home")
     home.create()
-    blocks = [("web", "services.web"), *((name, "ringing") for name in more)]
+    blocks = [("web", "services.web"), *((name, "tolling") for name in more)]
     text = "[node]\nlisten = []\n"
     for name, module in blocks:
         text += f'[[node.services]]\nname = "{name}"\nmodule = "{module}"\nrun = "inside"\n'
@@ -114,9 +114,9 @@ async def test_services_tell_their_metrics_and_a_mute_one_holds_up_no_other(fold
                 nursery.start_soon(scrape)
             assert await reasons(port) == [] and not pages, "health does not wait for the mute service"
     for found in pages:
-        assert found["router_ringing_rings_total['bell']"] == 7
+        assert found["router_tolling_rings_total['bell']"] == 7
         assert [found[f"router_service_told['{name}']"] for name in ("bell", "mute", "web")] == [1, 0, 1]
-        assert found["router_service_up['mute']"] == 1 and "router_ringing_rings_total['mute']" not in found
+        assert found["router_service_up['mute']"] == 1 and "router_tolling_rings_total['mute']" not in found
 
 
 async def test_node_that_drains_says_so(tmp_path: Path) -> None:

@@ -10,16 +10,20 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
-from click.testing import CliRunner
-from rig import free_port
+from click.testing import CliRunner, Result
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 from rigs.serving import serving
 from rigs.web_sides import body_of, request, status_of
 
 from router.cli import main
+from router.cli.exits import Exit
 from router.client.node import connect
 from router.core.wire.crypto import SigningKey
+from router.core.wire.grouplink import new_group
+from router.settings import keyring
 from router.settings.config import edit_peers
 from router.settings.config_peers import AddPeer, Peer
 from router.settings.home import Home
@@ -37,13 +41,17 @@ def made(path: Path, port: int) -> Home:
     )
     reader = Peer(address=READER.public, name="reader", grant=("join", "store"))
     edit_peers(home.config_path, AddPeer(reader))
+    keyring.add_group(home, "friends", new_group(b"g" * 32, bytes(32), "friends"))
     return home
+
+
+async def run(home: Path, *words: str) -> Result:
+    return await trio.to_thread.run_sync(partial(CliRunner().invoke, main, ["--home", str(home), *words]))
 
 
 async def command(home: Path, *words: str) -> Any:
     """Return what the command prints, as JSON."""
-    run = partial(CliRunner().invoke, main, ["--home", str(home), *words, "--json"])
-    result = await trio.to_thread.run_sync(run)
+    result = await run(home, *words, "--json")
     assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)
 
@@ -96,6 +104,7 @@ async def test_page_shows_a_queue_that_grows_and_drains_and_says_why(tmp_path: P
             async with connect(home=home) as node:
                 ids = [await node.group(GROUP).publish(b"%d" % at, raw=True) for at in range(MESSAGES)]
             page = body_of(await answer_at(port, "/", cookie)).decode()
+            assert "<td>friends</td>" in page
             assert f"{MESSAGES} messages for 1 recipient" in page
             assert "reader is away" in page
             why = unescape(body_of(await answer_at(port, f"/why?id={ids[0].hex()}", cookie)).decode())
@@ -121,3 +130,28 @@ async def test_page_shows_a_queue_that_grows_and_drains_and_says_why(tmp_path: P
                 await events.until("over")
             gone = await answer_at(port, "/", cookie)
             assert status_of(gone) == 403 and b"was ended by the operator" in gone
+
+
+@pytest.mark.parametrize("operator", [True, False])
+async def test_commands_about_logins_say_what_is_there_and_what_to_do(operator: bool, tmp_path: Path) -> None:
+    port = free_port()
+    home = made(tmp_path, port)
+    if not operator:
+        text = home.config_path.read_text().replace(f"tcp://127.0.0.1:{port}", "")
+        home.config_path.write_text(text)
+    with trio.fail_after(HANG_S):
+        async with serving(home.path, {}):
+            opened = await run(home.path, "web", "open")
+            if not operator:
+                assert opened.exit_code == Exit.USAGE and "services.web.operator is empty" in opened.stderr
+                return
+            assert opened.stdout.startswith(f"http://127.0.0.1:{port}/login?link=") and opened.stdout.count("\n") == 1
+            assert "works once, within 5 minutes" in opened.stderr and f"ssh -N -L {port}:" in opened.stderr
+            listed = await run(home.path, "web", "logins")
+            assert "link, not used yet" in listed.stdout
+            unknown = await run(home.path, "web", "logins", "--end", "nobody")
+            assert unknown.exit_code == Exit.FAILED and "router --home" in unknown.stderr
+            wrong = await run(home.path, "web", "open", "--expires", "soon")
+            assert wrong.exit_code == Exit.USAGE and "--expires" in wrong.stderr
+            ended = await run(home.path, "web", "logins", "--end", listed.stdout.split("\n")[1].split()[0])
+            assert ended.exit_code == 0 and "is ended" in ended.stdout

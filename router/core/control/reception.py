@@ -6,15 +6,15 @@ word (specification, "JOIN & LEAVE messages"; R-C4, R-C10, R-C15, R-C26).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from router.core.neighbours.advertisements import Advertised
 from router.core.neighbours.directory import Standing
 from router.core.routing.intake import ArrivedMessage
 from router.core.routing.kernel import Kernel, Said
 from router.core.routing.links import Link
-from router.core.service.roles import Role
 from router.core.wire.admin import (
     ASK_BYTES_MAX,
     SERVICE_BYTES_MAX,
@@ -26,33 +26,46 @@ from router.core.wire.admin import (
 from router.core.wire.codec import Malformed
 from router.core.wire.control import CARRIED, UnknownControl, decode_control
 from router.core.wire.crypto import InvalidKey
-from router.core.wire.errors import RouterError
+from router.core.wire.errors import cause_of, line_in
 from router.core.wire.hint import TO_ROUTER, decode_hint
 from router.core.wire.message import MULTICAST
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.core.wire.redemption import decode_redemption, is_redemption
-from router.service.verbs.verb import WRONG_ARGUMENT, Request
+from router.service.verbs.verb import WRONG_ARGUMENT, Request, VerbFault, place_of
 
 from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
 from .part import Part, Refused
 from .questions import AwaitedAnswers
+from .verb_tables import table_faults
+
+
+class Verb(NamedTuple):
+    """A request that is heard, and who carries it out."""
+
+    kind: type[Request]
+    part: type[Part]
+    method: Callable[..., dict[str, Any] | None]
+
 
 NO_ROOM = Reason.RATE_LIMITED, "the answer has no room: settle what this router has sent to you, and ask again"
 
 
 class Reception:
-    """Passes each message to the part that hears it. Raises `RouterError` if two parts hear the same, or a verb has a
+    """Passes each message to the part that hears it. Raises `VerbFault` if two parts hear the same, or a verb has a
     form that cannot be heard."""
 
     def __init__(self, kernel: Kernel, questions: AwaitedAnswers, parts: Iterable[Part]) -> None:
+        self._kernel = kernel
         self._directory = kernel.directory
         self._speaker = kernel.speaker
         self._questions = questions
         self._hears: dict[type, Callable[[Link, Any, Now], Refused]] = {}
-        self._orders: dict[str, Callable[[str, Now], Any]] = {}
-        self._verbs: dict[str, tuple[type[Request], Callable[..., dict[str, Any] | None]]] = {}
-        self._owners: dict[str, str] = {}  # by word: the class of the part that hears it
+        self._orders: dict[str, tuple[type[Part], Callable[[str, Now], Any]]] = {}
+        self._verbs: dict[str, Verb] = {}
+        parts = tuple(parts)
+        for fault in table_faults([type(part) for part in parts]):
+            raise VerbFault(fault)
         for part in parts:
             self._read_tables(part)
 
@@ -62,33 +75,16 @@ class Reception:
     def _read_tables(self, part: Part) -> None:
         for kind, method in part.HEARS.items():
             if issubclass(kind, Request):
-                self._record(part, kind.WORD)
-                if not all(isinstance(role, Role) for role in kind.ROLES):
-                    raise RouterError(f"{kind.__name__} names ROLES {set(kind.ROLES)}; there are {', '.join(Role)}")
-                self._verbs[kind.WORD] = kind, method.__get__(part)
-            elif kind in self._hears:
-                raise RouterError(
-                    f"{type(part).__name__} hears {kind.__name__}, as another part does; one of them is to"
-                )
+                self._verbs[kind.WORD] = Verb(kind, type(part), method.__get__(part))
             else:
                 self._hears[kind] = method.__get__(part)
         for word, method in part.ORDERS.items():
-            self._record(part, word)
-            self._orders[word] = method.__get__(part)
-
-    def _record(self, part: Part, word: str) -> None:
-        """Record who hears a word; raise `RouterError` if it is none, or another part hears it."""
-        if not word:
-            raise RouterError(f"{type(part).__name__} carries out a verb without a word; give its class a WORD")
-        if word in self._owners:
-            said = f'{self._owners[word]} and {type(part).__name__} both hear the word "{word}"'
-            raise RouterError(f"{said}; give one of them another WORD")
-        self._owners[word] = type(part).__name__
+            self._orders[word] = type(part), method.__get__(part)
 
     @property
     def words(self) -> frozenset[str]:
         """Return the words of the verbs and orders that are heard."""
-        return frozenset(self._owners)
+        return frozenset((*self._verbs, *self._orders))
 
     def judge(self, link: Link, row: ArrivedMessage, data: bytes) -> Refused:
         """Return why a message for this router is refused before it is verified, or None."""
@@ -123,11 +119,12 @@ class Reception:
             return Reason.MALFORMED, str(error)
         if isinstance(said, Inquiry) and not self._speaker.may_answer(link):
             return NO_ROOM
-        if isinstance(said, Inquiry) and said.ask in self._verbs:
-            return self._request(link, said, now)
-        if isinstance(said, Inquiry) and link.owner and link.standing is Standing.LOCAL and said.ask in self._orders:
-            self._order(link, said, now)
-            return None
+        if isinstance(said, Inquiry):
+            if said.ask in self._verbs:
+                return self._request(link, said, now)
+            if link.owner and link.standing is Standing.LOCAL and said.ask in self._orders:
+                self._order(link, said, now)
+                return None
         return self._hear(link, said, now)
 
     def _hear(self, link: Link, said: Said | Advertised, now: Now) -> Refused:
@@ -139,8 +136,9 @@ class Reception:
         """Carry out a request of a service, or of an app if the verb is for them as well; return why it is refused.
 
         It is answered once what follows from it is committed."""
-        kind, method = self._verbs[inquiry.ask]
-        number, argument = without_number(inquiry.argument)
+        verb = self._verbs[inquiry.ask]
+        kind = verb.kind
+        number, _ = without_number(inquiry.argument)
         if kind.OF_APPS and link.standing is not Standing.LOCAL:
             return Reason.NOT_AUTHORISED, f"only services and apps of this node may say {kind.WORD}"
         if not kind.OF_APPS and link.key not in self._directory.services:
@@ -149,25 +147,71 @@ class Reception:
             roles = " or ".join(f'"{role}"' for role in sorted(kind.ROLES))
             answer: dict[str, Any] | None = {"error": f"only the service with the role {roles} may say {kind.WORD}"}
         else:
-            try:
-                answer = method(link, kind.from_argument(argument), now, *([number] if kind.ANSWERED_LATER else []))
-            except (*WRONG_ARGUMENT, InvalidKey) as error:
-                answer = {"error": f"{kind.WORD}: {str(error)[:200]}"}
-        if answer is not None and not isinstance(answer, dict):
-            answer = {
-                "error": f"{kind.WORD}: the part that carries it out answered {answer!r}, which is no JSON object"
-            }
+            answer = self._carried_out(verb, link, inquiry, now)
         if answer is not None:
-            self._speaker.answer(link, number, answer, now)
+            self._speaker.answer(link, number, as_answer(verb, answer), now)
         return None
+
+    def _carried_out(self, verb: Verb, link: Link, inquiry: Inquiry, now: Now) -> dict[str, Any] | None:
+        """Return the answer of the part; an error if it failed before it decided anything. Raise `VerbFault` if it
+        failed later: what is decided by half must not be committed."""
+        before = self._decided(link)
+        number, argument = without_number(inquiry.argument)
+        try:
+            more = [number] if verb.kind.ANSWERED_LATER else []
+            answer = verb.method(link, verb.kind.from_argument(argument), now, *more)
+        except (*WRONG_ARGUMENT, InvalidKey) as error:
+            return {"error": f"{verb.kind.WORD}: {str(error)[:200]}"}
+        except Exception as error:  # it may be somebody else's part
+            return self._failed(place_of(verb.kind), verb.part, error, has_decided=self._decided(link) != before)
+        if answer is None and not verb.kind.ANSWERED_LATER:
+            said = f"{place_of(verb.part)} answered {place_of(verb.kind)} with nothing; return a JSON object, or say"
+            return {"error": f"{said} ANSWERED_LATER in the verb"}
+        return answer
+
+    @staticmethod
+    def _failed(what: str, part: type[Part], error: Exception, *, has_decided: bool) -> dict[str, Any]:
+        """Return the answer that names the part, its file and line, and the cause; raise `VerbFault` if it has decided
+        something before it failed."""
+        line = line_in(error, f"{part.__module__.replace('.', '/')}.py")
+        said = f"{place_of(part)}{f', line {line},' if line else ''} failed on {what}: {cause_of(error)}"
+        if has_decided:
+            raise VerbFault(f"{said}; it had decided something before, so the node ends: mend that file") from error
+        return {"error": said}
+
+    def _decided(self, link: Link) -> tuple[int, ...]:
+        """Return a value that changes with whatever parts decide together."""
+        pending = self._kernel.pending
+        changes = [len(getattr(pending.changes, name)) for name in pending.changes.__slots__]
+        return len(pending.effects), len(link.unsaid), *changes, *self._kernel.revision()
 
     def _order(self, link: Link, order: Inquiry, now: Now) -> None:
         """Carry out an order of the operator, and answer it once that is committed."""
+        part, method = self._orders[order.ask]
+        before = self._decided(link)
         try:
-            answer = self._orders[order.ask](order.argument, now)
+            answer = method(order.argument, now)
+            json.dumps(answer)
         except ValueError as error:  # also msgspec's: the argument does not fit
             answer = {"error": str(error)[:400]}
+        except Exception as error:  # it may be somebody else's part
+            what, has_decided = f'the order "{order.ask}"', self._decided(link) != before
+            answer = self._failed(what, part, error, has_decided=has_decided)
         self._speaker.answer(link, None, answer, now)
+
+
+def as_answer(verb: Verb, answer: object) -> dict[str, Any]:
+    """Return the answer of a part; an error instead if it is no JSON object."""
+    try:
+        json.dumps(answer)
+        why = f"something of type {type(answer).__name__}"
+    except (TypeError, ValueError, RecursionError) as error:
+        why = f"what JSON does not have ({cause_of(error)})"
+    else:
+        if isinstance(answer, dict):
+            return answer
+    said = f"{place_of(verb.part)} answered {place_of(verb.kind)} with {why}; return a JSON object"
+    return {"error": said}
 
 
 def _read(body: bytes) -> Said:

@@ -29,6 +29,7 @@ from .owed import Damaged, Due, Owed
 from .parcel import Parcel, unbroken
 from .purges import Purges
 from .queues import Queue
+from .refusal_texts import RefusalTexts
 
 
 class Delivery:
@@ -47,6 +48,7 @@ class Delivery:
         self._speaker = kernel.speaker
         self.disorder = Disorder(kernel.pending)
         self.times = Histogram(WAITED_S)
+        self.refusals = RefusalTexts(kernel.directory, kernel.pending)
         self._wanting: dict[bytes, None] = {}  # recipients to fetch for at the end of this cycle, in order
         self.is_passing_over = False  # a fetch returned nothing that could be handed over: fetch on at once
 
@@ -246,7 +248,9 @@ class Delivery:
             verdict = link.refused.pop(first_n + index - start, None)
             if verdict is None:
                 self.finish(link.key, parcel, index, index + 1, done, None, now, link.id, now.mono_ns - handed_ns)
-            elif verdict[0].later and parcel.stored:
+                continue
+            self.refusals.refused(link, parcel, index, *verdict, now)
+            if verdict[0].later and parcel.stored:
                 self._try_later(link, parcel, index, verdict[0], now)
             else:
                 self.finish(link.key, parcel, index, index + 1, "refused", verdict[0], now, link.id)

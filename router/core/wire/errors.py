@@ -13,11 +13,22 @@ class RouterError(Exception):
 def cause_of(error: BaseException) -> str:
     """Return a failure as people read it: a sentence as it is, anything else as Python shows it.
 
-    It is somebody else's: if its text cannot be made, its class is named; a text too long is cut, and what no file or
-    link can hold is written out."""
+    It is somebody else's: if its text cannot be made, its class is named; a text too long is cut, what no file or link
+    can hold is written out, and what a terminal would obey is a space."""
     try:
         said = f"{error}" if isinstance(error, RouterError) else repr(error)
     except BaseException as lack:
         said = f"{type(error).__name__}, whose text cannot be made ({type(lack).__name__})"
     said = said if len(said) <= CAUSE_CHARS_MAX else f"{said[:CAUSE_CHARS_MAX]}…"
-    return said.encode(errors="backslashreplace").decode()
+    said = said.encode(errors="backslashreplace").decode()
+    return said if said.isprintable() else "".join(one if one.isprintable() else " " for one in said)
+
+
+def line_in(error: BaseException, file: str) -> int:
+    """Return the last line of a file, named by the end of its path, that a failure went through; 0: none."""
+    line, trace = 0, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename.endswith(file):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line

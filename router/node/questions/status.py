@@ -35,7 +35,7 @@ class StatusQuestions(Questions):
         counts = counted.events()
         return {
             **self._facts(),
-            "services": self._services(frozenset(link.key for link in asked.router.links)),
+            "services": self._service_rows(asked),
             "invited": self._invited(asked.router),
             "peers": len(asked.open_links.writers),
             "queue": {"messages": node.messages, "bytes": node.bytes},
@@ -46,3 +46,9 @@ class StatusQuestions(Questions):
             "guests": asked.router.guests.facts(),
             "clock": judgement(asked),
         }
+
+    def _service_rows(self, asked: CycleView) -> list[dict[str, Any]]:
+        """Return the rows of the services, each with what it said when it refused a message last."""
+        refusals, now = asked.router.refusals, asked.now()
+        rows = self._services(frozenset(link.key for link in asked.router.links))
+        return [{**row, "refused": refusals.facts(bytes.fromhex(row["address"]), now)} for row in rows]

@@ -21,6 +21,7 @@ class ListHeld(Request, frozen=True):
 
     WORD: ClassVar[str] = "held"
     ANSWERED_LATER: ClassVar[bool] = True
+    BY_NODE: ClassVar[bool] = True
 
     group: PublicKey
     after: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 0

@@ -16,9 +16,9 @@ Word = Literal["status", "peers", "queue", "groups", "metrics", "service", "why"
 
 class Inquire(Deed, frozen=True):
     """Ask the own router what its operator may ask: `status`, `peers`, `queue`, `groups`, `metrics` (counts, load, and
-    why the node is not ready), `service` with the name of another service and its question, or `why` with the id of a
-    message; `Told` with the same tag answers. 64 may wait, and each costs the router about a millisecond, so ask when
-    somebody wants to know."""
+    why the node is not ready), `service` with the name of another service, which answers as to `status`, or `why` with
+    the id of a message; `Told` with the same tag answers. 64 may wait, and each costs the router about a millisecond,
+    so ask when somebody wants to know."""
 
     word: Word
     argument: str = ""

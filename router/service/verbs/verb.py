@@ -24,6 +24,10 @@ WRONG_ARGUMENT = (msgspec.ValidationError, msgspec.DecodeError)
 """The errors of an argument that is not of its verb's form."""
 
 
+class VerbFault(RouterError):
+    """A verb, or the part that carries it out, is wrong; the text names the classes, their files and the remedy."""
+
+
 class Deed(Struct, frozen=True):
     """What rules want to be done."""
 
@@ -53,16 +57,17 @@ class Request(_Travels, Deed, frozen=True, forbid_unknown_fields=True):
 
     `ROLES`: the roles that may make it, empty for every service; `OF_APPS`: whether apps of this node may, too;
     `ANSWERED_LATER`: the part that carries it out answers it itself, later, by the number with which it is called;
-    messages do not wait for that."""
+    messages do not wait for that. `BY_NODE`: a class of `router/node/questions/` carries it out instead of a part."""
 
     ROLES: ClassVar[frozenset[Role]] = frozenset()
     OF_APPS: ClassVar[bool] = False
     ANSWERED_LATER: ClassVar[bool] = False
+    BY_NODE: ClassVar[bool] = False
 
     @property
     def about(self) -> Hashable:
         """Return what this is about: of two requests about the same, the later one holds. The first field names it."""
-        return self.WORD, repr(getattr(self, self.__struct_fields__[0]))
+        return self.WORD, *[repr(getattr(self, name)) for name in self.__struct_fields__[:1]]
 
     def answered(self, answer: Mapping[str, Any]) -> Sequence[Heard]:
         """Return the events that follow from the answer; `{"error": sentence}` if the request failed."""
@@ -75,12 +80,21 @@ class News(_Travels, Heard, frozen=True):
 
 def news_of(inquiry: Inquiry) -> News | None:
     """Return the event for a word of the router; None if no module has loaded a class of that word, so that no rules
-    can expect it. Raise `RouterError` if two have it."""
+    can expect it. Raise `VerbFault` if two have it."""
     kinds = [one for one in News.__subclasses__() if inquiry.ask == one.WORD]
     if len(kinds) > 1:
-        places = " and ".join(f"{one.__name__} of {one.__module__}" for one in kinds)
-        raise RouterError(f'{places} have the word "{inquiry.ask}"; give one of them another WORD')
+        raise VerbFault(same_word(kinds))
     return kinds[0].from_argument(inquiry.argument) if kinds else None
+
+
+def place_of(kind: type) -> str:
+    """Return a class as errors name it, with the file that defines it."""
+    return f"{kind.__name__} of {kind.__module__.replace('.', '/')}.py"
+
+
+def same_word(kinds: Sequence[type[Request | News]]) -> str:
+    """Return the sentence about verbs that have the same word."""
+    return f'{" and ".join(map(place_of, kinds))} have the word "{kinds[0].WORD}"; give one of them another WORD'
 
 
 @cache

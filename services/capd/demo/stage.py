@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from router.actors.process import program
 from router.client.node import connect
 from router.core.wire.text import key_text
 from router.rig.node import NodeProcess, address_of
-from router.rig.process import Process, RigFailed, run_command, until
+from router.rig.process import Process, RigFailed, free_ports, run_command, until
 from router.service.running import key_of
 from services.capd.client import PoolClient, pool_of
 from services.capd.core import messages as m
@@ -34,18 +33,6 @@ NAMES = ("one", "two", "three")
 QUICK: dict[str, object] = {
     "link.dial_backoff_s_min": 0.05, "link.dial_backoff_s_max": 0.2, "link.goodbye_s": 1, "verify.verifiers": 0,
 }  # fmt: skip
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports on which nobody listens."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 class Played(Struct):

@@ -18,6 +18,7 @@ class Places:
         self._sessions = sessions
         self._limits = limits
         self._silent: set[PublicKey] = set()  # neighbours that left the last question unanswered
+        self._frames: dict[PublicKey, Allowance] = {}  # of frames to neighbours
         self._begins: dict[PublicKey, Allowance] = {}  # of what neighbours are asked because they are back
 
     def __repr__(self) -> str:
@@ -28,17 +29,28 @@ class Places:
         """Whether none may begin with any neighbour."""
         return len(self._sessions) >= self._limits.sessions_max
 
-    def has_one(self, router: PublicKey) -> bool:
-        """Whether this neighbour has not taken all of its own."""
+    def has_one(self, router: PublicKey, now: c.Now) -> bool:
+        """Whether this neighbour has not taken all of its own, and takes another frame of this node."""
+        if not self._frames_of(router).take(0, now.mono_s):
+            return False
         most = 1 if router in self._silent else self._limits.of_router_max
         return not self.are_taken and sum(one.router == router for one in self._sessions.values()) < most
 
     def may_begin(self, router: PublicKey, now: c.Now) -> bool:
         """Whether one may begin because this neighbour is back, which is counted."""
-        if not self.has_one(router):
+        if not self.has_one(router, now):
             return False
         limits = self._limits
         return allowance_of(self._begins, router, limits.begins_per_s, limits.begins_burst, limits).take(1, now.mono_s)
+
+    def _frames_of(self, router: PublicKey) -> Allowance:
+        limits = self._limits
+        per_s, burst = limits.frames_per_s * limits.frames_share, limits.frames_burst * limits.frames_share
+        return allowance_of(self._frames, router, per_s, burst, limits)
+
+    def asked(self, router: PublicKey, now: c.Now) -> None:
+        """Count a frame to a neighbour, which takes no more than its limit."""
+        self._frames_of(router).charge(1, now.mono_s)
 
     def answered(self, router: PublicKey) -> None:
         """Record that a neighbour has answered."""

@@ -25,11 +25,12 @@ class CompareLimits(Struct, frozen=True):
     `period_s`: between two of a topic; up to `period_s_max` while they find nothing new; `apart_s`: at least between
     two of a topic with one neighbour, however often it goes and comes; with one neighbour at most `begins_burst` begin
     at once for that, and `begins_per_s` later. `answer_s`: until a neighbour counts as silent; it is asked again after
-    `again_s`. `rounds_max`: frames of one comparison; `have_max`: messages that are sent on after one, the earliest
-    first, unless the other lacks more than `lacking_max`. `sessions_max`: comparisons at once, `of_router_max` of them
-    with one neighbour, and one with a neighbour that left the last question unanswered. `waiting_max`: questions of
-    others that wait until the held messages are known, `waiting_of_router_max` of them of one neighbour. A neighbour
-    may ask `frames_burst` times at once, and `frames_per_s` later; this is counted for at most `neighbours_max`."""
+    `again_s`, and a partner looked for where there was none. `rounds_max`: frames of one comparison; `have_max`:
+    messages that are sent on after one, the earliest first, unless the other lacks more than `lacking_max`.
+    `sessions_max`: comparisons at once, `of_router_max` of them with one neighbour, and one with a neighbour that left
+    the last question unanswered. `waiting_max`: questions of others that wait until the held messages are known,
+    `waiting_of_router_max` of them of one neighbour. A neighbour may ask `frames_burst` times at once, and
+    `frames_per_s` later, of which this node uses `frames_share`; this is counted for at most `neighbours_max`."""
 
     period_s: float = 300.0
     period_s_max: float = 3600.0
@@ -42,13 +43,14 @@ class CompareLimits(Struct, frozen=True):
     have_max: int = 1_000
     lacking_max: int = 20_000
     sessions_max: int = 16
-    of_router_max: int = 4
+    of_router_max: int = 8
     begins_per_s: float = 1.0
     begins_burst: float = 32.0
     waiting_max: int = 64
     waiting_of_router_max: int = 16
-    frames_per_s: float = 4.0
-    frames_burst: float = 160.0
+    frames_per_s: float = 16.0
+    frames_burst: float = 320.0
+    frames_share: float = 0.8
     neighbours_max: int = 1_000
 
 
@@ -149,6 +151,16 @@ class Plans(dict[PublicKey, Plan]):
         if group in self:
             self[group].cut_off(came, at_s)
             self.changed(group)
+
+    def hurry(self, group: PublicKey, now_s: float, router: PublicKey | None = None) -> None:
+        """Compare a topic now, if it has a plan: with this neighbour, if it is named, or with any."""
+        if (plan := self.get(group)) is None:
+            return
+        if router is None:
+            plan.next_s = min(plan.next_s, now_s)
+        elif router in plan.named:
+            plan.named[router] = min(plan.named[router], now_s)
+        self.changed(group)
 
     def all_missed(self, now_s: float) -> None:
         """Compare every topic now, since this node may have missed messages of any."""

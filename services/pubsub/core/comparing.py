@@ -35,6 +35,7 @@ from services.pubsub.core.caught_up import Figures
 from services.pubsub.core.clock_steps import ClockSteps
 from services.pubsub.core.compare_places import Places
 from services.pubsub.core.compare_plan import TAG, TTL_S, CompareLimits, Plan, Plans, Session
+from services.pubsub.core.compare_waiting import Waiting
 from services.pubsub.core.fetching import Fetch, Fetching
 from services.pubsub.core.giving import TAG as GIVEN
 from services.pubsub.core.giving import Giving
@@ -60,6 +61,7 @@ class Comparing:
         self._answering = Answering(known, self._held, self._steps, self._limits)
         self._fetching, self._giving = Fetching(), Giving()
         self._plans = Plans()
+        self._waiting = Waiting(self._plans)
         self._sessions: dict[tuple[PublicKey, PublicKey], Session] = {}  # by router and group
         self._ended: list[Fetch] = []
         self._presence = _Presence(self._limits)
@@ -137,6 +139,7 @@ class Comparing:
             for fetch in self._fetching.lost(router):
                 self._cut_off(fetch, now)
             return
+        self._waiting.partner_came((topic.group for topic in self._known.shared_with(router)), now.mono_s)
         if self._presence.came(router, service, now):
             for group, plan in self._plans.items():
                 if group in self._known.topics and router in self._known.topics[group].t:
@@ -151,7 +154,7 @@ class Comparing:
         plan = self._plans.get(group)
         if plan is not None:
             plan.missed += count
-            if group not in self._known.topics or router not in self._partners(self._known.topics[group]):
+            if group not in self._known.topics or router not in self._presence.partners(self._known.topics[group]):
                 plan.next_s = now.mono_s
             self._at_once(group, plan, router, now)
             return self._figures.missed(group, plan.missed, plan.arrived)
@@ -174,10 +177,11 @@ class Comparing:
             deeds += self._held.begin()
         self._fetching.tick(now)
         self._giving.tick(now)
-        for group, plan in self._plans.take_due(now.mono_s):
-            deeds += self._begin(group, plan, now)
+        deeds += self._begin_due(now)
         for session in [one for one in self._sessions.values() if one.until_s <= now.mono_s]:
             self._end(session, now, is_silent=True)
+        for _ in self._waiting.take_turns(now.mono_s, self._sessions):
+            deeds += self._begin_due(now)
         deeds += self._fetching.go_on(now)
         deeds += self._giving.give_more(now)
         for fetch in self._fetching.take_over():
@@ -186,13 +190,16 @@ class Comparing:
         due_s = min(due_s, self._plans.due_s, self._fetching.due_s, self._giving.due_s, self._held.due_s)
         return deeds if due_s == inf else [*deeds, c.Wake(now.wall_s + max(1.0, due_s - now.mono_s))]
 
+    def _begin_due(self, now: c.Now) -> list[c.Deed]:
+        return [deed for group, plan in self._plans.take_due(now.mono_s) for deed in self._begin(group, plan, now)]
+
     def _wanted(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
         """Begin with a topic that is wanted, or end one that is not."""
         if (group in self._known.topics) is (group in self._plans):
             return []
         if group in self._plans:
             del self._plans[group]
-            for part in (self._answering, self._fetching, self._giving, self._held):
+            for part in (self._answering, self._fetching, self._giving, self._held, self._waiting):
                 part.left(group)
             for place in [place for place in self._sessions if place[1] == group]:
                 del self._sessions[place]
@@ -210,42 +217,39 @@ class Comparing:
         for group, router in self._known.back:
             self._plans.name(group, router, now.mono_s, self._limits.apart_s)
         self._known.back.clear()
+        self._waiting.partner_came(self._known.newly_shared, now.mono_s)
+        self._known.newly_shared.clear()
 
     def _begin(self, group: PublicKey, plan: Plan, now: c.Now) -> list[c.Deed]:
         """Compare with the named neighbours for which there is room, and with a random one if it is time.
 
-        The others are tried again after `RETRY_S`."""
+        The others are tried again after `RETRY_S`, or when a comparison ends. A topic without a partner waits until it
+        has one: a node may have thousands of them."""
         topic, deeds = self._known.topics[group], list[c.Deed]()
-        partners = self._partners(topic)
+        partners = self._presence.partners(topic)
         for router in plan.due(now.mono_s):
+            is_busy = (router, group) in self._sessions or not self._fetching.has_room
             if router not in partners:
                 del plan.named[router]
-            elif (router, group) in self._sessions or not self._may_begin(router, now):
+            elif is_busy or not self._places.may_begin(router, now):
                 plan.named[router] = now.mono_s + RETRY_S
+                self._waiting.for_place(group, router)
             else:
                 deeds += self._compare(topic, plan, router, partners[router], now)
         if plan.next_s <= now.mono_s:
-            free = [one for one in partners if (one, group) not in self._sessions and self._places.has_one(one)]
+            free = [one for one in partners if (one, group) not in self._sessions and self._places.has_one(one, now)]
             if not (free and self._fetching.has_room):
-                plan.next_s = now.mono_s + RETRY_S
+                (self._waiting.for_place if partners else self._waiting.for_partner)(group)
+                plan.next_s = now.mono_s + (RETRY_S if partners else self._limits.again_s)
                 return deeds
             [router] = self._chance.sample(plan.nearest(free, topic.neighbours, self._presence.services), 1)
             deeds += self._compare(topic, plan, router, partners[router], now)
         return deeds
 
-    def _partners(self, topic: Topic) -> dict[PublicKey, PublicKey]:
-        """Return the routers with which a topic can be compared, and their services.
-
-        These are neighbours on the ring and, above all on a leaf, connected routers."""
-        services = {router: one.service for router, one in topic.neighbours.items()} | self._presence.services
-        return {router: service for router, service in services.items() if router in topic.t}
-
-    def _may_begin(self, router: PublicKey, now: c.Now) -> bool:
-        return self._fetching.has_room and self._places.may_begin(router, now)
-
     def _compare(self, topic: Topic, plan: Plan, router: PublicKey, service: PublicKey, now: c.Now) -> list[c.Deed]:
         group = topic.group
         plan.begin(router, now.mono_s, self._limits.apart_s)
+        self._waiting.begun(group, router)
         if plan.next_s <= now.mono_s + RETRY_S:
             plan.next_s = now.mono_s + plan.period_s * (0.75 + 0.5 * self._chance.random())
         fetch, found = self._fetching.begin(group, router), Differences(self._limits.lacking_max)
@@ -263,6 +267,7 @@ class Comparing:
 
     def _say(self, session: Session, frame: bytes, now: c.Now) -> list[c.Deed]:
         session.rounds += 1
+        self._places.asked(session.router, now)
         session.asked_s, session.until_s = now.mono_s, now.mono_s + self._limits.answer_s
         age_s = self._since.age_s(session.group, now)
         said = Compare(session.t, session.lo, min(session.hi, MINUTES_MAX - 1), frame, age_s)
@@ -295,6 +300,7 @@ class Comparing:
         """End a comparison; the missing messages it found are still fetched. A silent neighbour is tried again soon."""
         del self._sessions[session.router, session.group]
         session.fetch.close()
+        self._waiting.freed()
         plan = self._plans.get(session.group)
         if is_silent:
             self._places.left_unanswered(session.router)
@@ -352,6 +358,13 @@ class _Presence:
         self.services: dict[PublicKey, PublicKey] = {}
         self._away_s: dict[PublicKey, float] = {}
         self._limits = limits
+
+    def partners(self, topic: Topic) -> dict[PublicKey, PublicKey]:
+        """Return the routers with which a topic can be compared, and their services.
+
+        These are neighbours on the ring and, above all on a leaf, connected routers."""
+        found = {router: one.service for router, one in topic.neighbours.items()} | self.services
+        return {router: service for router, service in found.items() if router in topic.t}
 
     def gone(self, router: PublicKey, now: c.Now) -> None:
         if self.services.pop(router, None) is not None:

@@ -109,9 +109,10 @@ class Known:
     """The key of this service, that of its router once it has started, and the topics by the keys of their groups.
 
     `fell_silent`: routers that did not take or answer something, and must still be asked whether they are there.
-    `back`: neighbours that are live again in a topic, which must still be compared with them. `moved`: topics that are
-    new, have got their first neighbour or lost their last: the router must still be told. `is_history(id)`: whether
-    a message was asked for as history, which is kept and not sent on. `oldest_untaken(group, router)`: the first
+    `back`: neighbours that are live again in a topic, which must still be compared with them. `newly_shared`: topics
+    that one more router was found to share since the last look. `moved`: topics that are new, have got their first
+    neighbour or lost their last: the router must still be told. `is_history(id)`: whether a message was asked for as
+    history, which is kept and not sent on. `oldest_untaken(group, router)`: the first
     message published here that no neighbour has taken yet, and that this router will be sent, as it is no leaf.
     """
 
@@ -122,6 +123,7 @@ class Known:
         "fell_silent",
         "is_history",
         "moved",
+        "newly_shared",
         "oldest_untaken",
         "router",
         "service",
@@ -134,6 +136,7 @@ class Known:
         self.topics: dict[PublicKey, Topic] = {}
         self.fell_silent: set[PublicKey] = set()
         self.back: set[Place] = set()
+        self.newly_shared: set[PublicKey] = set()
         self.moved: set[PublicKey] = set()
         self.is_history: Callable[[MessageId], bool] = lambda _: False
         self.oldest_untaken: Callable[[PublicKey, PublicKey], tuple[MessageId, Own] | None] = lambda *_: None
@@ -164,6 +167,8 @@ class Known:
                 self.topics[group].t.pop(router, None)
         for group, t in topics.items():
             if group in self.topics:
+                if router not in self.topics[group].t:
+                    self.newly_shared.add(group)
                 self.topics[group].t[router] = t
         self._earlier.pop(router, None)
         if topics:

@@ -7,6 +7,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 THIS_MACHINE = "unix"
 """How settings name whoever connects to a Unix socket."""
+HOPS_MAX = 32
+"""Proxies through which a request may have come; what stands before them in X-Forwarded-For is not looked at."""
 _SHARED_BITS = 64
 """The bits of an IPv6 address that one machine's have in common."""
 
@@ -25,8 +27,8 @@ class Callers:
 
     def is_proxy(self, ip: str) -> bool:
         """Whether this address is a proxy's; "": the other end of a Unix socket."""
-        if not ip:
-            return self._is_unix
+        if not ip or not self._networks:
+            return self._is_unix and not ip
         try:
             found = ip_address(ip.partition("%")[0])
         except ValueError:
@@ -37,7 +39,7 @@ class Callers:
         """Return where a request comes from: the last address in X-Forwarded-For that is no proxy's, if a proxy
         connects; whatever stands before it anybody may have written."""
         found = ip
-        for one in reversed(forwarded.split(",") if forwarded else []):
+        for one in reversed(forwarded.rsplit(",", HOPS_MAX)[-HOPS_MAX:] if forwarded else []):
             said = ip_of(one.strip())
             if not self.is_proxy(found) or not said:
                 break

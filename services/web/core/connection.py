@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import h11
 
 from router.core.wire.upgrade import accepted
 
-from .limits import READ_AHEAD_BYTES_MAX, HttpLimits
+from .limits import PIECE_BYTES_LEAST, PIECES_LEAST, READ_AHEAD_BYTES_MAX, HttpLimits
 from .request import PHRASES, Answer, Flow, refusal, shown
 
 TLS_HANDSHAKE = b"\x16"
 """The first byte of a client that speaks TLS."""
+HEADS_MAX = 256
+"""Heads of answers that are kept as they were made, since most are alike."""
 _BODILESS = (204, 304)
 
 
@@ -34,6 +38,7 @@ class HttpConnection:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes_max)
         self._head: h11.Request | None = None
         self._body = bytearray()
+        self._pieces = 0
         self._has_begun = False
         self._is_last = False
         self._is_waiting = False
@@ -99,24 +104,29 @@ class HttpConnection:
 
     def _begin(self, head: h11.Request) -> bool:
         """Take the head of a request; return whether a body is to follow."""
-        self._head, self._body = head, bytearray()
-        names = [name for name, _ in head.headers]
-        if sum(len(name) + len(value) for name, value in head.headers) + len(head.target) > self._limits.head_bytes_max:
+        self._head, self._body, self._pieces = head, bytearray(), 0
+        headers = list(head.headers)
+        names = [name for name, _ in headers]
+        if sum([len(name) + len(value) for name, value in headers]) + len(head.target) > self._limits.head_bytes_max:
             raise _head_too_large(self._limits)
         if head.http_version != b"1.1":
             raise _refused(505, "version", "this node speaks HTTP/1.1 alone")
         if b"content-length" in names and b"transfer-encoding" in names:
             said = "the request has both Content-Length and Transfer-Encoding, so programs read its end differently"
             raise _refused(400, "two-lengths", said)
-        length = next((int(value) for name, value in head.headers if name == b"content-length"), 0)
+        length = next((int(value) for name, value in headers if name == b"content-length"), 0)
         if length > self._limits.body_bytes_max:
             raise self._too_large()
         return length > 0 or b"transfer-encoding" in names
 
     def _extend(self, data: bytes) -> None:
         self._body += data
+        self._pieces += 1
         if len(self._body) > self._limits.body_bytes_max:
             raise self._too_large()
+        if self._pieces > PIECES_LEAST and len(self._body) < self._pieces * PIECE_BYTES_LEAST:
+            said = f"the body comes in {self._pieces} pieces of fewer than {PIECE_BYTES_LEAST} bytes on average"
+            raise _refused(400, "small-pieces", f"{said}; send larger ones")
 
     def _too_large(self) -> HttpRefused:
         return _refused(413, "body-too-large", f"a body may have {self._limits.body_bytes_max} bytes here")
@@ -150,7 +160,7 @@ class HttpConnection:
         if answer.is_last or self._is_last or not is_whole:
             headers.append(("Connection", "close"))
         try:
-            out = self._sent(_head(answer.status, headers))
+            out = self._sent(_head(answer.status, tuple(headers)))
             if has_body and not self._is_head_only:
                 out += self._sent(h11.Data(data=answer.body))
             out += self._sent(h11.EndOfMessage())
@@ -163,7 +173,7 @@ class HttpConnection:
     def begin_flow(self, flow: Flow) -> bytes:
         """Return the beginning of an answer without an end, whose client may want its head alone."""
         headers = [*Answer(status=200, headers=flow.headers).all_headers(), ("Content-Type", flow.kind)]
-        out = self._sent(_head(200, [*headers, ("X-Accel-Buffering", "no")]))
+        out = self._sent(_head(200, (*headers, ("X-Accel-Buffering", "no"))))
         if self._is_head_only:
             out += self._sent(h11.EndOfMessage())
             self._turn()
@@ -211,8 +221,19 @@ class HttpConnection:
         return self._http.send(event) or b""
 
 
-def _head(status: int, headers: list[tuple[str, str]]) -> h11.Response:
-    return h11.Response(status_code=status, headers=headers, reason=PHRASES.get(status, ""))
+def _head(status: int, headers: tuple[tuple[str, str], ...]) -> h11.Response:
+    if any(name == "Set-Cookie" for name, _ in headers):
+        return _made(status, headers)  # a secret is kept no longer than it is needed
+    return _kept(status, headers)
+
+
+@lru_cache(HEADS_MAX)
+def _kept(status: int, headers: tuple[tuple[str, str], ...]) -> h11.Response:
+    return _made(status, headers)
+
+
+def _made(status: int, headers: tuple[tuple[str, str], ...]) -> h11.Response:
+    return h11.Response(status_code=status, headers=list(headers), reason=PHRASES.get(status, ""))
 
 
 def _head_too_large(limits: HttpLimits) -> HttpRefused:

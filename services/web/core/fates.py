@@ -104,6 +104,8 @@ def _full() -> Answer:
 
 def _answer(question: _Question, heard: c.Told) -> tuple[Answer, bool]:
     """Return the answer, and whether it may change soon."""
+    if heard.is_stopping:
+        return refusal(503, "draining", heard.error), False
     if heard.error.startswith(UNKNOWN):
         return refusal(404, "not-known", f"this node does not tell of that message: {heard.error}"), False
     if heard.error:

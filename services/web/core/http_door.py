@@ -15,7 +15,7 @@ from router.service import contract as c
 from .callers import Callers, counted_as, ip_of
 from .connection import HttpConnection, HttpRefused
 from .limits import AT_ONCE_BYTES_MAX, AT_ONCE_MAX, LINGER_BYTES_MAX, LINGER_S, HttpLimits
-from .request import TEXT, Answer, Flow, Later, Link, Reply, Request, as_problem, path_of, refusal
+from .request import TEXT, Answer, Flow, Later, Link, Reply, Request, as_problem, fields_of, path_of, refusal
 from .sites import Sites
 
 Respond = Callable[[Request, c.Now], Reply]
@@ -85,13 +85,13 @@ class HttpDoor:
         if counts_as:
             self._by_address[counts_as] += 1
             if self._by_address[counts_as] > self._limits.per_address:
-                yield from self._turn_away(peer, client)
+                yield from self._turn_away(peer, client, now)
 
-    def _turn_away(self, peer: str, client: _Client) -> Iterator[c.Deed]:
+    def _turn_away(self, peer: str, client: _Client, now: c.Now) -> Iterator[c.Deed]:
         said = f"{self._limits.per_address} connections are open from {client.counts_as}, and no more may be"
         answer = refusal(429, "address-full", f"{said}; close some, and ask again", is_last=True)
-        yield from self._write_answer(peer, client, answer)
-        yield from self._end(peer)
+        self._uncount(client)
+        yield from self._refuse(peer, client, answer, now)
 
     def came(self, peer: str, data: bytes, now: c.Now) -> Iterator[c.Deed]:
         """Hear bytes of a client, b"" if it says no more; answer what is whole."""
@@ -169,12 +169,14 @@ class HttpDoor:
             )
 
     def _request_of(self, peer: str, client: _Client, head: h11.Request, body: bytes) -> Request:
+        fields = fields_of(head)
         request = Request(
             door=self._door,
             peer=peer,
-            caller=self._callers.caller(client.ip, _forwarded(head)),
+            caller=self._callers.caller(client.ip, fields.get(b"x-forwarded-for", "")),
             path=path_of(head.target, self._sites.prefix),
             head=head,
+            fields=fields,
             body=body,
         )
         client.reads_json, client.origin = request.accepts("json"), self._sites.allowed(request)
@@ -260,6 +262,9 @@ class HttpDoor:
         yield from flow.deeds
         if not client.http.is_flow:  # its client wants the head alone
             yield from self._turn(peer, client, now)
+        elif client.has_ended:  # when it goes would not be heard
+            yield c.Write(self._door, peer, client.http.end_flow())
+            yield from self._end(peer)
 
     def send(self, peer: str, data: bytes) -> Iterator[c.Deed]:
         """Send more of an answer without an end; do nothing if its client has gone."""
@@ -323,15 +328,11 @@ class HttpDoor:
 def _fitted(client: _Client, answer: Answer) -> Answer:
     """Return an answer in the form that the client's request wants."""
     whole = as_problem(answer) if answer.reason and client.reads_json and answer.kind == TEXT else answer
-    if any(name == "Access-Control-Allow-Origin" for name, _ in whole.headers):  # a second one would annul both
-        return whole
+    if not client.origin or any(name == "Access-Control-Allow-Origin" for name, _ in whole.headers):
+        return whole  # a second one would annul both
     return whole.with_headers(*_cross_origin(client.origin))
 
 
 def _cross_origin(origin: str) -> tuple[tuple[str, str], ...]:
     """Return the headers that let a page from elsewhere read the answer."""
     return (("Access-Control-Allow-Origin", origin), ("Vary", "Origin")) if origin else ()
-
-
-def _forwarded(head: h11.Request) -> str:
-    return ",".join(value.decode("latin-1") for name, value in head.headers if name == b"x-forwarded-for")

@@ -6,6 +6,9 @@ from msgspec import Struct
 
 READ_AHEAD_BYTES_MAX = 64 * 1024
 """Bytes of further requests that may come while one waits for its answer; with more, the connection is closed."""
+PIECES_LEAST, PIECE_BYTES_LEAST = 1024, 64
+"""Pieces of a body (chunks, or what is read at once) that are taken in any case; of more, each has so many bytes on
+average, since each costs as much as many bytes do."""
 LINGER_S = 2.0
 """Seconds for which a connection is read, and nothing kept, after an answer that came before the request's end: a close
 would overtake the answer."""

@@ -109,7 +109,7 @@ class Monitoring:
         self._statuses, self._awaited, self._services_by_s = {}, set(others), now.mono_s + SERVICES_S
         self._is_whole = not others
         for name in others:
-            yield c.Inquire("service", f"{name} status", f"{OF_SERVICE}{name}")
+            yield c.Inquire("service", name, f"{OF_SERVICE}{name}")
 
     def tick(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """Go on without services that do not answer; tell those who have waited long that the router does not."""

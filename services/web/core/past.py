@@ -6,7 +6,6 @@ import json
 from base64 import b64encode
 from collections import deque
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -15,7 +14,7 @@ from router.core.wire.crypto import PublicKey
 
 MESSAGES_MAX = 1_000
 BYTES_MAX = 4 << 20
-"""The messages of a group that are kept in memory, and their bytes as they are sent."""
+"""The messages of a group that are remembered, and their bytes as they are sent."""
 
 
 class Entry(Struct, frozen=True):
@@ -33,41 +32,61 @@ class Gap(Struct, frozen=True):
 
 
 class GroupPast:
-    """The past of one group. `began_s`: since when it is whole."""
+    """The past of one group, each message with a number that grows. `began_s`: since when it is whole."""
 
     def __init__(self, began_s: float) -> None:
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[tuple[int, Entry]] = deque()
+        self._ids: set[str] = set()
         self._bytes = 0
+        self._next = 1
         self._whole_since_s = began_s
 
     def __repr__(self) -> str:
         return f"<{len(self._entries)} messages>"
 
-    def add(self, entry: Entry) -> None:
-        """Keep a message; forget the oldest beyond the limits."""
-        self._entries.append(entry)
-        self._bytes += len(entry.line)
-        while len(self._entries) > MESSAGES_MAX or self._bytes > BYTES_MAX:
-            gone = self._entries.popleft()
-            self._bytes -= len(gone.line)
-            self._whole_since_s = gone.at_s
+    def __contains__(self, id: str) -> bool:
+        return id in self._ids
 
-    def begin_anew(self, at_s: float) -> None:
-        """Forget all messages, since one that came at that Unix second cannot be kept."""
-        self._entries.clear()
-        self._bytes, self._whole_since_s = 0, at_s
+    @property
+    def numbers(self) -> Sequence[int]:
+        """Return the numbers of the messages that are here."""
+        return [number for number, _ in self._entries]
+
+    def add(self, entry: Entry) -> tuple[int, Sequence[int]]:
+        """Keep a message, and forget the oldest beyond the limits; return its number, and theirs."""
+        number, gone = self._next, list[int]()
+        self._append(number, entry)
+        while len(self._entries) > MESSAGES_MAX or self._bytes > BYTES_MAX:
+            oldest, one = self._entries.popleft()
+            self._ids.discard(one.id)
+            self._bytes -= len(one.line)
+            self._whole_since_s = one.at_s
+            gone.append(oldest)
+        return number, gone
+
+    def restore(self, number: int, entry: Entry) -> None:
+        """Take up a message that an earlier life has kept; those before it have been, in order."""
+        if number != self._next:  # the ones between are gone
+            self._whole_since_s = max(self._whole_since_s, entry.at_s)
+        self._append(number, entry)
+
+    def _append(self, number: int, entry: Entry) -> None:
+        self._entries.append((number, entry))
+        self._ids.add(entry.id)
+        self._bytes += len(entry.line)
+        self._next = number + 1
 
     def after(self, id: str) -> tuple[Sequence[Entry], Gap | None]:
         """Return the messages behind that one; all, and the gap, if it is not here."""
-        for at, entry in enumerate(self._entries):
+        entries = [one for _, one in self._entries]
+        for at, entry in enumerate(entries):
             if entry.id == id:
-                return list(islice(self._entries, at + 1, None)), None
-        said = "the message to begin behind is not here any more, so some may be missing before these"
-        return list(self._entries), Gap(said)
+                return entries[at + 1 :], None
+        return entries, Gap("the message to begin behind is not here any more, so some may be missing before these")
 
     def since(self, at_s: float) -> tuple[Sequence[Entry], Gap | None]:
         """Return the messages that came at that Unix second or later, and the gap if older ones of these are gone."""
-        found = [one for one in self._entries if one.at_s >= at_s]
+        found = [one for _, one in self._entries if one.at_s >= at_s]
         is_whole = at_s > self._whole_since_s
         return found, None if is_whole else Gap("what came so long ago is not here any more, or was never heard")
 

@@ -17,6 +17,7 @@ from router.service.contract import kept_under
 
 from .http_door import HttpDoor
 from .past import entry_of
+from .pasts import Pasts
 from .request import JSON, Answer, Later, Reply, Request, refusal
 from .tokens import Token
 from .watchers import Watchers
@@ -160,7 +161,9 @@ class Posts:
 
     # -- what became of them -------------------------------------------------------------------------------
 
-    def sent(self, heard: c.Sent, watchers: Watchers, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+    def sent(
+        self, heard: c.Sent, pasts: Pasts, watchers: Watchers, doors: Mapping[str, HttpDoor], now: c.Now
+    ) -> Iterator[c.Deed]:
         """Tell those who wait what became of a message."""
         post = self._open.pop(heard.tag, None)
         if post is None:
@@ -174,7 +177,7 @@ class Posts:
                 yield self._keep(name, _Once(once.body, once.until_s, heard.id.hex()))
             yield c.LogEvent(PUBLISHED, heard.id, fields={"token": post.kept.token})
             if post.body is None:
-                watchers.missed(post.kept.key, now)
+                yield from pasts.begin_anew(post.kept.key, now)
             else:
                 entry = entry_of(heard.id.hex(), now.wall_s, post.body, token=post.kept.token)
                 yield from watchers.add(post.kept.key, entry, doors)

@@ -98,13 +98,14 @@ Reply = Answer | Later | Flow | Link
 
 class Request(Struct, frozen=True, kw_only=True):
     """A whole request. `caller`: the IP address that it comes from, as far as that is known; `path`: below that of the
-    node's URL, decoded."""
+    node's URL, decoded; `fields`: its headers (`fields_of`)."""
 
     door: str
     peer: str
     caller: str
     path: str
     head: h11.Request
+    fields: Mapping[bytes, str]
     body: bytes = b""
 
     @property
@@ -113,7 +114,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
     def header(self, name: bytes) -> str:
         """Return the value of a header; of several lines, joined by commas; "" if there is none."""
-        return ",".join(value.decode("latin-1") for found, value in self.head.headers if found == name)
+        return self.fields.get(name, "")
 
     def parameters(self) -> Mapping[str, str]:
         """Return the parameters behind the `?`, of which the last of a name counts. Raises `ValueError`."""
@@ -123,6 +124,15 @@ class Request(Struct, frozen=True, kw_only=True):
     def accepts(self, kind: str) -> bool:
         """Whether the client names this media type, or a part of it, among those that it takes."""
         return kind in self.header(b"accept").lower()
+
+
+def fields_of(head: h11.Request) -> Mapping[bytes, str]:
+    """Return the values of the headers by their names in small letters; those of several lines are joined by commas."""
+    found: dict[bytes, str] = {}
+    for name, value in list(head.headers):
+        text = value.decode("latin-1")
+        found[name] = f"{found[name]},{text}" if name in found else text
+    return found
 
 
 def path_of(target: bytes, prefix: str) -> str:

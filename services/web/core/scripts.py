@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from router.core.wire.reasons import Reason
 from router.service import contract as c
 
 from .fates import Fates
 from .http_door import HttpDoor
 from .past import entry_of
+from .pasts import Pasts
 from .posts import Posts
 from .request import Answer, Reply, Request, refusal, shown
 from .tokens import NAME_FORM, SECRET_BYTES, NewToken, Right, Token, Tokens, no_right
@@ -29,7 +31,8 @@ class Scripts:
         self._randbytes: Callable[[int], bytes] = setup.chance.randbytes
         self._tokens = Tokens(setup.kept)
         self._posts = Posts(setup.kept, setup.chance.randbytes)
-        self._watchers = Watchers()
+        self._pasts = Pasts(setup.kept, is_on_disk=setup.settings.remember_on_disk)
+        self._watchers = Watchers(self._pasts)
         self._fates = Fates()
 
     def __repr__(self) -> str:
@@ -90,14 +93,16 @@ class Scripts:
         match heard:
             case c.Started():
                 yield from self._end_overdue(doors, now)
+                yield from self._pasts.start(self._tokens.groups, now)
                 for key in self._tokens.groups:
-                    self._watchers.follow(key, now)
                     yield c.Join(key)
+            case c.Message(group=group) if group is not None and not self._pasts.has_room:
+                yield c.Refuse(Reason.DISK_FULL)
             case c.Message(id, body, group=group) if group is not None:
                 entry = entry_of(id.hex(), now.wall_s, body, heard.sender, heard.seq)
                 yield from self._watchers.add(group.hex(), entry, doors)
             case c.Sent():
-                yield from self._posts.sent(heard, self._watchers, doors, now)
+                yield from self._posts.sent(heard, self._pasts, self._watchers, doors, now)
             case c.Told():
                 yield from self._fates.told(heard, doors, now)
             case c.Tick():
@@ -117,7 +122,7 @@ class Scripts:
         """End what tokens read that have ended, and leave the groups of `before` that no token reads any more."""
         yield from self._watchers.end(self._tokens.digests, doors, now)
         for key in sorted(before - self._tokens.groups):
-            self._watchers.forget(key)
+            yield from self._pasts.forget(key)
             yield c.Leave(key)
 
     # -- the operator's questions --------------------------------------------------------------------------
@@ -149,7 +154,7 @@ class Scripts:
         text, put = self._tokens.make(wish, self._randbytes(SECRET_BYTES), now)
         yield put
         for key in wish.read.values():
-            self._watchers.follow(key, now)
+            yield from self._pasts.follow(key, now)
             yield c.Join(key)
         yield c.Answer(asked.number, {"token": text, "name": wish.name})
 

@@ -120,6 +120,8 @@ class ServiceRequests:
             yield from self._tick(heard, doors, now)
         elif (tag := getattr(heard, "tag", "")).startswith(TAG):
             name, _, own = tag.removeprefix(TAG).partition("/")
+            if name not in self.services:  # an earlier life had another one
+                return
             own_heard = replace(heard, tag=own)
             yield from self._carried(name, self.services[name].answers.hear(own_heard, now), doors, now)
 

@@ -4,11 +4,16 @@ shows, so the Host and the Origin of a request say whose errand it is."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from .request import Answer, Request, refusal, shown
 
+IP_CHARS_MAX = 80
+"""Characters of the longest IP address, with the name of its interface, and more."""
+HOSTS_MAX = 256
+"""Hosts of which it is remembered whether they are an IP address."""
 _LOCAL = "localhost"
 _ASKING = ("GET", "HEAD", "OPTIONS")
 
@@ -44,7 +49,7 @@ class Sites:
 
         A number is nobody's name, so it is allowed."""
         host = host_of(request.header(b"host"))
-        if host == self._host or host == _LOCAL or host.endswith(f".{_LOCAL}") or _is_ip(host):
+        if host == self._host or host == _LOCAL or host.endswith(f".{_LOCAL}") or _is_ip(host[:IP_CHARS_MAX]):
             return None
         if not self._setting:
             said = (
@@ -76,6 +81,7 @@ def host_of(authority: str) -> str:
     return inside.lower().rstrip(".")
 
 
+@lru_cache(HOSTS_MAX)
 def _is_ip(host: str) -> bool:
     try:
         ip_address(host)

@@ -106,6 +106,8 @@ class Tokens:
             raise ValueError(f"there are {TOKENS_MAX} tokens, and no more may be; end some that nobody needs")
         if not (wish.publish or wish.read):
             raise ValueError("the token would permit nothing; name the groups with --publish and --read")
+        if wish.until_s and wish.until_s <= now.wall_s:
+            raise ValueError("the token would be over already; let it expire later, or not at all")
         if len(self.groups | set(wish.read.values())) > GROUPS_MAX:
             raise ValueError(f"tokens read {GROUPS_MAX} groups at most; end some that nobody needs")
         text = "web_" + urlsafe_b64encode(secret).decode().rstrip("=")

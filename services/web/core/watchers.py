@@ -13,7 +13,8 @@ from router.core.wire.text import counted
 from router.service import contract as c
 
 from .http_door import HttpDoor
-from .past import Entry, Gap, GroupPast
+from .past import Entry, Gap
+from .pasts import Pasts
 from .request import Answer, Flow, Reply, Request, refusal, shown
 from .spans import span_of
 from .tokens import Token
@@ -37,26 +38,18 @@ class _Watcher(Struct):
 
 
 class Watchers:
-    """The pasts of the groups, by their keys in hexadecimal digits, and those who read them."""
+    """Those who read groups, which are named by their keys in hexadecimal digits, from the `pasts` on."""
 
-    def __init__(self) -> None:
-        self._pasts: dict[str, GroupPast] = {}
+    def __init__(self, pasts: Pasts) -> None:
+        self._pasts = pasts
         self._watchers: list[_Watcher] = []
         self._beat_s = 0.0
 
     def __repr__(self) -> str:
-        return f"<{counted(len(self._watchers), 'watcher')} of {counted(len(self._pasts), 'group')}>"
+        return f"<{counted(len(self._watchers), 'watcher')} of {self._pasts!r}>"
 
     def __len__(self) -> int:
         return len(self._watchers)
-
-    def follow(self, group: str, now: c.Now) -> None:
-        """Keep the messages of a group from now on."""
-        self._pasts.setdefault(group, GroupPast(now.wall_s))
-
-    def forget(self, group: str) -> None:
-        """Keep nothing of a group any more."""
-        self._pasts.pop(group, None)
 
     # -- asking --------------------------------------------------------------------------------------------
 
@@ -83,7 +76,7 @@ class Watchers:
         self, request: Request, group: str, parameters: Mapping[str, str], now: c.Now
     ) -> tuple[Sequence[Entry], Gap | None]:
         """Return what is sent at first. Raises `ValueError` with a sentence."""
-        past = self._pasts.get(group)
+        past = self._pasts.of(group)
         since = request.header(b"last-event-id") or parameters.get("since", "")
         if past is None or not since:
             return [], None
@@ -96,20 +89,15 @@ class Watchers:
     # -- telling -------------------------------------------------------------------------------------------
 
     def add(self, group: str, entry: Entry, doors: Mapping[str, HttpDoor]) -> Iterator[c.Deed]:
-        """Keep a message, and send it to all who read its group."""
-        past = self._pasts.get(group)
-        if past is None:
+        """Remember a message, and send it to all who read its group, unless it came before."""
+        past = self._pasts.of(group)
+        if past is None or entry.id in past:
             return
-        past.add(entry)
+        yield from self._pasts.add(group, entry)
         said = {kind: _message(entry, kind) for kind in (LINES, EVENTS)}
         for one in self._watchers:
             if one.group == group:
                 yield from doors[one.door].send(one.peer, said[one.kind])
-
-    def missed(self, group: str, now: c.Now) -> None:
-        """Say a gap to who asks for what came before, since a message of the group is not known here."""
-        if (past := self._pasts.get(group)) is not None:
-            past.begin_anew(now.wall_s)
 
     def tick(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """Give a sign of life now and then."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from conftest import Run, start_node, stop_node
+from rigs.commands import Run, start_node, stop_node
 from samples.audit_logs import APP, LATE, Log
 
 from router.cli import main

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run, RunningNode
 from fleets.shared import Fleets
+from rigs.commands import Run, RunningNode
 from samples.logs import KEY, OTHER
 from samples.segments import write_log
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from conftest import Run, RunningNode
+from rigs.commands import Run, RunningNode
 from rigs.patience import HANG_S
 
 from router import connect_blocking

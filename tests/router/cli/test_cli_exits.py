@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
-from conftest import ROUTER
+from rigs.commands import ROUTER
 
 from router.cli import COMMANDS, Root
 from router.cli.exits import Exit, Failure, report
@@ -26,6 +26,7 @@ from router.transport.contract import ListenFailed
         (Failure(Exit.REFUSED, "blocked"), 4, "blocked\n"),
         (ConfigError(("one", "two", "three")), 2, "one\nand 2 more; `router config check` lists them\n"),
         (BadText("no key"), 2, "no key\n"),
+        (BadText("a service's\x1b[2J word"), 2, "a service's [2J word\n"),
         (HomeBusy("busy"), 1, "busy\n"),
         (StoreError("damaged"), 1, "damaged\n"),
         (ExceptionGroup("", [ExceptionGroup("", [ListenFailed("taken")])]), 1, "taken\n"),

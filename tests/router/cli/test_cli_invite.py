@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run, RunningNode
+from rigs.commands import Run, RunningNode
 
 from router.cli.invite import why_unreached
 from router.core.wire.grouplink import GroupLink

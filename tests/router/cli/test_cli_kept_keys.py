@@ -9,7 +9,7 @@ import subprocess
 from itertools import count
 
 import pytest
-from conftest import ROUTER, Run, RunningNode
+from rigs.commands import ROUTER, Run, RunningNode
 
 from router.cli import kept_keys
 from router.cli.exits import Failure

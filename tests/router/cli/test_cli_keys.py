@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from conftest import Run, run_in
 from msgspec.structs import replace
+from rigs.commands import Run, run_in
 from samples.core import INVITATIONS, LINKS
 
 from router.cli import main

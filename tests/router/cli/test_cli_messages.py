@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import ROUTER, Run, RunningNode, start_node, stop_node
+from rigs.commands import ROUTER, Run, RunningNode, start_node, stop_node
 from rigs.patience import HANG_S
 
 from router.cli.exits import Failure

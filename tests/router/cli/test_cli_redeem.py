@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 from click.testing import Result
-from conftest import Run
 from PIL import Image
+from rigs.commands import Run
 from samples.codes import code
 from samples.invitations import CORE, FRIENDS, invitation
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import ROUTER, Run, RunningNode, start_node, stop_node
+from rigs.commands import ROUTER, Run, RunningNode, start_node, stop_node
 from rigs.patience import HANG_S
 
 from router.cli import ask

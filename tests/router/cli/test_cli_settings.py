@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 import trio
-from conftest import Run
+from rigs.commands import Run
 
 from router.cli.config import overrides
 from router.core.wire.crypto import SigningKey

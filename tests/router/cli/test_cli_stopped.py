@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import lmdb
 import pytest
-from conftest import Run, run_in, start_node, stop_node
+from rigs.commands import Run, run_in, start_node, stop_node
 from rigs.patience import HANG_S
 
 from router.client import running_or_stopped as held_home

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from conftest import Run, run_in, start_node, stop_node
+from rigs.commands import Run, run_in, start_node, stop_node
 
 from router.cli.ask import ask
 from router.cli.output import problems

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Run, RunningNode
+from rigs.commands import Run, RunningNode
 
 from router.cli.views import _overlay_text
 from router.core.wire.crypto import SigningKey

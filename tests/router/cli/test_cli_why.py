@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import Run
 from msgspec.structs import replace
+from rigs.commands import Run
 
 from router.core.routing.not_owed import OF_AN_UPLINK
 from router.core.why.fate import Hop, Recipient, Trace

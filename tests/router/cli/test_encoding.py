@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from conftest import ROUTER, Run
+from rigs.commands import ROUTER, Run
 
 
 def test_a_terminal_without_unicode_is_shown_plain_characters(router: Run, home: Path) -> None:

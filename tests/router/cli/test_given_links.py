@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pytest
 from click.testing import Result
-from conftest import Run
+from rigs.commands import Run
 from samples.invitations import FRIENDS, invitation
 
 from router.core.wire.crypto import SigningKey

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from conftest import Run, run_in
+from rigs.commands import Run, run_in
 
 from router.core.wire.address import parse_address
 from router.core.wire.advert import Advertisement, make_advertisement

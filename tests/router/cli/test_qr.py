@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import segno
 from click.testing import Result
-from conftest import Run
 from PIL import Image, ImageOps
+from rigs.commands import Run
 from samples.codes import code
 from samples.core import ADVERTISEMENTS
 

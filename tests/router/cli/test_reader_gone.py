@@ -12,7 +12,7 @@ from typing import IO
 
 import pytest
 import trio
-from conftest import ROUTER, RunningNode, run_in
+from rigs.commands import ROUTER, RunningNode, run_in
 from rigs.patience import HANG_S
 
 from router.cli import output

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from rigs.commands import Run
 from samples.invitations import CORE, invitation
 
 from router.cli import redeem

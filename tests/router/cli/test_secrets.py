@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from conftest import Run, RunningNode
+from rigs.commands import Run, RunningNode
 from samples.core import ADVERTISEMENTS
 from samples.invitations import FRIENDS, invitation
 

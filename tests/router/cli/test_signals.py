@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROUTER
 from fleets.shared import Fleets
+from rigs.commands import ROUTER
 from rigs.patience import HANG_S
 
 from router.cli.signals import SIGNALS, removing

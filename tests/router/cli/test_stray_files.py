@@ -8,7 +8,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from conftest import ROUTER, run_in
+from rigs.commands import ROUTER, run_in
 from rigs.patience import HANG_S
 from samples.invitations import FRIENDS
 

@@ -33,7 +33,8 @@ def end_of(*recipients: RecipientOutcome) -> Failure:
 def test_refused_by_a_recipient_is_code_4() -> None:
     failure = end_of(RecipientOutcome(ALICE, "delivered"), RecipientOutcome(BOB, "refused", Reason.PEER_REFUSED))
     assert failure.code is Exit.REFUSED
-    assert str(failure) == "the message was refused by a recipient or on the way"
+    advice = f"`router why {key_text('msg', ID)}` tells why, as far as it is known here"
+    assert str(failure) == f"the message was refused by a recipient or on the way; {advice}"
 
 
 @pytest.mark.parametrize(("refused", "said"), [(1, "1 of 2 messages was"), (2, "2 of 2 messages were")])
@@ -42,7 +43,7 @@ def test_the_number_agrees(refused: int, said: str) -> None:
     for at in range(2):
         state = "refused" if at < refused else "delivered"
         tally.followed(MessageId(bytes([at]) * 32), [RecipientOutcome(ALICE, state)], complete=True)
-    with pytest.raises(Failure, match=f"^{said} refused by a recipient or on the way$"):
+    with pytest.raises(Failure, match=f"^{said} refused by a recipient or on the way; `router why msg1"):
         tally.finish()
 
 

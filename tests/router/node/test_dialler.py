@@ -206,7 +206,7 @@ async def test_what_comes_to_wait_while_it_is_asked_is_not_forgotten(house: Hous
 async def test_urls_are_tried_in_order_and_a_problem_is_told_once(
     house: House, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one = there(NOBODY_THERE, "memory://there")
+    one = there(NOBODY_THERE, NOBODY_THERE, "memory://there")
     house.last_words = LastWords("it does not let us in", lets_in=False)
     with caplog.at_level(logging.WARNING):
         dialler = house.dialler(one)

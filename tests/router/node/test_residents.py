@@ -8,8 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from router.core.wire.errors import CAUSE_CHARS_MAX
 from router.node.residents import OPEN_S, Residents
 from router.service.plugins import UnknownService
+from router.service.reports import WARNING
 from router.settings import config
 from router.settings.home import Home
 
@@ -43,3 +45,13 @@ def test_residents_with_the_same_role_are_refused(tmp_path: Path) -> None:
     said = '^the services "pubsub" and "topics" both have the role overlay, of which a node has one; take one'
     with pytest.raises(UnknownService, match=said):
         Residents(home, config.load(home.config_path)[0])
+
+
+def test_reports_are_shown_as_one_line_of_bounded_length(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text('[node]\nservices = ["services.echo"]\n')
+    residents = Residents(home, config.load(home.config_path)[0])
+    assert residents.hear_report("echo", WARNING, "red \x1b[31m\nand" + 9_000 * "!")
+    [row] = residents.facts(frozenset())
+    assert row["problem"].startswith("red  [31m and!!!") and len(row["problem"]) == CAUSE_CHARS_MAX

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from router.service.contract import Came
-from router.service.doors import DoorError, Doors
+from router.service.doors import DoorError, Doors, door_urls
 from router.transport.contract import Stream
 
 
@@ -19,6 +19,21 @@ async def _came(came: Came) -> None:
 
 async def _no_router() -> Stream:
     raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (["tcp://:1"], "its doors() returned list; return a dict of names and URLs, {} for none"),
+        (None, "its doors() returned NoneType; return a dict"),
+        ({"desk": 4100}, "its doors() returned a dict with a str with int; give each door a name and a URL"),
+    ],
+)
+def test_doors_are_names_and_urls(found: object, said: str) -> None:
+    with pytest.raises(DoorError) as told:
+        door_urls(found)
+    assert str(told.value).startswith(said)
+    assert door_urls({"desk": "tcp://:1"}) == {"desk": "tcp://:1"}
 
 
 async def fault_at(home: Path, url: str) -> str:

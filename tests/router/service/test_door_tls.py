@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 from rigs.web_certificates import web_certificate
 
 from router.service.contract import Came, Opened
@@ -18,12 +18,6 @@ from router.service.doors import DoorError, Doors
 from router.transport.contract import Stream
 
 Done = Callable[[], None]
-
-
-def free_port() -> int:
-    with socket.socket() as own:
-        own.bind(("127.0.0.1", 0))
-        return int(own.getsockname()[1])
 
 
 def nothing() -> None:

@@ -177,6 +177,7 @@ class Mute(Exception):
 @pytest.mark.parametrize("error", [Poison(), Mute(), RouterError("\ud800"), ValueError("x" * 10_000)])
 async def test_an_error_whose_text_cannot_be_made_is_named_by_its_class(desk: Desk, error: Exception) -> None:
     said = cause_of(error)
+    assert said.isprintable()
     assert len(said) <= CAUSE_CHARS_MAX + 1 and said.encode()
     assert not isinstance(error, Poison | Mute) or said.startswith(f"{type(error).__name__}, whose text cannot be made")
     for heard in (c.Came("desk", "1", b"x"), c.Asked(1, "word"), c.Computed("t"), c.Tick(), c.Sent("t", ID)):

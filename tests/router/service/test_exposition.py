@@ -37,11 +37,11 @@ def test_service_has_a_bound_and_names_of_its_own() -> None:
 
 
 def test_metrics_of_a_folder_are_found_by_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, text in (("ringing", "def families(status): return [status]\n"), ("silent", "")):
+    for name, text in (("belfry", "def families(status): return [status]\n"), ("bare_belfry", "")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("")
         (tmp_path / name / "metrics.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = load_families("ringing:Rules")
+    found = load_families("belfry:Rules")
     assert found is not None and found(7) == [7]
-    assert load_families("silent") is None and load_families("services.echo") is None
+    assert load_families("bare_belfry") is None and load_families("services.echo") is None

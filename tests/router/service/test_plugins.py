@@ -37,6 +37,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     most: Annotated[int, span(1, 100, "The most that is counted.")] = 7
     word: Annotated[str, about("What to say.")] = "well"
 """
+WITH_FAULT = """
+    def {}:
+        return {{}}["jar"]
+"""
+ASYNC_HEAR = "has hear, which is async; write `def hear(self, heard, now)`, since rules wait for nothing"
+BAD_HEAR = "has hear, which cannot be called so; write `def hear(self, heard, now)`"
 COMMANDS = """
 import click
 COMMANDS = {"NAME": "Say how much was counted."}
@@ -141,6 +147,39 @@ def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) 
         ("rules.py", "x = 1", "does not hold exactly one service (there is none); write a class with"),
         ("rules.py", RULES + "\nclass Other(Tally):\n    pass\n", "(Tally, Other); name it as"),
         ("settings.py", "class Settings: ...", "has Settings that are no Struct"),
+        ("settings.py", SETTINGS + WITH_FAULT.format("problems(self)"), "failed in services/"),
+        (
+            "settings.py",
+            SETTINGS + WITH_FAULT.format("own_problems(self, own, router)"),
+            "KeyError('jar'); mend that file",
+        ),
+        ("events.py", 'EVENTS = ["tally_up"]', "has EVENTS in events.py that are no table; write {event: sentence}"),
+        ("__init__.py", "RUN = 7", "says RUN = something of type int; a service runs"),
+        ("__init__.py", "ROLE = 'king'", "says ROLE = 'king'; there are"),
+        ("rules.py", RULES.replace("    def hear", "    async def hear"), ASYNC_HEAR),
+        ("rules.py", RULES.replace("return []", "yield 1").replace("    def hear", "    async def hear"), ASYNC_HEAR),
+        ("rules.py", RULES.replace("def hear(self, heard: Heard, now: Now)", "def hear(self, heard)"), BAD_HEAR),
+        (
+            "rules.py",
+            RULES.replace(", setup: Setup", "").replace("= setup", "= 1"),
+            "write `def __init__(self, setup)`",
+        ),
+        (
+            "rules.py",
+            RULES + "    doors = {'desk': 'tcp://:1'}\n",
+            "has doors, which is no method; write `def doors(self)`",
+        ),
+        (
+            "rules.py",
+            RULES + "    async def doors(self):\n        return {}\n",
+            "has doors, which is async; write `def",
+        ),
+        ("rules.py", RULES + "    def settled(self):\n        return []\n", "write `def settled(self, now)`"),
+        (
+            "rules.py",
+            RULES + "    admits = True\n",
+            "has admits, which is no method; write `def admits(self, came, mono_s)`",
+        ),
         ("events.py", 'EVENTS = {"Bad Word": "?"}', "in small letters, with a sentence of what it tells"),
         ("commands.py", "def", "has a commands.py that cannot be read: SyntaxError: "),
         ("commands.py", "COMMANDS = dict(tally='Ours.')", "cannot be read without running it; write COMMANDS = {"),
@@ -154,6 +193,8 @@ def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) 
         ("scenarios.py", 'SCENARIOS = {"many": "Many."}', 'declares the command "many" and has no function many'),
         ("settings.py", "def", "settings.py, line 1: invalid syntax"),
         ("events.py", "import nothing_at_all", "ModuleNotFoundError"),
+        ("http.py", "def", "http.py, line 1"),
+        ("http.py", "x = 1", "does not hold exactly one class with hear_request (there is none); write one"),
         (
             "reasons.py",
             REASON.format(121, "tally:low"),
@@ -164,6 +205,9 @@ def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) 
             'COMMANDS = {"status": "Ours."}\ndef status(): ...',
             'declares the command "status", which belongs to the router itself',
         ),
+        ("metrics.py", "families = 7", ".metrics has no function families; write `def families(status)`"),
+        ("metrics.py", "def", "metrics.py, line 1: invalid syntax"),
+        ("http.py", "class Over: ...", ".http does not hold exactly one class with hear_request; write one"),
         ("reasons.py", REASON.format(400, "duplicate"), 'the word "duplicate" is that of reason 5 already'),
         ("reasons.py", REASON.format(2000, "tally:high"), "choose a number from 256 to 1023, and small letters"),
     ],

@@ -23,6 +23,25 @@ class Dance(c.Deed, frozen=True):
     """A deed that nobody carries out."""
 
 
+class Mute:
+    """A value whose text cannot be made."""
+
+    def __repr__(self) -> str:
+        raise ValueError("I say nothing")
+
+
+class Endless(str):
+    """A text whose text has no end."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        while True:
+            pass
+
+    __str__ = __repr__
+
+
 @pytest.fixture
 def checks() -> DeedChecks:
     found = DeedChecks({"desk": "tcp://127.0.0.1:1", "dgrams": "udp://127.0.0.1:1", "lan": "multicast://x", "shut": ""})
@@ -69,8 +88,15 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a right": (c.Grant(KEY, (7,), 1), "Grant with a wrong rights: expected str, got int"),  # type: ignore[arg-type]
     "a label": (o.Attest("anything", b""), 'Attest with a wrong label: "anything" is no label of signed bytes'),
     "a str": ("Send", "it returned 'Send', of type str, among its deeds; return a list of deeds"),
-    "an event as a deed": (c.Tick(), "it returned Tick(), of type Tick, among its deeds"),
-    "a deed of nobody": (Dance(), "of type Dance, among its deeds"),
+    "a long str": ("x" * 99, f"it returned 'xxx{56 * 'x'}…, of type str, among its deeds"),
+    "a number": (7, "it returned something of type int among its deeds"),
+    "nothing": (None, "it returned None among its deeds"),
+    "a list in the list": ([c.Tick()], "it returned something of type list among its deeds"),
+    "a class": (c.Wake, "it returned the class Wake itself among its deeds"),
+    "an event as a deed": (c.Tick(), "it returned something of type router.service.contract.Tick among its deeds"),
+    "a deed of nobody": (Dance(), f"it returned something of type {__name__}.Dance among its deeds"),
+    "one without a text": (Mute(), f"it returned something of type {__name__}.Mute among its deeds"),
+    "one whose text has no end": (Endless(), f"it returned something of type {__name__}.Endless among its deeds"),
 }
 
 

@@ -149,9 +149,8 @@ def test_fate_that_the_router_cannot_tell_now_is_not_said_to_be_unknown() -> Non
         side.hear(c.Told(tag, "why", error="the connection was lost before the node answered; ask again"))
     assert status_of(side.written[peers[0]]) == 503 and b"X-Reason: router-away" in side.written[peers[0]]
     assert peers[1] not in side.written, "who waits is answered when the router is there again"
-    [again] = [deed for deed in side.tick(2) if isinstance(deed, c.Inquire) and deed.word == "why"]
-    assert again.tag == tags[1]
-    side.hear(c.Told(again.tag, "why", error=f"no message whose id begins with {ID.hex()} is in the log"))
+    assert c.Inquire("why", ID.hex(), tags[1]) in side.tick(2)
+    side.hear(c.Told(tags[1], "why", error=f"no message whose id begins with {ID.hex()} is in the log"))
     assert status_of(side.written[peers[1]]) == 404
 
 
@@ -165,3 +164,61 @@ def test_questions_of_clients_that_have_gone_keep_out_nobody(monkeypatch: pytest
     side.say(gone, b"")
     assert side.ask(ask) == b""
     assert status_of(side.written[gone]) == 503, "it may only have ended its sending side"
+
+
+# -- what is remembered ----------------------------------------------------------------------------------------
+
+
+def told(side: WebSide, token: str, query: str = "since=10m") -> list[str]:
+    """Return what is read: the texts of messages, and the names of other events."""
+    found = map(json.loads, body_of(side.ask(request(f"/groups/friends?poll&{query}", bearer(token)))).splitlines())
+    return [one.get("text", "") if one["event"] == "message" else one["event"] for one in found]
+
+
+def test_past_on_disk_is_read_on_in_a_later_life_without_a_gap() -> None:
+    side = WebSide(remember_on_disk=True)
+    token = token_of(side)
+    side.tick(700)
+    side.hear(came(ID, b"one"))
+    side.say(side.open(), post(token, b"two"))
+    side.hear(c.Sent(published(side)[0].tag, LATER_ID))
+    later = WebSide(side.kept, at_s=side.at_s + 5, remember_on_disk=True)
+    later.hear(came(ID, b"one"))
+    assert told(later, token) == ["one", "two"] and told(later, token, f"since={ID.hex()}") == ["two"]
+    later.hear(came(c.MessageId(b"k" * 32), b"three"))
+    last = WebSide(later.kept, at_s=side.at_s + 10, remember_on_disk=True)
+    assert told(last, token, f"since={LATER_ID.hex()}") == ["three"]
+    last.operator("end", "script")
+    assert last.kept == {}, "nothing of the group is kept for nobody"
+
+
+def test_past_on_disk_is_bounded_and_a_later_life_says_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.web.core.past.MESSAGES_MAX", 2)
+    side = WebSide(remember_on_disk=True)
+    token = token_of(side)
+    side.tick(700)
+    for number in range(4):
+        side.hear(came(c.MessageId(bytes([number]) * 32), b"%d" % number))
+    later = WebSide(side.kept, at_s=side.at_s + 5, remember_on_disk=True)
+    assert told(later, token) == ["gap", "2", "3"]
+    assert len([key for key in later.kept if key.startswith(b"past/")]) == 3
+
+
+def test_past_is_on_disk_only_where_that_is_wished() -> None:
+    side = WebSide()
+    token = token_of(side)
+    side.hear(came(ID, b"secret"))
+    assert not any(b"secret" in value for value in side.kept.values())
+    kept = WebSide(side.kept, remember_on_disk=True)
+    kept.hear(came(ID, b"secret"))
+    assert any(b"secret" in value for value in kept.kept.values())
+    assert [key for key in WebSide(kept.kept).kept if key.startswith(b"past/")] == [], "it is removed when it ends"
+    assert told(WebSide(kept.kept), token) == ["gap"]
+
+
+def test_message_that_cannot_be_remembered_on_a_full_disk_comes_again() -> None:
+    side = WebSide(remember_on_disk=True)
+    token_of(side)
+    full = WebSide(FullDisk(side.kept), remember_on_disk=True)
+    assert full.hear(came(ID, b"later")) == [c.Refuse(Reason.DISK_FULL)]
+    assert not any(isinstance(one, c.Refuse) for one in WebSide(FullDisk(side.kept)).hear(came(ID, b"now")))

@@ -6,33 +6,16 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from rigs.web_pages import DMQ_STATUS, WELL, WITH_DMQ
 from rigs.web_sides import WebSide, body_of, request, status_of
 
 from router.service import contract as c
 from services.web.metrics_page import MetricsPage
 
 DOCS = Path(__file__).parents[3] / "docs"
-DMQ_STATUS: dict[str, Any] = {
-    "accepted": 3, "rejected": {}, "verified": 3, "mempool": {"messages": 3, "bytes": 900}, "consumers": [],
-    "clients": {"connected": 1, "broken_off": 0, "without_place": 0, "gave_way": 0},
-    "stake": {"pools": 2, "age_s": 7.0, "is_of_epoch": True, "problem": ""},
-}  # fmt: skip
-
-SECONDS = {"bounds": [0.5, 1.0], "within": [3, 4], "count": 5, "sum": 6.5}
-WELL: dict[str, Any] = {
-    "messages": [["accepted", "", 7], ["refused", "expired", 2]],
-    "queue": {"messages": 3, "bytes": 40, "messages_max": 100, "bytes_max": 1000},
-    "links": {"local": 2, "peer": 1}, "groups": 1, "commits": 5, "log_seq": 9, "resident_bytes": 1 << 20, "unready": [],
-    "seconds": {"delivery": SECONDS, "commit": SECONDS, "loop_lag": SECONDS}, "log_behind": 0, "unverified": 4,
-    "store": {"used_bytes": 4096, "bytes_max": 1 << 30}, "disk": {"free_bytes": 1 << 30, "free_bytes_min": 1 << 28},
-    "services": [{"name": "web", "module": "services.web", "state": "running", "starts": 2}],
-}  # fmt: skip
-DMQ = {"name": "signers", "module": "services.dmq", "state": "running", "starts": 1}
-WITH_DMQ = {**WELL, "services": [*WELL["services"], DMQ]}
 
 
 def wait_for(side: WebSide, path: str, *headers: str) -> str:
@@ -108,7 +91,7 @@ def test_services_with_metrics_are_asked_for_their_status_once_a_second() -> Non
     assert status_of(side.written[ready]) == 200 and first not in side.written
     second = wait_for(side, "/metrics")
     _, asked = questions(side)
-    assert (asked.word, asked.argument) == ("service", "signers status")
+    assert (asked.word, asked.argument) == ("service", "signers")
     side.hear(c.Told(asked.tag, "service", DMQ_STATUS))
     for peer in (first, second, wait_for(side, "/metrics")):
         found = page(side, peer)
@@ -208,5 +191,7 @@ def test_operators_door_answers_its_own_names_and_pages_alone() -> None:
     assert status_of(side.ask(request("/metrics"))) == 404, "the door for everybody has none"
     assert status_of(side.ask(request("/groups/a"), door="operator")) == 404
     assert status_of(side.ask(request("/", method="CONNECT"), door="operator")) == 405
+    body = side.ask(request("/metrics", "Content-Length: 100", method="POST"), door="operator")
+    assert status_of(body) == 400 and b"X-Reason: body" in body, "it is not waited for"
     posted = side.ask(request("/metrics", method="POST", body=b""), door="operator")
     assert status_of(posted) == 405

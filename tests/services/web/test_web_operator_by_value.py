@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rigs.web_sides import WebSide, body_of, request, status_of
 
 from router.service import contract as c
@@ -87,6 +88,7 @@ def events(data: bytes) -> list[tuple[str, Any]]:
 
 def test_many_who_look_cost_one_round_of_questions_a_second() -> None:
     side = WebSide()
+    side.tick(QUIET_S)
     assert tell(side, answers()) == ["metrics", "queue"]
     cookie = logged_in(side)
     peers = [look(side, cookie) for _ in range(5)]
@@ -108,7 +110,6 @@ def test_many_who_look_cost_one_round_of_questions_a_second() -> None:
 
 def test_open_page_gets_only_what_has_changed() -> None:
     side = WebSide()
-    tell(side, answers())
     cookie = logged_in(side)
     look(side, cookie)
     tell(side, answers())
@@ -169,7 +170,6 @@ def test_login_that_ends_ends_its_open_pages_alone() -> None:
 
 def test_page_and_fate_escape_what_others_say() -> None:
     side = WebSide()
-    tell(side, answers())
     cookie = logged_in(side)
     page = look(side, cookie)
     tell(side, answers(HOSTILE))
@@ -211,6 +211,7 @@ def seen(facts: Facts, forecast: Forecast = Forecast(), **refused: int) -> Seen:
 
 AWAY = PeerRow(key(1), "cellar", "away", "peer", problem="connection refused")
 UNREADY = Metrics(unready=(("disk-full", "the disk is nearly full; make room"),))
+FAILED = ServiceRow("capd", state="running", problem="it failed", problem_age_s=40)
 VERDICTS: list[tuple[Seen, str, str, str]] = [
     (seen(Facts(peers=(PeerRow(key(1), "a", "connected", "peer"),))), GOOD, "All is well.", "1 neighbour is connected"),
     (seen(Facts(queues=(queue(3),))), GOOD, "All is well.", "what waits is for those who are away"),
@@ -224,6 +225,14 @@ VERDICTS: list[tuple[Seen, str, str, str]] = [
     (seen(Facts(), rate_limited=5), GOOD, "All is well.", ""),
     (seen(Facts(metrics=Metrics(queue=Held(95, 0, 100, 100)))), BAD, "This node holds 95 %", "queue drop"),
     (seen(Facts(status=Status(services=(ServiceRow("capd", state="away"),)))), BAD, "service capd does not run", ""),
+    (
+        seen(Facts(peers=(PeerRow(key(1), "", "connected", "stranger", problem="x"),))),
+        GOOD,
+        "All is well.",
+        "node runs",
+    ),
+    (seen(Facts(status=Status(services=(FAILED,)))), ATTENTION, "The service capd: it failed.", ""),
+    (seen(Facts(status=Status(services=(replace(FAILED, problem_age_s=4000),)))), GOOD, "All is well.", ""),
     (seen(Facts(peers=(PeerRow(key(1), "shut", "blocked", "peer", problem="x"),))), GOOD, "All is well.", ""),
 ]
 
@@ -246,7 +255,7 @@ def test_plan_draws_many_who_are_well_as_one() -> None:
 def test_queue_says_how_full_it_is_when_it_will_be_so_and_why() -> None:
     shown = View(seen(Facts(queues=(queue(600),), peers=(AWAY,)), Forecast(1.0, full_s=7200)), [], Counter(), 0.0)
     text = queues(shown)
-    assert "600 messages, 60 % full, oldest 1 min" in text and "full in about 2 h" in text
+    assert "600 messages, 60\u00a0% full, oldest 1 min" in text and "full in about 2 h" in text
     assert text.count("cellar is away: connection refused.") == 2, "in the picture, and in the table beside it"
 
 

@@ -179,7 +179,12 @@ def test_body_that_is_too_long_or_no_body_is_refused_also_with_a_token() -> None
     head = request("/groups/friends", bearer(token_of(side)), "Transfer-Encoding: chunked", method="POST")
     for body, status in ((b"40001\r\n" + b"z" * 0x40001, 413), (b"F" * 30 + b"\r\n", 400)):
         assert status_of(side.ask(head + body)) == status
+    small = head + b"1\r\nz\r\n" * 5_000
+    answer = side.ask(small[:60_000])
+    assert status_of(answer) == 400 and b"X-Reason: small-pieces" in answer
     assert not published(side)
+    kept = b"".join(b"40\r\n" + b"z" * 64 + b"\r\n" for _ in range(2_000)) + b"0\r\n\r\n"
+    assert side.ask(head + kept) == b"" and len(published(side)[0].body) == 128_000
 
 
 def test_client_that_ends_its_sending_side_still_gets_the_answers() -> None:
@@ -195,6 +200,16 @@ def test_client_that_ends_its_sending_side_still_gets_the_answers() -> None:
         side.hear(c.Sent(published(side)[number].tag, c.MessageId(bytes([number]) * 32)))
     assert [status_of(b"HTTP/1.1" + one) for one in side.written[peer].split(b"HTTP/1.1")[1:]] == [201, 201, 200]
     assert peer in side.closed and side.operator("status")["listen"]["connections"] == 0
+
+
+def test_reading_without_end_is_ended_at_once_for_who_says_no_more() -> None:
+    """Else nobody would hear when it goes."""
+    side = WebSide()
+    peer, token = side.open(), token_of(side)
+    side.say(peer, post(token) + request("/groups/friends", bearer(token)), b"")
+    side.hear(c.Sent(published(side)[0].tag, c.MessageId(bytes(32))))
+    assert side.written[peer].endswith(b"0\r\n\r\n") and peer in side.closed
+    assert side.operator("status")["listen"]["connections"] == 0
 
 
 def test_request_that_is_cut_short_is_said_to_be() -> None:
@@ -283,7 +298,10 @@ def test_address_has_its_share_of_connections_and_a_proxy_more() -> None:
     side = WebSide(connections_per_address=2, proxies=("10.0.0.0/8",))
     first = [side.open(address="[2001:db8::1]:1"), side.open(address="[2001:db8::2]:1")]
     third = side.open(address="[2001:db8::3]:1")
-    assert status_of(side.written[third]) == 429 and third in side.closed
+    assert status_of(side.written[third]) == 429 and third not in side.closed
+    assert side.say(third, request()) == b"", "what it still says is thrown away, so that it gets the answer"
+    side.tick(3)
+    assert third in side.closed
     assert side.open(address="[2001:db8:0:1::3]:1") not in side.closed
     side.say(first[0], b"")
     assert side.open(address="[2001:db8::4]:1") not in side.closed
@@ -331,6 +349,7 @@ def handed(side: WebSide) -> c.HandOver:
         ("10.1.2.3:4000", "[2001:db8::7]:55", "2001:db8::7"),
         ("10.1.2.3:4000", "::ffff:198.51.100.7", "198.51.100.7"),
         ("10.1.2.3:4000", "", ""),
+        ("10.1.2.3:4000", "203.0.113.9" + ", 10.9.9.9" * 32, "10.9.9.9"),
         ("", "198.51.100.7", "198.51.100.7"),
     ],
 )

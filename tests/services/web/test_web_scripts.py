@@ -87,6 +87,8 @@ def test_token_ends_by_itself() -> None:
         {"name": "a b"},
         {"publish": {}, "read": {}},
         {"publish": {"friends": "nokey"}},
+        {"until_s": 1_700_000_000},
+        {"until_s": -1},
         {"more": 1},
         {"name": 5},
     ],
@@ -276,6 +278,12 @@ def test_fate_of_a_message_of_others_is_not_told() -> None:
         assert isinstance(asked, c.Inquire)
         side.hear(c.Told(asked.tag, "why", told, "" if told else f"no message whose id begins with {ID.hex()}"))
         assert status_of(side.written[peer]) == 404
+    peer = side.open()
+    side.say(peer, request(f"/messages/{ID.hex()}", bearer(token)))
+    asked = side.done[-1]
+    assert isinstance(asked, c.Inquire)
+    side.hear(c.Told(asked.tag, "why", error="the node stops", is_stopping=True))
+    assert status_of(side.written[peer]) == 503 and b"X-Reason: draining" in side.written[peer]
     for path in ("/messages/12", f"/messages/{ID.hex()}?wait=soon", f"/messages/{ID.hex()}?wait=nan"):
         assert status_of(side.ask(request(path, bearer(token)))) in (400, 0)
 

@@ -88,3 +88,21 @@ def test_page_behind_a_socket_file_has_no_address_unless_one_is_set() -> None:
     assert Settings(listen="unix:web.sock").page_url == Settings(listen="").page_url == ""
     for everywhere in ("tcp://0.0.0.0:4180", "tcp://[::]:4180", "tcp://:4180"):
         assert Settings(listen=everywhere).page_url == "", "nobody can open that"
+
+
+@pytest.mark.parametrize(
+    ("settings", "url", "tunnel"),
+    [
+        ({}, "http://127.0.0.1:4181/", "4181:127.0.0.1:4181"),
+        ({"operator": "tcp://[::1]:99"}, "http://[::1]:99/", "99:[::1]:99"),
+        ({"operator": "unix:operator.sock?mode=660"}, "http://127.0.0.1:4181/", "4181:/home/operator.sock"),
+        ({"operator": f"tcp://0.0.0.0:99{TLS}", "url": "https://hub.example/a/"}, "https://hub.example:99/", None),
+        ({"operator": f"tcp://192.0.2.7:99{TLS}"}, "https://192.0.2.7:99/", None),
+        ({"operator": f"tcp://127.0.0.1:99{TLS}"}, "https://127.0.0.1:99/", "99:127.0.0.1:99"),
+    ],
+)
+def test_operators_page_is_found_there_or_through_a_tunnel(
+    settings: dict[str, Any], url: str, tunnel: str | None
+) -> None:
+    found = Settings(**settings)
+    assert (found.operator_page_url, found.operator_tunnel(Path("/home"))) == (url, tunnel)

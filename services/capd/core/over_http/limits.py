@@ -28,7 +28,8 @@ class OverHttpLimits(Struct, frozen=True, kw_only=True):
     heartbeat_s: float = 20.0
     """Seconds between two signs of life: proxies cut what is silent for a minute, some for less."""
     watch_life_s: int = 3600
-    """For how long a standing query is left at the pool; it is left again when half of it is over."""
+    """For how long a standing query is left at the pool. It is left again when a quarter of that is over, so that it
+    lasts though one is lost."""
     solve_queue_max: int = 8
     """Messages that wait for the node's solver."""
     solve_burst_s: float = 10.0

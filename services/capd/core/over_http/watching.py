@@ -78,7 +78,7 @@ class Watching:
 
     def _leave(self, pattern: Pattern, number: int, now: c.Now) -> Iterator[HttpDeed]:
         """Leave the standing query of a pattern at the pool, also in place of one that is there."""
-        self._renew_s[pattern] = now.mono_s + self._limits.watch_life_s / 2
+        self._renew_s[pattern] = now.mono_s + self._limits.watch_life_s / 4
         then = partial(self._left, number)
         yield from self._questions.ask(m.Watch, pattern, self._limits.watch_life_s, number=number, then=then, now=now)
 

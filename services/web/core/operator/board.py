@@ -49,6 +49,10 @@ class Board:
 
     # -- asking --------------------------------------------------------------------------------------------
 
+    def begin(self, now: c.Now) -> None:
+        """Begin the first pause: a router that has just started has little to tell."""
+        self._asked_s = now.mono_s
+
     def ask(self, now: c.Now, *, is_watched: bool) -> Iterator[c.Inquire]:
         """Ask the router, if it is time."""
         begins = is_watched and not self._is_whole and not self._open

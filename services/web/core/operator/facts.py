@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 CONNECTED, AWAY, BLOCKED = "connected", "away", "blocked"
-LOCAL = "local"
+LOCAL, STRANGER = "local", "stranger"
 
 
 class ServiceRow(Struct, frozen=True):
-    """A service of the node."""
+    """A service of the node. `problem_age_s`: how long ago its problem was."""
 
     name: str
     address: str = ""
@@ -21,6 +22,7 @@ class ServiceRow(Struct, frozen=True):
     run: str = ""
     starts: int = 0
     problem: str = ""
+    problem_age_s: float | None = None
 
 
 class Status(Struct, frozen=True):
@@ -88,6 +90,7 @@ class GroupRow(Struct, frozen=True):
     group: str
     subscriber: str
     local: bool = False
+    name: str = ""
 
 
 class Held(Struct, frozen=True):
@@ -113,7 +116,7 @@ class Metrics(Struct, frozen=True):
     resident_bytes: int = 0
 
 
-class Facts(Struct, frozen=True):
+class Facts(Struct, frozen=True, dict=True):
     """All of it together. `problem`: why the router has not answered, "" if it has."""
 
     status: Status = Status()
@@ -123,9 +126,18 @@ class Facts(Struct, frozen=True):
     metrics: Metrics = Metrics()
     problem: str = ""
 
+    @cached_property
+    def peer_of(self) -> Mapping[str, PeerRow]:
+        """Return the neighbours and apps by their keys."""
+        return {one.address: one for one in self.peers}
+
     def name_of(self, key: str) -> str:
         """Return the name of a neighbour or an app, "" if it has none."""
-        return next((one.name for one in self.peers if one.address == key), "")
+        return self.peer_of[key].name if key in self.peer_of else ""
+
+    def group_name(self, key: str) -> str:
+        """Return the name of a group that is joined here, "" if it has none."""
+        return next((one.name for one in self.groups if one.group == key), "")
 
 
 FORMS: Mapping[str, tuple[str, Any]] = {

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from spark_analytics.report.page.reasons import SENTENCES
 from spark_analytics.report.page.wording import counted, lasting
 
-from .facts import BLOCKED, CONNECTED, LOCAL, Facts, PeerRow, QueueRow
+from .facts import BLOCKED, CONNECTED, LOCAL, STRANGER, Facts, PeerRow, QueueRow
 from .forecasts import Forecast
 
 GOOD, ATTENTION, BAD = "good", "attention", "bad"
@@ -18,6 +18,8 @@ NEARLY_FULL = 0.9
 """The share of its limit from which a queue is nearly full."""
 SOON_S = 3 * 3600.0
 """Seconds ahead within which a queue that will be full is something to look at."""
+PRESENT_S = 3600.0
+"""Seconds for which the last problem of a service that runs again is something to look at."""
 LATELY_S = 600.0
 """Seconds within which refusals count as present ones."""
 REFUSED_LEAST, REFUSED_SHARE = 20, 0.05
@@ -54,7 +56,7 @@ def headline(seen: Seen, found: list[Finding]) -> Finding:
     """Return the one sentence: the worst finding, or that all is well."""
     if found:
         return found[0]
-    routers = [one for one in seen.facts.peers if one.state == CONNECTED and one.standing != LOCAL]
+    routers = [one for one in seen.facts.peers if one.state == CONNECTED and one.standing not in (LOCAL, STRANGER)]
     here = f"{counted(len(routers), 'neighbour')} {'is' if len(routers) == 1 else 'are'} connected"
     waits = "what waits is for those who are away" if seen.facts.queues else "nothing waits"
     return Finding(GOOD, "All is well.", f"{here if routers else 'The node runs'}; {waits}.")
@@ -77,7 +79,7 @@ def _services(seen: Seen) -> Iterator[Finding]:
         if one.state != "running":
             said = f"The service {one.name} does not run{_because(one.problem)}"
             yield Finding(BAD, sentence(said), "`router doctor` and the node's log say more.")
-        elif one.problem:
+        elif one.problem and (one.problem_age_s or 0) < PRESENT_S:
             yield Finding(ATTENTION, sentence(f"The service {one.name}: {one.problem}"), "")
 
 
@@ -107,7 +109,7 @@ def _of_full(seen: Seen, queue: QueueRow) -> str:
 
 def _neighbours(seen: Seen) -> Iterator[Finding]:
     for one in seen.facts.peers:
-        if one.problem and one.state != BLOCKED:
+        if one.problem and one.state != BLOCKED and one.standing != STRANGER:
             said = (
                 f"{one.title} is {'connected, but' if one.state == CONNECTED else 'away:'} {one.problem.rstrip('.')}."
             )
@@ -130,7 +132,7 @@ _RULES: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
 
 def waits_because(facts: Facts, queue: QueueRow) -> str:
     """Return why messages wait for a recipient, as a sentence."""
-    peer = next((one for one in facts.peers if one.address == queue.recipient), None)
+    peer = facts.peer_of.get(queue.recipient)
     if peer is None:
         return f"{queue.title} is not connected."
     if peer.state == BLOCKED:

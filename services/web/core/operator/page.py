@@ -7,9 +7,9 @@ from typing import Literal
 
 from spark_analytics.report.page.markup import Markup, join, tag
 from spark_analytics.report.page.verdict import mark
-from spark_analytics.report.page.wording import clock, lasting, moment, prose
+from spark_analytics.report.page.wording import clock, moment, prose
 
-from .findings import LEVELS, Finding, findings, headline
+from .findings import LEVELS, Finding, findings, headline, roughly
 from .logins import Login
 from .view import View, groups, neighbours, queues, refusals, services, traffic
 
@@ -29,7 +29,7 @@ def page(found: Mapping[str, Markup], title: str, login: Login) -> Markup:
     return document(
         title,
         tag("a", "To what is wrong, or that nothing is", href="#verdict", class_="skip"),
-        tag("header", tag("div", found["state"], id="state"), tag("span", id="live", role="status")),
+        tag("header", tag("div", found["state"], id="state"), tag("span", id="live", role="status"), _AGAIN),
         tag("main", *(tag("div", inside, id=name) for name, inside in found.items() if name != "state"), ASK),
         tag(
             "footer",
@@ -101,7 +101,7 @@ def _state(view: View) -> Markup:
     return join(
         tag("span", status.title, class_="name"),
         tag("span", status.role),
-        tag("span", f"up {lasting(status.uptime_s)}") if status.uptime_s else None,
+        tag("span", f"up {roughly(status.uptime_s)}") if status.uptime_s else None,
         tag("span", f"as of {clock(at // 60)}:{at % 60:02}"),
     )
 
@@ -148,6 +148,9 @@ _PARTS: Mapping[str, Callable[[View], Markup]] = {
     "refusals": refusals,
     "services": services,
 }
+
+_AGAIN = tag("noscript", tag("a", "Look again", href="./"))
+"""What a page without scripts has in place of the events."""
 
 ASK = tag(
     "section",

@@ -166,7 +166,7 @@ class OperatorPages:
         match heard:
             case c.Started():
                 yield from self._logins.forget(now)
-                yield from self._board.ask(now, is_watched=False)
+                self._board.begin(now)
             case c.Told(tag=tag) if tag.startswith(WHY):
                 yield from self._tell_why(heard, door, now)
             case c.Told() if self._board.told(heard, now):

@@ -13,7 +13,7 @@ from spark_analytics.report.page.reasons import SENTENCES
 from spark_analytics.report.page.wording import clock, counted, number
 
 from .drawing import AWAY, PROBLEM, SHUT, WELL, Branch, bar, curve, plan
-from .facts import BLOCKED, CONNECTED, LOCAL, Facts, PeerRow, QueueRow
+from .facts import BLOCKED, CONNECTED, LOCAL, STRANGER, Facts, PeerRow, QueueRow
 from .findings import ATTENTION, BAD, NEARLY_FULL, Seen, roughly, waits_because
 from .forecasts import Forecast
 from .hour import ENDED, WINDOW_S, Window
@@ -187,7 +187,7 @@ def _foretold(forecast: Forecast) -> str:
 
 
 def _percent(share: float) -> str:
-    return "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
+    return "under 1\u00a0%" if 0 < share < 0.01 else f"{100 * share:.0f}\u00a0%"
 
 
 def _bytes(size: int) -> str:
@@ -205,14 +205,15 @@ def neighbours(view: View) -> Markup:
     facts = view.facts
     services = {one.address for one in facts.status.services}
     apps = [one for one in facts.peers if one.standing == LOCAL and one.address not in services]
-    routers = [one for one in facts.peers if one.standing != LOCAL]
+    routers = [one for one in facts.peers if one.standing not in (LOCAL, STRANGER)]
+    strangers = [one for one in facts.peers if one.standing == STRANGER]
     title = tag("h2", "Neighbours", id="neighbours-title")
-    if not routers and not apps:
+    if not (routers or apps or strangers):
         return _section(
             "neighbours", "Neighbours", tag("p", "No neighbour is known, and no app is here.", class_="nothing")
         )
     waits = {one.recipient: one.messages for one in facts.queues}
-    branches = [*_branches(routers, waits), *_apps(apps, waits)]
+    branches = [*_branches(routers, waits), *_as_one("app", apps, waits), *_as_one("stranger", strangers, waits)]
     rows = [
         (
             one.title,
@@ -223,7 +224,7 @@ def neighbours(view: View) -> Markup:
             waits.get(one.address, 0),
             one.problem or "–",
         )
-        for one in sorted([*routers, *apps], key=lambda one: (one.is_well, one.title))
+        for one in sorted([*routers, *apps, *strangers], key=lambda one: (one.is_well, one.title))
     ]
     well = sum(one.is_well for one in routers)
     said = f"{facts.status.title} and its {counted(len(routers), 'neighbour')}, {well} of them well"
@@ -255,13 +256,12 @@ def _branch(one: PeerRow, waits: dict[str, int]) -> Branch:
     return Branch(one.title, state, f"{waiting:,} wait" if waiting else "")
 
 
-def _apps(apps: Sequence[PeerRow], waits: dict[str, int]) -> list[Branch]:
-    """Return the apps of this node as one branch."""
-    if not apps:
+def _as_one(noun: str, members: Sequence[PeerRow], waits: dict[str, int]) -> list[Branch]:
+    """Return these, if there are any, as one branch: apps of this node, or strangers, whose problems are theirs."""
+    if not members:
         return []
-    waiting = sum(waits.get(one.address, 0) for one in apps)
-    note = f"{waiting:,} wait" if waiting else ""
-    return [Branch(f"{counted(len(apps), 'app')} here", WELL, note)]
+    waiting = sum(waits.get(one.address, 0) for one in members)
+    return [Branch(f"{counted(len(members), noun)} here", WELL, f"{waiting:,} wait" if waiting else "")]
 
 
 def _standing(one: PeerRow) -> str:
@@ -294,8 +294,10 @@ def groups(view: View) -> Markup:
     here, there = Counter[str](), Counter[str]()
     for one in facts.groups:
         (here if one.local else there)[one.group] += 1
-    rows = [(tag("code", group[:16], title=group), here[group], there[group]) for group in sorted(here | there)]
-    columns = (("group", ""), ("apps here", "n"), ("routers", "n"))
+    names = {one.group: one.name for one in facts.groups}
+    keys = sorted(names, key=lambda key: (not names[key], names[key], key))
+    rows = [(names[key] or "–", f"{key[:16]}…", here[key], there[key]) for key in keys]
+    columns = (("name", ""), ("group", ""), ("apps here", "n"), ("routers", "n"))
     shown = table("Groups and their members here", columns, rows, whole="router groups --json")
     return _section("groups", "Groups", shown if rows else tag("p", "No group is joined here.", class_="nothing"))
 

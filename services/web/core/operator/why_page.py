@@ -68,7 +68,7 @@ def why_page(fate: Fate, facts: Facts) -> Markup:
     rows = [
         ("message", tag("code", fate.text or fate.message, class_="id")),
         ("", tag("code", fate.message, class_="id")),
-        ("group", fate.group and tag("code", fate.group, class_="id")),
+        ("group", fate.group and (facts.group_name(fate.group) or tag("code", fate.group, class_="id"))),
         ("to", fate.destination and _who(fate.destination, facts)),
         ("accepted", fate.accepted_at),
         ("brought by", fate.brought_by and _who(fate.brought_by, facts)),
@@ -142,14 +142,14 @@ def _recipient(one: Recipient, facts: Facts) -> Markup:
         "li",
         tag("p", tag("b", _who(one.recipient, facts)), " ", tag("span", f"{one.state}{why}", class_="much")),
         tag("p", prose(sentence(one.next)), class_="because") if one.next else None,
-        folded(counted(one.attempts, "attempt"), _hops(one.hops)) if one.hops else None,
+        folded(counted(one.attempts, "attempt"), _hops(_who(one.recipient, facts), one.hops)) if one.hops else None,
     )
 
 
-def _hops(hops: Sequence[Hop]) -> Markup:
+def _hops(who: str, hops: Sequence[Hop]) -> Markup:
     rows = [(hop.time or "now", hop.event, hop.reason or "–", hop.count) for hop in hops]
     columns = (("time", ""), ("event", ""), ("reason", ""), ("recipients", "n"))
-    return table("What happened", columns, rows, whole="router why --json")
+    return table(f"What happened for {who}", columns, rows, whole="router why --json")
 
 
 def _who(key: str, facts: Facts) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 import pytest
@@ -12,9 +13,11 @@ from router.core.control.questions import AwaitedAnswers
 from router.core.control.reception import Reception
 from router.core.service.roles import Role
 from router.core.wire.control import Join, Leave
-from router.core.wire.errors import RouterError
 from router.service.verbs.dial import Dial
-from router.service.verbs.verb import Request
+from router.service.verbs.verb import Request, VerbFault
+
+HERE = f" of {__name__}.py"
+"""How errors name the file of a class of this file."""
 
 
 def heard(part: Part, *said: object) -> None:
@@ -59,6 +62,14 @@ class OfAKing(Part):
     HEARS: ClassVar[Hears] = {Reigning: heard}
 
 
+class Listing(Part):
+    HEARS: ClassVar[Hears] = {Dial}  # type: ignore[assignment]
+
+
+class Calling(Part):
+    HEARS: ClassVar[Hears] = {Dial: "dial"}  # type: ignore[dict-item]
+
+
 class Ordered(Part):
     ORDERS: ClassVar[Orders] = {"bell": heard}
 
@@ -66,16 +77,22 @@ class Ordered(Part):
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (HearingJoins(), "HearingJoins hears Join, as another part does"),
-        (Dialling(), 'Hearing and Dialling both hear the word "dial"'),
-        (Ordered(), 'Hearing and Ordered both hear the word "bell"'),
-        (Unnamed(), "without a word"),
-        (OfAKing(), "Reigning names ROLES {'king'}"),
+        (HearingJoins(), f"HearingJoins{HERE} hears Join, as Hearing{HERE} does; one of them is to"),
+        (
+            Dialling(),
+            f"Hearing{HERE}, for Dial of router/service/verbs/dial.py, and Dialling{HERE}, for DialsElsewhere{HERE}, "
+            'both hear the word "dial"; give one of them another word',
+        ),
+        (Ordered(), f'Hearing{HERE}, as an order, and Ordered{HERE}, as an order, both hear the word "bell"'),
+        (Unnamed(), f"Unnamed{HERE} carries out Wordless{HERE}, a verb without a word; give that class a WORD"),
+        (OfAKing(), f"Reigning{HERE} names ROLES {{'king'}}; there are "),
+        (Listing(), f"the HEARS or ORDERS of Listing{HERE} is no table"),
+        (Calling(), f"the HEARS of Calling{HERE} names Dial; write {{Verb: method}}"),
     ],
 )
 def test_reception_rejects_a_second_part_for_the_same(other: Part, said: str) -> None:
     shared = kernel()
-    with pytest.raises(RouterError, match=said):
+    with pytest.raises(VerbFault, match=re.escape(said)):
         Reception(shared, AwaitedAnswers(shared), (Hearing(), other))
 
 

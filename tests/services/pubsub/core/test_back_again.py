@@ -15,7 +15,7 @@ from services.pubsub.core.compare_plan import CompareLimits
 from services.pubsub.core.held import Held
 from services.pubsub.core.id_set import IdSet, key_of
 from services.pubsub.core.known import Topic
-from services.pubsub.core.messages import Compare
+from services.pubsub.core.messages import Compare, Compared, decode_message
 from services.pubsub.core.negentropy import IdRange, ask
 from services.pubsub.reasons import LIMIT
 
@@ -181,3 +181,44 @@ def test_a_neighbour_that_answers_nothing_leaves_room_for_comparisons_with_other
         if second == 2:
             assert other.me.router in sent and sent.count(silent.me.router) == CompareLimits().of_router_max
     assert sent.count(silent.me.router) <= CompareLimits().of_router_max + 3, "one at a time, until it answers"
+
+
+def test_topics_without_a_partner_are_not_looked_at_each_second() -> None:
+    """A node at rest with thousands of them spent a twentieth of its time on that."""
+    node, other = wanting(GROUP, OTHER), Node(2)
+    [wake] = node.part.hear(c.Tick(), NOW)
+    assert wake == c.Wake(BEGIN_S + CompareLimits().again_s)
+    now = c.Now(BEGIN_S + 2, MONO_S + 2)
+    node.part.hear(o.Linked(other.me.router, other.me.service), now)
+    node.part.hear(o.HeldPage(GROUP), now)
+    node.known.share(other.me.router, {GROUP: T})
+    assert node.known.newly_shared == {GROUP}
+    assert sent_to(node.part.hear(c.Tick(), now)) == [other.me.router], "as soon as it has one"
+    assert not node.known.newly_shared
+
+
+def test_a_comparison_begins_when_another_one_ends() -> None:
+    """Those that waited for a place with the neighbour were looked at once a second, so that four a second went."""
+    groups = [PublicKey(bytes((at,)) * 32) for at in range(100, 140)]
+    node, other = wanting(*groups), Node(2)
+    node.known.share(other.me.router, {group: bytes((at,)) * 16 for at, group in enumerate(groups)})
+    sent = _frames(node, node.part.hear(o.Linked(other.me.router, other.me.service), NOW))
+    assert len(sent) == CompareLimits().of_router_max
+    for count in range(len(groups)):
+        assert sent, f"{count} of {len(groups)} were compared at once"
+        said = sent.pop(0)
+        came = c.Message(MessageId(bytes(32)), b"", other.me.service, via=other.me.router)
+        sent += _frames(node, node.part.read(came, Compared(said.t, said.lo, said.hi, b"\x61"), NOW))
+
+
+def _frames(node: Node, deeds: Iterable[c.Deed]) -> list[Compare]:
+    """Return the frames of these deeds, and of those that follow when the messages held here are known."""
+    found = list[Compare]()
+    for deed in deeds:
+        if isinstance(deed, c.Send):
+            said = decode_message(deed.body)
+            assert isinstance(said, Compare)
+            found.append(said)
+        elif isinstance(deed, o.ListHeld):
+            found += _frames(node, node.part.hear(o.HeldPage(deed.group, upto=1, after=deed.after), NOW))
+    return found

@@ -260,7 +260,7 @@ def test_what_is_refused() -> None:
     world.run()
     assert [one.reason for one in left.refused] == [reasons.MEET_FIRST, reasons.MEET_FIRST, reasons.NOT_COMPARED]
     left.refused.clear()
-    for _ in range(200):
+    for _ in range(int(CompareLimits().frames_burst) + 40):
         world.read(left, right, ask)
         world.run()
     assert {one.reason for one in left.refused} == {reasons.LIMIT} and 30 < len(left.refused) < 60

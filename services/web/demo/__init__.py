@@ -1,0 +1,1 @@
+"""The demo of what the web side does without a browser."""

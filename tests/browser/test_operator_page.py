@@ -1,0 +1,107 @@
+"""The operator's page in a browser: it opens by the link, keeps itself up to date, and is whole without scripts, on a
+phone and by keyboard alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+from chrome import Page, PageFailed, fresh
+from rigs.patience import HANG_S
+from rigs.ports import free_port
+
+from router import SigningKey, connect
+from router.rig.node import NodeProcess
+from router.rig.process import until
+from router.settings.config import edit_peers
+from router.settings.config_peers import AddPeer, Peer
+from router.settings.home import Home
+
+pytestmark = pytest.mark.xdist_group("browser")
+GROUP, READER = SigningKey(b"g" * 32), SigningKey(b"r" * 32)
+WEB_SIDE = """
+[[node.services]]
+name = "web"
+module = "services.web"
+
+[services.web]
+listen = ""
+operator = "tcp://127.0.0.1:{port}"
+"""
+FOCUSED = "((one) => one.tagName + ' ' + (one.id || one.textContent))(document.activeElement)"
+
+
+def made(base: Path, port: int) -> NodeProcess:
+    home = Home(base / "node")
+    home.create("core")
+    home.config_path.write_text(f"{home.config_path.read_text()}{WEB_SIDE.format(port=port)}")
+    edit_peers(home.config_path, AddPeer(Peer(address=READER.public, name="reader", grant=("join", "store"))))
+    return NodeProcess("node", home, base / "node.stderr", {"link.goodbye_s": 1, "verify.verifiers": 0})
+
+
+async def arrived(page: Page, path: str) -> None:
+    """Wait until the page of that path stands where another one was."""
+
+    async def is_there() -> bool:
+        try:
+            return bool(await page.js(f"location.pathname === '{path}' && document.readyState === 'complete'"))
+        except PageFailed:  # one page is just being replaced by the other
+            return False
+
+    await until(f"the page {path}", is_there)
+
+
+async def press(page: Page, key: str) -> None:
+    for kind in ("rawKeyDown", "keyUp"):
+        code = {"Tab": 9, "Enter": 13}[key]
+        await page.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+    if key == "Enter":
+        await page.call("Input.dispatchKeyEvent", type="char", key=key, text="\r")
+
+
+async def test_page_lives_and_shows_what_waits(devtools: str, tmp_path: Path) -> None:
+    node = made(tmp_path, free_port())
+    with trio.fail_after(HANG_S):
+        await node.start()
+        async with fresh(devtools) as browser:
+            page = await browser.page("about:blank")
+            await page.goto((await node.run("web", "open", "--json")).json["url"])
+            await arrived(page, "/")
+            await page.until("document.getElementById('live').className === 'well'")
+            await page.until("document.title.endsWith(': ' + document.querySelector('#state .name').textContent)")
+            await page.js("document.querySelector('#traffic details').open = true")
+            async with connect(home=node.home, key=READER) as app:
+                await app.join(GROUP)
+            async with connect(home=node.home) as app:
+                for at in range(7):
+                    sent = await app.group(GROUP).publish(b"%d" % at, raw=True)
+            await page.until("document.querySelector('#queues li')?.textContent.includes('7 messages')")
+            assert "reader is away" in await page.js("document.querySelector('#queues li').textContent")
+            assert await page.js("document.querySelector('#traffic details').open"), "what is open stays so"
+
+            await page.js("(document.getElementById('id').value = '', document.querySelector('.skip').focus())")
+            seen = set()
+            while "INPUT id" not in seen:
+                seen.add(await page.js(FOCUSED))
+                await press(page, "Tab")
+                assert len(seen) < 40, seen
+            assert {one.partition(" ")[0] for one in seen} >= {"A", "SUMMARY", "INPUT"}
+            await page.js("document.getElementById('id').focus()")
+            await page.call("Input.insertText", text=sent.hex())
+            await press(page, "Enter")
+            await arrived(page, "/why")
+            assert "reached 0 of 1 recipient" in await page.js("document.querySelector('h1').textContent")
+            assert not page.complaints
+
+            home = await page.js("new URL('./', location).href")
+            await page.call("Emulation.setScriptExecutionDisabled", value=True)
+            await page.call(
+                "Emulation.setDeviceMetricsOverride", width=380, height=800, deviceScaleFactor=1, mobile=True
+            )
+            await page.goto(home)
+            root = (await page.call("DOM.getDocument"))["root"]["nodeId"]
+            assert "7 messages" in (await page.call("DOM.getOuterHTML", nodeId=root))["outerHTML"]
+            assert (await page.call("Page.getLayoutMetrics"))["cssContentSize"]["width"] <= 380
+            assert not page.complaints
+        await node.kill()

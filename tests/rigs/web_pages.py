@@ -1,0 +1,22 @@
+"""The answers of a router and of a DMQ node from which a page of metrics is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SECONDS = {"bounds": [0.5, 1.0], "within": [3, 4], "count": 5, "sum": 6.5}
+WELL: dict[str, Any] = {
+    "messages": [["accepted", "", 7], ["refused", "expired", 2]],
+    "queue": {"messages": 3, "bytes": 40, "messages_max": 100, "bytes_max": 1000},
+    "links": {"local": 2, "peer": 1}, "groups": 1, "commits": 5, "log_seq": 9, "resident_bytes": 1 << 20, "unready": [],
+    "seconds": {"delivery": SECONDS, "commit": SECONDS, "loop_lag": SECONDS}, "log_behind": 0, "unverified": 4,
+    "store": {"used_bytes": 4096, "bytes_max": 1 << 30}, "disk": {"free_bytes": 1 << 30, "free_bytes_min": 1 << 28},
+    "services": [{"name": "web", "module": "services.web", "state": "running", "starts": 2}],
+}  # fmt: skip
+DMQ = {"name": "signers", "module": "services.dmq", "state": "running", "starts": 1}
+WITH_DMQ = {**WELL, "services": [*WELL["services"], DMQ]}
+DMQ_STATUS: dict[str, Any] = {
+    "accepted": 3, "rejected": {}, "verified": 3, "mempool": {"messages": 3, "bytes": 900}, "consumers": [],
+    "clients": {"connected": 1, "broken_off": 0, "without_place": 0, "gave_way": 0},
+    "stake": {"pools": 2, "age_s": 7.0, "is_of_epoch": True, "problem": ""},
+}  # fmt: skip
