@@ -12,7 +12,8 @@ import trio
 from chat_rig import HOW, LINES, entered, invited
 from chrome import Page, fresh
 from cut_network import network_at
-from page_node import PageNode, free_port, page_node
+from page_node import PageNode, page_node
+from rigs.ports import free_port
 from site_of_pages import TREE
 
 from router.rig.process import Process, until
