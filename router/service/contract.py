@@ -132,8 +132,9 @@ class Opened(Heard, frozen=True):
 class Came(Heard, frozen=True):
     """A datagram, or bytes of a stream, came in at a door; `peer` names the datagram's sender or the stream.
 
-    A stream comes in pieces of at most 64 KiB, cut anywhere, and `b""` is its end. More of that peer comes when what
-    follows from this is carried out. `to_group`: a datagram at a multicast door was sent to everybody there."""
+    A stream comes in pieces of at most 64 KiB, cut anywhere, and `b""` is its end (see `KeepOpen`). More of that peer
+    comes when what follows from this is carried out. `to_group`: a datagram at a multicast door was sent to everybody
+    there."""
 
     door: str
     peer: str
