@@ -20,10 +20,19 @@ from router.core.wire.reasons import Reason
 from router.core.wire.upgrade import UpgradeAsker
 from router.core.wire.websocket import WebSocketFrames
 from router.transport import tcp
-from router.transport.contract import ConnectFailed, InvalidUrl, ListenFailed, Stream, StreamBroken, dial, resolve
+from router.transport.contract import (
+    Buffer,
+    ConnectFailed,
+    InvalidUrl,
+    ListenFailed,
+    Stream,
+    StreamBroken,
+    dial,
+    resolve,
+)
 from router.transport.limits import HANDSHAKE_PAUSE_S, HANDSHAKE_READS, HandshakeLimits
 from router.transport.socket_stream import TcpStream
-from router.transport.websocket import BUSY_ANSWER, answer_upgrade
+from router.transport.websocket import BUSY_ANSWER, WebSocketStream, answer_upgrade
 from transports.ws import check, listen
 
 URL = "ws://127.0.0.1:0"
@@ -340,6 +349,38 @@ async def test_ws_tells_who_waits_in_vain_for_a_turn() -> None:
             await this.connect()
         for stream in (*silent, late):
             await stream.aclose()
+
+
+class Held(TcpStream):
+    """A connection whose sends have left before they are done, until `may_end`."""
+
+    __slots__ = ("may_end",)
+
+    async def _send(self, parts: Sequence[Buffer]) -> None:
+        await super()._send(parts)
+        with trio.CancelScope(shield=True):
+            await self.may_end.wait()
+
+
+async def test_ws_tells_why_it_ends_also_if_something_was_being_sent() -> None:
+    ours, theirs = trio.socket.socketpair()
+    inner = Held(ours, "here", "")
+    inner.may_end = trio.Event()
+    stream = WebSocketStream(inner, "here")
+    with trio.fail_after(HANG_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stream.send_all, b"hello")
+            assert await theirs.recv(100) == b"\x82\x05hello"
+            await theirs.send(frame(1, b"a text"))
+            with pytest.raises(StreamBroken, match="a text message"):
+                await stream.receive_some(100)
+            inner.may_end.set()
+            nursery.cancel_scope.cancel()
+        await stream.aclose()
+        goodbye = await theirs.recv(200)
+        assert goodbye[:1] == b"\x88" and goodbye[2:4] == (1003).to_bytes(2, "big")
+        assert await theirs.recv(200) == b""
+    theirs.close()
 
 
 class ByteByByte(TcpStream):
