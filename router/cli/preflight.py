@@ -78,7 +78,6 @@ def _unknown_services(home: Home, config: Config) -> Iterator[Problem]:
         place = ("node", "services", at)
         try:
             found = plugins.load(one.module)
-            plugins.load_over_http(one.module)
         except UnknownService as error:
             yield Problem(place, str(error))
             continue

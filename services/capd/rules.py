@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from typing import Any
 
 from router.core.wire.codec import Malformed
 from router.core.wire.forms import UnknownMessage
@@ -43,6 +44,7 @@ class CapdPool:
     def __init__(self, setup: c.Setup) -> None:
         settings: Settings = setup.settings
         limits = PoolLimits(settings.pool_bytes, settings.data_bytes_max)
+        self._bytes_max = limits.bytes_max
         self._key = setup.key
         self._holdings = Holdings(setup.kept, limits, Profile(settings.profile))
         self._disk = FullDisk(setup.kept)
@@ -114,25 +116,44 @@ class CapdPool:
                 yield from self._neighbours.unconnected(heard, now)
             case c.Sent(tag) | c.HopOutcome(tag) if tag.startswith(TAG):
                 self._pools.came_through(heard, now)
-            case c.Asked(number, "peers"):
-                yield c.Answer(number, {**self._neighbours.view(now), "pools": self._pools.view(now)})
-            case c.Asked(number, "why", argument):
-                yield c.Answer(number, self._answers.how_it_stands(argument, int(now.wall_s)))
-            case c.Asked(number, "address"):
-                yield c.Answer(number, {"address": self._key.hex()})
-            case c.Asked(number, "read", argument):
-                yield c.Answer(number, self._read(argument, now))
-            case c.Asked(number, word):
-                yield c.Answer(
-                    number,
-                    {"error": f"a CAPD pool tells its address and peers, and why; it has no answer to {word}"},
-                )
+            case c.Asked():
+                yield c.Answer(heard.number, self._told(heard, now))
             case c.Tick() if self._is_hurried and now.mono_s < self._tick_at_s:
                 pass  # `settled` answers the requests that wait for their turn
             case c.Tick():
                 self._tick_at_s = now.mono_s + TICK_S
                 yield c.Wake(now.wall_s + TICK_S)
                 yield from self._tick(now)
+
+    def _told(self, asked: c.Asked, now: c.Now) -> dict[str, Any]:
+        """Return the answer to an operator's question."""
+        match asked.word:
+            case "status":
+                return self._status(now)
+            case "peers":
+                return {**self._neighbours.view(now), "pools": self._pools.view(now)}
+            case "why":
+                return self._answers.how_it_stands(asked.argument, int(now.wall_s))
+            case "address":
+                return {"address": self._key.hex()}
+            case "read":
+                return self._read(asked.argument, now)
+        said = f"a CAPD pool tells its status, address and peers, and why; it has no answer to {asked.word}"
+        return {"error": said}
+
+    def _status(self, now: c.Now) -> dict[str, Any]:
+        """Return what metrics.py makes metrics of: counts, and no keys."""
+        pool, view = self._holdings.pool, self._neighbours.view(now)
+        lines = pool.lines(int(now.wall_s))
+        return {
+            "messages": len(pool),
+            "bytes": pool.bytes,
+            "bytes_max": self._bytes_max,
+            "lines": {"relay": lines.relay, "local": lines.local},
+            "neighbours": sum(bool(one["open"]) for one in view["neighbours"]),
+            "pools": sum(one["present"] for one in self._pools.view(now)),
+            "refused": view["refused"],
+        }
 
     def _asked(self, message: c.Message, now: c.Now) -> Iterator[c.Deed]:
         assert message.source is not None

@@ -21,7 +21,7 @@ from services.web.core.service_requests import ServiceRequests
 from services.web.core.sites import Sites
 from services.web.metrics_page import MetricsPage
 from services.web.settings import Settings
-from services.web.static_files import read_operator_files, read_static
+from services.web.static_files import NoApps, read_apps, read_operator_files, read_static
 
 LISTEN, OPERATOR = "listen", "operator"
 ALLOWED = (
@@ -42,7 +42,7 @@ class Web:
         section = f"services.{setup.name}"
         self._settings = settings
         self._sites = Sites(settings.url, settings.origins, section)
-        self._pages = Pages(read_static())
+        self._pages, self._without = _pages_of(settings)
         self._scripts = Scripts(setup)
         self._monitoring = Monitoring(MetricsPage(), setup.name, self._status)
         self._services = ServiceRequests(setup.find_over_http())
@@ -94,6 +94,8 @@ class Web:
             case c.Opened(door, peer, address):
                 yield from self._doors[door].opened(peer, address, now)
                 return
+            case c.Started() if self._without:
+                yield c.Warn(self._without)
             case c.Tick():
                 self._tick_s = inf
                 for one in self._doors.values():
@@ -160,3 +162,11 @@ def _no_body(request: Request, now: c.Now) -> Answer:
 
 def _nothing_at(request: Request) -> Answer:
     return refusal(404, "no-page", f"there is nothing at {shown(request.path)} here")
+
+
+def _pages_of(settings: Settings) -> tuple[Pages, str]:
+    """Return the pages, and why those of one's own are not among them, "" if they are."""
+    try:
+        return Pages({**read_apps(settings.apps), **read_static()}), ""
+    except NoApps as error:
+        return Pages(read_static()), str(error)

@@ -19,6 +19,7 @@ _ORIGIN = re.compile(r"https?://[^\s/?#]+\Z")
 _TUNNEL_PORT = 4181
 """The port of the other end of a tunnel to an operator's door that is a Unix socket."""
 _ANY = ("", "0.0.0.0", "::")
+_APP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -35,6 +36,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         for one in self.origins:
             if not _ORIGIN.match(one):
                 yield "origins", f'origins: "{one}" is no origin; write https://NAME or http://NAME:PORT'
+        yield from self._problems_of_apps()
         try:
             networks_of(self.proxies)
         except ValueError as error:
@@ -45,6 +47,17 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 "operator",
                 f'operator: "{self.operator}" is reached from other machines, and speaks no TLS; write '
                 "tcp://127.0.0.1:PORT, or add ?certificate=FILE&key=FILE",
+            )
+
+    def _problems_of_apps(self) -> Iterator[tuple[str, str]]:
+        for one in self.apps:
+            if not Path(one).is_absolute() or not _APP.match(Path(one).name):
+                yield "apps", f'apps: "{one}" is no folder to serve; write all of its path, as /srv/notes'
+        names = [Path(one).name for one in self.apps]
+        if len({*names}) < len(names):
+            yield (
+                "apps",
+                "apps: two folders of one name would be served at the same place; write one of another name",
             )
 
     def warnings(self, name: str, *, is_public: bool, has_neighbours: bool) -> Iterator[str]:
@@ -136,6 +149,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = ""
     origins: Annotated[
         tuple[str, ...], about("Other sites whose pages may use this node, as https://chat.example.")
+    ] = ()
+    apps: Annotated[
+        tuple[str, ...],
+        about("Folders with pages of your own, as /srv/notes, which is served at /apps/notes/; read at the start."),
     ] = ()
     proxies: Annotated[
         tuple[str, ...],

@@ -10,6 +10,7 @@ import trio
 from rigs.ports import free_port
 
 from router.rig.node import NodeProcess
+from router.settings.config import Role
 from router.settings.home import Home
 
 _QUICK: Mapping[str, object] = {"link.goodbye_s": 1, "verify.verifiers": 0}
@@ -23,6 +24,7 @@ run = "inside"
 [services.web]
 operator = ""
 listen = "tcp://127.0.0.1:{port}"
+url = "{url}"
 origins = {origins}
 """
 POOL = """
@@ -36,14 +38,17 @@ run = "inside"
 class PageNode(NodeProcess):
     """A node that pages dial at `url`."""
 
-    def __init__(self, base: Path, origin: str, *, web: bool, pool: bool = False) -> None:
-        home, port = Home(base / "node"), free_port()
-        home.create("edge")
+    def __init__(
+        self, base: Path, origin: str, *, web: bool, pool: bool = False, role: Role = "edge", seen_at: int = 0
+    ) -> None:
+        home, self.port = Home(base / "node"), free_port()
+        home.create(role, (f"ws://127.0.0.1:{free_port()}",) if role == "core" else ())
+        self.site = f"http://127.0.0.1:{seen_at or self.port}"
+        self.url = f"ws://127.0.0.1:{seen_at or self.port}/link"
         if web:
-            more = WEB_SIDE.format(port=port, origins=[origin] if origin else []) + (POOL if pool else "")
+            origins = [origin] if origin else []
+            more = WEB_SIDE.format(port=self.port, url=f"{self.site}/", origins=origins) + (POOL if pool else "")
             home.config_path.write_text(f"{home.config_path.read_text()}{more}")
-        self.site = f"http://127.0.0.1:{port}"
-        self.url = f"ws://127.0.0.1:{port}/link"
         flags = () if web else ("--listen", self.url)
         super().__init__("node", home, base / "node.stderr", _QUICK, *flags)
 
@@ -55,10 +60,13 @@ class PageNode(NodeProcess):
 
 
 @asynccontextmanager
-async def page_node(base: Path, origin: str = "", *, web: bool = False, pool: bool = False) -> AsyncIterator[PageNode]:
+async def page_node(
+    base: Path, origin: str = "", *, web: bool = False, pool: bool = False, role: Role = "edge", seen_at: int = 0
+) -> AsyncIterator[PageNode]:
     """Yield a node that is ready; it is killed with the block.
-    `web`: its web side serves pages, and takes their links; those of `origin` too. `pool`: it has a CAPD pool."""
-    node = PageNode(base, origin, web=web, pool=pool)
+    `web`: its web side serves pages, and takes their links; those of `origin` too. `pool`: it has a CAPD pool.
+    `seen_at`: the port at which others reach its web side, if they do so through something else."""
+    node = PageNode(base, origin, web=web, pool=pool, role=role, seen_at=seen_at)
     await node.start()
     try:
         yield node

@@ -111,3 +111,51 @@ async def test_page_whose_clock_is_a_year_behind_takes_the_nodes(devtools: str, 
                     assert message.body == b"one 0"
                     break
                 assert any("the clock here is" in one for one in await page.js("told.problems"))
+
+
+async def test_clock_a_year_ahead_at_the_start_forgets_nothing_that_was_handled(
+    devtools: str, port: int, tmp_path: Path
+) -> None:
+    handled = """new Promise(done => {
+      const asked = indexedDB.open('upsycle ahead');
+      asked.onsuccess = () => {
+        const ids = asked.result.transaction('handled').objectStore('handled').count();
+        ids.onsuccess = () => done(ids.result);
+      };
+    })"""
+    with trio.fail_after(HANG_S):
+        async with fresh(devtools) as browser, page_node(tmp_path) as node:
+            link = await node.invite()
+            async with connect(home=node.home, as_name="friend") as app:
+                group = await app.join("friends")
+                page = await browser.page(f"http://127.0.0.1:{port}/test/talk.html")
+                await page.until("window.begin")
+                assert await page.js(f"begin({{ name: 'ahead', invitation: '{link}' }})") == "friends"
+                for body in (b"one", b"two"):
+                    await group.publish(body)
+                await page.until("told.got.length === 2")
+                await page.until(f"(await {handled}) >= 4")
+                await page.close()
+                again = await browser.page(f"http://127.0.0.1:{port}/test/talk.html")
+                await again.until("window.begin")
+                await again.js("delete window.SharedWorker")
+                await again.js("(real => { Date.now = () => real() + 365 * 86400000; })(Date.now)")
+                assert await again.js("begin({ name: 'ahead', group: 'friends' })") == "friends"
+                await again.until("told.problems.some(one => one.includes('the clock here is'))")
+                assert await again.js(handled) >= 4, "two messages, and the words in them"
+
+
+async def test_page_that_is_older_than_its_node_is_told_to_load_again(devtools: str, port: int) -> None:
+    """The node's hello, as a later one may say it, comes to the link; its own goes nowhere."""
+    newer = """class { static OPEN = 1; readyState = 1; send() {} close() {}
+      constructor() { import('../router/wire.js').then(wire => {
+        this.onopen();
+        this.onmessage({ data: wire.frame(wire.encode([2, { v: [2], key: new Uint8Array(32) }])).buffer });
+      }); } }"""
+    async with fresh(devtools) as browser:
+        page = await browser.page(f"http://127.0.0.1:{port}/test/talk.html")
+        await page.until("window.begin")
+        await page.js(f"void (delete window.SharedWorker, window.WebSocket = {newer})")
+        await page.js("void begin({ name: 'older', url: 'ws://127.0.0.1:9/link' }).catch(() => {})")
+        await page.until("told.away.length === 1")
+        assert "load the page again" in await page.js("told.away[0]")

@@ -80,3 +80,17 @@ async def test_page_is_told_why_the_pool_refuses(devtools: str, port: int, tmp_p
             assert found[:2] == [name, reason] and text in found[2]
         away = await page.js("refusal('http://127.0.0.1:9', pool => pool.info())")
         assert away[:2] == ["PoolError", "away"] and "cannot be reached" in away[2]
+
+
+OWN = """import('/capd.js').then(async ({ Pool, text, words }) => {
+  const pool = new Pool(), offer = await pool.offer(text('TKD own'), { relayFor: 60, workers: 2 });
+  const { messages: [first] } = await pool.query({ prefix: text('TKD') });
+  return [words((await pool.get(offer.hash)).data), first.hash === offer.hash];
+})"""
+
+
+async def test_page_of_the_node_itself_solves_and_posts(devtools: str, tmp_path: Path) -> None:
+    async with page_node(tmp_path, web=True, pool=True) as node, fresh(devtools) as browser:
+        page = await browser.page(f"{node.site}/")
+        assert await page.js(OWN) == ["TKD own", True]
+        assert not page.complaints

@@ -20,3 +20,7 @@ DMQ_STATUS: dict[str, Any] = {
     "clients": {"connected": 1, "broken_off": 0, "without_place": 0, "gave_way": 0},
     "stake": {"pools": 2, "age_s": 7.0, "is_of_epoch": True, "problem": ""},
 }  # fmt: skip
+CAPD_STATUS: dict[str, Any] = {
+    "messages": 2, "bytes": 700, "bytes_max": 1 << 20, "lines": {"relay": 8.0, "local": 7.0}, "neighbours": 1,
+    "pools": 0, "refused": {"capd:too-fast": 1},
+}  # fmt: skip

@@ -112,14 +112,15 @@ class Candidates:
         suggested = iter([Meeting(0, one, None) for one in self._suggested if one.router not in but])
         if any(not len(ring.neighbours) for ring in rings):
             yield from islice(suggested, 1)
+        with_some = [ring for ring in rings if ring.candidates]  # thousands may have none
         found = [
             (self._absent.get(seat.by or b"", 0) // 4, rank, ring.since, at, seat)
-            for at, ring in enumerate(rings)
+            for at, ring in enumerate(with_some)
             for rank, seat in ring.wishes(self._limits.meetings_max, but)
         ]
         yield from (_meeting(one[-1]) for one in sorted(found, key=lambda one: one[:4]))
         yield from suggested
-        for ring in sorted(rings, key=lambda one: one.since):
+        for ring in sorted(with_some, key=lambda one: one.since):
             seat = ring.random_wish(but, chance)
             if seat is not None:
                 yield _meeting(seat)

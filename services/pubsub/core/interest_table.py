@@ -128,7 +128,9 @@ class InterestTable:
         most = self._limits.groups_max
         if len(groups) <= most:
             return list(groups)
-        return sorted(self._chance.sample(groups, len(groups)), key=lambda one: one[1])[:most]
+        last = sorted(neighbours for _, neighbours in groups)[most - 1]
+        surely = [one for one in groups if one[1] < last]
+        return [*surely, *self._chance.sample([one for one in groups if one[1] == last], most - len(surely))]
 
     def _put(self, one: Interest) -> None:
         """Add a node; beyond the limit the oldest is replaced, or the oldest of its public network if that has too

@@ -243,7 +243,8 @@ class Overlay:
 
     def _ask_next(self, now_s: float) -> Iterator[ExchangeRings]:
         """Ask about the topic that has waited longest, among those for which a member can be asked."""
-        for ring in sorted(self._rings.values(), key=lambda one: one.since):
+        with_some = [ring for ring in self._rings.values() if ring.neighbours]  # thousands may have none
+        for ring in sorted(with_some, key=lambda one: one.since):
             partner = ring.partner(self._chance)
             if partner is None:
                 ring.next_turn()

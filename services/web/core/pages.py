@@ -13,7 +13,7 @@ from .request import Answer, Request, refusal
 KINDS = {
     "html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8",
     "json": "application/json", "svg": "image/svg+xml", "png": "image/png", "webmanifest": "application/manifest+json",
-    "txt": "text/plain; charset=utf-8",
+    "txt": "text/plain; charset=utf-8", "jpg": "image/jpeg", "webp": "image/webp", "ico": "image/x-icon",
 }  # fmt: skip
 """The media types of files, by how their names end; other files are none of a page."""
 _COMPRESSED_LEAST = 200

@@ -1,8 +1,8 @@
 // The pool of a node for pages: post, find, watch and rescind messages of CAPD (docs/capd.md), over HTTP. Work is done in
 // the page's workers. Data is bytes; ids, secrets and nonces are hex.
-import { hex, isGenuine, replyPrefix, secretHash, shownId, rawId, unhex } from './work/message.js';
-import { attemptsFor, bitsFor, bornAt, priorityFor } from './work/priority.js';
-import { cores, solve } from './work/solver.js';
+import { hex, isGenuine, replyPrefix, secretHash, shownId, rawId, unhex } from './solver/message.js';
+import { attemptsFor, bitsFor, bornAt, priorityFor } from './solver/priority.js';
+import { cores, solve } from './solver/solver.js';
 
 export { cores, hex, isGenuine, replyPrefix, solve, unhex };
 export const text = words => new TextEncoder().encode(words);
@@ -182,7 +182,7 @@ function slept(ms, signal) {
 
 // About how many seconds the work of these bits takes here, by a sample of one core.
 export async function expectedSeconds(bits) {
-  const { tried, PART } = await import('./work/tried.js'), began = performance.now();
+  const { tried, PART } = await import('./solver/tried.js'), began = performance.now();
   tried(new Uint8Array(32), new Uint32Array(8), 0, PART >> 3);
   return (performance.now() - began) / (PART >> 3) / 1000 * attemptsFor(bits) / cores();
 }

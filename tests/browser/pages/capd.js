@@ -1,9 +1,9 @@
 // The vectors of CAPD made anew in a page, its solver, and a wallet that trades over the pool of a node.
 import * as capd from '../capd.js';
-import { hex, rawId, secretHash, shownId, stage1, unhex } from '../work/message.js';
-import * as work from '../work/priority.js';
-import { sha256, begin, compress } from '../work/sha256.js';
-import { PART, tried } from '../work/tried.js';
+import { hex, rawId, secretHash, shownId, stage1, unhex } from '../solver/message.js';
+import * as work from '../solver/priority.js';
+import { sha256, begin, compress } from '../solver/sha256.js';
+import { PART, tried } from '../solver/tried.js';
 import { Prekeys, prekeyOf, sealTo } from '../prekeys.js';
 import { keyOfSeed } from '../router/keys.js';
 import * as router from '../router.js';

@@ -1,13 +1,14 @@
 // A page that talks in a group: what it got, what became of what it said.
 import * as router from '../router.js';
 
-const told = { got: [], custody: [], refused: [], problems: [], away: [], outcomes: {}, missing: [], onDisk: [] };
+const told = { got: [], custody: [], refused: [], problems: [], away: [], outcomes: {}, missing: [], onDisk: [], at: [] };
 let node, group;
 
 async function listen() {
   for await (const message of group) {
     told.got.push(router.words(message.body));
     told.missing.push(message.missing.length);
+    told.at.push(performance.now());
   }
 }
 

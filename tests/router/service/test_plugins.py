@@ -207,7 +207,11 @@ def test_commands_are_listed_without_being_loaded(folder: Path, tmp_path: Path) 
         ),
         ("metrics.py", "families = 7", ".metrics has no function families; write `def families(status)`"),
         ("metrics.py", "def", "metrics.py, line 1: invalid syntax"),
-        ("http.py", "class Over: ...", ".http does not hold exactly one class with hear_request; write one"),
+        (
+            "http.py",
+            "class Over: ...",
+            "class with hear_request (there is none); write one",
+        ),
         ("reasons.py", REASON.format(400, "duplicate"), 'the word "duplicate" is that of reason 5 already'),
         ("reasons.py", REASON.format(2000, "tally:high"), "choose a number from 256 to 1023, and small letters"),
     ],

@@ -15,6 +15,7 @@ import trio
 from msgspec import Struct
 from rigs.own_services import ask, block, findable, one_service, running
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 from rigs.programs_in_papers import DOCS, programs
 from rigs.serving import serving
 from rigs.web_sides import body_of, request, status_of
@@ -26,13 +27,6 @@ from router.service.running import key_of
 from router.settings.home import Home
 
 PAPER = DOCS / "services.md"
-
-
-def free_port(kind: socket.SocketKind) -> int:
-    with socket.socket(socket.AF_INET, kind) as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    return port
 
 
 def rung(port: int) -> bytes:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from rigs.pool_over_http import Said, WebPool, as_posted
 from rigs.web_sides import KEY, body_of, request, status_of
@@ -299,6 +302,27 @@ def test_path_and_method_that_there_are_not_are_refused_with_those_there_are() -
     other = pool.ask("/info", method="POST", body={})
     assert other.status == 405 and "Allow: GET" in other.head
     assert pool.ask("/messages//rescind", method="POST", body={}).status == 404
+
+
+_NAMES = st.sampled_from(["prefix", "value", "mask", "start", "limit", "hashes", "since", "other"])
+_TEXTS = st.one_of(st.text(max_size=40), st.from_regex(r"[0-9a-fA-F]{0,70}", fullmatch=True), st.integers().map(str))
+_FIELDS = ("data", "created", "difficultyBits", "nonce", "expiration", "rescindHash", "relayFor", "secret")
+_JSON = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), _TEXTS, st.lists(st.integers(), max_size=3))
+_BODIES = st.one_of(st.binary(max_size=60), st.dictionaries(st.sampled_from(_FIELDS), _JSON))
+
+
+@given(st.sampled_from(["/messages", "/watch", "/info"]), st.lists(st.tuples(_NAMES, _TEXTS), max_size=4))
+def test_any_parameters_get_an_answer_or_a_reason(path: str, parameters: list[tuple[str, str]]) -> None:
+    pool = WebPool()
+    peer = pool.begin(f"{path}?{urlencode(parameters, errors='replace')}")
+    assert status_of(pool.side.written[peer]) in (200, 400)
+
+
+@given(st.sampled_from(["/messages", f"/messages/{'ab' * 32}/rescind", "/messages/x/rescind"]), _BODIES)
+def test_any_body_gets_an_answer_or_a_reason(path: str, body: object) -> None:
+    said = WebPool(solve_cpu_percent=0.01).ask(path, method="POST", body=body)
+    assert said.status in (200, 201, 400, 404, 422, 503)
+    assert said.status < 400 or len(said.value["detail"]) > 10
 
 
 def test_description_names_each_path_and_its_forms() -> None:

@@ -26,6 +26,7 @@ from services.capd.core.nexa.limits import QUERY_UNITS
 from services.capd.core.pattern import Pattern
 from services.capd.core.watches import WATCHES_OF_ONE_MAX
 from services.capd.file_commands import batches
+from services.capd.metrics import families
 from services.capd.settings import Settings
 
 OFFER = posted(b"TKD\x0coffer of something", 4.0)
@@ -402,3 +403,16 @@ def test_import_hands_in_what_stands_before_damage() -> None:
         for some in batches(damaged(), 2):
             found.append(some)
     assert found == [messages[:2], messages[2:4], messages[4:]] and [*batches([], 2)] == [[]]
+
+
+def test_pool_tells_its_load_and_its_metrics_name_no_key() -> None:
+    host = Host()
+    post(host, OFFER)
+    [answer] = host.hear(c.Asked(1, "status"))
+    assert isinstance(answer, c.Answer)
+    status = answer.value
+    assert (status["messages"], status["neighbours"], status["pools"], status["refused"]) == (1, 0, 0, {})
+    assert 0 < status["bytes"] < status["bytes_max"] and set(status["lines"]) == {"relay", "local"}
+    samples = {one.name: one for family in families(status) for one in family.samples}
+    assert samples["router_capd_messages"].value == 1 and samples["router_capd_bytes"].value == status["bytes"]
+    assert not {"address", "peer", "key"} & {label for one in samples.values() for label in one.labels}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from rigs.web_pages import DMQ_STATUS, WELL, WITH_DMQ
+from rigs.web_pages import CAPD_STATUS, DMQ_STATUS, WELL, WITH_DMQ
 from rigs.web_sides import WebSide, body_of, request, status_of
 
 from router.service import contract as c
@@ -131,7 +131,9 @@ def test_silent_service_holds_up_no_question_about_health() -> None:
 
 
 def test_papers_name_metrics_that_there_are() -> None:
-    _, made = MetricsPage().page_of(WITH_DMQ, {"web": WebSide().operator("status"), "signers": DMQ_STATUS}, "")
+    services = [*WITH_DMQ["services"], {"name": "pool", "module": "services.capd", "state": "running", "starts": 1}]
+    statuses = {"web": WebSide().operator("status"), "signers": DMQ_STATUS, "pool": CAPD_STATUS}
+    _, made = MetricsPage().page_of({**WITH_DMQ, "services": services}, statuses, "")
     known = {line.split()[2] for line in made.decode().splitlines() if line.startswith("# TYPE")}
     known |= {f"{one}{end}" for one in known if one.endswith("_seconds") for end in ("_bucket", "_sum", "_count")}
     for name in ("monitoring/alerts.yml", "monitoring/dashboard.json", "web.md"):

@@ -14,7 +14,7 @@ from rigs.web_sides import WebSide, body_of, request, status_of
 from router.service import contract as c
 from services.web.core.operator.board import PATIENCE_S, QUIET_S, ROWS_OFTEN_MAX, Board
 from services.web.core.operator.facts import Facts, Held, Metrics, PeerRow, QueueRow, ServiceRow, Status
-from services.web.core.operator.findings import ATTENTION, BAD, GOOD, Seen, findings, headline
+from services.web.core.operator.findings import ATTENTION, BAD, GOOD, Seen, findings, headline, waits_because
 from services.web.core.operator.forecasts import Forecast, Forecasts
 from services.web.core.operator.hour import GAP_S, WINDOW_S, WINDOWS, Hour
 from services.web.core.operator.pages import STREAMS_MAX
@@ -106,6 +106,19 @@ def test_many_who_look_cost_one_round_of_questions_a_second() -> None:
     assert not questions(side)
     side.tick(QUIET_S)
     assert tell(side, answers()) == ["metrics", "queue"]
+
+
+def test_clock_is_needed_each_ten_seconds_each_second_while_somebody_is_there_and_never_without_the_door() -> None:
+    def wakes(side: WebSide, heard: c.Heard, at_s: float) -> list[float]:
+        return [one.at_s - 1e9 for one in side.web.hear(heard, c.Now(1e9 + at_s, at_s)) if isinstance(one, c.Wake)]
+
+    side = WebSide()
+    assert wakes(side, c.Tick(), 2000) == [2000 + QUIET_S]
+    assert wakes(side, c.Tick(), 2010) == [2010 + QUIET_S]
+    assert wakes(side, c.Opened("listen", "a", "192.0.2.1:1"), 2011) == [2012]
+    assert not wakes(side, c.Opened("listen", "b", "192.0.2.1:1"), 2011.5), "one is on its way"
+    assert wakes(side, c.Came("listen", "b", b""), 2013.5) == [2014.5], "the last one was lost"
+    assert not wakes(WebSide(operator=""), c.Tick(), 2000)
 
 
 def test_open_page_gets_only_what_has_changed() -> None:
@@ -241,6 +254,26 @@ VERDICTS: list[tuple[Seen, str, str, str]] = [
 def test_headline_says_the_worst_and_what_to_do(shown: Seen, level: str, text: str, remedy: str) -> None:
     first = headline(shown, findings(shown))
     assert first.level == level and text in first.text and remedy in first.remedy
+
+
+@pytest.mark.parametrize(
+    ("peer", "per_s", "said"),
+    [
+        (None, 0, "cellar is not connected."),
+        (AWAY, 0, "cellar is away: connection refused."),
+        (
+            replace(AWAY, problem="is its port open?", last_contact_s=7200.0),
+            0,
+            "cellar is away for 2 h: is its port open?",
+        ),
+        (replace(AWAY, state="blocked"), 0, "cellar is blocked."),
+        (replace(AWAY, state="connected", in_flight=9), -1, "cellar is connected, and is handed what waits."),
+        (replace(AWAY, state="connected", in_flight=9), 0, "cellar is connected, but has not confirmed 9 messages"),
+    ],
+)
+def test_queue_says_why_it_waits(peer: PeerRow | None, per_s: float, said: str) -> None:
+    facts = Facts(peers=(peer,) if peer else ())
+    assert waits_because(facts, queue(5), Forecast(per_s)).startswith(said)
 
 
 def test_plan_draws_many_who_are_well_as_one() -> None:

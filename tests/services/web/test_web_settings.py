@@ -24,6 +24,9 @@ TLS = "?certificate=chain.pem&key=key.pem"
         ({"url": "wss://hub.example"}, "url"),
         ({"origins": ("chat.example",)}, "origins"),
         ({"origins": ("https://chat.example/path",)}, "origins"),
+        ({"apps": ("notes",)}, "apps"),
+        ({"apps": ("/",)}, "apps"),
+        ({"apps": ("/srv/notes", "/home/notes")}, "apps"),
         ({"proxies": ("nginx",)}, "proxies"),
         ({"proxies": ("10.0.0.0/99",)}, "proxies"),
     ],
@@ -41,6 +44,7 @@ def test_setting_that_cannot_be_meant_is_a_problem(settings: dict[str, Any], nam
         {"operator": f"tcp://0.0.0.0:4181{TLS}"},
         {"operator": "unix:operator.sock?mode=660&group=staff"},
         {"url": "https://hub.example/node/", "origins": ("https://chat.example", "http://localhost:8080")},
+        {"apps": ("/srv/notes", "/srv/maps/")},
         {"proxies": ("unix", "10.0.0.0/8", "2001:db8::1")},
     ],
 )

@@ -20,6 +20,8 @@ SOON_S = 3 * 3600.0
 """Seconds ahead within which a queue that will be full is something to look at."""
 PRESENT_S = 3600.0
 """Seconds for which the last problem of a service that runs again is something to look at."""
+SLOW_S = 10.0
+"""Seconds after which a recipient that is connected and confirms nothing is what messages wait for."""
 LATELY_S = 600.0
 """Seconds within which refusals count as present ones."""
 REFUSED_LEAST, REFUSED_SHARE = 20, 0.05
@@ -65,7 +67,7 @@ def headline(seen: Seen, found: list[Finding]) -> Finding:
 def _unanswered(seen: Seen) -> Iterator[Finding]:
     if seen.facts.problem:
         remedy = "What is below is what was known last. `router doctor` says more."
-        yield Finding(BAD, f"The router does not answer: {seen.facts.problem.rstrip('.')}.", remedy)
+        yield Finding(BAD, ended(f"The router does not answer: {seen.facts.problem}"), remedy)
 
 
 def _unready(seen: Seen) -> Iterator[Finding]:
@@ -103,16 +105,15 @@ def _filling(seen: Seen) -> Iterator[Finding]:
 
 
 def _of_full(seen: Seen, queue: QueueRow) -> str:
+    why = waits_because(seen.facts, queue, seen.forecasts.get(queue.recipient, Forecast()))
     drop = f"`router queue drop {queue.name or queue.recipient}` clears the queue if nobody is to have it any more."
-    return f"When it is full, new messages for {queue.title} are refused. {waits_because(seen.facts, queue)} {drop}"
+    return f"When it is full, new messages for {queue.title} are refused. {why} {drop}"
 
 
 def _neighbours(seen: Seen) -> Iterator[Finding]:
     for one in seen.facts.peers:
         if one.problem and one.state != BLOCKED and one.standing != STRANGER:
-            said = (
-                f"{one.title} is {'connected, but' if one.state == CONNECTED else 'away:'} {one.problem.rstrip('.')}."
-            )
+            said = ended(f"{one.title} is {'connected, but' if one.state == CONNECTED else 'away:'} {one.problem}")
             yield Finding(ATTENTION, said, "`router doctor` says what is wrong on the way, and how to mend it.")
 
 
@@ -130,7 +131,7 @@ _RULES: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
 )  # fmt: skip
 
 
-def waits_because(facts: Facts, queue: QueueRow) -> str:
+def waits_because(facts: Facts, queue: QueueRow, forecast: Forecast) -> str:
     """Return why messages wait for a recipient, as a sentence."""
     peer = facts.peer_of.get(queue.recipient)
     if peer is None:
@@ -138,9 +139,10 @@ def waits_because(facts: Facts, queue: QueueRow) -> str:
     if peer.state == BLOCKED:
         return f"{queue.title} is blocked."
     if peer.state == CONNECTED:
-        sent = f"; {counted(peer.in_flight, 'message')} not confirmed yet" if peer.in_flight else ""
-        return f"{queue.title} is connected, and is handed what waits{sent}."
-    return f"{queue.title} is away{_since(peer)}{_because(peer.problem or '')}."
+        if forecast.per_s < 0 or not peer.in_flight or (queue.oldest_s or 0) < SLOW_S:
+            return f"{queue.title} is connected, and is handed what waits."
+        return f"{queue.title} is connected, but has not confirmed {counted(peer.in_flight, 'message')} handed to it."
+    return ended(f"{queue.title} is away{_since(peer)}{_because(peer.problem or '')}")
 
 
 def _since(peer: PeerRow) -> str:
@@ -153,7 +155,12 @@ def _because(problem: str) -> str:
 
 def sentence(text: str) -> str:
     """Return the text as a sentence."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+    return ended(f"{text[:1].upper()}{text[1:]}")
+
+
+def ended(text: str) -> str:
+    """Return the text with a full stop, unless it is empty or a question."""
+    return text if text.endswith("?") or not text else f"{text.rstrip('.')}."
 
 
 def roughly(seconds: float) -> str:

@@ -144,7 +144,7 @@ def queues(view: View) -> Markup:
             _bytes(one.bytes),
             roughly(one.oldest_s) if one.oldest_s is not None else "–",
             _foretold(view.forecast(one)),
-            waits_because(view.facts, one),
+            waits_because(view.facts, one, view.forecast(one)),
         )
         for one in found
     ]
@@ -174,7 +174,7 @@ def _bar(view: View, one: QueueRow) -> Markup:
         bar(one.share, level, f"{one.title}: {said}"),
         tag("span", said, class_="much"),
         tag("span", _foretold(forecast), class_=f"foretold {level if forecast.full_s is not None else ''}".strip()),
-        tag("span", waits_because(view.facts, one), class_="because"),
+        tag("span", waits_because(view.facts, one, view.forecast(one)), class_="because"),
     )
 
 
