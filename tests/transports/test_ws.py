@@ -12,6 +12,7 @@ import trio
 import trio.testing
 from rigs.patience import HANG_S
 from trio import SocketStream, open_tcp_stream
+from trio.socket import SocketType
 from trio.testing import MockClock
 from two_ends import CLIENT, Listening, echo, listening, proven_echo, says
 
@@ -356,6 +357,10 @@ class Held(TcpStream):
 
     __slots__ = ("may_end",)
 
+    def __init__(self, sock: SocketType, where: str) -> None:
+        super().__init__(sock, where, "")
+        self.may_end = trio.Event()
+
     async def _send(self, parts: Sequence[Buffer]) -> None:
         await super()._send(parts)
         with trio.CancelScope(shield=True):
@@ -364,8 +369,7 @@ class Held(TcpStream):
 
 async def test_ws_tells_why_it_ends_also_if_something_was_being_sent() -> None:
     ours, theirs = trio.socket.socketpair()
-    inner = Held(ours, "here", "")
-    inner.may_end = trio.Event()
+    inner = Held(ours, "here")
     stream = WebSocketStream(inner, "here")
     with trio.fail_after(HANG_S):
         async with trio.open_nursery() as nursery:
