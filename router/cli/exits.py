@@ -47,7 +47,7 @@ def report(error: Exception, home_option: str | None = None) -> int:
     if not isinstance(error, click.ClickException):
         text = with_home(text, home_option)
     if text:
-        click.echo(without_links(lines_for_terminal(text)), err=True)
+        click.echo(lines_for_terminal(without_links(text)), err=True)
     return code
 
 

@@ -270,7 +270,8 @@ class Dialler:
             try:
                 stream = await self._connect_to(neighbour, one)
             except ConnectFailed as error:
-                found = WhoAnswered.OTHER if error.has_answered else WhoAnswered.NOBODY
+                found = WhoAnswered.NO_MACHINE if error.is_unassigned else WhoAnswered.NOBODY
+                found = WhoAnswered.OTHER if error.has_answered else found
                 budget.end(neighbour.key, at, trio.current_time(), found, bytes(error.answered_by or b""))
                 raise
             budget.end(neighbour.key, at, trio.current_time(), WhoAnswered.EXPECTED)

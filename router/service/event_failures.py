@@ -68,6 +68,7 @@ EVENT_REMEDIES: Mapping[type[Heard], tuple[Remedy, str]] = {
     o.PulledFrom: (Remedy.PASS, "a message that was asked for comes in any case, or not at all"),
     d.Interfaces: (Remedy.COUNT, "a new life of the service hears of all interfaces"),
     d.DialledBack: (Remedy.AS_FAILED, "reason=internal"),
+    d.NeighbourAdded: (Remedy.PASS, "after some seconds the service goes on without it"),
     d.NeighbourLinked: (Remedy.COUNT, "a new life of the service hears of all who are connected"),
     d.Listening: (Remedy.COUNT, "a new life of the service asks for it again"),
 }

@@ -45,16 +45,24 @@ class ConnectFailed(Exception):
     """The other end could not be reached, or has another key than the dialled one; `text` is a sentence for people.
 
     `has_answered`: somebody is there, who is not the dialled router, or does not answer as one; `answered_by`: the key
-    of the router that is there instead, if one is, as it says."""
+    of the router that is there instead, if one is, as it says; `is_unassigned`: no machine has the address, as the
+    system says, so nothing was sent to anybody."""
 
     def __init__(
-        self, reason: Reason, text: str, *, has_answered: bool = False, answered_by: PublicKey | None = None
+        self,
+        reason: Reason,
+        text: str,
+        *,
+        has_answered: bool = False,
+        answered_by: PublicKey | None = None,
+        is_unassigned: bool = False,
     ) -> None:
         super().__init__(text)
         self.answered_by = answered_by
         self.reason = reason
         self.text = text
         self.has_answered = has_answered
+        self.is_unassigned = is_unassigned
 
 
 class ListenFailed(Exception):

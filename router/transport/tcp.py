@@ -45,7 +45,8 @@ async def connect(host: str, port: int) -> SocketType:
         sock = (await trio.open_tcp_stream(host, port)).socket
     except OSError as error:
         text = f"{host_port(host, port)} cannot be reached: {why(error)}"
-        raise ConnectFailed(Reason.CONNECT_FAILED, f"{text}; {_remedy(error, host)}") from None
+        said, is_unassigned = f"{text}; {_remedy(error, host)}", _number(error) == errno.EHOSTUNREACH
+        raise ConnectFailed(Reason.CONNECT_FAILED, said, is_unassigned=is_unassigned) from None
     tune(sock)
     return sock
 

@@ -26,15 +26,38 @@ BARE = """(async () => {
   const bodies = Array.from({ length: 4000 }, () => new Uint8Array(1024));
   const sigs = await Promise.all(bodies.map(sign)), rate = async run => {
     const from = performance.now();
-    await Promise.all(bodies.map(run));
+    for (let i = 0; i < bodies.length; i++) await run(bodies[i], i);
     return 1000 * bodies.length / (performance.now() - from);
   };
   return [await rate(sign), await rate((body, i) => verify(sigs[i], body, key.public))];
 })()"""
+OWN = """(async () => {
+  const [{ newKey, signWith }, { Composer }, { Causes }, { open }, wire] = await Promise.all(
+    ['keys', 'composer', 'causes', 'opening', 'wire'].map(name => import(`../router/${name}.js`)));
+  const [me, group] = [await newKey(), await newKey()], name = wire.hex(group.public), nowMs = () => Date.now();
+  const nowMin = () => wire.expiryMin(nowMs() / 1000), body = new Uint8Array(1024), n = 2000, wires = [], taken = [];
+  const composer = new Composer({ key: me, sign: signWith(me.secret), nowMs, nowMin });
+  const kept = { key: group.public, contentKey: wire.random(32), seq: 0, recent: [], heads: [], signer: group.secret };
+  const causes = new Causes(kept), groups = new Map([[name, { kept }]]);
+  let from = performance.now();
+  for (let i = 0; i < n; i++) {
+    const { id, wire } = await composer.multicast({ name, kept, causes }, { body, ttl: 86400, minutes: 60 });
+    wires.push(wire);
+    causes.kept(id);
+  }
+  taken.push(performance.now() - from);
+  from = performance.now();
+  const opened = await Promise.all(wires.map(one => open(one, me.public, groups)));
+  taken.push(performance.now() - from);
+  return opened.some(one => one.error) ? ['', ''] : taken.map(one => 1000 * n / one);
+})()"""
 PUBLISH = f"""(async () => {{
   const from = performance.now(), body = new Uint8Array({BODY_BYTES});
-  await Promise.all(Array.from({{ length: {MESSAGES} }}, () => group().publish(body)));
-  return 1000 * {MESSAGES} / (performance.now() - from);
+  let kept = 0;
+  await Promise.all(Array.from({{ length: {MESSAGES} }}, () => group().publish(body, {{ onKept: () => {{
+    if (++kept === {MESSAGES}) window.keptAfter = performance.now() - from;
+  }} }})));
+  return [keptAfter, performance.now() - from].map(taken => 1000 * {MESSAGES} / taken);
 }})()"""
 RECEIVED = f"told.got.length >= {MESSAGES} && told.at.at(-1) - told.at[0] > 0"
 
@@ -57,7 +80,8 @@ async def main(folder: Path, devtools: str, port: int) -> None:
             joined_s = time.perf_counter() - began
             for _ in range(ROUNDS):
                 sign, verify = await page.js(BARE)
-                publish = await page.js(PUBLISH)
+                composed, opened_rate = await page.js(OWN)
+                kept, custody = await page.js(PUBLISH)
                 async with trio.open_nursery() as nursery:
                     nursery.cancel_scope.deadline = trio.current_time() + 60
                     await page.close()
@@ -70,8 +94,9 @@ async def main(folder: Path, devtools: str, port: int) -> None:
                 first, last = await page.js("[told.at[0], told.at.at(-1)]")
                 receive = 1000 * (MESSAGES - 1) / (last - first)
                 print(
-                    f"verify {verify:,.0f}/s sign {sign:,.0f}/s receive {receive:,.0f}/s ({receive / verify:.2f}) "
-                    f"publish {publish:,.0f}/s ({publish / (sign / 2):.2f}) joined {joined_s:.2f} s",
+                    f"verify {verify:,.0f}/s, open {opened_rate / verify:.2f} of it; sign {sign:,.0f}/s, "
+                    f"compose {composed / (sign / 2):.2f} of half; on the device {kept:,.0f}/s, in custody "
+                    f"{custody:,.0f}/s, received {receive:,.0f}/s; joined in {joined_s:.2f} s",
                     flush=True,
                 )
 

@@ -7,35 +7,15 @@ from pathlib import Path
 import pytest
 import trio
 from chat_rig import HOW, ann_at, entered, has_lines, invited, say
-from chrome import Page, fresh
+from chrome import fresh
+from looks import AXE, MISSING, looked_at
 from page_node import page_node
 from rigs.patience import HANG_S
-from site_of_pages import TREE
 
 pytestmark = pytest.mark.xdist_group("browser")
-AXE = TREE / ".tools" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
-LOOKS = [(width, scheme) for width in (380, 1280) for scheme in ("light", "dark")]
-FOUND = """axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
-  violations.map(one => `${one.id}: ${one.help}: ${one.nodes.map(node => node.html).join(' ')}`))"""
 
 
-async def look(page: Page, width: int, scheme: str) -> None:
-    await page.call(
-        "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=width < 600
-    )
-    await page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-
-
-async def looked_at(page: Page, axe: str, folder: Path, state: str) -> None:
-    """Look at the page in each form; pictures of it lie in the folder of the test."""
-    await page.call("Runtime.evaluate", expression=axe)
-    for width, scheme in LOOKS:
-        await look(page, width, scheme)
-        await page.picture(folder / f"{state}-{width}-{scheme}.png")
-        assert await page.js(FOUND) == [], f"{state}, {width} pixels, {scheme}"
-
-
-@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not here: `make axe` fetches it")
+@pytest.mark.skipif(not AXE.is_file(), reason=MISSING)
 async def test_axe_finds_nothing_in_any_state_of_the_chat(devtools: str, tmp_path: Path) -> None:
     axe = AXE.read_text()
     with trio.fail_after(HANG_S):

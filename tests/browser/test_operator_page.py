@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 from chrome import Page, PageFailed, fresh
+from looks import AXE, MISSING, looked_at
 from rigs.patience import HANG_S
 from rigs.ports import free_port
 
@@ -52,14 +53,6 @@ async def arrived(page: Page, path: str) -> None:
     await until(f"the page {path}", is_there)
 
 
-async def press(page: Page, key: str) -> None:
-    for kind in ("rawKeyDown", "keyUp"):
-        code = {"Tab": 9, "Enter": 13}[key]
-        await page.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
-    if key == "Enter":
-        await page.call("Input.dispatchKeyEvent", type="char", key=key, text="\r")
-
-
 async def test_page_lives_and_shows_what_waits(devtools: str, tmp_path: Path) -> None:
     node = made(tmp_path, free_port())
     with trio.fail_after(HANG_S):
@@ -83,12 +76,12 @@ async def test_page_lives_and_shows_what_waits(devtools: str, tmp_path: Path) ->
             seen = set()
             while "INPUT id" not in seen:
                 seen.add(await page.js(FOCUSED))
-                await press(page, "Tab")
+                await page.keys("Tab")
                 assert len(seen) < 40, seen
             assert {one.partition(" ")[0] for one in seen} >= {"A", "SUMMARY", "INPUT"}
             await page.js("document.getElementById('id').focus()")
             await page.call("Input.insertText", text=sent.hex())
-            await press(page, "Enter")
+            await page.keys("Enter")
             await arrived(page, "/why")
             assert "reached 0 of 1 recipient" in await page.js("document.querySelector('h1').textContent")
             assert not page.complaints
@@ -103,4 +96,27 @@ async def test_page_lives_and_shows_what_waits(devtools: str, tmp_path: Path) ->
             assert "7 messages" in (await page.call("DOM.getOuterHTML", nodeId=root))["outerHTML"]
             assert (await page.call("Page.getLayoutMetrics"))["cssContentSize"]["width"] <= 380
             assert not page.complaints
+        await node.kill()
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason=MISSING)
+async def test_axe_finds_nothing_in_the_operators_pages(devtools: str, tmp_path: Path) -> None:
+    axe, node = AXE.read_text(), made(tmp_path, free_port())
+    with trio.fail_after(HANG_S):
+        await node.start()
+        async with fresh(devtools) as browser, connect(home=node.home) as app:
+            async with connect(home=node.home, key=READER) as reader:
+                await reader.join(GROUP)
+            sent = await app.group(GROUP).publish(b"x", raw=True)
+            page = await browser.page("about:blank")
+            await page.call("Page.setBypassCSP", enabled=True)
+            opened = (await node.run("web", "open", "--json")).json["url"]
+            await page.goto(opened)
+            await arrived(page, "/")
+            await page.until("/1 message.*reader is away/.test(document.querySelector('#queues li')?.textContent)")
+            await page.js("document.querySelectorAll('details').forEach(one => one.open = true)")
+            await looked_at(page, axe, tmp_path, "page")
+            for state, url in (("why", f"why?id={sent.hex()}"), ("shut", opened)):
+                await page.goto(await page.js(f"new URL('{url}', location).href"))
+                await looked_at(page, axe, tmp_path, state)
         await node.kill()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import trio
 from rig import new_key, rig
 from rigs import lan_attacker
@@ -18,14 +19,15 @@ from test_laptops import NETWORK, App, both_share, laptop
 from router.core.neighbours.dial_budget import LAN_LIMITS
 from router.rig.machines import NamespaceMachine
 from router.rig.process import until
+from services.discovery.core.lan.waiting import SLOT_S
 
 CLAIMED = 20
 
 
 @contextmanager
-def attacking(attacker: NamespaceMachine, victim: NamespaceMachine) -> Iterator[None]:
-    """Advertise ever new keys in the name of the victim's address."""
-    task = {"own": attacker.ip, "source": victim.ip, "port": 4101, "per_s": 20}
+def attacking(attacker: NamespaceMachine, sources: list[str], per_s: float = 20, **more: int) -> Iterator[None]:
+    """Advertise keys in the name of these addresses."""
+    task = {"own": attacker.ip, "sources": sources, "port": 4101, "per_s": per_s, **more}
     command = (*attacker.enter, sys.executable, str(lan_attacker.__file__), json.dumps(task))
     with subprocess.Popen(command) as process:
         try:
@@ -53,7 +55,7 @@ async def test_datagrams_in_the_name_of_a_victim_cause_three_connections_a_node_
             first, second = App(one, new_key(), group), App(two, new_key(), group)
             async with first.running(nursery), second.running(nursery):
                 await both_share(group, one, two)
-                with attacking(attacker, victim):
+                with attacking(attacker, [victim.ip]):
 
                     async def are_heard() -> bool:
                         return [row["heard"] > CLAIMED for row in await one.networks()] == [True]
@@ -66,3 +68,39 @@ async def test_datagrams_in_the_name_of_a_victim_cause_three_connections_a_node_
                     await one.hears(two, three)
                     assert 1 <= refused(victim) <= 3 * LAN_LIMITS.connections
             nursery.cancel_scope.cancel()
+
+
+async def test_a_victim_with_many_ipv6_addresses_gets_ten_connections_at_all_of_them(tmp_path: Path) -> None:
+    with bridged(NETWORK) as bridge:
+        async with rig(tmp_path) as found:
+            one, attacker, victim = laptop(found, bridge, "one", "--lan"), bridge.machine(), bridge.machine()
+            addresses = [f"fe80::dead:{number:x}" for number in range(1, 7)]
+            for address in addresses:
+                victim.run("ip", "-6", "address", "add", f"{address}/64", "dev", "eth0", "nodad")
+            await one.node.start()
+            with attacking(attacker, addresses, ports=7):
+
+                async def are_dialled() -> bool:
+                    return [row["heard"] > 5 * CLAIMED for row in await one.networks()] == [True]
+
+                await until(f"one hears {5 * CLAIMED} keys that nobody has", are_dialled)
+                assert 1 <= refused(victim) <= LAN_LIMITS.of_prefix
+
+
+@pytest.mark.long
+async def test_a_newcomer_is_met_beside_keys_that_all_speak_as_often_as_it_does(tmp_path: Path) -> None:
+    """As many as 250 KB/s let speak in each slot, from all addresses of the network, the newcomer's among them."""
+    with bridged(NETWORK) as bridge:
+        async with rig(tmp_path) as found:
+            one, attacker = laptop(found, bridge, "one", "--lan"), bridge.machine()
+            two = laptop(found, bridge, "two", "--lan")
+            await one.node.start()
+            sources = [two.machine.ip, *(f"10.64.9.{number}" for number in range(1, 200))]
+            with attacking(attacker, sources, per_s=1000, keys=int(1000 * SLOT_S)):
+
+                async def is_crowded() -> bool:
+                    return [row["heard"] > CLAIMED for row in await one.networks()] == [True]
+
+                await until("the attacker's keys have places", is_crowded)
+                await two.node.start()
+                await one.hears(two)

@@ -12,7 +12,7 @@ from router.core.wire.address import IpAddress
 from router.core.wire.advert import make_advertisement
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
-from router.service.contract import Came, Deed, Now, Tick, Wake, Write
+from router.service.contract import AddNeighbour, Came, Deed, Now, Tick, Wake, Write
 from router.service.roles.discovery import (
     Advertise,
     Dial,
@@ -20,6 +20,7 @@ from router.service.roles.discovery import (
     Interfaces,
     Listen,
     Listening,
+    NeighbourAdded,
     Signed,
     UseInterfaces,
     WriteOnClose,
@@ -70,6 +71,14 @@ def of(kind: type[Any], deeds: list[Deed]) -> list[Any]:
     return [one for one in deeds if isinstance(one, kind)]
 
 
+def carried_out(lan: Lan, what: object, now_s: float) -> list[Deed]:
+    """Return what follows from an event, all of whose reports the router carries out at once."""
+    deeds = lan.hear(what, at(now_s))
+    for added in of(AddNeighbour, deeds):
+        deeds += lan.hear(NeighbourAdded(added.key), at(now_s))
+    return deeds
+
+
 def speaking(key: SigningKey = LOW) -> Lan:
     """Return the LAN part of a node that has announced itself at second 0."""
     lan = Lan(key.public, DOOR, Random(3), Permit(EVERYWHERE))
@@ -95,7 +104,7 @@ class SimulatedNode:
     def hear(self, heard: object) -> None:
         if isinstance(heard, Came) and not self.lan.admits(heard, self.net.now_s):
             return
-        for deed in self.lan.hear(heard, at(self.net.now_s)):
+        for deed in carried_out(self.lan, heard, self.net.now_s):
             match deed:
                 case UseInterfaces(_, interfaces):
                     self.at = interfaces

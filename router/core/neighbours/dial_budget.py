@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from ipaddress import IPv6Address
 
 from msgspec import Struct, field
 
@@ -27,10 +28,11 @@ DAY_S = 86_400
 
 
 class WhoAnswered(Enum):
-    """Who was found at a dialled address: the expected key, nobody, or somebody else."""
+    """Who was found at a dialled address: the expected key, nobody, not even a machine, or somebody else."""
 
     EXPECTED = "expected"
     NOBODY = "nobody"
+    NO_MACHINE = "no machine"
     OTHER = "other"
 
 
@@ -52,7 +54,11 @@ class DialLimits(Struct, frozen=True):
 
 LAN_LIMITS = DialLimits(of_prefix=10)
 """The limits on local networks, where there may be few prefixes and all of them private: ten connections to a host,
-which may have three nodes."""
+which may have three nodes. All addresses of an IPv6 network at an interface count as one host, since a victim may have
+any number of them; so ten in vain to machines that are there keep this node from others of that network, until these
+dial it."""
+_HOST_BYTES = 8
+"""Length of the part of an IPv6 address that its host cannot choose."""
 
 
 class _Place(Struct):
@@ -76,7 +82,9 @@ class DialBudget:
     """Decides whether an address may be dialled now. `end` follows a `begin` that returned None, unless dialling was
     given up. `refusals` counts refused dials by network, because keys cost an attacker nothing.
 
-    `prefix_of`: the network of an address, None if it has none that counts; `named_by`: what names the addresses."""
+    `prefix_of`: the network of an address, None if it has none that counts; `named_by`: what names the addresses;
+    `is_lan`: they are on this node's link, so where the system says that no machine has one of IPv6, nobody was harmed,
+    and its network is charged nothing; of IPv4 a machine's firewall may say so as well."""
 
     def __init__(
         self,
@@ -84,11 +92,14 @@ class DialBudget:
         refusals: Refusals,
         prefix_of: Callable[[IpAddress], bytes | None] = public_prefix,
         named_by: str = "an advertisement",
+        *,
+        is_lan: bool = False,
     ) -> None:
         self._limits = limits
         self._refusals = refusals
         self._prefix_of = prefix_of
         self._named_by = named_by
+        self._is_lan = is_lan
         self._places: dict[IpAddress, _Place] = {}
         self._prefixes: dict[bytes, deque[float]] = {}
         self._swept_s = 0.0
@@ -122,9 +133,11 @@ class DialBudget:
             place.rest_s, place.found, place.kept_until_s = 0.0, key, now_s + DAY_S
             self._forget(place, key, at)
             return
+        if found is WhoAnswered.NO_MACHINE and self._is_lan and at.ip.version == 6:
+            self._forget_in_prefix(place, key, at)
         if found is WhoAnswered.OTHER and (answered_by or key == place.found):
             place.found = answered_by
-        is_absent = found is WhoAnswered.NOBODY
+        is_absent = found in (WhoAnswered.NOBODY, WhoAnswered.NO_MACHINE)
         least, most = (
             (limits.absent_s_min, limits.absent_s_max) if is_absent else (limits.rest_s_min, limits.rest_s_max)
         )
@@ -134,11 +147,16 @@ class DialBudget:
 
     def _forget(self, place: _Place, key: bytes, at: IpAddress) -> None:
         """Do not count the dials that expected this key at this address."""
-        times = self._prefixes.get(self._prefix_of(at) or b"", deque[float]())
+        self._forget_in_prefix(place, key, at)
         for mine in [one for one in place.dials if one[1] == key]:
             place.dials.remove(mine)
-            if mine[0] in times:
-                times.remove(mine[0])
+
+    def _forget_in_prefix(self, place: _Place, key: bytes, at: IpAddress) -> None:
+        """Do not count them against the network or host."""
+        times = self._prefixes.get(self._prefix_of(at) or b"", deque[float]())
+        for began_s, expected in place.dials:
+            if expected == key and began_s in times:
+                times.remove(began_s)
 
     def _refusal(self, place: _Place | None, key: bytes, at: IpAddress, now_s: float) -> str:
         limits, since_s = self._limits, now_s - self._limits.window_s
@@ -197,7 +215,7 @@ class DialBudgets:
 
     def __init__(self, refusals: Refusals) -> None:
         self._advertised = DialBudget(DialLimits(), refusals)
-        self._lan = DialBudget(LAN_LIMITS, refusals, _host, "a datagram on the local network")
+        self._lan = DialBudget(LAN_LIMITS, refusals, _host, "a datagram on the local network", is_lan=True)
 
     def of(self, source: AddressSource) -> DialBudget:
         """Return the budget for addresses that this source names."""
@@ -205,7 +223,10 @@ class DialBudgets:
 
 
 def _host(at: IpAddress) -> bytes:
-    """Return what counts as one network on a LAN: the host."""
+    """Return what counts as one host on a LAN: an IPv4 address, or an IPv6 network at an interface, in which a victim
+    may have any number of addresses."""
+    if isinstance(at.ip, IPv6Address):
+        return at.ip.packed[:_HOST_BYTES] + (at.ip.scope_id or "").encode()
     return at.ip.packed
 
 

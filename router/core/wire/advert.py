@@ -36,6 +36,7 @@ _KEYS = ("id", "addr", "svcs", "grps", "rev", "ttl", "exp", "sig")
 _SERVICE_NAMES = {number: name for name, number in SERVICES.items()}
 _HEAD = b"\x82\x01"
 _ID = _HEAD + b"\xa8\x62id\x58\x20"  # how each one begins, since a map's shortest name comes first (R-A5)
+_CLAIMED_BYTES = len(_ID) + KEY_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +126,10 @@ def decode_datagram(data: bytes) -> Advertisement:
     return found
 
 
-def claimed_router(message: bytes) -> PublicKey | None:
-    """Return the router that an advertisement names as its own, read without decoding the rest; None if it can be
-    none."""
-    claimed = message[len(_ID) : len(_ID) + KEY_BYTES]
-    return PublicKey(claimed) if message.startswith(_ID) and len(claimed) == KEY_BYTES else None
+def claimed_router(message: bytes) -> bytes:
+    """Return the key of the router that an advertisement names as its own, read without decoding the rest; b"" if there
+    is none."""
+    return message[len(_ID) : _CLAIMED_BYTES] if message[: len(_ID)] == _ID and len(message) >= _CLAIMED_BYTES else b""
 
 
 def read_advertisement(value: Any) -> Advertisement:

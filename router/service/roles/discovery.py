@@ -15,6 +15,7 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.heard import Heard
 from router.core.wire.pubsub import Wanted as Wanted
 from router.core.wire.reasons import Reason
+from router.service.verbs.add_neighbour import NeighbourAdded as NeighbourAdded
 from router.service.verbs.add_neighbour import NeighbourLinked as NeighbourLinked
 from router.service.verbs.add_neighbour import NeighbourUnreachable as NeighbourUnreachable
 from router.service.verbs.advertise import Advertise as Advertise

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
 from router.core.wire.crypto import PublicKey
+from router.core.wire.heard import Heard
 
 from .forms import Name, Seconds
 from .verb import News, Request
@@ -27,6 +29,16 @@ class AddNeighbour(Request, frozen=True):
     until_s: Seconds = 0
     name: Name = ""
     how: Literal["", "lan", "hint"] = ""
+
+    def answered(self, answer: Mapping[str, Any]) -> Sequence[Heard]:
+        return (NeighbourAdded(self.key),) if self.how == "lan" and "error" not in answer else ()
+
+
+class NeighbourAdded(Heard, frozen=True):
+    """The own router has carried out the `AddNeighbour` of this key, which was heard on a LAN; so it is told how fast
+    the router makes neighbours known."""
+
+    key: PublicKey
 
 
 class NeighbourUnreachable(News, frozen=True):

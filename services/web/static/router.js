@@ -153,8 +153,8 @@ export class Node {
     const open = [...this.#asked.values()];
     if (this.state !== 'idle') await this.#greet();
     for (const { address } of this.#readers) this.#post({ op: 'read', address });
-    for (const { message } of open) if (this.#asked.has(message.n)) this.#post(message);
-    for (const { request, isKept } of this.#publishing.values()) if (isKept) this.#post(request);
+    for (const { message } of open) if (this.#asked.has(message.n)) this.#post({ ...message, isNew: false });
+    for (const { request, isKept } of this.#publishing.values()) if (isKept) this.#post({ ...request, isNew: false });
   }
 
   #heard(message) {
@@ -232,12 +232,12 @@ export class Node {
   }
 
   // Resolve with the id on custody. `onKept(id, onDisk)`: it is signed and kept here, and will be sent.
-  async publish(to, body, { ttl_s = TTL_S, expiry_min = EXPIRY_MIN, wait = false, raw, onKept, key = crypto.randomUUID() } = {}) {
+  async publish(to, body, { ttl_s = TTL_S, expiry_min = EXPIRY_MIN, wait = false, raw, onKept, key: given } = {}) {
     if (!(body instanceof Uint8Array)) throw new TypeError(`a body is bytes, not ${typeof body}${typeof body === 'string' ? '; say new TextEncoder().encode(body)' : ''}`);
     if (!Number.isInteger(ttl_s) || ttl_s < 0 || ttl_s > UINT32_MAX) throw new RangeError(`a ttl has 0 to ${UINT32_MAX} seconds, not ${ttl_s}`);
     if (!Number.isInteger(expiry_min) || expiry_min < 1) throw new RangeError(`an expiry of ${expiry_min} minutes is over at once; give at least 1`);
     if (wait && !this.asksOutcomes) throw new RouterError('outcomes are told to apps that ask for them: connect({ outcomes: true })');
-    const request = { op: 'publish', ...to, body: body.slice(), ttl: ttl_s, minutes: expiry_min, asked: key, raw };
+    const key = given ?? crypto.randomUUID(), request = { op: 'publish', isNew: !given, ...to, body: body.slice(), ttl: ttl_s, minutes: expiry_min, asked: key, raw };
     const custody = new Promise((done, failed) => this.#publishing.set(key, { request, done, failed, early: null, isKept: false }));
     custody.catch(() => {});
     try {

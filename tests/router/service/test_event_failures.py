@@ -88,6 +88,7 @@ SAMPLES: dict[type[c.Heard], Sequence[c.Heard]] = {
     o.PulledFrom: [o.PulledFrom(KEY, KEY, ID, "asked")],
     d.Interfaces: [d.Interfaces("lan", ())],
     d.DialledBack: [d.DialledBack("t", "192.0.2.7")],
+    d.NeighbourAdded: [d.NeighbourAdded(KEY)],
     d.NeighbourLinked: [d.NeighbourLinked(KEY)],
     d.Listening: [d.Listening("")],
 }

@@ -108,6 +108,19 @@ def test_many_who_look_cost_one_round_of_questions_a_second() -> None:
     assert tell(side, answers()) == ["metrics", "queue"]
 
 
+def test_clock_is_needed_each_ten_seconds_each_second_while_somebody_is_there_and_never_without_the_door() -> None:
+    def wakes(side: WebSide, heard: c.Heard, at_s: float) -> list[float]:
+        return [one.at_s - 1e9 for one in side.web.hear(heard, c.Now(1e9 + at_s, at_s)) if isinstance(one, c.Wake)]
+
+    side = WebSide()
+    assert wakes(side, c.Tick(), 2000) == [2000 + QUIET_S]
+    assert wakes(side, c.Tick(), 2010) == [2010 + QUIET_S]
+    assert wakes(side, c.Opened("listen", "a", "192.0.2.1:1"), 2011) == [2012]
+    assert not wakes(side, c.Opened("listen", "b", "192.0.2.1:1"), 2011.5), "one is on its way"
+    assert wakes(side, c.Came("listen", "b", b""), 2013.5) == [2014.5], "the last one was lost"
+    assert not wakes(WebSide(operator=""), c.Tick(), 2000)
+
+
 def test_open_page_gets_only_what_has_changed() -> None:
     side = WebSide()
     cookie = logged_in(side)

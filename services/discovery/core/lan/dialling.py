@@ -15,6 +15,10 @@ AGAIN = BackOff(2.0, 300.0)
 """The pauses after failed dials."""
 DIALLED_PER_S = 12
 """More than newcomers have turns, so that those dialled again do not hold them up."""
+UNDER_WAY_MAX, UNDER_WAY_S = 30, 15.0
+"""Most dials at once of keys that no link has proven, fewer than the router makes at once of such (half of
+`link.dials_max`): there they would wait in a line in which nobody goes before another. Each counts for so long at
+most."""
 
 
 class Dialling:
@@ -24,6 +28,7 @@ class Dialling:
         self._neighbours = neighbours
         self._chance = chance
         self._dialled = Pace(DIALLED_PER_S)
+        self._under_way: dict[PublicKey, float] = {}  # until when each counts
 
     def __repr__(self) -> str:
         return f"<dialling: {sum(one.dial_s is not None for one in self._neighbours)} to dial>"
@@ -44,6 +49,7 @@ class Dialling:
 
         A dial by the router itself in the meantime counts as the same failure."""
         one = self._neighbours.get(key)
+        self.ended(key)
         if one is None or not one.is_here:
             return
         one.let_in = let_in
@@ -53,14 +59,28 @@ class Dialling:
             one.failures += 1
             one.dial_s = now.mono_s + AGAIN.pause_s(one.failures, self._chance.random())
 
+    def ended(self, key: PublicKey) -> None:
+        """Record that a dial has ended, in vain or not."""
+        self._under_way.pop(key, None)
+
     def due(self, now: Now) -> Iterator[Dial]:
-        """Dial the routers whose time has come, but only a few a second: first those that a link has proven, then those
-        that were not dialled in vain yet."""
+        """Dial the routers whose time has come, but only a few a second, and at once: first those that a link has
+        proven, then those that were not dialled in vain yet."""
+        over = [key for key, until_s in self._under_way.items() if until_s <= now.mono_s or not self._is_here(key)]
+        for key in over:
+            self.ended(key)
         waiting = [(one.dial_s, one) for one in self._neighbours if one.dial_s is not None and one.dial_s <= now.mono_s]
         proven = self._neighbours.is_proven
         for _, one in sorted(waiting, key=lambda each: (not proven(each[1].key), each[1].failures, each[0])):
-            if self._dialled.take(one.key, now.mono_s):
+            has_room = proven(one.key) or len(self._under_way) < UNDER_WAY_MAX
+            if has_room and self._dialled.take(one.key, now.mono_s):
                 one.dial_s, one.let_in = None, True
+                if not proven(one.key):
+                    self._under_way[one.key] = now.mono_s + UNDER_WAY_S
                 yield Dial(one.key)
             else:
                 one.dial_s = now.mono_s + self._chance.random()
+
+    def _is_here(self, key: PublicKey) -> bool:
+        one = self._neighbours.get(key)
+        return one is not None and one.is_here

@@ -8,9 +8,14 @@ the addresses where it was, and from new ones, at shares that no other key uses 
 
 from __future__ import annotations
 
-from router.core.wire.crypto import PublicKey
-from services.discovery.core.lan.neighbours import KEYS_MAX, Neighbour, Neighbours, Source
+from collections.abc import Callable
+
+from router.core.wire.advert import DATAGRAM_BYTES_MAX, claimed_router
+from router.core.wire.reasons import Reason
+from router.service.contract import Came
+from services.discovery.core.lan.neighbours import KEYS_MAX, Neighbour, Neighbours, Source, is_over_ipv6, source_of
 from services.discovery.core.lan.paces import Pace
+from services.discovery.reasons import LAN_FLOOD, LAN_OFF_LINK
 
 SHARED_PER_S, REST_PER_S = 100, 100
 """Datagrams examined in a second over IPv4, and over IPv6: of sources within their shares, and of others."""
@@ -29,9 +34,11 @@ together; these cost no signature."""
 
 
 class _Checks:
-    """The checks over one IP version. `has_room` tells whether any source may have one."""
+    """The checks over one IP version. `has_room` tells whether any source may have one; while none may, that costs
+    nothing, since a flood asks it for each of its datagrams."""
 
     def __init__(self) -> None:
+        self._full_until_s = 0.0
         self._shared = Pace(SHARED_PER_S, burst=SOURCE_BURST)
         self._rest = Pace(REST_PER_S, each_s=1 / REST_PER_S, burst=REST_BURST)
 
@@ -39,7 +46,12 @@ class _Checks:
         return f"<checks: {self._shared!r}, {self._rest!r}>"
 
     def has_room(self, now_s: float) -> bool:
-        return self._shared.has_room(now_s) or self._rest.allows(None, now_s)
+        if now_s < self._full_until_s:
+            return False
+        if self._shared.has_room(now_s) or self._rest.allows(None, now_s):
+            return True
+        self._full_until_s = min(self._shared.free_s(), self._rest.free_s())
+        return False
 
     def take(self, source: Source, now_s: float) -> bool:
         return self._shared.take(source, now_s) or self._rest.take(None, now_s)
@@ -63,11 +75,24 @@ class Gate:
         at_home = one.is_at(source) and self._renewed.take((one.key, source), now_s)
         return at_home or self._renewed.take(one.key, now_s)
 
-    def has_room(self, key: PublicKey, now_s: float) -> bool:
-        """Whether any datagram in the name of this key may be examined now."""
-        return self._neighbours.is_proven(key) or any(one.has_room(now_s) for one in self._checks)
+    def refusal(self, came: Came, is_on_link: Callable[[Source], bool], now_s: float) -> Reason | None:
+        """Return why a datagram is not to cost a check of its signature: what costs least is asked first, and a flood
+        is refused before its sources are read."""
+        key = claimed_router(came.data)
+        if not key or len(came.data) > DATAGRAM_BYTES_MAX:
+            return Reason.MALFORMED
+        if not self.has_room(key, is_over_ipv6(came.peer), now_s):
+            return LAN_FLOOD
+        source = source_of(came.peer)
+        if not is_on_link(source):
+            return LAN_OFF_LINK
+        return None if self.examines(key, source, now_s) else LAN_FLOOD
 
-    def examines(self, key: PublicKey, source: Source, now_s: float) -> bool:
+    def has_room(self, key: bytes, is_six: bool, now_s: float) -> bool:
+        """Whether any datagram in the name of this key may be examined now that came over IPv6, or IPv4."""
+        return self._checks[is_six].has_room(now_s) or self._neighbours.is_proven(key)
+
+    def examines(self, key: bytes, source: Source, now_s: float) -> bool:
         """Whether to examine a datagram in the name of this key; if so, it is counted."""
         if self._neighbours.is_proven(key):
             one = self._neighbours.get(key)

@@ -14,15 +14,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 from ipaddress import ip_address
+from math import inf
 from typing import Any
 
 from router.core.service.refusals import Refusals
 from router.core.wire.address import network_text
 from router.core.wire.advert import (
-    DATAGRAM_BYTES_MAX,
     DATAGRAM_GROUPS_MAX,
     Advertisement,
-    claimed_router,
     decode_datagram,
     refusal_of,
 )
@@ -36,6 +35,7 @@ from router.service.roles.discovery import (
     Interface,
     Interfaces,
     Listening,
+    NeighbourAdded,
     NeighbourLinked,
     NeighbourUnreachable,
     Signed,
@@ -45,7 +45,13 @@ from router.service.roles.discovery import (
 from services.discovery.core.lan.answers import Answers
 from services.discovery.core.lan.dialling import AGAIN, Dialling
 from services.discovery.core.lan.gate import Gate
-from services.discovery.core.lan.neighbours import TTL_S_MAX, Neighbour, Neighbours, Source, source_of
+from services.discovery.core.lan.neighbours import (
+    TTL_S_MAX,
+    Neighbour,
+    Neighbours,
+    Source,
+    source_of,
+)
 from services.discovery.core.lan.networks import OFF, Permit, is_local, network_of, on_link
 from services.discovery.core.lan.own_port import OwnPort
 from services.discovery.core.lan.reports import Reports
@@ -93,6 +99,7 @@ class Lan:
         self._sign_problem = ""
         self._signed_s: float | None = None
         self._farewell = b""
+        self._look_s = inf  # nothing is to be done about any neighbour before
 
     def __repr__(self) -> str:
         return f"<lan: at {len(self._schedules)} of {len(self.interfaces)} interfaces, {self.neighbours!r}>"
@@ -102,8 +109,6 @@ class Lan:
         """Return why this node is not found on local networks, "" if nothing is wrong."""
         return self._own_port.problem or self._sign_problem
 
-    # -- before the signature ------------------------------------------------------------------------------
-
     def admits(self, came: Came, mono_s: float) -> bool:
         """Whether a datagram is worth checking its signature; if not, the reason is counted."""
         if came.data == self._said:
@@ -111,23 +116,12 @@ class Lan:
         known = self.neighbours.who_said(came.data)
         if known is not None:
             return self._gate.renews(known, source_of(came.peer), mono_s)
-        key = claimed_router(came.data)
-        if key is not None and self.waiting.repeats(key, came.data, mono_s):
-            return self.waiting.has_turn(mono_s)
-        reason = self._refusal(key, came, mono_s)
+        if self.waiting.repeats(came.data, mono_s):
+            return self.waiting.has_turn(mono_s) and not self._reports.are_behind(mono_s)
+        reason = self._gate.refusal(came, self._is_on_link, mono_s)
         if reason is not None:
             self._turn_away(came, reason)
         return reason is None
-
-    def _refusal(self, key: PublicKey | None, came: Came, mono_s: float) -> Reason | None:
-        if len(came.data) > DATAGRAM_BYTES_MAX or key is None:
-            return Reason.MALFORMED
-        if not self._gate.has_room(key, mono_s):
-            return LAN_FLOOD
-        source = source_of(came.peer)
-        if not self._is_on_link(source):
-            return LAN_OFF_LINK
-        return None if self._gate.examines(key, source, mono_s) else LAN_FLOOD
 
     def _is_on_link(self, source: Source) -> bool:
         at = self.interfaces.get(source.at)
@@ -158,6 +152,9 @@ class Lan:
                 deeds += self._came(heard, now)
             case NeighbourUnreachable(key, _, let_in):
                 self._dialling.unreached(key, let_in, now)
+                self._look_s = now.mono_s
+            case NeighbourAdded(key):
+                self._reports.was_added(key)
             case NeighbourLinked():
                 deeds += self._has_linked(heard, now)
             case Tick():
@@ -222,7 +219,8 @@ class Lan:
     def _speak(self, now: Now) -> list[Deed]:
         if not self._said:
             return []
-        due = [index for index, one in sorted(self._schedules.items()) if one.take(now.mono_s)]
+        crowd = self.waiting.is_crowd
+        due = [index for index, one in sorted(self._schedules.items()) if one.take(now.mono_s, is_crowded=crowd)]
         return [Write(self.door, f"{EVERYBODY}%{index}", self._said) for index in due]
 
     # -- neighbours ----------------------------------------------------------------------------------------
@@ -235,7 +233,8 @@ class Lan:
         if known is not None and not self.neighbours.is_new(known.key):
             return self._renew(known, came, source, now)
         if known is not None:
-            return self._let_wait(known.key, came, source, now)
+            self.waiting.put(known.key, came, source, now.mono_s)
+            return []
         try:
             advert = decode_datagram(came.data)
         except Malformed:
@@ -256,32 +255,31 @@ class Lan:
         if not self.neighbours.is_new(advert.router):
             return self._renew(self.neighbours.enter(advert, now.mono_s), came, source, now)
         if not advert.is_farewell:
-            return self._let_wait(advert.router, came, source, now)
+            self.waiting.put(advert.router, came, source, now.mono_s)
+            return []
         self.waiting.remove(advert.router)
         one = self.neighbours.get(advert.router)
         return [] if one is None else self._renew(self.neighbours.enter(advert, now.mono_s), came, source, now)
 
-    def _let_wait(self, key: PublicKey, came: Came, source: Source, now: Now) -> list[Deed]:
-        self.waiting.put(key, came, source, now.mono_s)
-        return []
-
     def _let_in(self, now: Now) -> list[Deed]:
         """Give places to the waiting routers whose turns have come."""
         deeds: list[Deed] = []
-        for one in self.waiting.turns(now.mono_s):
+        for one in () if self._reports.are_behind(now.mono_s) else self.waiting.turns(now.mono_s):
             if self.neighbours.is_new(one.key) and self._is_on_link(one.source):
-                deeds += [] if self.neighbours.get(one.key) else self._make_room()
+                deeds += [] if self.neighbours.get(one.key) else self._make_room(now)
                 entered = self.neighbours.enter(decode_datagram(one.came.data), now.mono_s)
                 deeds += self._renew(entered, one.came, one.source, now)
+            if self._reports.are_behind(now.mono_s):
+                break
         for one in self.waiting.left(now.mono_s):
             self._turn_away(one.came, LAN_FLOOD)
         return deeds
 
-    def _make_room(self) -> list[Deed]:
+    def _make_room(self, now: Now) -> list[Deed]:
         """Let a key that no link has proven give way to a newcomer, if all places are taken."""
         if not self.neighbours.is_full:
             return []
-        least = self.neighbours.least()
+        least = self.neighbours.least(now.mono_s)
         self.neighbours.remove(least)
         if least.is_here:
             self.turned_away.count(LAN_FULL, prefix=_network_of_host(least.peer.rpartition("%")[0]))
@@ -305,6 +303,7 @@ class Lan:
         report = self._reports.report(one, urls, now)
         if report and not before and one.dial_s is None:  # it was to be dialled before it could be reported
             self._dialling.soon(one, YIELD_S, now)
+        self._look_s = min(self._look_s, one.due_s)
         return [*answer, *report]
 
     def _has_linked(self, news: NeighbourLinked, now: Now) -> list[Deed]:
@@ -313,6 +312,7 @@ class Lan:
         if one is None:
             return []
         one.is_linked = news.is_up
+        self._dialling.ended(one.key)
         if news.is_up:
             self.neighbours.prove(one, news.ip, now.mono_s)
         return self._reports.report(one, one.reached_at(), now) if one.is_here else []
@@ -336,6 +336,11 @@ class Lan:
 
     def _by_the_clock(self, now: Now) -> list[Deed]:
         deeds = [*self._own_port.tick(now), *self._let_in(now), *self._sign(now), *self._speak(now)]
+        return deeds if now.mono_s < self._look_s else [*deeds, *self._look_after(now)]
+
+    def _look_after(self, now: Now) -> list[Deed]:
+        """Do what is due about the neighbours, and note when the next of it is."""
+        deeds: list[Deed] = []
         for one in self.neighbours:
             if one.is_linked and one.is_here and one.ends_s <= now.mono_s:
                 one.ends_s = now.mono_s + TTL_S
@@ -343,7 +348,9 @@ class Lan:
                 deeds += self._leave(one, now)
             elif one.is_here and one.ask_s <= now.mono_s:
                 deeds += self._answers.ask(self._said, one, now)
-        return [*deeds, *self._dialling.due(now)]
+        deeds += self._dialling.due(now)
+        self._look_s = min((one.due_s for one in self.neighbours), default=inf)
+        return deeds
 
     def _wake(self, now: Now) -> list[Deed]:
         due = [one.due_s for one in self._schedules.values() if self._said]
@@ -353,10 +360,9 @@ class Lan:
             due.append(now.mono_s + TURN_S)
         if self._signed_s is not None:
             due.append(self._signed_s + RENEW_S)
-        due += self.neighbours.due_s()
+        if self._look_s < inf:
+            due.append(self._look_s)
         return [Wake(now.wall_s + max(WAKE_MIN_S, min(due) - now.mono_s))] if due else []
-
-    # -- shown ---------------------------------------------------------------------------------------------
 
     def listed(self) -> list[dict[str, Any]]:
         """Return a row for each interface of a network, as `router lan list` prints it."""
@@ -378,6 +384,6 @@ def _row(one: Interface, is_allowed: bool, here: list[Neighbour]) -> dict[str, A
     }
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=2048)
 def _network_of_host(host: str) -> str:
     return network_text(ip_address(host))

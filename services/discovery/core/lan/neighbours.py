@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
+from math import inf
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -27,6 +28,9 @@ PROVEN_MAX = 192
 SOURCES_MAX = 4
 TTL_S_MAX = 60
 """Most seconds that a neighbour counts as present after its last datagram, whatever the datagram says."""
+LINK_S = 5.0
+"""How long a newcomer keeps its place at least, so that a link can prove its key; places for those that come meanwhile
+are kept free (`PROVEN_MAX`)."""
 MEETING_S = 60.0
 """How long a neighbour that shares no group keeps its place from others that links have proven, so that it can meet
 this node."""
@@ -53,11 +57,20 @@ class Source(NamedTuple):
         return IpAddress(self.ip, port)
 
 
-@lru_cache(maxsize=1024)
 def source_of(peer: str) -> Source:
     """Return address and interface of a datagram's sender, as its door names it: `192.0.2.7%3:4100`."""
-    host, _, index = peer.rpartition(":")[0].rpartition("%")
+    return _source(peer.rpartition(":")[0])
+
+
+@lru_cache(maxsize=1024)
+def _source(place: str) -> Source:
+    host, _, index = place.rpartition("%")
     return Source(ip_address(host), int(index))
+
+
+def is_over_ipv6(peer: str) -> bool:
+    """Whether that sender's address is one of IPv6, told without reading it."""
+    return peer.count(":") > 1
 
 
 class Neighbour(Struct, eq=False):
@@ -101,6 +114,12 @@ class Neighbour(Struct, eq=False):
     def is_proven(self) -> bool:
         return self.proven_s is not None
 
+    @property
+    def due_s(self) -> float:
+        """Return when it is to be dialled or asked, or counts as away."""
+        here_s = min(self.ask_s, self.ends_s) if self.ends_s else inf
+        return here_s if self.dial_s is None else min(here_s, self.dial_s)
+
     def is_at(self, source: Source) -> bool:
         """Whether it was heard from there last, or a link has proven it there."""
         return source in self.sources or source.ip == self.ip
@@ -108,7 +127,9 @@ class Neighbour(Struct, eq=False):
     @property
     def host(self) -> tuple[bytes, int] | None:
         """Return what counts as its host; None while it is away."""
-        return self._in_order()[0].host if self.sources else None
+        if len(self.sources) > 1:
+            return self._in_order()[0].host
+        return next((one.host for one in self.sources), None)
 
     def came_from(self, source: Source, now_s: float, stale_s: float) -> bool:
         """Record a source; beyond a few, it takes the place of one that was silent for `stale_s`, or has not sent the
@@ -142,7 +163,7 @@ class Neighbours:
     share groups with this node."""
 
     def __init__(self, agreed: Collection[PublicKey] = ()) -> None:
-        self._all: dict[PublicKey, Neighbour] = {}
+        self._all: dict[bytes, Neighbour] = {}
         self._said: dict[bytes, Neighbour] = {}
         self._agreed = agreed
 
@@ -155,10 +176,10 @@ class Neighbours:
     def __iter__(self) -> Iterator[Neighbour]:
         return iter(self._all.values())
 
-    def get(self, key: PublicKey) -> Neighbour | None:
+    def get(self, key: bytes) -> Neighbour | None:
         return self._all.get(key)
 
-    def is_proven(self, key: PublicKey) -> bool:
+    def is_proven(self, key: bytes) -> bool:
         """Whether a link has proven this key, lately or before it shared groups with this node."""
         one = self._all.get(key)
         return (one is not None and one.is_proven) or key in self._agreed
@@ -172,14 +193,6 @@ class Neighbours:
         """Return the router whose last datagram had exactly these bytes, which were verified when they first came."""
         return self._said.get(data)
 
-    def due_s(self) -> Iterator[float]:
-        """Yield the times at which one of them is to be dialled or asked, or counts as away."""
-        for one in self:
-            if one.is_here:
-                yield min(one.ask_s, one.ends_s)
-            if one.dial_s is not None:
-                yield one.dial_s
-
     @property
     def is_full(self) -> bool:
         return len(self._all) >= KEYS_MAX
@@ -190,6 +203,7 @@ class Neighbours:
         if one is None:
             one = self._all[advert.router] = Neighbour(advert, entered_s=now_s)
         else:
+            one.entered_s = one.entered_s if one.is_here else now_s
             del self._said[one.advert.message]
             one.advert = advert
             one.outdated = set(one.sources)
@@ -202,14 +216,17 @@ class Neighbours:
 
     # -- who keeps a place -----------------------------------------------------------------------------------
 
-    def least(self) -> Neighbour:
+    def least(self, now_s: float) -> Neighbour:
         """Return the router that gives way to a newcomer: of those that no link has proven one that is away, else one
-        of the host that has most of them; there is one while the places are full."""
+        of the host that has most of them; there is one while the places are full.
+
+        It is none that came lately, or whoever names a newcomer's address as its own would push that one out."""
         claimed = [one for one in self if not one.is_proven]
         crowds = Counter(one.host for one in claimed)
 
-        def rank(one: Neighbour) -> tuple[bool, bool, int, float]:
-            return one.key in self._agreed, one.is_here, -crowds[one.host] * one.is_here, one.entered_s
+        def rank(one: Neighbour) -> tuple[bool, bool, bool, int, float]:
+            is_late = one.is_here and one.entered_s > now_s - LINK_S
+            return is_late, one.key in self._agreed, one.is_here, -crowds[one.host] * one.is_here, one.entered_s
 
         return min(claimed, key=rank)
 

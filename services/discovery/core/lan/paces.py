@@ -34,6 +34,11 @@ class Pace:
             return True
         return self._taken[-self._most][0] <= now_s - self._window_s
 
+    def free_s(self, key: Hashable = None) -> float:
+        """Return when one of this key may be taken again, if it may not now."""
+        most_s = self._taken[-self._most][0] + self._window_s if len(self._taken) >= self._most else 0.0
+        return max(most_s, self._used_until.get(key, 0.0) + self._each_s - self._burst_s) - ROUNDING_S
+
     def allows(self, key: Hashable, now_s: float) -> bool:
         """Whether one of this key may be taken now."""
         return self.has_room(now_s) and self._after(key, now_s) <= now_s + self._burst_s + ROUNDING_S

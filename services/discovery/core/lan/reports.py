@@ -15,6 +15,11 @@ REPORTED_MAX, REPORTED_EACH_S, REPORTED_BURST = 30, 5.0, 3
 or not, one in five seconds, after those of its first datagrams."""
 
 
+UNANSWERED_MAX, PATIENCE_S = 8, 10.0
+"""From so many reports on that the router has not carried out yet newcomers wait for their turns, so that they do not
+wait in a line at the router, where nobody goes before another; a report counts for so long at most."""
+
+
 class Reports:
     """Reports neighbours to the router. It alone sets their `urls` and `until_s`."""
 
@@ -22,9 +27,20 @@ class Reports:
         self._neighbours = neighbours
         self._claimed = Pace(REPORTED_MAX, SLOW_S, each_s=REPORTED_EACH_S, burst=REPORTED_BURST)
         self._proven = Pace(KEYS_MAX, each_s=REPORTED_EACH_S, burst=REPORTED_BURST)
+        self._unanswered: dict[PublicKey, float] = {}  # when each was reported, in this order
 
     def __repr__(self) -> str:
         return f"<reports: {self._claimed!r}>"
+
+    def are_behind(self, now_s: float) -> bool:
+        """Whether the router has so many reports to carry out that no newcomer should have a turn now."""
+        while self._unanswered and self._unanswered[first := next(iter(self._unanswered))] <= now_s - PATIENCE_S:
+            del self._unanswered[first]
+        return len(self._unanswered) >= UNANSWERED_MAX
+
+    def was_added(self, key: PublicKey) -> None:
+        """Record that the router has carried out a report."""
+        self._unanswered.pop(key, None)
 
     def report(self, one: Neighbour, urls: tuple[str, ...], now: Now) -> list[Deed]:
         """Report a neighbour if it is new, its addresses changed, or half of its time is over; if that may not be now,
@@ -34,6 +50,7 @@ class Reports:
         if not is_due or (one.until_s and urls and not self._may(one.key, now)):
             return []
         one.urls, one.until_s = urls, int(now.wall_s) + kept_s
+        self._unanswered.setdefault(one.key, now.mono_s)
         return [AddNeighbour(one.key, urls, one.until_s, how="lan")]
 
     def leave(self, one: Neighbour, now: Now) -> list[Deed]:

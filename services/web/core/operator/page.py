@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 from spark_analytics.report.page.markup import Markup, join, tag
 from spark_analytics.report.page.verdict import mark
@@ -15,8 +14,6 @@ from .view import View, groups, neighbours, queues, refusals, services, traffic
 
 FINDINGS_MAX = 12
 """Findings that are listed below the first one."""
-
-Level = Literal["good", "attention", "bad"]
 
 
 def parts(view: View) -> Mapping[str, Markup]:

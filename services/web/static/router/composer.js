@@ -1,6 +1,6 @@
 // Makes the messages of one app, signed with its key (router/client/composer.py).
 import { Refusal } from './errors.js';
-import { digest, encode, expiryMin, hex, random, readMessage, sealForGroup, sealMulticast, sealUnicast, unhex } from './wire.js';
+import { digest, encode, expiryMin, hex, random, sealForGroup, sealMulticast, sealUnicast, unhex } from './wire.js';
 import { signWith } from './keys.js';
 
 const CONTROL_LIFE_MIN = 60;
@@ -32,7 +32,7 @@ export class Composer {
       seq = kept.seq;
       content = await sealForGroup({ group: kept.key, contentKey: kept.contentKey, from: this.#app.key.public, seq, deps: deps.map(unhex), content: body }, this.#app.sign);
     }
-    const wire = await sealMulticast(kept.key, content, { ...life, sn: seen.map(unhex) }, signWith(kept.signer)), { id } = readMessage(wire);
+    const wire = await sealMulticast(kept.key, content, { ...life, sn: seen.map(unhex) }, signWith(kept.signer)), id = idOf(wire);
     if (seq !== null) kept.seq = seq + 1;
     if (seq !== null && ttl > 0) causes.published(id, life.exp, deps);
     else causes.received(id, life.exp);
@@ -42,7 +42,7 @@ export class Composer {
   async unicast({ to, body, ttl, minutes, asked }) {
     const life = this.#unlike(`${hex(digest(body))} ${hex(to)}`, { ttl, exp: this.#expiry(minutes) });
     const wire = await sealUnicast(this.#app.key.public, to, body, life, this.#app.sign);
-    return { id: readMessage(wire).id, group: null, seq: null, exp: life.exp, wire, asked };
+    return { id: idOf(wire), group: null, seq: null, exp: life.exp, wire, asked };
   }
 
   #expiry(minutes) { return expiryMin(this.#app.nowMs() / 1000 + 60 * minutes); }
@@ -61,3 +61,6 @@ export class Composer {
     throw new Refusal(DUPLICATE, 'the same body has been sent too often for one more id within its lifetime');
   }
 }
+
+// Of a message without VIA, which this app has made.
+function idOf(wire) { return hex(digest(wire.subarray(1))); }

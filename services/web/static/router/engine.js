@@ -43,7 +43,7 @@ export class Engine {
   async #load(signer) {
     const { store } = this, kept = await store.load();
     this.handled = new Set(kept.handledKeys);
-    this.key = signer ?? await this.#ownKey();
+    this.key = signer ?? await this.#kept('key', newKey);
     this.sign = signer ? async bytes => signer.sign(bytes) : signWith(this.key.secret);
     this.firstSeq = kept.firstSeq;
     this.composer = new Composer(this);
@@ -57,10 +57,6 @@ export class Engine {
     kept.outboxKeys.forEach((key, i) => this.outbox.add(key, kept.outbox[i]));
     this.dialling = new Dialling(() => this.#offer(), (state, text) => this.#state(state, text));
     if (this.where) this.dialling.start();
-  }
-
-  async #ownKey() {
-    return this.#kept('key', newKey);
   }
 
   async #kept(name, make) {
@@ -80,7 +76,7 @@ export class Engine {
   nowMs() { return Date.now() + this.#ahead; }
   nowMin() { return expiryMin(this.nowMs() / 1000); }
 
-  // -- the tabs -----------------------------------------------------------------------------------------------
+  // -- the tabs ------------------------------------------------------------------------------------
 
   // A tab says hello, or something after it; each answer names the question.
   async hear(tab, said) {
@@ -104,9 +100,8 @@ export class Engine {
       case 'settle': return this.inbox.settle(said.id);
       case 'refuse': return this.inbox.turnDown(said.id, said.reason, said.text, said.later);
       case 'wake': return this.dialling.wake();
-      case 'waiting': return this.outbox.ids();
       case 'forget': return this.#forget();
-      default: throw new Error(`this page is of another version than the others that are open: close them, then load it again`);
+      default: throw new Error('this page is of another version than the others that are open: close them, then load it again');
     }
   }
 
@@ -158,7 +153,7 @@ export class Engine {
     await removeStore(this.name);
   }
 
-  // -- the connection -------------------------------------------------------------------------------------------
+  // -- the connection ------------------------------------------------------------------------------
 
   #offer() {
     const hear = {
@@ -233,7 +228,7 @@ export class Engine {
     else never();
   }
 
-  // -- questions --------------------------------------------------------------------------------------------------
+  // -- questions -----------------------------------------------------------------------------------
 
   // The node's answer, one after the other, since answers come in the order of asking.
   async #ask(word, argument) {
@@ -266,7 +261,7 @@ export class Engine {
     if (this.isBegun !== this.link) this.#begun();
   }
 
-  // -- groups ---------------------------------------------------------------------------------------------------
+  // -- groups --------------------------------------------------------------------------------------
 
   // `order`, `gap_s` and `raw` say how the group is read, by all tabs: from arrival to causal only.
   async #join({ group: given, name, order, gap_s = GAP_S, raw }) {
@@ -338,11 +333,11 @@ export class Engine {
     this.#joining.clear();
   }
 
-  // -- publishing -----------------------------------------------------------------------------------------------
+  // -- publishing ----------------------------------------------------------------------------------
 
   // Resolve with the id once the message is signed and on disk; that it is in custody, or refused, is told to all tabs.
   async #publish(request) {
-    if (request.asked) {
+    if (!request.isNew) {
       const before = await this.store.asked(request.asked);
       if (before) {
         if (!this.outbox.has(before.id)) this.#tell(before.refusal ? { event: 'refused', ...before.refusal, asked: request.asked, id: before.id } : { event: 'custody', asked: request.asked, id: before.id });
@@ -409,7 +404,7 @@ export class Engine {
     for (const id of ids) this.#tell({ event: 'outcome', id, recipients });
   }
 
-  // -- receiving ------------------------------------------------------------------------------------------------
+  // -- receiving -----------------------------------------------------------------------------------
 
   // Messages are opened side by side, and arrive in their order.
   #heard(wire, k) {
@@ -446,7 +441,7 @@ export class Engine {
     this.inbox.read(address, message => this.post(tab, shown(message)));
   }
 
-  // -- what the node itself says ----------------------------------------------------------------------------------
+  // -- what the node itself says -------------------------------------------------------------------
 
   // What it said before a goodbye counts too, but for the answers to what is asked again on each connection.
   #hearNode([type, fields], link) {

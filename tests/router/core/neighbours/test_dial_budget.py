@@ -131,6 +131,46 @@ def test_a_host_on_a_lan_gets_three_connections_at_an_address_and_ten_at_all_its
     assert budget.begin(key(1), parse_address("tls://192.168.0.10:4100"), 60) is None  # type: ignore[arg-type]
 
 
+def six(number: int, network: str = "fe80::{}%2", port: int = 4100) -> IpAddress:
+    found = parse_address(f"tls://[{network.format(f'{number:x}')}]:{port}")
+    assert isinstance(found, IpAddress)
+    return found
+
+
+@pytest.mark.parametrize("network", ["fe80::{}%2", "fd00:1:2:3::{}"])
+def test_a_victim_with_many_addresses_of_ipv6_gets_ten_connections_at_all_of_them(network: str) -> None:
+    budget, dialled = lan(), 0
+    for number in range(1, 500):
+        if budget.begin(key(number), at := six(number % 7 + 1, network, 4100 + number % 9), number) is None:
+            dialled += 1
+            budget.end(key(number), at, number, WhoAnswered.NOBODY)
+    assert dialled == 10
+    assert budget.begin(key(1), six(1, "fe80::{}%3"), 500) is None, "the same network at another interface is another"
+    assert budget.begin(key(1), six(1, "fd00:1:2:4::{}"), 500) is None
+    assert budget.begin(key(1), place(1), 500) is None
+
+
+def test_where_no_machine_has_an_ipv6_address_its_network_is_charged_nothing_and_the_address_rests_all_the_same() -> (
+    None
+):
+    """Else forged addresses would keep this node from all of an IPv6 network, or sleeping laptops would."""
+    budget = lan()
+    for number in range(1, 400):
+        assert budget.begin(key(number), six(number), number) is None
+        budget.end(key(number), six(number), number, WhoAnswered.NO_MACHINE)
+    assert budget.begin(key(1), six(399), 400) is not None, "it rests"
+    four = place(1)
+    for number in range(20):  # its firewall may say so, to each port
+        if budget.begin(key(number), at := place(1, 4100 + number), 400) is None:
+            budget.end(key(number), at, 400, WhoAnswered.NO_MACHINE)
+    assert budget.begin(key(50), four, 500) is not None
+    elsewhere = DialBudget(DialLimits(of_prefix=10), Refusals())
+    for number in range(20):  # a router on the way may say so as well, so far from this link it counts
+        if elsewhere.begin(key(number), place(number), number) is None:
+            elsewhere.end(key(number), place(number), number, WhoAnswered.NO_MACHINE)
+    assert elsewhere.begin(key(50), place(50), 50) is not None
+
+
 def test_addresses_on_a_lan_use_up_no_other_budget_and_never_all_room() -> None:
     """As many as can be dialled there in twenty minutes, none of which is answered."""
     budgets = DialBudgets(Refusals())

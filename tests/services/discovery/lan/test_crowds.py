@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import count, cycle
 
 import pytest
-from samples.lan import DOOR, HIGH, LOW, at, came, interface, key_of, of, signed, speaking
+from samples.lan import DOOR, HIGH, LOW, came, carried_out, interface, key_of, of, signed, speaking
 
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
@@ -34,7 +34,7 @@ def hear(lan: Lan, one: Came, now_s: float) -> bool:
     """Let a node receive a datagram; return whether it was admitted."""
     is_admitted = lan.admits(one, now_s)
     if is_admitted:
-        lan.hear(one, at(now_s))
+        carried_out(lan, one, now_s)
     return is_admitted
 
 
@@ -49,7 +49,7 @@ def floods(lan: Lan, sources: Iterable[str], *, begin_s: float, end_s: float, pe
     for tick in range(int((end_s - begin_s) * per_s)):
         now_s = begin_s + tick / per_s
         hear(lan, came(signed(key_of(next(numbers))), next(peers)), now_s)
-        lan.hear(Tick(), at(now_s))
+        carried_out(lan, Tick(), now_s)
         yield now_s
 
 
@@ -74,9 +74,9 @@ def proven(lan: Lan, number: int, *, stay: bool = True) -> list[SigningKey]:
     for each, key in enumerate(keys):
         ip, now_s = f"10.0.0.{each % 200 + 20}", each * PACE_S
         assert hear(lan, came(signed(key), f"{ip}%2:40000"), now_s)
-        lan.hear(NeighbourLinked(key.public, ip), at(now_s))
+        carried_out(lan, NeighbourLinked(key.public, ip), now_s)
         if not stay:
-            lan.hear(NeighbourLinked(key.public, is_up=False), at(now_s))
+            carried_out(lan, NeighbourLinked(key.public, is_up=False), now_s)
     return keys
 
 
@@ -98,6 +98,14 @@ def test_a_newcomer_has_a_place_long_enough_for_a_link_while_keys_without_one_fi
     assert lan.turned_away.by_reason()[LAN_FULL] > 0
 
 
+def test_a_newcomer_keeps_its_place_from_keys_that_name_its_own_address() -> None:
+    lan = speaking()
+    full_s = fill(lan, MANY_HOSTS)
+    assert hear(lan, came(signed(NEWCOMER), PLACE), full_s) and is_here(lan, NEWCOMER)
+    for _ in floods(lan, (PLACE,), begin_s=full_s + 0.1, end_s=full_s + LINK_S, per_s=30):
+        assert is_here(lan, NEWCOMER)
+
+
 def test_a_newcomer_is_heard_at_once_when_the_keys_that_fill_all_places_are_of_one_host() -> None:
     lan = speaking()
     now_s = fill(lan)
@@ -112,7 +120,7 @@ def test_who_gives_way_is_of_the_host_that_has_most_places_and_is_forgotten_by_t
     first = next(one.key for one in lan.neighbours if one.peer == ONE_HOST[0])
     hear(lan, came(signed(honest), "10.0.0.78%2:40000"), now_s)
     assert lan.admits(came(signed(NEWCOMER), PLACE), now_s)
-    learned = of(AddNeighbour, lan.hear(came(signed(NEWCOMER), PLACE), at(now_s)))
+    learned = of(AddNeighbour, carried_out(lan, came(signed(NEWCOMER), PLACE), now_s))
     assert [one.key for one in learned] == [first, NEWCOMER.public] and learned[0] == AddNeighbour(first)
     assert is_here(lan, honest)
 
@@ -146,7 +154,7 @@ def test_who_shares_nothing_and_could_meet_us_keeps_its_place_no_longer_than_oth
     first, last = lan.neighbours.get(keys[0].public), lan.neighbours.get(keys[PROVEN_MAX].public)
     assert first is not None and last is not None
     assert first.is_proven and not last.is_proven, "the first could not have met us yet"
-    lan.hear(NeighbourLinked(last.key, "10.0.0.9"), at(MEETING_S))
+    carried_out(lan, NeighbourLinked(last.key, "10.0.0.9"), MEETING_S)
     assert last.is_proven and not first.is_proven
     assert repr(neighbours) == "<neighbours: 0 here of 0>"
 
@@ -154,7 +162,7 @@ def test_who_shares_nothing_and_could_meet_us_keeps_its_place_no_longer_than_oth
 def test_who_refused_this_node_has_proven_its_key() -> None:
     lan = speaking()
     hear(lan, came(signed(HIGH)), 0)
-    lan.hear(NeighbourUnreachable(HIGH.public, "not let in", let_in=False), at(1))
+    carried_out(lan, NeighbourUnreachable(HIGH.public, "not let in", let_in=False), 1)
     assert lan.neighbours.is_proven(HIGH.public)
 
 
@@ -169,7 +177,7 @@ def test_who_has_taken_all_places_is_told_by_the_greatest_host() -> None:
         "which has 255"
     )
     assert [(row["heard"], row["hosts"]) for row in lan.listed()] == [(256, 2)]
-    lan.hear(Tick(), at(fill_s + 31))
+    carried_out(lan, Tick(), fill_s + 31)
     assert not lan.neighbours.crowd().why_full()
 
 
@@ -194,7 +202,7 @@ def test_new_keys_cost_no_more_reports_and_dials_than_their_rate(sources: tuple[
     for tick in range(20 * 500):
         one = came(signed(key_of(10_000 + tick)), next(peers)) if tick < 4000 else came(b"", next(peers))
         if lan.admits(one, tick / 500):
-            deeds = lan.hear(one, at(tick / 500))
+            deeds = carried_out(lan, one, tick / 500)
             reports, dials = reports + len(of(AddNeighbour, deeds)), dials + len(of(Dial, deeds))
     assert reports <= 9 * TURNS_PER_S and dials <= DIALLED_PER_S * 9
 
@@ -208,7 +216,7 @@ def test_addresses_that_change_with_each_datagram_cost_no_more_reports_than_thei
     for tick in range(10 * 50):
         one = came(signed(keys[tick % 40], 2 + tick * is_signed_anew), MANY_HOSTS[tick % 149])
         if lan.admits(one, 10 + tick / 50):
-            reports += len(of(AddNeighbour, lan.hear(one, at(10 + tick / 50))))
+            reports += len(of(AddNeighbour, carried_out(lan, one, 10 + tick / 50)))
     assert 0 < reports <= 2 * REPORTED_MAX
 
 
@@ -218,19 +226,19 @@ def test_keys_that_come_and_go_cost_no_more_reports_than_newcomers() -> None:
     for tick in range(10 * 100):
         one = came(signed(keys[tick // 2 % 40], tick, ttl_s=30 * (tick % 2 == 0)), MANY_HOSTS[tick % 149])
         if lan.admits(one, tick / 100):
-            reports += len(of(AddNeighbour, lan.hear(one, at(tick / 100))))
+            reports += len(of(AddNeighbour, carried_out(lan, one, tick / 100)))
     assert 0 < reports <= 2 * 11 * TURNS_PER_S
 
 
 def test_a_flood_over_ipv6_leaves_ipv4_its_checks_and_turns() -> None:
     lan = speaking()
-    lan.hear(Interfaces(DOOR, (interface(1),)), at(0))
+    carried_out(lan, Interfaces(DOOR, (interface(1),)), 0)
     forged = [came(signed(HIGH) + number.to_bytes(2, "big"), f"fe80::{number:x}%2:4") for number in range(16, 400)]
     assert [lan.admits(one, 0.5) for one in forged].count(True) == SHARED_PER_S + REST_BURST
     for number in range(16, 80):
         hear(lan, came(signed(key_of(10_000 + number)), f"fe80::{number:x}%2:4"), 2)
     assert hear(lan, came(signed(NEWCOMER), PLACE), 2.1)
-    lan.hear(Tick(), at(3.1))
+    carried_out(lan, Tick(), 3.1)
     assert is_here(lan, NEWCOMER)
 
 
@@ -240,9 +248,9 @@ def test_who_has_proven_its_key_and_refuses_this_node_is_answered_beside_a_crowd
     hear(lan, refusing, 0)
     for _ in floods(lan, MANY_HOSTS, begin_s=10.5, end_s=20.45, per_s=20):
         pass
-    lan.hear(NeighbourUnreachable(NEWCOMER.public, "not let in", let_in=False), at(20.45))
+    carried_out(lan, NeighbourUnreachable(NEWCOMER.public, "not let in", let_in=False), 20.45)
     assert lan.admits(refusing, 20.46)
-    assert Write(DOOR, PLACE, signed(LOW)) in lan.hear(refusing, at(20.46))
+    assert Write(DOOR, PLACE, signed(LOW)) in carried_out(lan, refusing, 20.46)
 
 
 def test_copies_of_a_known_datagram_shut_out_no_other() -> None:
@@ -296,7 +304,7 @@ def test_the_address_where_a_link_has_proven_the_key_is_dialled_first_and_stays(
     lan = speaking()
     for number in range(20, 20 + SOURCES_MAX):
         hear(lan, came(signed(HIGH), f"10.0.0.{number}%2:4"), 1)
-    lan.hear(NeighbourLinked(HIGH.public, ip), at(2))
+    carried_out(lan, NeighbourLinked(HIGH.public, ip), 2)
     hear(lan, came(signed(HIGH), "10.0.0.99%2:4"), 3)
     [one] = lan.neighbours
     assert one.urls[0] == "tls://10.0.0.99:4101" and len(one.sources) == SOURCES_MAX
@@ -313,9 +321,9 @@ def test_proven_keys_are_dialled_before_others_and_those_dialled_in_vain_last() 
     for number, one in enumerate(crowd):
         hear(lan, came(signed(one), f"10.0.0.{50 + number}%2:4"), 1 + number * PACE_S)
     for one in crowd:
-        lan.hear(NeighbourUnreachable(one.public, "nobody is there"), at(10))
-    lan.hear(NeighbourUnreachable(key.public, "nobody is there"), at(10))
-    assert of(Dial, lan.hear(Tick(), at(10 + 2.0)))[0] == Dial(key.public)
+        carried_out(lan, NeighbourUnreachable(one.public, "nobody is there"), 10)
+    carried_out(lan, NeighbourUnreachable(key.public, "nobody is there"), 10)
+    assert of(Dial, carried_out(lan, Tick(), 10 + 2.0))[0] == Dial(key.public)
 
 
 def test_a_datagram_that_names_no_router_where_one_stands_is_not_decoded() -> None:

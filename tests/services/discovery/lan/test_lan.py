@@ -35,6 +35,8 @@ from services.discovery.core.lan.neighbours import SOURCES_MAX, Neighbour, Sourc
 from services.discovery.core.lan.networks import ALLOWED, EVERYWHERE, OFF, Network, Permit, network_of
 from services.discovery.core.lan.paces import Pace
 from services.discovery.core.lan.reports import CLAIMED_S, KEPT_S
+from services.discovery.core.lan.schedule import CROWDED_S, Schedule
+from services.discovery.core.lan.waiting import CROWD
 from services.discovery.reasons import LAN_FLOOD, LAN_OFF_LINK
 
 
@@ -436,3 +438,19 @@ def test_a_node_costs_its_network_less_than_100_bytes_a_second_when_it_is_quiet(
     sent = max(one.sent - before[0], other.sent - before[1]) / 600
     heads = 14 + 40 + 8  # Ethernet, IPv6, UDP
     assert 2 * sent * (1 + heads / len(signed(LOW))) <= 100  # over IPv4 and IPv6
+
+
+def test_a_node_that_has_begun_lately_speaks_often_while_many_wait_and_for_no_longer() -> None:
+    schedule, said = Schedule(Random(1), 0.0), list[float]()
+    for tick in range(int(200 * CROWDED_S)):
+        said += [tick / 100] * schedule.take(tick / 100, is_crowded=True)
+    assert 4 * CROWDED_S <= sum(one < CROWDED_S for one in said) <= 5 * CROWDED_S + 1
+    assert sum(one > CROWDED_S + 1 for one in said) <= CROWDED_S / 7
+
+
+def test_those_that_wait_are_noticed_by_who_speaks() -> None:
+    lan = speaking()
+    for number in range(2 * CROWD):
+        lan.hear(came(signed(key_of(20_000 + number)), f"10.0.0.{20 + number}%2:4"), at(20))
+    said = [one for tick in range(20) for one in of(Write, lan.hear(Tick(), at(20 + tick / 10))) if "*" in one.peer]
+    assert 8 <= len(said) <= 11

@@ -1,9 +1,9 @@
-"""How soon a node is met that speaks by its usual schedule, beside an attacker whose datagrams seem to come from other
-machines: by value (D19)."""
+"""How soon a node is met that speaks by the product's schedule, beside an attacker whose datagrams seem to come from
+other machines: by value (D19)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import count, cycle
 from random import Random
@@ -11,13 +11,15 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples.lan import at, came, key_of, signed, speaking
+from samples.lan import came, carried_out, key_of, signed, speaking
 
-from router.core.wire.crypto import SigningKey
+from router.core.wire.advert import claimed_router
+from router.core.wire.crypto import PublicKey, SigningKey
 from router.service.contract import Came, Tick
 from router.service.roles.discovery import Dial, NeighbourLinked, NeighbourUnreachable
 from services.discovery.core.lan.lan import Lan
 from services.discovery.core.lan.schedule import FIRST_S, Schedule
+from services.discovery.core.lan.waiting import SLOT_S
 
 NEWCOMER, NEW_PLACES = key_of(3), ("10.0.0.77%2:40000", "fe80::77%2:40000")
 LINK_S = 3.0
@@ -64,7 +66,7 @@ def speaks_beside(lan: Lan, attack: Attack, per_s: int, news: list[Came], seed: 
 
     def hear(what: object, at_s: float) -> None:
         if not isinstance(what, Came) or lan.admits(what, at_s):
-            dials = [one for one in lan.hear(what, at(at_s)) if isinstance(one, Dial)]
+            dials = [one for one in carried_out(lan, what, at_s) if isinstance(one, Dial)]
             failed.extend((at_s + LINK_S, NeighbourUnreachable(one.key, "nobody is there")) for one in dials)
 
     for datagram in attack:
@@ -77,16 +79,20 @@ def speaks_beside(lan: Lan, attack: Attack, per_s: int, news: list[Came], seed: 
         next_s = now_s + chance.uniform(0.8, 1.2) / per_s
         while schedule.due_s < next_s:
             due_s = schedule.due_s
-            schedule.take(due_s)
+            schedule.take(due_s, is_crowded=lan.waiting.is_crowd)  # as who waits is known to the newcomer as well
             for one in news:
                 hear(one, due_s)
         now_s = next_s
         yield now_s
 
 
-def wait_of_newcomer(attack: Attack, per_s: int, peers: tuple[str, ...], seed: int, warm_s: float = 8.0) -> float:
-    """Return how long a newcomer waits until it has kept a place long enough for a link."""
+def wait_of_newcomer(
+    attack: Attack | Callable[[Lan], Attack], per_s: int, peers: tuple[str, ...], seed: int, warm_s: float = 8.0
+) -> float:
+    """Return how long a newcomer waits until it has kept a place long enough for a link. The attack may be by what
+    became of its keys."""
     lan, here_s = speaking(), float("inf")
+    attack = attack(lan) if callable(attack) else attack
     news = [came(signed(NEWCOMER), peer) for peer in peers]
     for now_s in speaks_beside(lan, attack, per_s, news, seed, warm_s):
         one = lan.neighbours.get(NEWCOMER.public)
@@ -131,9 +137,9 @@ def test_a_newcomer_is_met_beside_datagrams_that_seem_to_come_from_its_own_addre
 def wait_of_neighbour(attack: Attack, per_s: int, peer: str, seed: int) -> float:
     """Return how long a neighbour that a link has proven at one address speaks from another until that is known."""
     lan, key, begin_s = speaking(), NEWCOMER, 5.0
-    lan.hear(came(signed(key), NEW_PLACES[0]), at(0))
-    lan.hear(NeighbourLinked(key.public, "10.0.0.77"), at(0))
-    lan.hear(NeighbourLinked(key.public, is_up=False), at(1))
+    carried_out(lan, came(signed(key), NEW_PLACES[0]), 0)
+    carried_out(lan, NeighbourLinked(key.public, "10.0.0.77"), 0)
+    carried_out(lan, NeighbourLinked(key.public, is_up=False), 1)
     for now_s in speaks_beside(lan, attack, per_s, [came(signed(key, 2000), peer)], seed, begin_s):
         one = lan.neighbours.get(key.public)
         assert one is not None
@@ -181,3 +187,84 @@ def test_whatever_an_attacker_spends_a_newcomer_waits_until_it_spoke_as_often_fo
 ) -> None:
     attack = advertisements(seed, versions, copies, together=max(1, per_s))
     assert wait_of_newcomer(attack, per_s, (Random(seed).choice(NEW_PLACES),), seed) <= 10 + per_s
+
+
+# -- an attacker with 250 KB/s, who has prepared for a while ----------------------------------------------------------
+
+STRONG_PER_S, STRONG_WARM_S, STRONG_WAIT_S = 1000, 15.0, 60.0
+EVERYWHERE = tuple(f"10.0.0.{number}%2:40000" for number in range(2, 250))
+"""All addresses of the network, the newcomer's among them."""
+
+
+def ring(fresh_per_s: int, keys: int, peers: tuple[str, ...]) -> Attack:
+    """Yield ever new keys, and between them copies of the latest ones in turn."""
+    held: list[Came] = []
+    for number, peer in enumerate(cycle(peers)):
+        if number * fresh_per_s % STRONG_PER_S < fresh_per_s:
+            held = [*held, came(of_key(number), peer)][-keys:]
+            yield held[-1]
+        else:
+            yield held[number % len(held)]
+
+
+def equals(lan: Lan, keys: int, peers: tuple[str, ...]) -> Attack:
+    """Yield the datagrams of so many keys in turn. One that waits no more gives way to a new one, so that as many as
+    possible wait for longer than the newcomer."""
+    places, numbers = cycle(peers), count()
+    held = [came(of_key(next(numbers)), next(places)) for _ in range(keys)]
+    was_waiting = [False] * keys
+    while True:
+        for each in range(keys):
+            yield held[each]
+            is_waiting = bool(lan.waiting.said(of_router(held[each])))
+            if was_waiting[each] and not is_waiting:
+                held[each] = came(of_key(next(numbers)), next(places))
+            was_waiting[each] = is_waiting
+
+
+def of_router(one: Came) -> PublicKey:
+    return PublicKey(claimed_router(one.data))
+
+
+def stock(lan: Lan) -> Attack:
+    """Yield a quarter of the datagrams for a stock of 2,500 keys that speak every ten seconds, and the others for keys
+    that speak in each slot."""
+    seldom, often = equals(lan, 2500, EVERYWHERE), equals(lan, int(0.75 * STRONG_PER_S * SLOT_S), FORGERS)
+    while True:
+        yield next(seldom)
+        for _ in range(3):
+            yield next(often)
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        pytest.param(lambda lan: ring(90, 900, EVERYWHERE), id="copies of all that wait"),
+        pytest.param(lambda lan: ring(90, 10, EVERYWHERE), id="copies of a few"),
+        pytest.param(lambda lan: ring(90, 900, FORGERS[:1]), id="copies from one host"),
+        pytest.param(lambda lan: ring(999, 10, EVERYWHERE), id="new keys alone"),
+        pytest.param(lambda lan: equals(lan, int(STRONG_PER_S * SLOT_S), EVERYWHERE), id="as often as the newcomer"),
+        pytest.param(lambda lan: equals(lan, STRONG_PER_S, EVERYWHERE), id="each once a second"),
+        pytest.param(stock, id="a stock of keys"),
+    ],
+)
+def test_a_newcomer_is_met_within_a_minute_whatever_250_kilobytes_a_second_are_spent_on(
+    attack: Callable[[Lan], Attack],
+) -> None:
+    assert wait_of_newcomer(attack, STRONG_PER_S, NEW_PLACES[:1], 1, STRONG_WARM_S) <= STRONG_WAIT_S
+
+
+def test_a_newcomer_that_speaks_as_seldom_as_ever_is_met_beside_copies_of_all_that_wait() -> None:
+    """Those that go on speaking and came first have a turn of each cycle."""
+    lan = speaking()
+    news = [came(signed(NEWCOMER), NEW_PLACES[0])]
+    schedule = Schedule(Random(1), STRONG_WARM_S)
+    for number, one in enumerate(ring(90, 900, EVERYWHERE)):
+        now_s = number / STRONG_PER_S
+        for each in (one, *(news if schedule.take(now_s) else ())):
+            if lan.admits(each, now_s):
+                carried_out(lan, each, now_s)
+        found = lan.neighbours.get(NEWCOMER.public)
+        if found is not None and found.is_here:
+            return
+        assert now_s < STRONG_WARM_S + STRONG_WAIT_S

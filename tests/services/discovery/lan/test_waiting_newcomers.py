@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hypothesis import given
 from hypothesis import strategies as st
 from samples.lan import came, key_of
@@ -10,7 +12,16 @@ from router.core.wire.crypto import PublicKey
 from services.discovery.core.lan import waiting
 from services.discovery.core.lan.gate import CHECKS_PER_S, SHARED_PER_S, Gate
 from services.discovery.core.lan.neighbours import Neighbours, Source, source_of
-from services.discovery.core.lan.waiting import AGAIN_MAX, ONCE_MAX, STALE_S, TURNS_PER_S, Waiting
+from services.discovery.core.lan.waiting import (
+    AGAIN_MAX,
+    CROWD,
+    CYCLE,
+    ONCE_MAX,
+    SLOT_S,
+    STALE_S,
+    TURNS_PER_S,
+    Waiting,
+)
 
 KEYS = [key_of(number).public for number in range(1, 40)]
 PEERS = ("10.0.0.7%2:4", "10.0.0.8%2:4", "fe80::7%2:4")
@@ -44,7 +55,7 @@ def test_each_that_was_put_waits_or_had_its_turn_or_left_and_turns_keep_their_ra
     for number, peer, what, pause_s in steps:
         key, now_s = KEYS[number], now_s + pause_s
         if what == 0:
-            assert room.repeats(key, bytes(key), now_s) == (key in inside)
+            assert room.repeats(bytes(key), now_s) == (key in inside)
         else:
             put(room, key, peer, now_s)
             inside.add(key)
@@ -57,60 +68,113 @@ def test_each_that_was_put_waits_or_had_its_turn_or_left_and_turns_keep_their_ra
         assert sum(one > now_s - 1 for one in taken) <= TURNS_PER_S
 
 
-def test_who_was_heard_most_often_goes_first_and_of_several_who_came_first() -> None:
+def speak(room: Waiting, key: PublicKey, slots: Iterable[int], peer: str = PEERS[0]) -> None:
+    """Let a router's datagram come once in each of these slots."""
+    for slot in slots:
+        if not room.repeats(bytes(key), slot * SLOT_S):
+            put(room, key, peer, slot * SLOT_S)
+
+
+def test_who_has_been_speaking_for_longest_goes_first_and_of_several_who_came_first() -> None:
     room = Waiting()
-    let_pass(room, 0.0)
-    for key in KEYS[:4]:
-        put(room, key, PEERS[0], 0.1)
-    for key in (KEYS[2], KEYS[3], KEYS[3]):
-        assert room.repeats(key, bytes(key), 0.2)
-    assert turns(room, 2.0) == [KEYS[3], KEYS[2], KEYS[0], KEYS[1]]
+    speak(room, KEYS[0], range(3, 9))
+    speak(room, KEYS[1], range(9))
+    speak(room, KEYS[2], range(3, 9))
+    assert turns(room, 3.7)[:3] == [KEYS[1], KEYS[0], KEYS[2]]
 
 
-def test_every_other_turn_goes_to_a_source_that_had_none_lately() -> None:
+def test_copies_count_once_in_a_slot() -> None:
+    """Anybody can repeat a datagram, hundreds of times a second."""
     room = Waiting()
-    let_pass(room, 0.0)
-    for number, key in enumerate(KEYS[:4]):
-        put(room, key, PEERS[0], 0.1 + number / 100)
-        room.repeats(key, bytes(key), 0.2)
-    put(room, KEYS[9], PEERS[1], 0.2)
-    assert KEYS[9] in turns(room, 1.05)[:4]
+    speak(room, KEYS[0], (0, 1, 2))
+    put(room, KEYS[1], PEERS[0], 0.1)
+    for copy in range(500):
+        assert room.repeats(bytes(KEYS[1]), SLOT_S + copy / 10_000)
+    assert turns(room, 3 * SLOT_S) == [KEYS[0], KEYS[1]]
 
 
-def test_those_over_ipv4_and_over_ipv6_have_turns_alternately() -> None:
+def test_who_prepared_many_and_fell_silent_is_passed_by_who_goes_on_speaking() -> None:
+    room = Waiting()
+    for key in KEYS[:20]:
+        speak(room, key, range(30))
+    speak(room, KEYS[30], range(40, 60))
+    assert turns(room, 60 * SLOT_S)[0] == KEYS[30]
+
+
+@given(st.lists(st.lists(st.integers(0, 60), max_size=80), max_size=12))
+def test_who_speaks_in_each_slot_is_passed_by_nobody_who_came_later(others: list[list[int]]) -> None:
+    room, first_slot = Waiting(), 20
+    heard = {slot: [number for number, slots in enumerate(others, 1) if slot in slots] for slot in range(61)}
+    for slot in range(61):
+        for number in heard[slot]:
+            speak(room, KEYS[number], [slot])
+        if slot >= first_slot:
+            speak(room, KEYS[0], [slot])
+    came_later = {KEYS[number] for number, slots in enumerate(others, 1) if slots and min(slots) > first_slot}
+    before = turns(room, 60.5 * SLOT_S)[: CYCLE // 4]  # the turns for sources and for the patient come after these
+    assert KEYS[0] not in before or not came_later & set(before[: before.index(KEYS[0])])
+
+
+def test_one_turn_of_each_cycle_goes_to_a_source_that_had_none_lately() -> None:
     room = Waiting()
     let_pass(room, 0.0)
     for key in KEYS[:20]:
-        put(room, key, PEERS[2], 0.1)
-    put(room, KEYS[30], PEERS[0], 0.2)
-    assert KEYS[30] in turns(room, 1.05)[:2]
+        speak(room, key, range(1, 6))
+    put(room, KEYS[30], PEERS[1], 2.2)
+    assert KEYS[30] in turns(room, 2.3)[:CYCLE]
+
+
+def test_one_turn_of_each_cycle_goes_to_who_came_first_and_still_speaks_however_seldom() -> None:
+    room = Waiting()
+    let_pass(room, 0.0)
+    speak(room, KEYS[30], (0, 20))
+    speak(room, KEYS[31], (0, 1))
+    for key in KEYS[:20]:
+        speak(room, key, range(5, 40))
+    found = turns(room, 40 * SLOT_S)
+    assert KEYS[30] in found[:CYCLE] and KEYS[31] not in found, "who fell silent is no longer patient"
+
+
+def test_turns_for_new_sources_are_of_ipv4_and_of_ipv6_alternately() -> None:
+    room = Waiting()
+    for number, key in enumerate(KEYS[:30]):
+        speak(room, key, range(1, 6), f"fe80::{number + 100:x}%2:4")
+    put(room, KEYS[35], PEERS[0], 2.2)
+    found = turns(room, 2.3) + turns(room, 3.4)
+    assert KEYS[35] in found[: 2 * CYCLE]
 
 
 def test_who_waits_is_bounded_and_who_was_heard_again_is_not_pushed_out_by_who_was_heard_once() -> None:
     room = Waiting()
-    let_pass(room, 0.0)
-    put(room, KEYS[0], PEERS[0], 0.1)
-    room.repeats(KEYS[0], bytes(KEYS[0]), 0.2)
+    speak(room, KEYS[0], (0, 1))
     many = [PublicKey(number.to_bytes(32, "big")) for number in range(AGAIN_MAX + 9)]
     for one in many[: ONCE_MAX + 9]:
-        put(room, one, PEERS[0], 0.3)
+        put(room, one, PEERS[0], SLOT_S)
     assert len(room) == ONCE_MAX + 1 and room.said(KEYS[0])
-    assert len(room.left(0.3)) == 9
+    assert len(room.left(SLOT_S)) == 9
     for one in many:
-        put(room, one, PEERS[0], 0.4)
-        put(room, one, PEERS[0], 0.4)
+        put(room, one, PEERS[0], 2 * SLOT_S)
+        put(room, one, PEERS[0], 3 * SLOT_S)
     assert len(room) <= ONCE_MAX + AGAIN_MAX and not room.said(KEYS[0])
-    assert len(room.left(0.5 + STALE_S)) > 0 and not len(room)
+    assert len(room.left(4 * SLOT_S + STALE_S)) > 0 and not len(room)
+
+
+def test_many_that_wait_are_a_crowd() -> None:
+    room = Waiting()
+    for number in range(CROWD):
+        assert not room.is_crowd
+        put(room, key_of(9_000 + number).public, PEERS[0], 0.0)
+    assert room.is_crowd
 
 
 def test_what_a_waiting_router_signs_anew_counts_as_one_more_datagram() -> None:
     room = Waiting()
-    let_pass(room, 0.0)
     put(room, KEYS[0], PEERS[0], 0.1)
     put(room, KEYS[1], PEERS[0], 0.2)
-    put(room, KEYS[1], PEERS[0], 0.3, data=b"newer")
+    put(room, KEYS[1], PEERS[0], 0.5, data=b"newer")
+    assert room.repeats(b"newer", 0.6) and not room.repeats(bytes(KEYS[1]), 0.6)
     assert room.said(KEYS[1]) == b"newer" and turns(room, 2.0) == [KEYS[1], KEYS[0]]
-    assert repr(room).startswith("<waiting: 0, ")
+    assert repr(room) == "<waiting: 0, 2 had their turns>"
     assert waiting.TURN_S == 1 / TURNS_PER_S
 
 
