@@ -78,7 +78,7 @@ class Confinement:
                 cycle.deeds.append(c.Answer(number, {"error": said}))
                 self._told.tell("question", f'failed on the question "{word}", and goes on', error)
             case c.Sent():
-                self._hear_sent_again(heard, error)
+                self._hear_sent_again(cycle, heard, error)
             case _ if remedy is Remedy.AS_FAILED and (failed := as_failed(heard, cause_of(error))) is not None:
                 self._tell(heard, "which counts as failed", error)
                 self._hear(failed)
@@ -97,13 +97,14 @@ class Confinement:
         text = f"failed {counted(failures, 'time')} on message {which}, which it hears again later{GOES_ON}"
         self._told.tell("message", text, error)
 
-    def _hear_sent_again(self, sent: c.Sent, error: Exception) -> None:
+    def _hear_sent_again(self, cycle: CycleChanges, sent: c.Sent, error: Exception) -> None:
         failures = self._attempts.fail((sent.tag, sent.id))
         if failures < self._attempts.most:
             self._tell(sent, "which it hears again later", error)
             self._later(failures, sent)
             return
         self._attempts.forget((sent.tag, sent.id))
+        cycle.told.append(sent)
         fate = f"was refused: {sent.refused.word}" if sent.refused is not None else "is in custody"
         which = short(key_text("msg", sent.id))
         self._tell(sent, f"{counted(failures, 'time')}; message {which} {fate}, and that is passed over", error)

@@ -35,7 +35,8 @@ class CycleChanges(Struct):
     """The changes that one cycle commits, and the deeds that it then carries out. `events`: how many things were heard;
     `leaves_trace`: whether anything follows from one of them; `unsent`: the messages that could not be made, with the
     reason; `ready`: those that are committed; `failed`: messages on which the rules have failed; `heard`: the events,
-    each with its source; `is_confined`: the rules have failed on one of them already."""
+    each with its source; `told`: those of messages that were sent, of which the rules need not hear again;
+    `is_confined`: the rules have failed on one of them already."""
 
     batch: Batch = field(default_factory=Batch)
     deeds: list[c.Deed] = field(default_factory=list)
@@ -46,6 +47,7 @@ class CycleChanges(Struct):
     ready: list[ToSend] = field(default_factory=list)
     failed: list[tuple[Received, Exception]] = field(default_factory=list)
     heard: list[tuple[c.Heard, Source]] = field(default_factory=list)
+    told: list[c.Sent] = field(default_factory=list)
     is_confined: bool = False
     events: int = 0
     leaves_trace: bool = False

@@ -255,8 +255,6 @@ class RulesHost(Service):
                 break
             cycle.heard.append(self._heard.popleft())
             cycle.events += 1
-            if isinstance(heard, c.Sent):
-                self._sending.was_heard(heard)
             self._in_hand = received = source if isinstance(source, Received) else None
             try:
                 self._hear_one(cycle, heard, received, now)
@@ -268,6 +266,8 @@ class RulesHost(Service):
                     return fatal
                 continue
             self._in_hand = None
+            if isinstance(heard, c.Sent):
+                cycle.told.append(heard)
             if isinstance(source, Received):
                 cycle.handled.append(source)
             elif source is not None:
@@ -311,6 +311,8 @@ class RulesHost(Service):
 
     async def _commit(self, cycle: CycleChanges) -> None:
         batch, refused = cycle.batch, {one.id: reason for one, reason, _ in cycle.refused}
+        for sent in cycle.told:
+            self._sending.was_heard(sent)
         batch.sent = self._sending.take_sent()
         if batch or cycle.leaves_trace:
             later = {id for id, reason in refused.items() if reason.later}
@@ -332,6 +334,7 @@ class RulesHost(Service):
             raise error
         if not is_settled and (suspect := cycle.suspect) is not None:
             instead = CycleChanges(failed=cycle.failed, awaited=cycle.awaited, events=cycle.events)
+            instead.told += cycle.told if cycle.is_confined else ()  # else it is heard again
             if self._settles_well(instead):
                 heard, source = suspect
                 if cycle.is_confined:

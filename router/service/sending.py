@@ -44,7 +44,7 @@ class Sending:
         self._waiting: deque[ToSend] = deque()
         self._work = trio.Event()
         self._sent: list[int] = []
-        self._unheard: dict[tuple[str, bytes], int] = {}
+        self._unheard: dict[tuple[str, bytes], list[int]] = {}  # several may be the same to the byte
         self._copies = Copies()
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ class Sending:
             self._copies.refused(one.id, one.wire)
         is_told = one.tag and (reason is not None or copied_to(one.wire) is None)  # `HopOutcome` tells of a copy
         if is_told and one.number != UNKEPT:
-            self._unheard[one.tag, one.id] = one.number
+            self._unheard.setdefault((one.tag, one.id), []).append(one.number)
         elif one.number != UNKEPT:
             self._sent.append(one.number)
         if is_told:
@@ -104,8 +104,10 @@ class Sending:
     def was_heard(self, sent: c.Sent) -> None:
         """Let the state delete a message, together with what follows from this: after a crash before that, the rules
         hear it again."""
-        if (number := self._unheard.pop((sent.tag, sent.id), None)) is not None:
-            self._sent.append(number)
+        if numbers := self._unheard.get((sent.tag, sent.id)):
+            self._sent.append(numbers.pop(0))
+            if not numbers:
+                del self._unheard[sent.tag, sent.id]
 
     def _passed(self, outcome: Outcome) -> None:
         for passed in self._copies.hear(outcome):

@@ -160,10 +160,11 @@ class Reception:
         try:
             more = [number] if verb.kind.ANSWERED_LATER else []
             answer = verb.method(link, verb.kind.from_argument(argument), now, *more)
-        except (*WRONG_ARGUMENT, InvalidKey) as error:
-            return {"error": f"{verb.kind.WORD}: {str(error)[:200]}"}
         except Exception as error:  # it may be somebody else's part
-            return self._failed(place_of(verb.kind), verb.part, error, has_decided=self._decided(link) != before)
+            has_decided = self._decided(link) != before
+            if isinstance(error, (*WRONG_ARGUMENT, InvalidKey)) and not has_decided:
+                return {"error": f"{verb.kind.WORD}: {str(error)[:200]}"}
+            return self._failed(place_of(verb.kind), verb.part, error, has_decided=has_decided)
         if answer is None and not verb.kind.ANSWERED_LATER:
             said = f"{place_of(verb.part)} answered {place_of(verb.kind)} with nothing; return a JSON object, or say"
             return {"error": f"{said} ANSWERED_LATER in the verb"}
@@ -192,11 +193,12 @@ class Reception:
         try:
             answer = method(order.argument, now)
             json.dumps(answer)
-        except ValueError as error:  # also msgspec's: the argument does not fit
-            answer = {"error": str(error)[:400]}
         except Exception as error:  # it may be somebody else's part
-            what, has_decided = f'the order "{order.ask}"', self._decided(link) != before
-            answer = self._failed(what, part, error, has_decided=has_decided)
+            has_decided = self._decided(link) != before
+            if isinstance(error, ValueError) and not has_decided:  # also msgspec's: the argument does not fit
+                answer = {"error": str(error)[:400]}
+            else:
+                answer = self._failed(f'the order "{order.ask}"', part, error, has_decided=has_decided)
         self._speaker.answer(link, None, answer, now)
 
 

@@ -132,6 +132,7 @@ async def test_a_sent_is_heard_again_until_its_attempts_are_used_up_and_another_
     for heard in (one, one, other, one, one):
         assert desk.fails(heard) is None
     assert desk.done == [("later", 1, one), ("later", 2, one), ("later", 1, other), ("later", 1, one)]
+    assert desk.cycle.told == [one], "the state holds a message until nothing more of it is to be heard"
 
 
 async def test_ticks_come_again_and_after_some_in_a_row_the_service_starts_again_ever_more_seldom() -> None:

@@ -33,3 +33,14 @@ def test_state_holds_a_message_until_the_rules_have_heard_what_became_of_it() ->
         sending.was_heard(sent)
         sending.was_heard(sent)
     assert sending.take_sent() == [1, 2] and sending.take_sent() == []
+
+
+def test_state_deletes_each_of_several_messages_that_are_the_same_to_the_byte() -> None:
+    heard: list[c.Heard] = []
+    sending = Sending(heard.append, lambda: None, lambda text: None)
+    for number in (1, 2):
+        _OnItsWay(sending, number, "asked", ID, WIRE).ended()
+    for sent in heard:
+        assert isinstance(sent, c.Sent)
+        sending.was_heard(sent)
+    assert sending.take_sent() == [1, 2]

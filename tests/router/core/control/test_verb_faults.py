@@ -49,6 +49,7 @@ PARTS = '''
 from typing import ClassVar
 from router.core.control.part import Hears, Orders
 from router.core.control.verb_part import VerbPart
+from router.core.wire.crypto import InvalidKey
 from toll_verbs import Toll
 
 class Tolls(VerbPart):
@@ -62,12 +63,18 @@ class Tolls(VerbPart):
             case "decide":
                 self.pending.changes.locals.append(bytes(32))
                 raise ValueError("the rope broke")
+            case "decide wrongly":
+                self.pending.changes.locals.append(bytes(32))
+                raise InvalidKey("no key")
             case "bytes":
                 return {"rung": b"1"}
             case "number":
                 return 17
 
     def show(self, argument, now):
+        if argument:
+            self.pending.changes.locals.append(bytes(32))
+            raise ValueError("no such bell")
         raise TypeError("no bell")
 
     HEARS: ClassVar[Hears] = {Toll: toll}
@@ -122,7 +129,7 @@ def test_a_request_that_no_part_carries_out_is_answered_by_the_node_with_its_cla
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("fail", "Tolls of toll_parts.py, line 15, failed on Toll of toll_verbs.py: KeyError('rope')"),
+        ("fail", "Tolls of toll_parts.py, line 16, failed on Toll of toll_verbs.py: KeyError('rope')"),
         ("bytes", "answered Toll of toll_verbs.py with what JSON does not have (TypeError('Object of type bytes"),
         ("number", "Tolls of toll_parts.py answered Toll of toll_verbs.py with something of type int; return a JSON"),
         ("nothing", "Tolls of toll_parts.py answered Toll of toll_verbs.py with nothing; return a JSON object, or"),
@@ -137,14 +144,18 @@ def test_a_part_that_fails_is_named_in_the_answer_with_file_and_line(how: str, s
 
 @pytest.mark.usefixtures("tolls")
 def test_a_part_that_fails_after_it_has_decided_ends_the_node_and_is_named() -> None:
-    with pytest.raises(VerbFault, match=r"line 18, failed on Toll of toll_verbs.py: .*broke.*so the node ends"):
+    with pytest.raises(VerbFault, match=r"line 19, failed on Toll of toll_verbs.py: .*broke.*so the node ends"):
         House().ask(BELL, Inquiry("toll", '{"how":"decide"}'))
+    with pytest.raises(VerbFault, match=r"line 22, failed on Toll of toll_verbs.py: .*no key.*so the node ends"):
+        House().ask(BELL, Inquiry("toll", '{"how":"decide wrongly"}'))
+    with pytest.raises(VerbFault, match=r"line 31, failed on the order \"bells\": .*no such bell.*so the node ends"):
+        House().ask(ALICE, Inquiry("bells", "x"))
 
 
 @pytest.mark.usefixtures("tolls")
 def test_an_order_on_which_its_part_fails_is_answered_with_file_and_line() -> None:
     said = House().ask(ALICE, Inquiry("bells"))
-    assert said == {"error": "Tolls of toll_parts.py, line 25, failed on the order \"bells\": TypeError('no bell')"}
+    assert said == {"error": "Tolls of toll_parts.py, line 32, failed on the order \"bells\": TypeError('no bell')"}
 
 
 @pytest.mark.usefixtures("tolls")
