@@ -11,7 +11,7 @@ from router.service import contract as c
 from services.pubsub import reasons
 from services.pubsub.core.arrival_order import LISTING_BYTES_MAX, write_ranks
 from services.pubsub.core.clock_steps import ClockSteps
-from services.pubsub.core.compare_plan import TAG, TTL_S, CompareLimits, allowance_of
+from services.pubsub.core.compare_plan import TAG, TTL_S, CompareLimits, allowance_of, cost_of
 from services.pubsub.core.held import MINUTES_MAX, Held, minute_at
 from services.pubsub.core.id_set import key_of
 from services.pubsub.core.known import Known
@@ -46,8 +46,10 @@ class Answering:
     def asked(self, message: c.Message, said: Compare, router: PublicKey, group: PublicKey, now: c.Now) -> list[c.Deed]:
         """Answer a frame as soon as the messages held here are known."""
         limits = self._limits
-        if not allowance_of(self._rates, router, limits.frames_per_s, limits.frames_burst, limits).take(1, now.mono_s):
+        rate = allowance_of(self._rates, router, limits.frames_per_s, limits.frames_burst, limits)
+        if not rate.take(1, now.mono_s):
             return [c.Refuse(reasons.LIMIT)]
+        rate.charge(cost_of(said.m, limits) - 1, now.mono_s)
         one = WaitingQuestion(message, said, router, group)
         if self._held.is_fresh(group, now):
             return self._answer(one, now)

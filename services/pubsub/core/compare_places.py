@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
 from router.service import contract as c
-from services.pubsub.core.compare_plan import CompareLimits, Session, allowance_of
+from services.pubsub.core.compare_plan import CompareLimits, Session, allowance_of, cost_of
 
 
 class Places:
@@ -48,9 +48,9 @@ class Places:
         per_s, burst = limits.frames_per_s * limits.frames_share, limits.frames_burst * limits.frames_share
         return allowance_of(self._frames, router, per_s, burst, limits)
 
-    def asked(self, router: PublicKey, now: c.Now) -> None:
+    def asked(self, router: PublicKey, frame: bytes, now: c.Now) -> None:
         """Count a frame to a neighbour, which takes no more than its limit."""
-        self._frames_of(router).charge(1, now.mono_s)
+        self._frames_of(router).charge(cost_of(frame, self._limits), now.mono_s)
 
     def answered(self, router: PublicKey) -> None:
         """Record that a neighbour has answered."""

@@ -12,7 +12,7 @@ from router.core.wire.crypto import PublicKey
 from services.pubsub.core.due_topics import DueTopics
 from services.pubsub.core.fetching import Fetch
 from services.pubsub.core.held import MINUTES_MAX
-from services.pubsub.core.negentropy import Differences
+from services.pubsub.core.negentropy import Differences, count_ranges
 
 TTL_S = 30
 TAG = "compared"
@@ -30,7 +30,8 @@ class CompareLimits(Struct, frozen=True):
     `sessions_max`: comparisons at once, `of_router_max` of them with one neighbour, and one with a neighbour that left
     the last question unanswered. `waiting_max`: questions of others that wait until the held messages are known,
     `waiting_of_router_max` of them of one neighbour. A neighbour may ask `frames_burst` times at once, and
-    `frames_per_s` later, of which this node uses `frames_share`; this is counted for at most `neighbours_max`."""
+    `frames_per_s` later, of which this node uses `frames_share`; this is counted for at most `neighbours_max`. A frame
+    counts once more for each `ranges_of_frame` ranges, since these are what answering costs."""
 
     period_s: float = 300.0
     period_s_max: float = 3600.0
@@ -51,6 +52,7 @@ class CompareLimits(Struct, frozen=True):
     frames_per_s: float = 16.0
     frames_burst: float = 320.0
     frames_share: float = 0.8
+    ranges_of_frame: int = 128
     neighbours_max: int = 1_000
 
 
@@ -197,3 +199,8 @@ def allowance_of(
             of.clear()
         found = of[router] = Allowance(per_s, burst)
     return found
+
+
+def cost_of(frame: bytes, limits: CompareLimits) -> int:
+    """Return how many frames this one counts for."""
+    return 1 + count_ranges(frame) // limits.ranges_of_frame

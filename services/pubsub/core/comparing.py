@@ -267,7 +267,7 @@ class Comparing:
 
     def _say(self, session: Session, frame: bytes, now: c.Now) -> list[c.Deed]:
         session.rounds += 1
-        self._places.asked(session.router, now)
+        self._places.asked(session.router, frame, now)
         session.asked_s, session.until_s = now.mono_s, now.mono_s + self._limits.answer_s
         age_s = self._since.age_s(session.group, now)
         said = Compare(session.t, session.lo, min(session.hi, MINUTES_MAX - 1), frame, age_s)

@@ -35,6 +35,9 @@ LISTED_MAX = 2 * PARTS - 1
 FRAME_BYTES_MAX = 60_000
 CLOSING_BYTES = 200
 """Bytes left free at the end of a frame for ranges that close it."""
+RANGES_MAX = 8_192
+"""Most ranges of a frame: an honest one has no more, since a fingerprint or an id stands in most of them."""
+RANGE_BYTES_MIN = 3
 DIGITS_MAX = 9  # of a number: 63 bits
 
 
@@ -116,6 +119,15 @@ class Answer(NamedTuple):
 
     frame: bytes
     ranks: list[int]
+
+
+def count_ranges(frame: bytes) -> int:
+    """Return how many ranges a frame has, and so what it costs to answer it; of one that cannot be read, how many it
+    may have."""
+    try:
+        return sum(1 for _ in _ranges(frame)) if frame[:1] == VERSION else 0
+    except BadFrame:
+        return len(frame) // RANGE_BYTES_MIN
 
 
 def judge(frame: bytes) -> None:
@@ -287,8 +299,10 @@ class _Writer:
 
 def _ranges(frame: bytes) -> Iterator[tuple[bytes, int, bytes]]:
     """Yield upper bound, mode, and the fingerprint or all ids of each range of a frame, while reading it."""
-    at, minute, bound = len(VERSION), 0, b""
+    at, minute, bound, count = len(VERSION), 0, b"", 0
     while at < len(frame):
+        if (count := count + 1) > RANGES_MAX:
+            raise BadFrame(f"more than {RANGES_MAX} ranges")
         distance, at = _number(frame, at)
         length, at = _number(frame, at)
         if length > ID_BYTES or (length and not distance):

@@ -14,6 +14,7 @@ from services.pubsub.core.compare_plan import CompareLimits
 from services.pubsub.core.held import minute_at
 from services.pubsub.core.id_set import key_of
 from services.pubsub.core.messages import Compare, Compared, decode_message, encode_message
+from services.pubsub.core.negentropy import IDS, SKIP, _digits
 
 HOUR = 3600
 
@@ -264,6 +265,20 @@ def test_what_is_refused() -> None:
         world.read(left, right, ask)
         world.run()
     assert {one.reason for one in left.refused} == {reasons.LIMIT} and 30 < len(left.refused) < 60
+
+
+@pytest.mark.parametrize("given", [_digits(SKIP), _digits(IDS) + _digits(0), _digits(3)])
+def test_neighbour_that_asks_about_thousands_of_ranges_uses_up_its_frames(given: bytes) -> None:
+    """Each range costs as much as a small frame does, though three bytes are enough for it."""
+    world, left, right = pair(range(10), range(10))
+    frame = b"\x61" + (_digits(1) + _digits(0) + given) * (60_000 // (2 + len(given)))
+    limits = CompareLimits()
+    asked = 0
+    while not any(one.reason is reasons.LIMIT for one in left.refused):
+        world.read(left, right, Compare(T, 0, 1 << 31, frame))
+        world.run()
+        asked += 1
+    assert asked <= limits.frames_burst * limits.ranges_of_frame / (60_000 / 4) + 2
 
 
 def test_an_unknown_version() -> None:
