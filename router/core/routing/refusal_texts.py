@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from router.core.link.allowance import Allowance
 from router.core.log import events as ev
@@ -23,14 +23,17 @@ from .parcel import Parcel
 TEXTS_PER_S, TEXTS_BURST = 10.0, 100.0
 """Texts of one recipient that are logged in a second, and how many may be saved up; the refusals beyond are logged
 without."""
+LOGGED_MAX = 1_000
+"""Most messages of one recipient of which it is known what text was logged last; the oldest are forgotten first."""
 
 
 class _Said(Struct):
-    """What one recipient said last, to which message, and how often it has refused any."""
+    """What one recipient said last, and how often it has refused messages. `logged`: the last text that was logged, by
+    the arrival number of its message."""
 
     allowance: Allowance
+    logged: dict[int, str] = field(default_factory=dict)
     count: int = 0
-    arrival: int = 0
     reason: Reason = Reason.INTERNAL
     text: str = ""
     mono_ns: int = 0
@@ -54,10 +57,12 @@ class RefusalTexts:
             return
         said = self._said.setdefault(link.key, _Said(Allowance(TEXTS_PER_S, TEXTS_BURST)))
         arrival, text = parcel.first + index, clean(text)
-        is_new = (arrival, text) != (said.arrival, said.text)
         said.count += 1
-        said.arrival, said.reason, said.text, said.mono_ns = arrival, reason, text, now.mono_ns
-        if text and is_new and said.allowance.take(1, now.mono_s):
+        said.reason, said.text, said.mono_ns = reason, text, now.mono_ns
+        if text and said.logged.get(arrival) != text and said.allowance.take(1, now.mono_s):
+            said.logged[arrival] = text
+            if len(said.logged) > LOGGED_MAX:
+                del said.logged[next(iter(said.logged))]
             ids = parcel.ids[ev.ID_BYTES * index : ev.ID_BYTES * (index + 1)]
             fields = (("service", "router"), ("recipient", service.name), ("text", text))
             event = ev.Noted(now.wall_ns, now.mono_ns, ev.REFUSAL, self._directory.me, ids, int(reason), fields)

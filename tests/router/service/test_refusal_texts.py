@@ -78,7 +78,7 @@ def test_a_text_is_logged_once_for_a_message_and_ten_a_second_for_a_service() ->
     texts.refused(app, two, 0, Reason.NOT_AUTHORISED, "an app's", now())
     texts.refused(shy, two, 0, Reason.NOT_AUTHORISED, "", now())
     assert not events and texts.facts(bytes(APP), now()) is None
-    for index in (0, 0, 1, 1):
+    for index in (0, 1, 0, 1):
         texts.refused(shy, two, index, Reason.RATE_LIMITED, "la\x1bter", now())
     assert [(one.ids, one.reason, dict(one.fields)["text"]) for one in events if isinstance(one, Noted)] == [
         (two.ids[at : at + 32], Reason.RATE_LIMITED, "later") for at in (0, 32)
