@@ -46,7 +46,7 @@ from router.node.link_events import (
 from router.node.link_writer import LinkWriter
 from router.settings.received import ASK_AGAIN
 from router.transport.contract import Stream, StreamBroken
-from router.transport.pace import Pace, Paces, StrangerPace
+from router.transport.pace import Paces, SharedPace, StrangerPace
 from router.transport.reading_pauses import TRICKLE_BYTES, TRICKLE_S, ReadingPauses, shared_pace
 
 log = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ class NodeSide(Struct, frozen=True):
     log_head: Callable[[], LogHead | None]
     is_busy: Callable[[], bool]
     paces: Paces | None = None
-    short_pieces: Pace = field(default_factory=shared_pace)
+    short_pieces: SharedPace = field(default_factory=shared_pace)
 
 
 class Connection:
@@ -206,9 +206,10 @@ class Connection:
         """Return the next bytes of the stream; raise `RemoteProtocolError` if the rest of a frame takes too long.
 
         A peer that sends byte by byte is read in intervals, so that a frame in pieces costs hardly more than a whole
-        one.
+        one. Waiting for its turn among others is not its fault, so that takes nothing from its time for a frame.
         """
-        unfinished, pause_s = self._session.unfinished, self._pauses.pause_s
+        await self._pauses.wait_turn()
+        unfinished, pause_s = self._session.unfinished, self._pauses.trickle_s
         if self._trickles and self._session.is_stranger:
             pause_s = max(pause_s, TRICKLE_S)
         most = READ_BYTES_MAX if self._pace is None else PACED_READ_BYTES_MAX

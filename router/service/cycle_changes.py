@@ -62,6 +62,11 @@ class CycleChanges(Struct):
         }
         return self.heard[-1] if len(streams) == 1 else None
 
+    def without_event(self) -> CycleChanges:
+        """Return what is left if its only event does not count."""
+        told = self.told if self.is_confined else []  # else it is heard again
+        return CycleChanges(failed=self.failed, awaited=self.awaited, events=self.events, told=told)
+
     def take(self, other: CycleChanges) -> None:
         """Add the deeds that follow from one more event."""
         self.batch.kept.update(other.batch.kept)

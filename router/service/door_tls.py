@@ -10,6 +10,8 @@ import trio
 
 from router.service.stream_reading import READ_BYTES_MAX
 from router.transport.contract import Stream, StreamBroken
+from router.transport.pace import SharedPace
+from router.transport.reading_pauses import ReadingPauses
 from router.transport.sockets import NotLetIn
 from router.transport.tls_stream import shake_hands
 from router.transport.web_certificate import ServerCertificate, server_failed
@@ -26,9 +28,11 @@ async def carry(
     certificate: ServerCertificate,
     address: str,
     shaking: trio.CancelScope,
+    short_records: SharedPace,
 ) -> None:
     """Decrypt what comes of `outer`, a client at HOST:PORT, into `inner`, and encrypt what comes back, until one of
-    them ends; close both. `shaking` is cancelled if the stream has to go before its handshake is done."""
+    them ends; close both. `shaking` is cancelled if the stream has to go before its handshake is done; `short_records`
+    is the rate of short records that all clients share."""
     outer.setblocking(False)
     plain = trio.SocketStream(trio.socket.from_stdlib_socket(inner))
     async with plain:
@@ -46,7 +50,7 @@ async def carry(
             if stream is None:
                 return
             try:
-                await _pump(stream, plain)
+                await _pump(stream, plain, ReadingPauses(short_records))
             finally:
                 with trio.move_on_after(1, shield=True):
                     await stream.aclose()
@@ -56,20 +60,22 @@ def _prove(connection: object) -> None:
     """Prove no key: the client has no certificate."""
 
 
-async def _pump(stream: Stream, plain: trio.SocketStream) -> None:
+async def _pump(stream: Stream, plain: trio.SocketStream, pauses: ReadingPauses) -> None:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_decrypt, stream, plain, nursery.cancel_scope)
+        nursery.start_soon(_decrypt, stream, plain, pauses, nursery.cancel_scope)
         with suppress(StreamBroken, trio.BrokenResourceError):
             while data := await plain.receive_some(READ_BYTES_MAX):
                 await stream.send_all(data)
         nursery.cancel_scope.cancel()
 
 
-async def _decrypt(stream: Stream, plain: trio.SocketStream, scope: trio.CancelScope) -> None:
+async def _decrypt(stream: Stream, plain: trio.SocketStream, pauses: ReadingPauses, scope: trio.CancelScope) -> None:
     """Pass on what the client says; its end lets the rules still answer what it has said before."""
     try:
         while data := await stream.receive_some(READ_BYTES_MAX):
             await plain.send_all(data)
+            pauses.took(len(data), stream.short_pieces, 0, trio.current_time(), is_between=True)
+            await pauses.wait_turn()
         await plain.send_eof()
     except (StreamBroken, trio.BrokenResourceError):
         scope.cancel()

@@ -10,7 +10,7 @@ import trio
 from router.core.link.frame_count import FrameCount
 from router.service.stream_reading import READ_BYTES_MAX
 from router.transport.contract import Stream, StreamBroken
-from router.transport.pace import Pace
+from router.transport.pace import SharedPace
 from router.transport.proxy_header import header_for
 from router.transport.reading_pauses import ReadingPauses
 from router.transport.socket_stream import TcpStream
@@ -43,7 +43,12 @@ def unwrapped(stream: trio.SocketStream, through: str, address: str, first: byte
 
 
 async def pass_on(
-    link: Stream, stream: Passed, address: str, first: bytes, shared: Pace, answered: Callable[[], None] = lambda: None
+    link: Stream,
+    stream: Passed,
+    address: str,
+    first: bytes,
+    shared: SharedPace,
+    answered: Callable[[], None] = lambda: None,
 ) -> None:
     """Pass to the link that the stream comes from `address`, HOST:PORT or "", then `first` and what comes of the
     stream, and the link's bytes back, until one of them ends; close both. `shared`: the rate of short pieces that all
@@ -69,8 +74,7 @@ async def _pump_in(link: Stream, stream: Passed, first: bytes, pauses: ReadingPa
         await link.send_all(data)
         short = stream.short_pieces if isinstance(stream, WebSocketStream) else 0
         pauses.took(len(data), short, frames.took(data), trio.current_time(), is_between=frames.is_between)
-        if pauses.pause_s:
-            await trio.sleep(pauses.pause_s)
+        await pauses.wait()
 
 
 async def _pump_out(link: Stream, stream: Passed, nursery: trio.Nursery, answered: Callable[[], None]) -> None:

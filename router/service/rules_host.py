@@ -311,9 +311,7 @@ class RulesHost(Service):
 
     async def _commit(self, cycle: CycleChanges) -> None:
         batch, refused = cycle.batch, {one.id: reason for one, reason, _ in cycle.refused}
-        for sent in cycle.told:
-            self._sending.was_heard(sent)
-        batch.sent = self._sending.take_sent()
+        batch.sent = self._sending.take_sent(cycle.told)
         if batch or cycle.leaves_trace:
             later = {id for id, reason in refused.items() if reason.later}
             batch.heard = [(one.id, one.expiry_min) for one in cycle.handled if one.id not in later]
@@ -333,8 +331,7 @@ class RulesHost(Service):
         if isinstance(error, StateError | c.CannotServe):
             raise error
         if not is_settled and (suspect := cycle.suspect) is not None:
-            instead = CycleChanges(failed=cycle.failed, awaited=cycle.awaited, events=cycle.events)
-            instead.told += cycle.told if cycle.is_confined else ()  # else it is heard again
+            instead = cycle.without_event()
             if self._settles_well(instead):
                 heard, source = suspect
                 if cycle.is_confined:

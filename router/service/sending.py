@@ -60,8 +60,11 @@ class Sending:
         """Whether the state should delete messages that are in custody."""
         return len(self._sent) >= SENT_MAX
 
-    def take_sent(self) -> list[int]:
-        """Return the numbers of messages in custody, or refused, of which the rules have heard; each once."""
+    def take_sent(self, told: Iterable[c.Sent] = ()) -> list[int]:
+        """Return the numbers of messages in custody, or refused, of which the rules have heard; each once. `told`: of
+        which they hear in this transaction."""
+        for sent in told:
+            self._was_heard(sent)
         sent, self._sent = self._sent, []
         return sent
 
@@ -101,7 +104,7 @@ class Sending:
         if self.has_many_sent:
             self._wake()
 
-    def was_heard(self, sent: c.Sent) -> None:
+    def _was_heard(self, sent: c.Sent) -> None:
         """Let the state delete a message, together with what follows from this: after a crash before that, the rules
         hear it again."""
         if numbers := self._unheard.get((sent.tag, sent.id)):

@@ -115,7 +115,7 @@ class Streams:
         self._passed: dict[str, StreamPlaces] = {}
         self._certificates: dict[str, ServerCertificate] = {}
         self._readers = StreamReaders()
-        self._short_pieces = shared_pace()
+        self._short_pieces, self._short_records = shared_pace(), shared_pace()
         self._nursery: trio.Nursery
 
     def __repr__(self) -> str:
@@ -180,7 +180,7 @@ class Streams:
                 encrypted.close()
                 self._entrances[door].warn_of_want(f"has turned a stream away: {words(error)}; {RAISE_LIMIT}")
                 return
-            self._nursery.start_soon(carry, encrypted, outer, certificate, address, shaking)
+            self._nursery.start_soon(carry, encrypted, outer, certificate, address, shaking, self._short_records)
         peer = _Peer(own, address, source)
         peer.shaking = shaking
         self._begin(door, own, peer, self._entrances[door].places)

@@ -52,8 +52,8 @@ class SharedPace:
     It is charged at each taking; a cancelled taker gives its part back.
     """
 
-    def __init__(self, per_s: float) -> None:
-        self._pace = Pace(per_s)
+    def __init__(self, per_s: float, burst_s: float = BURST_S) -> None:
+        self._pace = Pace(per_s, burst_s)
         self._little = max(1, int(per_s / TURNS_PER_S))
         self._turn = trio.StrictFIFOLock()
 

@@ -254,6 +254,18 @@ async def test_all_strangers_share_a_pace_and_a_known_key_has_none(autojump_cloc
         assert await until_heard(60, first, second) == pytest.approx(11, abs=0.2)
 
 
+async def test_waiting_for_a_turn_among_short_pieces_takes_nothing_from_the_time_for_a_frame(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, pieces = letter(1000), count(100_000, 100_000)
+    async with connected(limits=LinkLimits(frame_s=5)) as ends:
+        monkeypatch.setattr(MemoryStream, "short_pieces", property(lambda _: next(pieces)))
+        for piece in (one + one[:300], one[300:600], one[600:]):
+            await ends.say(piece)
+        await trio.sleep(60)
+        assert ends.arrived == 2 * len(one) and ends.said == ""
+
+
 @pytest.mark.parametrize("stay", [False, True])
 async def test_a_stranger_does_not_wait_for_all_that_others_have_brought(
     *, stay: bool, autojump_clock: MockClock

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,10 +13,14 @@ import trio
 from rigs.patience import HANG_S
 from rigs.ports import free_port
 from rigs.web_certificates import web_certificate
+from trio.testing import MockClock
 
 from router.service.contract import Came, Opened
+from router.service.door_tls import _decrypt
 from router.service.doors import DoorError, Doors
 from router.transport.contract import Stream
+from router.transport.reading_pauses import OWN_BURST_S, OWN_PER_S, SHORT_PER_S, ReadingPauses, shared_pace
+from transports.memory import stream_pair
 
 Done = Callable[[], None]
 
@@ -81,3 +86,30 @@ async def test_door_with_a_wrong_certificate_says_so(options: str, why: str, tmp
         with pytest.raises(DoorError, match=why):
             await Doors(came, nothing, dial, tmp_path).open(nursery, {"desk": f"tcp://127.0.0.1:0?{options}"})
         nursery.cancel_scope.cancel()
+
+
+async def test_single_bytes_in_records_are_taken_at_a_rate_that_all_clients_share(autojump_clock: MockClock) -> None:
+    """Two of a client's records count for thousands here; what comes behind waits, and whole requests do not."""
+    here, client = stream_pair("client")
+    inner, rules = stream_pair("rules")
+    short = 0
+    pauses = ReadingPauses(shared_pace())
+
+    async def received(most: int) -> bytes:
+        data = await here.receive_some(most)
+        records.short_pieces += short
+        return data
+
+    records = SimpleNamespace(receive_some=received, short_pieces=0)
+    plain = SimpleNamespace(send_all=inner.send_all, send_eof=inner.aclose)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_decrypt, records, plain, pauses, nursery.cancel_scope)
+        waited = []
+        many = int(OWN_PER_S * OWN_BURST_S + 4 * SHORT_PER_S)
+        for short in (0, 0, many, many, 0):  # noqa: B007 `received` reads it
+            began = trio.current_time()
+            await client.send_all(b"GET / HTTP/1.1")
+            await rules.receive_some(100)
+            waited.append(trio.current_time() - began)
+        nursery.cancel_scope.cancel()
+    assert waited[:4] == [0, 0, 0, 0] and 3.5 < waited[4] < 8.5

@@ -114,7 +114,7 @@ class Desk:
 @asynccontextmanager
 async def desk(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Home, Node]]:
     async with one_service(path, monkeypatch, "desk", RULES, run="apart") as (home, node):
-        while not (home.path / "back.sock").exists():
+        while not (home.path / "shut.sock").exists():  # the last one
             await trio.sleep(0.02)
         yield home, node
 
