@@ -72,7 +72,7 @@ class WebSocketStream(DuplexStream):
 
     A frame is sent as a whole; answers to pings go between two, so they wait here while one is being sent."""
 
-    __slots__ = ("_frames", "_inner", "_is_told", "_outbox", "_pace")
+    __slots__ = ("_frames", "_goodbye", "_inner", "_is_told", "_outbox", "_pace")
 
     def __init__(self, inner: SocketStream, where: str, first: bytes = b"", *, is_client: bool = False) -> None:
         super().__init__(where, place=inner.place, ip=inner.ip, path=inner.path)
@@ -80,6 +80,7 @@ class WebSocketStream(DuplexStream):
         self._frames = WebSocketFrames(is_client=is_client, first=first)
         self._pace: Pace | None = None
         self._outbox = b""
+        self._goodbye = b""  # that could not leave because something was being sent
         self._is_told = False
 
     @property
@@ -127,8 +128,12 @@ class WebSocketStream(DuplexStream):
 
     def _tell(self, goodbye: bytes) -> None:
         """Tell the peer why this end closes, as far as possible without waiting."""
-        with suppress(StreamBroken):
-            self._send_soon(self._frames.control() + goodbye)
+        whole = self._frames.control() + goodbye
+        if self._sending:
+            self._goodbye = whole
+        else:
+            with suppress(StreamBroken):
+                self._send_soon(whole)
         self._is_told = True
 
     def _send_soon(self, data: bytes) -> None:
@@ -160,5 +165,8 @@ class WebSocketStream(DuplexStream):
 
     def _abandon(self) -> None:
         if self._is_told:
+            if self._goodbye:  # unless what was being sent was cut
+                with suppress(StreamBroken):
+                    self._inner.send_soon(self._goodbye)
             self._inner.close_soon()
         self._inner.abandon()

@@ -5,27 +5,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import trio
 
 from router.cli.command import Command, json_option
+from router.cli.conditions import Condition, show_conditions
 from router.cli.exits import Exit, Failure
-from router.cli.output import say, say_json
+from router.cli.output import say
 from router.rig.process import RigFailed
 from services.capd.client import SERVICE
 from services.capd.demo.stage import NAMES, Played, staged
 from services.capd.demo.wallet import AGREED, DONE
 from services.capd.nexa_client import NexaClientError
-
-
-class Condition(NamedTuple):
-    """A condition that must hold, the number that was counted, and whether it held."""
-
-    text: str
-    counted: int
-    holds: bool
 
 
 @click.command(cls=Command)
@@ -43,16 +35,8 @@ def demo(as_json: bool) -> None:
             played = trio.run(_play, Path(base), as_json)
         except* (RigFailed, NexaClientError) as group:
             raise Failure(Exit.FAILED, "; ".join(map(str, group.exceptions))) from None
-    checks = list(checked(played))
-    if as_json:
-        said = {"checks": [one._asdict() for one in checks], "seconds": round(played.seconds, 1)}
-        say_json({**said, "ok": all(one.holds for one in checks)})
-    else:
-        say(f"node one was killed once; {played.seconds:.1f} s")
-        for one in checks:
-            say(f"{'ok  ' if one.holds else 'NO  '}{one.counted:>4}  {one.text}")
-    if not all(one.holds for one in checks):
-        raise SystemExit(Exit.FAILED)
+    said = f"node one was killed once; {played.seconds:.1f} s"
+    show_conditions(list(checked(played)), said, as_json=as_json, seconds=round(played.seconds, 1))
 
 
 async def _play(base: Path, as_json: bool) -> Played:

@@ -12,14 +12,15 @@ import trio
 from msgspec.structs import replace
 
 from router.cli.command import Command, json_option
+from router.cli.conditions import show_conditions
 from router.cli.exits import Exit, Failure
-from router.cli.output import say, say_json
+from router.cli.output import say
 from router.core.wire.text import counted
 from router.rig.process import HANG_S, RigFailed
 from services.dmq.core.chain_time import NETWORKS
-from services.dmq.demo.counts import Condition, Counts
+from services.dmq.demo.counts import Counts
 from services.dmq.demo.script import SIGNERS, Script, written
-from services.dmq.demo.stage import NETWORK, Played, staged
+from services.dmq.demo.stage import NETWORK, staged
 
 
 @click.command(cls=Command)
@@ -40,10 +41,10 @@ def demo(messages: int, kills: int, as_json: bool) -> None:
             counts = trio.run(play, Path(base), script, kills, as_json)
         except* RigFailed as group:
             raise Failure(Exit.FAILED, "; ".join(map(str, group.exceptions))) from None
-    checks = list(counts.checks())
-    _show(counts.played, checks, as_json)
-    if not all(one.holds for one in checks):
-        raise SystemExit(Exit.FAILED)
+    played = counts.played
+    said = f"the node and the first aggregator were killed {counted(played.kills, 'time')}; {played.seconds:.1f} s"
+    facts = {"kills": played.kills, "seconds": round(played.seconds, 1)}
+    show_conditions(list(counts.checks()), said, as_json=as_json, **facts)
 
 
 async def play(base: Path, script: Script, kills: int, as_json: bool, *, tied: bool = True) -> Counts:
@@ -62,19 +63,3 @@ async def play(base: Path, script: Script, kills: int, as_json: bool, *, tied: b
         await stage.node.stop()
         audit = await stage.audit()
     return replace(counts, audit=audit)
-
-
-def _show(played: Played, checks: list[Condition], as_json: bool) -> None:
-    if as_json:
-        say_json(
-            {
-                "checks": [one._asdict() for one in checks],
-                "kills": played.kills,
-                "seconds": round(played.seconds, 1),
-                "ok": all(one.holds for one in checks),
-            }
-        )
-        return
-    say(f"the node and the first aggregator were killed {counted(played.kills, 'time')}; {played.seconds:.1f} s")
-    for one in checks:
-        say(f"{'ok  ' if one.holds else 'NO  '}{one.counted:>6}  {one.text}")

@@ -123,6 +123,7 @@ async def test_link_speaks_with_clients_of_the_library_websockets(secured: bool,
     def talk(nonsense: bytes | str) -> int | None:
         with websocket(f"{'wss' if secured else 'ws'}://127.0.0.1:{port}/link", **more) as peer:
             assert peer.subprotocol == "upsycle.1" and peer.ping(b"here").wait(HANG_S)
+            assert isinstance(peer.recv(HANG_S), bytes), "the router's hello"
             with pytest.raises(ConnectionClosed):
                 peer.send(nonsense)
                 while True:

@@ -12,6 +12,7 @@ import trio
 import trio.testing
 from rigs.patience import HANG_S
 from trio import SocketStream, open_tcp_stream
+from trio.socket import SocketType
 from trio.testing import MockClock
 from two_ends import CLIENT, Listening, echo, listening, proven_echo, says
 
@@ -20,10 +21,19 @@ from router.core.wire.reasons import Reason
 from router.core.wire.upgrade import UpgradeAsker
 from router.core.wire.websocket import WebSocketFrames
 from router.transport import tcp
-from router.transport.contract import ConnectFailed, InvalidUrl, ListenFailed, Stream, StreamBroken, dial, resolve
+from router.transport.contract import (
+    Buffer,
+    ConnectFailed,
+    InvalidUrl,
+    ListenFailed,
+    Stream,
+    StreamBroken,
+    dial,
+    resolve,
+)
 from router.transport.limits import HANDSHAKE_PAUSE_S, HANDSHAKE_READS, HandshakeLimits
 from router.transport.socket_stream import TcpStream
-from router.transport.websocket import BUSY_ANSWER, answer_upgrade
+from router.transport.websocket import BUSY_ANSWER, WebSocketStream, answer_upgrade
 from transports.ws import check, listen
 
 URL = "ws://127.0.0.1:0"
@@ -340,6 +350,41 @@ async def test_ws_tells_who_waits_in_vain_for_a_turn() -> None:
             await this.connect()
         for stream in (*silent, late):
             await stream.aclose()
+
+
+class Held(TcpStream):
+    """A connection whose sends have left before they are done, until `may_end`."""
+
+    __slots__ = ("may_end",)
+
+    def __init__(self, sock: SocketType, where: str) -> None:
+        super().__init__(sock, where, "")
+        self.may_end = trio.Event()
+
+    async def _send(self, parts: Sequence[Buffer]) -> None:
+        await super()._send(parts)
+        with trio.CancelScope(shield=True):
+            await self.may_end.wait()
+
+
+async def test_ws_tells_why_it_ends_also_if_something_was_being_sent() -> None:
+    ours, theirs = trio.socket.socketpair()
+    inner = Held(ours, "here")
+    stream = WebSocketStream(inner, "here")
+    with trio.fail_after(HANG_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stream.send_all, b"hello")
+            assert await theirs.recv(100) == b"\x82\x05hello"
+            await theirs.send(frame(1, b"a text"))
+            with pytest.raises(StreamBroken, match="a text message"):
+                await stream.receive_some(100)
+            inner.may_end.set()
+            nursery.cancel_scope.cancel()
+        await stream.aclose()
+        goodbye = await theirs.recv(200)
+        assert goodbye[:1] == b"\x88" and goodbye[2:4] == (1003).to_bytes(2, "big")
+        assert await theirs.recv(200) == b""
+    theirs.close()
 
 
 class ByteByByte(TcpStream):

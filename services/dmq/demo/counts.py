@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct, field
 
+from router.cli.conditions import Condition
 from services.dmq import reasons
 from services.dmq.core.signed_message import Dmq05
 from services.dmq.demo.script import SIGNERS, Script, ScriptLine
@@ -20,14 +21,6 @@ NAME = "dmq"
 COLUMNS = ("messages", "owed", "done", "ended", "pending", "unknown", "unaccounted", "doubled")
 Key = tuple[str, str]
 """Id and pool of a message, since an id alone does not identify it."""
-
-
-class Condition(NamedTuple):
-    """A condition that must hold, the counts, and whether it held."""
-
-    text: str
-    counted: int
-    holds: bool
 
 
 def key_of(line: ScriptLine) -> Key:

@@ -82,22 +82,25 @@ async function sealed() {
 // The nonces of these drafts; each is what Python finds.
 const solved = (drafts, workers) => Promise.all(drafts.map(draft => capd.solve(draft, { workers })));
 
-// Nonces a millisecond: of the solver's own loop, and of two bare compressions.
-function rates(parts = 4) {
-  const target = new Uint32Array(8), stage = new Uint8Array(32).fill(7), w = new Int32Array(64), state = new Int32Array(8), best = [0, 0];
-  for (let round = 0; round < 5; round++) {
-    let began = performance.now();
-    for (let part = 0; part < parts; part++) tried(stage, target, 16842752 + part * PART);
-    best[0] = Math.max(best[0], parts * PART / (performance.now() - began));
-    began = performance.now();
-    for (let i = 0; i < parts * PART; i++) {
+// Nonces a millisecond, the best of many short rounds: of the solver's own loop, and of two bare compressions.
+function rates(rounds = 60, count = PART >> 3) {
+  const target = new Uint32Array(8), stage = new Uint8Array(32).fill(7), w = new Int32Array(64), state = new Int32Array(8);
+  const solver = () => tried(stage, target, 16842752, count), bare = () => {
+    for (let i = 0; i < count; i++) {
       w[8] = i;
       begin(state);
       compress(state, w);
       begin(state);
       compress(state, w);
     }
-    best[1] = Math.max(best[1], parts * PART / (performance.now() - began));
+  };
+  const best = [0, 0];
+  for (let round = 0; round < rounds; round++) {
+    for (const [at, run] of [solver, bare].entries()) {
+      const began = performance.now();
+      run();
+      best[at] = Math.max(best[at], count / (performance.now() - began));
+    }
   }
   return best;
 }
