@@ -63,8 +63,8 @@ class Sending:
     def take_sent(self, told: Iterable[c.Sent] = ()) -> list[int]:
         """Return the numbers of messages in custody, or refused, of which the rules have heard; each once. `told`: of
         which they hear in this transaction."""
-        for sent in told:
-            self._was_heard(sent)
+        for one in told:
+            self._was_heard(one)
         sent, self._sent = self._sent, []
         return sent
 

@@ -52,7 +52,7 @@ class CompareLimits(Struct, frozen=True):
     frames_per_s: float = 16.0
     frames_burst: float = 320.0
     frames_share: float = 0.8
-    ranges_of_frame: int = 128
+    ranges_of_frame: int = 256
     neighbours_max: int = 1_000
 
 

@@ -100,8 +100,8 @@ async def test_single_bytes_in_records_are_taken_at_a_rate_that_all_clients_shar
         records.short_pieces += short
         return data
 
-    records = SimpleNamespace(receive_some=received, short_pieces=0)
-    plain = SimpleNamespace(send_all=inner.send_all, send_eof=inner.aclose)
+    records: Any = SimpleNamespace(receive_some=received, short_pieces=0)
+    plain: Any = SimpleNamespace(send_all=inner.send_all, send_eof=inner.aclose)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_decrypt, records, plain, pauses, nursery.cancel_scope)
         waited = []

@@ -29,10 +29,10 @@ class Toll(Request, frozen=True):
     how: str = ""
 
 class Lost(Request, frozen=True):
-    WORD: ClassVar[str] = "lost"
+    WORD: ClassVar[str] = "toll-lost"
 
 class LostLater(Request, frozen=True):
-    WORD: ClassVar[str] = "lost-later"
+    WORD: ClassVar[str] = "toll-lost-later"
     ANSWERED_LATER: ClassVar[bool] = True
 
 class TollAgain(Request, frozen=True):
@@ -118,7 +118,7 @@ def test_a_file_of_a_verb_that_cannot_be_loaded_is_named(tmp_path: Path, monkeyp
 
 @pytest.mark.usefixtures("tolls")
 def test_a_request_that_no_part_carries_out_is_answered_by_the_node_with_its_class_and_file() -> None:
-    for word, name in (("lost", "Lost"), ("lost-later", "LostLater")):
+    for word, name in (("toll-lost", "Lost"), ("toll-lost-later", "LostLater")):
         assert json.loads(Inquiries([]).answer(None, Inquiry(word, "{}"))) == {  # type: ignore[arg-type]
             "error": f'{name} of toll_verbs.py, the verb "{word}", has no part: none in router/core/control/ names it '
             "in its HEARS; write the part there, or name it"
