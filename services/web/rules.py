@@ -14,7 +14,7 @@ from services.web.core.monitoring import Monitoring
 from services.web.core.openapi import Description
 from services.web.core.operations import FOR_OPERATORS, FOR_SCRIPTS
 from services.web.core.operator.pages import OperatorPages
-from services.web.core.pages import Pages
+from services.web.core.pages import Pages, folder_of
 from services.web.core.request import Answer, Reply, Request, refusal, shown
 from services.web.core.scripts import Scripts, is_of_script
 from services.web.core.service_requests import ServiceRequests
@@ -120,7 +120,7 @@ class Web:
     def _public(self, request: Request, now: c.Now) -> Reply:
         """Decide about a request at the door for everybody."""
         if not request.path:
-            return Answer(status=308, headers=(("Location", f"{self._sites.prefix.rpartition('/')[2]}/"),))
+            return folder_of(self._sites.prefix)
         if request.path == LINK:
             return link_reply(request)
         if request.method == "OPTIONS" and self._sites.allowed(request):

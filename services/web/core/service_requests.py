@@ -132,7 +132,7 @@ class ServiceRequests:
             yield from self._carried(name, self.services[name].answers.hear(heard, now), doors, now)
 
     def _end(self, number: int, one: _Open, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
-        del self._open[number]
+        self._open.pop(number, None)
         yield from self._carried(one.service, self.services[one.service].answers.gone(number, now), doors, now)
 
     # -- answering -----------------------------------------------------------------------------------------

@@ -274,6 +274,24 @@ def test_node_solves_within_its_share_alone() -> None:
     assert pool.ask("/info").value["solves"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [({"data_bytes_max": 100}, 100), ({"pool_bytes": 100_000}, 12_372), ({"profile": "compat"}, None)],
+)
+def test_data_that_the_pool_does_not_take_is_refused_before_work_is_done(
+    settings: dict[str, Any], most: int | None
+) -> None:
+    pool = WebPool(solve_cpu_percent=100, **settings)
+    told = pool.ask("/info").value["dataBytesMax"]
+    assert told == most if most else told > 100_000
+    if most:
+        said = pool.ask("/messages", method="POST", body={"data": "00" * (most + 1), "relayFor": 1})
+        assert (said.status, said.value["reason"]) == (422, "capd:too-large") and f"{most} in one" in said.value[
+            "detail"
+        ]
+        assert not any(isinstance(deed, c.Compute) for deed in pool.side.done)
+
+
 def test_node_that_has_solved_enough_says_so_and_goes_on_later() -> None:
     pool = WebPool(solve_cpu_percent=0.1)
     wish = {"data": b"TKD".hex(), "relayFor": 300}

@@ -104,6 +104,15 @@ def test_what_is_kept_brings_logins_back_and_holds_no_secret() -> None:
     assert status_of(events) == 200
 
 
+def test_who_was_logged_in_is_forgotten_a_day_after_the_end_while_the_node_runs() -> None:
+    side = WebSide()
+    side.operator("open", "60")
+    side.tick(LINK_S + TOLD_S - 1)
+    assert [one["state"] for one in side.operator("logins")] == ["unused"] and side.kept
+    side.tick(2)
+    assert side.operator("logins") == [] and not side.kept
+
+
 def test_cookie_over_tls_is_secure() -> None:
     url = "tcp://0.0.0.0:443?certificate=chain.pem&key=key.pem"
     side = WebSide(operator=url, url="https://hub.example/")
