@@ -13,6 +13,9 @@ STYLE = "page.css"
 APPS = "apps"
 APPS_FILES_MAX, APPS_BYTES_MAX = 2_000, 64 << 20
 """The most files of one's own pages, and their bytes: they are kept in memory."""
+APPS_FILE_BYTES_MAX = 8_000_000
+"""The most bytes of one of them: it is written as a whole, and a stream for which more waits is closed
+(`router.service.streams.UNSENT_BYTES_MAX`)."""
 APPS_LOOKED_AT_MAX = 50_000
 """The most files and folders of any kind in a folder of them: the service starts when it has looked at all."""
 _START = "and start the node again; until then none of the folders in apps is served"
@@ -40,7 +43,11 @@ def read_apps(folders: Sequence[str]) -> Mapping[str, bytes]:
     for folder in map(Path, folders):
         try:
             for path in _shown_in(folder):
-                size += path.stat().st_size
+                own_size = path.stat().st_size
+                size += own_size
+                if own_size > APPS_FILE_BYTES_MAX:
+                    said = f"apps: {path} has {own_size} bytes, and one file may have {APPS_FILE_BYTES_MAX}"
+                    raise NoApps(f"{said}: make it smaller or take it out, {_START}")
                 if len(found) >= APPS_FILES_MAX or size > APPS_BYTES_MAX:
                     raise _too_much(folder, f"{APPS_FILES_MAX} files or {APPS_BYTES_MAX >> 20} MiB")
                 found[f"{APPS}/{folder.name}/{path.relative_to(folder).as_posix()}"] = path.read_bytes()

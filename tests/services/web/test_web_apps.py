@@ -8,7 +8,9 @@ import pytest
 from rigs.web_sides import KEY, WebSide, body_of, request, status_of
 
 from router.service import contract as c
+from router.service.streams import UNSENT_BYTES_MAX
 from services.web import static_files
+from services.web.core.limits import AT_ONCE_BYTES_MAX
 
 
 def folder_of(place: Path, **files: str) -> str:
@@ -78,6 +80,14 @@ def test_folder_with_too_much_of_any_kind_and_a_file_in_place_of_a_folder_are_na
     folder = folder_of(tmp_path, a_log="1", b_log="2", c_log="3")
     assert "more than 2 files and folders" in warned_of(folder)
     assert "is no folder" in warned_of(f"{folder}/a.log")
+
+
+def test_file_that_could_not_be_written_as_a_whole_is_named(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, index_html="mine", large_js="")
+    with (Path(folder) / "large.js").open("r+b") as file:
+        file.truncate(static_files.APPS_FILE_BYTES_MAX + 1)
+    assert "large.js has 8000001 bytes, and one file may have 8000000" in warned_of(folder)
+    assert static_files.APPS_FILE_BYTES_MAX + AT_ONCE_BYTES_MAX < UNSENT_BYTES_MAX
 
 
 @pytest.mark.parametrize("is_there", [False, True])
