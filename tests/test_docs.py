@@ -121,7 +121,7 @@ DMQ_TABLES = {
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "proven": ("docs/link.md", partial(drawn, PROVEN)),
     "proving": ("docs/link.md", partial(drawn, PROVING)),
-    "settings": ("docs/operators.md", settings_table),
+    "settings": ("docs/settings.md", settings_table),
     "events": ("docs/services.md", partial(of_every_service, EVENTS)),
     "deeds": ("docs/services.md", partial(of_every_service, DEEDS)),
     "events of roles": ("docs/services.md", partial(of_roles, EVENTS)),

@@ -71,38 +71,35 @@ class Store {
     this.#trouble = trouble;
   }
 
-  async open() {
-    const db = this.#db = await opened(this.#name);
+  async open() { this.#use(await opened(this.#name)); }
+
+  #use(db) {
+    this.#db = db;
     db.onversionchange = () => db.close();
     db.onclose = () => this.#taken();
   }
 
   // A sentence is said once for each cause.
   fail({ message }) {
-    if (this.failure !== message) this.#trouble(`${this.failure = message}. ${HERE}`);
+    if (message && this.failure !== message) this.#trouble(`${this.failure = message}. ${HERE}`);
   }
 
   // The browser closes what it removes, but sometimes also what it keeps.
   async #taken() {
     this.#db = null;
-    try {
-      await this.open();
-      if (await this.#commit(of => of('kept').get('epoch'), 'readonly')) return;
-    } catch {
-      // It keeps nothing any more.
-    }
-    this.#db?.close();
-    this.#db = null;
-    this.fail(new StoreError('the browser has removed what this site kept, its key too: once all tabs are closed, a new invitation is needed'));
+    const db = await opened(this.#name).catch(() => null);
+    if (db && await this.#commit(of => of('kept').get('epoch'), 'readonly', 'strict', db).catch(() => null)) return this.#use(db);
+    db?.close();
+    return this.fail(new StoreError('the browser has removed what this site kept, its key too: once all tabs are closed, a new invitation is needed'));
   }
 
   // Run `act` in one transaction of all stores; resolve with what it returned once that is on disk.
-  #commit(act, mode = 'readwrite', durability = 'strict') {
+  #commit(act, mode = 'readwrite', durability = 'strict', db = this.#db) {
     return new Promise((done, failed) => {
       let value, run;
       try {
-        if (!this.#db) throw new StoreError(this.failure);
-        run = this.#db.transaction(STORES, mode, { durability });
+        if (!db) throw new StoreError(this.failure);
+        run = db.transaction(STORES, mode, { durability });
         value = act(name => run.objectStore(name));
       } catch (error) {
         failed(error instanceof StoreError ? error : refused(error));
