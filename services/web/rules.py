@@ -7,8 +7,10 @@ from math import inf
 from typing import Any
 
 from router.service import contract as c
+from router.service.kept_rows import judge
 from services.web.core.callers import Callers
 from services.web.core.http_door import HttpDoor
+from services.web.core.kept import FORMS, VERSION
 from services.web.core.link import LINK, link_reply
 from services.web.core.monitoring import Monitoring
 from services.web.core.openapi import Description
@@ -41,6 +43,7 @@ class Web:
         settings: Settings = setup.settings
         section = f"services.{setup.name}"
         self._settings = settings
+        self._first = judge(setup.kept, setup.name, VERSION, FORMS)
         self._sites = Sites(settings.url, settings.origins, section)
         self._pages, self._without = _pages_of(settings)
         self._scripts = Scripts(setup)
@@ -94,8 +97,10 @@ class Web:
             case c.Opened(door, peer, address):
                 yield from self._doors[door].opened(peer, address, now)
                 return
-            case c.Started() if self._without:
-                yield c.Warn(self._without)
+            case c.Started():
+                yield from self._first
+                if self._without:
+                    yield c.Warn(self._without)
             case c.Tick():
                 self._tick_s = inf
                 for one in self._doors.values():
