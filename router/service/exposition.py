@@ -6,7 +6,7 @@ A service's families come from `families(status)` in the file metrics.py of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
@@ -28,17 +28,23 @@ def page_of(families: Iterable[Metric], accept: str = "") -> tuple[str, bytes]:
 
 def of_service(service: str, module: str, families: Iterable[Metric]) -> Iterator[Metric]:
     """Yield what a service says of itself, with its name as a label, since several may be of one kind. Raise
-    `ValueError` for a name that another kind of service could have."""
+    `ValueError` for a name that another kind of service could have, `TypeError` or that for a value that is no
+    number."""
     prefix, left = f"router_{service_name(module)}_", SERVICE_SERIES_MAX
     for one in families:
         if not one.name.startswith(prefix):
             raise ValueError(f"{one.name} does not begin with {prefix}")
         found = Metric(one.name, one.documentation, one.type, one.unit)
         found.samples = [
-            sample._replace(labels={"service": service, **sample.labels}) for sample in one.samples[: max(0, left)]
+            sample._replace(value=float(sample.value), labels=_labels(service, sample.labels))
+            for sample in one.samples[: max(0, left)]
         ]
         left -= len(one.samples)
         yield found
+
+
+def _labels(service: str, labels: Mapping[str, object]) -> dict[str, str]:
+    return {"service": service, **{name: str(value) for name, value in labels.items() if name != "service"}}
 
 
 def _joined(families: Iterable[Metric]) -> list[Metric]:

@@ -74,7 +74,8 @@ class Operation(Struct, frozen=True):
 
     `body`: the types of which the body is one, or its media types; `answers`: by status, the type of the answer's JSON,
     or several of which it is one, or its media types; of a refusal, whose form is the same everywhere, only the
-    sentence."""
+    sentence. `needs_token`: of the web side's own operations alone, since tokens are for groups; other services judge
+    their requests themselves."""
 
     id: str
     method: str

@@ -16,6 +16,8 @@ from router.service import contract as c
 from router.service.http import HttpAnswer, HttpDeed, HttpRequest, HttpSetup, Operation, answered, refused
 from services.capd import reasons
 from services.capd.core import messages as m
+from services.capd.core.holdings import BYTES_MAX
+from services.capd.core.limits import NONCE_BYTES_MAX, PoolLimits, Profile
 from services.capd.core.message import CapdMessage, read_message, rescind_hash_of, shown_id
 from services.capd.core.over_http import forms as f
 from services.capd.core.over_http.limits import CALLERS_MAX, OverHttpLimits
@@ -36,7 +38,7 @@ class CapdOverHttp:
 
     def __init__(self, setup: HttpSetup) -> None:
         settings: Settings = setup.settings
-        self._data_bytes_max = settings.data_bytes_max
+        self._data_bytes_max = _data_bytes_max(settings)
         first = setup.chance.randrange(NUMBERS)
         self._questions = PoolQuestions(setup.address, self.limits, first, self._forget)
         self._watching = Watching(self._questions, self.limits)
@@ -93,6 +95,12 @@ class CapdOverHttp:
     def _post(self, request: HttpRequest, now: c.Now) -> Iterator[HttpDeed]:
         body = f.read_body(request.body, f.SolvedMessage, f.UnsolvedMessage)
         if isinstance(body, f.UnsolvedMessage):
+            if (size := len(body.data) // 2) > self._data_bytes_max:  # else work would be done in vain
+                said = (
+                    f"this is {size} bytes of data, and the pool takes {self._data_bytes_max} in one message; send less"
+                )
+                yield _refused_for(request.number, reasons.TOO_LARGE, said)
+                return
             yield from self._solving.begin(request.number, body, partial(self._hand_in, request.number), now)
             return
         message = body.message()
@@ -205,6 +213,13 @@ class CapdOverHttp:
 
     def _forget(self, number: int) -> None:
         self._watching.forget(number)
+
+
+def _data_bytes_max(settings: Settings) -> int:
+    """Return the most bytes of data that the pool takes in one message."""
+    if Profile(settings.profile) is Profile.STRICT:
+        return PoolLimits(settings.pool_bytes, settings.data_bytes_max).of_one
+    return BYTES_MAX - NONCE_BYTES_MAX
 
 
 def _refused_for(number: int, reason: Reason, text: str) -> HttpAnswer:

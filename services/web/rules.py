@@ -7,14 +7,16 @@ from math import inf
 from typing import Any
 
 from router.service import contract as c
+from router.service.kept_rows import judge
 from services.web.core.callers import Callers
 from services.web.core.http_door import HttpDoor
+from services.web.core.kept import FORMS, VERSION
 from services.web.core.link import LINK, link_reply
 from services.web.core.monitoring import Monitoring
 from services.web.core.openapi import Description
 from services.web.core.operations import FOR_OPERATORS, FOR_SCRIPTS
 from services.web.core.operator.pages import OperatorPages
-from services.web.core.pages import Pages
+from services.web.core.pages import Pages, folder_of
 from services.web.core.request import Answer, Reply, Request, refusal, shown
 from services.web.core.scripts import Scripts, is_of_script
 from services.web.core.service_requests import ServiceRequests
@@ -41,6 +43,7 @@ class Web:
         settings: Settings = setup.settings
         section = f"services.{setup.name}"
         self._settings = settings
+        self._first = judge(setup.kept, setup.name, VERSION, FORMS)
         self._sites = Sites(settings.url, settings.origins, section)
         self._pages, self._without = _pages_of(settings)
         self._scripts = Scripts(setup)
@@ -94,8 +97,10 @@ class Web:
             case c.Opened(door, peer, address):
                 yield from self._doors[door].opened(peer, address, now)
                 return
-            case c.Started() if self._without:
-                yield c.Warn(self._without)
+            case c.Started():
+                yield from self._first
+                if self._without:
+                    yield c.Warn(self._without)
             case c.Tick():
                 self._tick_s = inf
                 for one in self._doors.values():
@@ -120,7 +125,7 @@ class Web:
     def _public(self, request: Request, now: c.Now) -> Reply:
         """Decide about a request at the door for everybody."""
         if not request.path:
-            return Answer(status=308, headers=(("Location", f"{self._sites.prefix.rpartition('/')[2]}/"),))
+            return folder_of(self._sites.prefix)
         if request.path == LINK:
             return link_reply(request)
         if request.method == "OPTIONS" and self._sites.allowed(request):

@@ -13,6 +13,12 @@ STYLE = "page.css"
 APPS = "apps"
 APPS_FILES_MAX, APPS_BYTES_MAX = 2_000, 64 << 20
 """The most files of one's own pages, and their bytes: they are kept in memory."""
+APPS_FILE_BYTES_MAX = 8_000_000
+"""The most bytes of one of them: it is written as a whole, and a stream for which more waits is closed
+(`router.service.streams.UNSENT_BYTES_MAX`)."""
+APPS_LOOKED_AT_MAX = 50_000
+"""The most files and folders of any kind in a folder of them: the service starts when it has looked at all."""
+_START = "and start the node again; until then none of the folders in apps is served"
 
 
 class NoApps(Exception):
@@ -35,26 +41,39 @@ def read_apps(folders: Sequence[str]) -> Mapping[str, bytes]:
     found: dict[str, bytes] = {}
     size = 0
     for folder in map(Path, folders):
-        for path in _shown_in(folder):
-            size += path.stat().st_size
-            if len(found) >= APPS_FILES_MAX or size > APPS_BYTES_MAX:
-                most = f"{APPS_FILES_MAX} files or {APPS_BYTES_MAX >> 20} MiB"
-                raise NoApps(f"apps: {folder} has more than {most}: name a folder with the pages alone")
-            found[f"{APPS}/{folder.name}/{path.relative_to(folder).as_posix()}"] = path.read_bytes()
+        try:
+            for path in _shown_in(folder):
+                own_size = path.stat().st_size
+                size += own_size
+                if own_size > APPS_FILE_BYTES_MAX:
+                    said = f"apps: {path} has {own_size} bytes, and one file may have {APPS_FILE_BYTES_MAX}"
+                    raise NoApps(f"{said}: make it smaller or take it out, {_START}")
+                if len(found) >= APPS_FILES_MAX or size > APPS_BYTES_MAX:
+                    raise _too_much(folder, f"{APPS_FILES_MAX} files or {APPS_BYTES_MAX >> 20} MiB")
+                found[f"{APPS}/{folder.name}/{path.relative_to(folder).as_posix()}"] = path.read_bytes()
+        except OSError as error:
+            said = f"apps: {error.filename or folder} cannot be read ({error.strerror})"
+            raise NoApps(f"{said}: see that it is there and that the node may read it, {_START}") from None
     return found
 
 
 def _shown_in(folder: Path) -> Iterator[Path]:
-    """Yield the files of pages in this folder; what is hidden, or leads elsewhere, is none."""
-    try:
-        root = folder.resolve(strict=True)
-        paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix[1:] in KINDS)
-    except OSError as error:
-        raise NoApps(f"apps: {folder} cannot be read ({error.strerror}): its pages are not served") from None
-    for path in paths:
+    """Yield the files of pages in this folder; what is hidden, or leads elsewhere, is none. Raise `OSError` or
+    `NoApps`."""
+    root = folder.resolve(strict=True)
+    if not root.is_dir():
+        raise NoApps(f"apps: {folder} is no folder: name the one in which the pages are, {_START}")
+    for looked_at, path in enumerate(folder.rglob("*")):
+        if looked_at >= APPS_LOOKED_AT_MAX:
+            raise _too_much(folder, f"{APPS_LOOKED_AT_MAX} files and folders")
         is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if not is_hidden and path.resolve().is_relative_to(root):
+        is_page = not is_hidden and path.suffix[1:] in KINDS and path.is_file()
+        if is_page and path.resolve().is_relative_to(root):
             yield path
+
+
+def _too_much(folder: Path, most: str) -> NoApps:
+    return NoApps(f"apps: {folder} has more than {most}: name a folder with the pages alone, {_START}")
 
 
 def _files() -> Mapping[str, bytes]:

@@ -69,8 +69,16 @@ async def test_page_is_told_why_the_pool_refuses(devtools: str, port: int, tmp_p
     async with page_node(tmp_path, origin, web=True, pool=True) as node, fresh(devtools) as browser:
         page = await browser.page(f"{origin}/test/capd.html")
         await page.until("window.refusal")
+        await post(node, b"TKD other")
+        lie = """async pool => {
+            const real = globalThis.fetch, asked = 'AB'.repeat(32), [other] = (await pool.query()).messages;
+            if ((await pool.get(other.hash.toUpperCase())).hash !== other.hash) return 'lost';
+            globalThis.fetch = (url, given) => real(String(url).replace(asked, other.hash), given);
+            try { return await pool.get(asked); } finally { globalThis.fetch = real; }
+        }"""
         refusals: dict[str, tuple[str, str | None, str]] = {
             "pool => pool.get('00'.repeat(32))": ("PoolError", "not-held", "does not hold this message"),
+            lie: ("PoolError", "not-genuine", "was asked for ABAB"),
             "pool => pool.post({ data: '00' })": ("PoolError", "no-solver", "solve_cpu_percent"),
             "pool => pool.query({ prefix: 'zz' })": ("PoolError", "bad-request", "hexadecimal"),
             "pool => pool.offer(new Uint8Array(1), { relayFor: 600 })": ("RangeError", None, "no work makes"),

@@ -233,7 +233,8 @@ def _kept(status: int, headers: tuple[tuple[str, str], ...]) -> h11.Response:
 
 
 def _made(status: int, headers: tuple[tuple[str, str], ...]) -> h11.Response:
-    return h11.Response(status_code=status, headers=list(headers), reason=PHRASES.get(status, ""))
+    raw = [(name.encode("ascii"), value.encode("latin-1", "replace")) for name, value in headers]
+    return h11.Response(status_code=status, headers=raw, reason=PHRASES.get(status, ""))
 
 
 def _head_too_large(limits: HttpLimits) -> HttpRefused:

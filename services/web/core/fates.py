@@ -15,7 +15,7 @@ from router.service import contract as c
 
 from .http_door import HttpDoor
 from .request import Answer, Later, Reply, Request, as_json, refusal, shown
-from .tokens import Token
+from .tokens import Token, unknown_token
 
 WAIT_S_MAX = 60
 """Seconds for which a script may wait for a message to reach everybody."""
@@ -75,6 +75,13 @@ class Fates:
         for tag, one in [(tag, one) for tag, one in self._open.items() if doors[one.door].may_have_gone(one.peer)]:
             del self._open[tag]
             yield from doors[one.door].answer_later(one.peer, _full(), now)
+
+    def end(self, tokens: frozenset[str], doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        """End all questions but those by these tokens, given by their digests."""
+        for tag, one in [(tag, one) for tag, one in self._open.items() if one.token.digest not in tokens]:
+            del self._open[tag]
+            said = unknown_token(f'the token "{one.token.name}" was ended while its question was open')
+            yield from doors[one.door].answer_later(one.peer, said, now)
 
     def told(self, heard: c.Told, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """Answer, or ask again in a while if somebody waits for more."""

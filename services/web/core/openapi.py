@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -17,7 +18,9 @@ from .request import Answer, Request, refusal
 PATH = "/openapi.json"
 _REFERENCE = "#/components/schemas/{name}"
 _NAMES = re.compile(r"\{(\w+)\}")
-_SAID = {200: "As asked.", 201: "Taken.", 202: "Kept here, and not in custody yet."}
+_SAID = {
+    200: "As asked.", 201: "Taken.", 202: "Kept here, and not in custody yet.", 503: "Not at this time, and why."
+}  # fmt: skip
 
 
 class Description:
@@ -54,7 +57,7 @@ def described(operations: Iterable[tuple[str, Operation]], prefix: str) -> bytes
     value = {
         "openapi": "3.1.0",
         "info": {"title": "A node over HTTP", "version": "1"},
-        "servers": [{"url": f"{prefix}/"}] if prefix else [],
+        "servers": [{"url": f"{quote(prefix)}/"}] if prefix else [],
         "paths": paths,
         "components": {
             "schemas": components,

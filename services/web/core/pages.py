@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -57,8 +58,7 @@ class Pages:
         if found is None:
             if f"{request.path}/" not in self._pages:
                 return None
-            here = request.path.rpartition("/")[2]
-            return Answer(status=308, headers=(("Location", f"{here}/"),))
+            return folder_of(request.path)
         if request.method not in ("GET", "HEAD"):
             return refusal(405, "method", "this is a page, which is there to GET", ("Allow", "GET, HEAD"))
         is_packed = bool(found.packed) and takes_gzip(request.header(b"accept-encoding"))
@@ -71,6 +71,12 @@ class Pages:
                 status=200, body=found.packed, kind=found.kind, headers=(*headers, ("Content-Encoding", "gzip"))
             )
         return Answer(status=200, body=found.body, kind=found.kind, headers=headers)
+
+
+def folder_of(path: str) -> Answer:
+    """Return the answer to who asks for a folder without the slash at its end, so that what is relative leads there.
+    The address is relative too, as the path before it is not known behind a proxy."""
+    return Answer(status=308, headers=(("Location", f"{quote(path.rpartition('/')[2], safe='')}/"),))
 
 
 def _tags(text: str) -> set[str]:

@@ -29,7 +29,7 @@ OPEN_BYTES_MAX = 32 << 20
 POST_S = 30.0
 """Seconds after which a script is told that its message is on its way, but not in custody yet."""
 ONCE_S = 86_400
-"""Seconds for which an `Idempotency-Key` stands for its message."""
+"""Seconds for which an `Idempotency-Key` stands for its message, and as long as that is on its way."""
 ONCE_MAX = 10_000
 """Most such keys that are kept."""
 ONCE_BYTES_MAX = 256
@@ -121,7 +121,7 @@ class Posts:
             return self._want_of_room(request.body) or self._publish(request, tag, _Open(token.name, group, key), now)
         name = hashlib.sha256("\0".join((token.name, key, said)).encode("utf-8", "replace")).digest()
         known = self._once.get(name)
-        if known is not None and known.until_s > now.wall_s:
+        if known is not None and (known.until_s > now.wall_s or TAG + name.hex() in self._open):
             return self._reply_again(request, known, name, group, doors, now)
         if len(self._once) >= ONCE_MAX:
             full = f"{ONCE_MAX} messages with an Idempotency-Key were published within a day; publish without one"
@@ -196,7 +196,8 @@ class Posts:
             post.waiting = [one for one in post.waiting if one.by_s > now.mono_s]
             for one in late:
                 yield from doors[one.door].answer_later(one.peer, _on_its_way(post.kept.group), now)
-        for name in [name for name, one in self._once.items() if one.until_s <= now.wall_s]:
+        over = [name for name, one in self._once.items() if one.until_s <= now.wall_s]
+        for name in (one for one in over if TAG + one.hex() not in self._open):
             del self._once[name]
             yield c.Put(ONCE + name, None)
 

@@ -121,6 +121,7 @@ class Scripts:
     def _leave(self, before: frozenset[str], doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """End what tokens read that have ended, and leave the groups of `before` that no token reads any more."""
         yield from self._watchers.end(self._tokens.digests, doors, now)
+        yield from self._fates.end(self._tokens.digests, doors, now)
         for key in sorted(before - self._tokens.groups):
             yield from self._pasts.forget(key)
             yield c.Leave(key)

@@ -40,6 +40,10 @@ class ServiceRequests:
         self.services = {one.name: one for one in found}
         self._by_address = {one.address: one for one in found}
         self._operations = {one.name: tuple(one.answers.operations()) for one in found}
+        for name, operations in self._operations.items():
+            if guarded := [one.id for one in operations if one.needs_token]:
+                said = f"its operation {guarded[0]} needs a token, but nothing judges tokens for services"
+                raise ValueError(f"http.py of {name}: {said}; judge the request in hear_request, by its headers")
         self._numbers = count(1)
         self._open: dict[int, _Open] = {}
 
@@ -132,7 +136,7 @@ class ServiceRequests:
             yield from self._carried(name, self.services[name].answers.hear(heard, now), doors, now)
 
     def _end(self, number: int, one: _Open, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
-        del self._open[number]
+        self._open.pop(number, None)
         yield from self._carried(one.service, self.services[one.service].answers.gone(number, now), doors, now)
 
     # -- answering -----------------------------------------------------------------------------------------

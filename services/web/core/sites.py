@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import ip_address
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from .request import Answer, Request, refusal, shown
 
@@ -30,7 +30,7 @@ class Sites:
         self._own = f"{found.scheme}://{found.netloc}".lower() if url else ""
         self._origins = frozenset(one.lower().rstrip("/") for one in origins)
         self._setting = setting
-        self.prefix = found.path.rstrip("/")
+        self.prefix = unquote(found.path.rstrip("/"))
 
     def __repr__(self) -> str:
         return f"<sites: {self._url or 'where it listens'}, {len(self._origins)} others>"

@@ -142,14 +142,14 @@ class Tokens:
         """Return the token of a request, or why it is not answered."""
         text, is_in_url = _sent(request)
         if not text:
-            return _unknown(f"this needs a token: {HOW}; the operator makes one by `router web token`")
+            return unknown_token(f"this needs a token: {HOW}; the operator makes one by `router web token`")
         token = self._by_digest.get(_digest(text))
         if token is None:
-            return _unknown(f"this token is not known, or was ended; {HOW}")
+            return unknown_token(f"this token is not known, or was ended; {HOW}")
         if token.until_s and token.until_s <= now.wall_s:
-            return _unknown(f'the token "{token.name}" is over; the operator makes another by `router web token`')
+            return unknown_token(f'the token "{token.name}" is over; the operator makes another by `router web token`')
         if is_in_url and not token.in_url:
-            return _unknown(f'the token "{token.name}" may not stand in an address, where many see it; {HOW}')
+            return unknown_token(f'the token "{token.name}" may not stand in an address, where many see it; {HOW}')
         return token
 
 
@@ -160,7 +160,8 @@ def no_right(token: Token, right: Right, group: str) -> Answer:
     return refusal(403, "no-right", f"{said}; the operator makes another by `router web token`")
 
 
-def _unknown(text: str) -> Answer:
+def unknown_token(text: str) -> Answer:
+    """Return the answer to a request whose token does not count."""
     return refusal(401, "no-token", text, _CHALLENGE)
 
 

@@ -110,8 +110,9 @@ class Watchers:
 
     def end(self, tokens: frozenset[str], doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """End all reading but that by these tokens, given by their digests."""
-        for one in [one for one in self._watchers if one.token not in tokens]:
-            self._watchers.remove(one)
+        ended = [one for one in self._watchers if one.token not in tokens]
+        self._watchers = [one for one in self._watchers if one.token in tokens]
+        for one in ended:  # each may have asked for more already, which is answered here
             yield from doors[one.door].finish(one.peer, now)
 
     def _prune(self, doors: Mapping[str, HttpDoor]) -> None:

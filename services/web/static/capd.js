@@ -67,7 +67,9 @@ export class Pool {
   }
 
   async get(hash) {
-    return this.#hit(await this.#ask(`messages/${hash}`));
+    const found = this.#hit(await this.#ask(`messages/${encodeURIComponent(hash)}`));
+    if (found.hash !== hash.toLowerCase()) throw new PoolError(`the node was asked for ${hash}, and has sent ${found.hash}`, 'not-genuine', 502);
+    return found;
   }
 
   // The messages whose data begins with `prefix`, or with `value` where the bits of `mask` are set; the newest first.
@@ -78,7 +80,7 @@ export class Pool {
 
   // End a message of one's own by its secret.
   async rescind(hash, secret) {
-    return (await this.#ask(`messages/${hash}/rescind`, { method: 'POST', body: JSON.stringify({ secret }) })).rescinded;
+    return (await this.#ask(`messages/${encodeURIComponent(hash)}/rescind`, { method: 'POST', body: JSON.stringify({ secret }) })).rescinded;
   }
 
   // Each new message that matches, once, for ever: `for await (const hit of pool.watch({ prefix }))`. After a lost connection

@@ -36,6 +36,16 @@ def test_service_has_a_bound_and_names_of_its_own() -> None:
         list(of_service("bell", "services.bell", [gauge("router_ready")]))
 
 
+def test_value_that_is_no_number_is_refused_before_it_spoils_the_page() -> None:
+    wrong = Metric("router_bell_a", "Rings.", "gauge")
+    wrong.add_sample("router_bell_a", {"room": 3}, "loud")  # type: ignore[arg-type,dict-item]
+    with pytest.raises(ValueError, match="loud"):
+        list(of_service("bell", "services.bell", [wrong]))
+    wrong.samples = [wrong.samples[0]._replace(value=2, labels={"room": 3, "service": "another"})]  # type: ignore[dict-item]
+    _, page = page_of(of_service("bell", "services.bell", [wrong]))
+    assert b'router_bell_a{room="3",service="bell"} 2.0' in page
+
+
 def test_metrics_of_a_folder_are_found_by_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in (("belfry", "def families(status): return [status]\n"), ("bare_belfry", "")):
         (tmp_path / name).mkdir()

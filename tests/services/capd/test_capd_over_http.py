@@ -20,6 +20,7 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.capd.core import messages as m
 from services.capd.core.message import CapdMessage, rescind_hash_of, shown_id
+from services.capd.core.over_http.operations import OPERATIONS
 from services.capd.http import CapdOverHttp
 
 SECRET = b"s" * 32
@@ -274,6 +275,24 @@ def test_node_solves_within_its_share_alone() -> None:
     assert pool.ask("/info").value["solves"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [({"data_bytes_max": 100}, 100), ({"pool_bytes": 100_000}, 12_372), ({"profile": "compat"}, None)],
+)
+def test_data_that_the_pool_does_not_take_is_refused_before_work_is_done(
+    settings: dict[str, Any], most: int | None
+) -> None:
+    pool = WebPool(solve_cpu_percent=100, **settings)
+    told = pool.ask("/info").value["dataBytesMax"]
+    assert told == most if most else told > 100_000
+    if most:
+        said = pool.ask("/messages", method="POST", body={"data": "00" * (most + 1), "relayFor": 1})
+        assert (said.status, said.value["reason"]) == (422, "capd:too-large") and f"{most} in one" in said.value[
+            "detail"
+        ]
+        assert not any(isinstance(deed, c.Compute) for deed in pool.side.done)
+
+
 def test_node_that_has_solved_enough_says_so_and_goes_on_later() -> None:
     pool = WebPool(solve_cpu_percent=0.1)
     wish = {"data": b"TKD".hex(), "relayFor": 300}
@@ -323,6 +342,14 @@ def test_any_body_gets_an_answer_or_a_reason(path: str, body: object) -> None:
     said = WebPool(solve_cpu_percent=0.01).ask(path, method="POST", body=body)
     assert said.status in (200, 201, 400, 404, 422, 503)
     assert said.status < 400 or len(said.value["detail"]) > 10
+
+
+def test_refusal_of_what_no_request_may_have_is_described() -> None:
+    many = "&".join(f"a{n}=1" for n in range(100))
+    for one in OPERATIONS:
+        if one.method == "GET":
+            said = WebPool().ask(f"{one.path.format(hash='00' * 32)}?{many}")
+            assert said.status == 400 and said.status in one.refusals, one.id
 
 
 def test_description_names_each_path_and_its_forms() -> None:

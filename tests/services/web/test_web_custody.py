@@ -9,6 +9,8 @@ from rigs.web_sides import GROUP, WebSide, bearer, body_of, post, published, req
 
 from router.core.wire.reasons import Reason
 from router.service import contract as c
+from router.service.kept_rows import STATE
+from services.web.core.posts import ONCE_S
 
 ID, LATER_ID = c.MessageId(b"i" * 32), c.MessageId(b"j" * 32)
 POLL = "/groups/friends?poll&since=10m"
@@ -110,14 +112,54 @@ def test_token_that_is_ended_ends_its_readers_though_another_reads_the_group() -
     assert b"secret" in side.written[peers[1]] and c.Leave(GROUP) not in side.done
 
 
+def test_reader_that_asks_on_when_its_token_ends_is_answered_though_others_have_gone() -> None:
+    side = WebSide()
+    ended, other = token_of(side, name="ended"), token_of(side, name="other")
+    asks, gone = side.open(), side.open()
+    for peer in (asks, gone):
+        side.say(peer, request("/groups/friends", bearer(ended)))
+    side.say(asks, request("/groups/friends", bearer(other)))
+    side.say(gone, b"")
+    assert side.operator("end", "ended") == {"ended": "ended"}
+    side.hear(came(ID, b"for the other"))
+    assert b"for the other" in side.written[asks] and b"for the other" not in side.written[gone]
+
+
+def test_token_that_is_ended_ends_its_questions_about_messages() -> None:
+    side = WebSide()
+    ended, other = token_of(side, name="ended"), token_of(side, name="other")
+    peers = [side.open(), side.open()]
+    for peer, token in zip(peers, (ended, other), strict=True):
+        side.say(peer, request(f"/messages/{ID.hex()}?wait=60", bearer(token)))
+    side.operator("end", "ended")
+    assert status_of(side.written[peers[0]]) == 401 and b'"ended" was ended' in side.written[peers[0]]
+    assert peers[1] not in side.written
+
+
+def test_key_stands_for_its_message_while_that_is_on_its_way() -> None:
+    side = WebSide()
+    once = post(token_of(side), b"once", "Idempotency-Key: k1")
+    side.say(side.open(), once)
+    (deed,) = published(side)
+    side.tick(ONCE_S + 1)
+    peer = side.open()
+    side.say(peer, once)
+    assert len(published(side)) == 1 and peer not in side.written
+    side.hear(c.Sent(deed.tag, ID))
+    assert status_of(side.written[peer]) == 201
+    side.tick(1)
+    side.say(side.open(), once)
+    assert len(published(side)) == 2, "a day is over"
+
+
 def test_token_that_is_over_is_forgotten_and_its_group_left_whenever_that_is_seen() -> None:
     side = WebSide()
     token_of(side, name="short", until_s=1_800_000_000 + 1060)
     later = WebSide(dict(side.kept), at_s=5000.0)
-    assert c.Leave(GROUP) in later.done and c.Join(GROUP) not in later.done and not later.kept
+    assert c.Leave(GROUP) in later.done and c.Join(GROUP) not in later.done and [*later.kept] == [STATE]
     side.at_s = 5000.0
     token_of(side, name="other", read={})
-    assert c.Leave(GROUP) in side.done and list(side.kept) == [b"token/other"]
+    assert c.Leave(GROUP) in side.done and sorted(side.kept) == [STATE, b"token/other"]
 
 
 def test_past_is_bounded_in_bytes_as_they_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +231,7 @@ def test_past_on_disk_is_read_on_in_a_later_life_without_a_gap() -> None:
     last = WebSide(later.kept, at_s=side.at_s + 10, remember_on_disk=True)
     assert told(last, token, f"since={LATER_ID.hex()}") == ["three"]
     last.operator("end", "script")
-    assert last.kept == {}, "nothing of the group is kept for nobody"
+    assert [*last.kept] == [STATE], "nothing of the group is kept for nobody"
 
 
 def test_past_on_disk_is_bounded_and_a_later_life_says_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

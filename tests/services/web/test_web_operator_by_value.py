@@ -178,6 +178,20 @@ def test_login_that_ends_ends_its_open_pages_alone() -> None:
     assert "error" in side.operator("end-login", "unknown")
 
 
+def test_login_that_ends_ends_what_waits_for_the_router_too() -> None:
+    side = WebSide()
+    side.tick(QUIET_S)
+    tell(side, answers())
+    cookie = logged_in(side)
+    peers = [look(side, cookie), look(side, cookie, "/why?id=3f9a12bc")]
+    found = {deed.tag: deed.word for deed in questions(side)}
+    side.operator("end-login", side.operator("logins")[0]["id"])
+    for tag, word in found.items():
+        side.hear(c.Told(tag, word, answers().get(word, {"message": key(9)})))
+    for peer in peers:
+        assert status_of(side.written[peer]) == 403 and b"login is over" in side.written[peer]
+
+
 # -- what it says -------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import pytest
 from rigs.web_sides import WebSide, body_of, request, status_of
 
 from router.service import contract as c
+from router.service.kept_rows import STATE
 from services.web.core.operator.logins import LINK_S, LOGIN_S, LOGINS_MAX, TOLD_S, Logins, NotLoggedIn
 
 AT = c.Now(1000.0, 0.0)
@@ -102,6 +103,15 @@ def test_what_is_kept_brings_logins_back_and_holds_no_secret() -> None:
     assert (row["id"], row["state"], row["caller"]) == (made["id"], "open", "127.0.0.1")
     events = again.ask(request("/events", f"Cookie: x=1; {cookie.decode()}"), door="operator", address="127.0.0.1:9")
     assert status_of(events) == 200
+
+
+def test_who_was_logged_in_is_forgotten_a_day_after_the_end_while_the_node_runs() -> None:
+    side = WebSide()
+    side.operator("open", "60")
+    side.tick(LINK_S + TOLD_S - 1)
+    assert [one["state"] for one in side.operator("logins")] == ["unused"] and len(side.kept) == 2
+    side.tick(2)
+    assert side.operator("logins") == [] and [*side.kept] == [STATE]
 
 
 def test_cookie_over_tls_is_secure() -> None:

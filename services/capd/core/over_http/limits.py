@@ -20,7 +20,7 @@ class OverHttpLimits(Struct, frozen=True, kw_only=True):
     search_units: int = 4
     page_default: int = 50
     open_max: int = 256
-    """PoolQuestions that wait for the pool."""
+    """Questions that wait for the pool."""
     patience_s: float = 10.0
     """Seconds after which who waits is told that the pool does not answer."""
     watchers_max: int = 64

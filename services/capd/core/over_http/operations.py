@@ -61,7 +61,7 @@ OPERATIONS = (
     ),
     Operation(
         "poolInfo", "GET", "/info", "Get the pool's size, and below which priorities it passes on or takes nothing.",
-        answers={200: f.PoolState}, refusals=_BUSY,
+        answers={200: f.PoolState}, refusals={400: "It takes no body, and not so many parameters.", **_BUSY},
     ),
 )  # fmt: skip
 """Each operation; the names of what is said are the reference's."""

@@ -18,7 +18,7 @@ from ..http_door import HttpDoor
 from ..pages import Pages
 from ..request import Answer, Flow, Later, Reply, Request, refusal
 from .board import QUIET_S, Board
-from .logins import LOGIN_S, SECRET_BYTES, Login, Logins, NotLoggedIn
+from .logins import HOW, LOGIN_S, SECRET_BYTES, Login, Logins, NotLoggedIn
 from .page import entered, page, parts, shut
 from .why_page import fate_of, not_told, why_page
 
@@ -176,10 +176,11 @@ class OperatorPages:
 
     def _tick(self, door: HttpDoor, now: c.Now) -> Iterator[c.Deed]:
         self._prune(door)
-        yield from self._end_streams(door, now)
+        yield from self._logins.forget(now)
+        yield from self._end_those_over(door, now)
         late = [one for one in self._waiting if one.by_s <= now.mono_s]
+        self._waiting = [one for one in self._waiting if one.by_s > now.mono_s]
         for one in late:
-            self._waiting.remove(one)
             said = f"the router has not answered within {PATIENCE_S:g} s; `router status` may say why"
             yield from door.answer_later(one.peer, _html(503, not_told(said)), now)
         problem = self._board.facts.problem
@@ -231,13 +232,18 @@ class OperatorPages:
         self._streams = [one for one in self._streams if one.peer in door]
         self._waiting = [one for one in self._waiting if one.peer in door]
 
-    def _end_streams(self, door: HttpDoor, now: c.Now) -> Iterator[c.Deed]:
-        """End the open pages whose login is over."""
+    def _end_those_over(self, door: HttpDoor, now: c.Now) -> Iterator[c.Deed]:
+        """End the open pages whose login is over, and the requests that wait with one."""
         over = [one for one in self._streams if not self._logins.is_open(one.login, now)]
+        late = [one for one in self._waiting if not self._logins.is_open(one.login.id, now)]
         self._streams = [one for one in self._streams if one not in over]
-        for one in over:
-            yield from door.send(one.peer, _event("over", {}))
-            yield from door.finish(one.peer, now)
+        self._waiting = [one for one in self._waiting if one not in late]
+        for stream in over:
+            yield from door.send(stream.peer, _event("over", {}))
+            yield from door.finish(stream.peer, now)
+        for one in late:
+            answer = msgspec.structs.replace(_html(403, shut(f"this login is over; {HOW}")), reason="no-login")
+            yield from door.answer_later(one.peer, answer, now)
 
     def _page(self, login: Login) -> Markup:
         return page(self._shown, self._board.facts.status.title, login)
@@ -255,7 +261,7 @@ class OperatorPages:
                     yield c.Answer(asked.number, {"id": login.id, "link": text, "until_s": login.until_s})
                 case "end-login":
                     yield self._logins.end(asked.argument, now)
-                    yield from self._end_streams(door, now)
+                    yield from self._end_those_over(door, now)
                     yield c.Answer(asked.number, {"ended": asked.argument})
                 case _:
                     yield c.Answer(asked.number, [one.as_row(now.wall_s) for one in self._logins])
