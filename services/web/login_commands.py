@@ -16,7 +16,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import columns, note, say, say_json
 from router.cli.services import ask_service, written_settings
 from services.web.core.operator.logins import LINK_S, LOGIN_S
-from services.web.core.spans import span_of
+from services.web.core.scripts.spans import span_of
 from services.web.settings import Settings
 from services.web.status_command import name_option
 

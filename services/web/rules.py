@@ -8,19 +8,19 @@ from typing import Any
 
 from router.service import contract as c
 from router.service.kept_rows import judge
-from services.web.core.callers import Callers
-from services.web.core.http_door import HttpDoor
+from services.web.core.http.callers import Callers
+from services.web.core.http.door import HttpDoor
+from services.web.core.http.link import LINK, link_reply
+from services.web.core.http.pages import Pages, folder_of
+from services.web.core.http.request import Answer, Reply, Request, refusal, shown
+from services.web.core.http.sites import Sites
 from services.web.core.kept import FORMS, VERSION
-from services.web.core.link import LINK, link_reply
 from services.web.core.monitoring import Monitoring
 from services.web.core.openapi import Description
 from services.web.core.operations import FOR_OPERATORS, FOR_SCRIPTS
 from services.web.core.operator.pages import OperatorPages
-from services.web.core.pages import Pages, folder_of
-from services.web.core.request import Answer, Reply, Request, refusal, shown
-from services.web.core.scripts import Scripts, is_of_script
+from services.web.core.scripts.scripts import Scripts, is_of_script
 from services.web.core.service_requests import ServiceRequests
-from services.web.core.sites import Sites
 from services.web.metrics_page import MetricsPage
 from services.web.settings import Settings
 from services.web.static_files import NoApps, read_apps, read_operator_files, read_static

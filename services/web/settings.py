@@ -10,9 +10,9 @@ from urllib.parse import urljoin, urlsplit
 
 from router.service.settings import Struct, about, door, span
 
-from .core.callers import THIS_MACHINE, networks_of
-from .core.limits import HttpLimits
-from .core.link import LINK
+from .core.http.callers import THIS_MACHINE, networks_of
+from .core.http.limits import HttpLimits
+from .core.http.link import LINK
 
 _LIMITS = HttpLimits()
 _ORIGIN = re.compile(r"https?://[^\s/?#]+\Z")

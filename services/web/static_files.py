@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from services.web.core.pages import KINDS
+from services.web.core.http.pages import KINDS
 from spark_analytics.report.page.style import sheet
 
 OPERATOR = "operator/"

@@ -14,7 +14,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import columns, hint, say, say_json
 from router.cli.services import ask_service
 from router.client.node import connect
-from services.web.core.spans import span_of
+from services.web.core.scripts.spans import span_of
 from services.web.status_command import name_option
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from router.service.kept_rows import RowForm
 
 from .operator import logins
-from .posts import ONCE
+from .scripts.posts import ONCE
 
 VERSION = 1
 _DIGEST, _ID = 32, 12

@@ -11,8 +11,8 @@ from msgspec import Struct
 from router.core.wire.text import counted
 from router.service import contract as c
 
-from .http_door import HttpDoor
-from .request import JSON, Answer, Later, Reply, Request, as_json, refusal
+from .http.door import HttpDoor
+from .http.request import JSON, Answer, Later, Reply, Request, as_json, refusal
 
 LIVE, READY, METRICS = "/health/live", "/health/ready", "/metrics"
 FRESH_S = 1.0

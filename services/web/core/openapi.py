@@ -13,7 +13,7 @@ import msgspec
 from router.core.wire.text import counted
 from router.service.http import JSON, PROBLEM, HttpProblem, Operation, Parameter
 
-from .request import Answer, Request, refusal
+from .http.request import Answer, Request, refusal
 
 PATH = "/openapi.json"
 _REFERENCE = "#/components/schemas/{name}"

@@ -8,8 +8,8 @@ from msgspec import Meta, Struct
 
 from router.service.http import EVENTS, LINES, Operation, Parameter
 
-from .fates import WAIT_S_MAX
 from .monitoring import LIVE, METRICS, READY
+from .scripts.fates import WAIT_S_MAX
 
 BYTES = "application/octet-stream"
 _TEXT = "text/plain"

@@ -15,9 +15,9 @@ from router.core.wire.text import counted
 from router.service import contract as c
 from router.service import http as h
 
-from .callers import counted_as
-from .http_door import HttpDoor
-from .request import Answer, Flow, Later, Reply, Request, refusal, shown
+from .http.callers import counted_as
+from .http.door import HttpDoor
+from .http.request import Answer, Flow, Later, Reply, Request, refusal, shown
 
 TAG = "http/"
 """How the tags of their deeds begin here; the service's name follows."""

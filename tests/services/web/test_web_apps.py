@@ -10,7 +10,7 @@ from rigs.web_sides import KEY, WebSide, body_of, request, status_of
 from router.service import contract as c
 from router.service.streams import UNSENT_BYTES_MAX
 from services.web import static_files
-from services.web.core.limits import AT_ONCE_BYTES_MAX
+from services.web.core.http.limits import AT_ONCE_BYTES_MAX
 
 
 def folder_of(place: Path, **files: str) -> str:

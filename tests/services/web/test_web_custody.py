@@ -10,7 +10,7 @@ from rigs.web_sides import GROUP, WebSide, bearer, body_of, post, published, req
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.kept_rows import STATE
-from services.web.core.posts import ONCE_S
+from services.web.core.scripts.posts import ONCE_S
 
 ID, LATER_ID = c.MessageId(b"i" * 32), c.MessageId(b"j" * 32)
 POLL = "/groups/friends?poll&since=10m"
@@ -90,7 +90,7 @@ def test_message_for_which_the_disk_has_no_room_is_refused_and_not_begun() -> No
 
 @pytest.mark.parametrize(("name", "most"), [("OPEN_BYTES_MAX", 30), ("OPEN_MAX", 1)])
 def test_messages_that_wait_for_the_router_are_bounded(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"services.web.core.posts.{name}", most)
+    monkeypatch.setattr(f"services.web.core.scripts.posts.{name}", most)
     side = WebSide()
     token = token_of(side)
     assert side.ask(post(token, b"x" * 20)) == b""
@@ -163,7 +163,7 @@ def test_token_that_is_over_is_forgotten_and_its_group_left_whenever_that_is_see
 
 
 def test_past_is_bounded_in_bytes_as_they_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.web.core.past.BYTES_MAX", 2_000)
+    monkeypatch.setattr("services.web.core.scripts.past.BYTES_MAX", 2_000)
     side = WebSide()
     token = token_of(side)
     for number in range(20):
@@ -172,7 +172,7 @@ def test_past_is_bounded_in_bytes_as_they_are_sent(monkeypatch: pytest.MonkeyPat
 
 
 def test_tokens_read_only_so_many_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.web.core.tokens.GROUPS_MAX", 1)
+    monkeypatch.setattr("services.web.core.scripts.tokens.GROUPS_MAX", 1)
     side = WebSide()
     token_of(side)
     token_of(side, name="same")
@@ -197,7 +197,7 @@ def test_fate_that_the_router_cannot_tell_now_is_not_said_to_be_unknown() -> Non
 
 
 def test_questions_of_clients_that_have_gone_keep_out_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.web.core.fates.OPEN_MAX", 1)
+    monkeypatch.setattr("services.web.core.scripts.fates.OPEN_MAX", 1)
     side = WebSide()
     ask = request(f"/messages/{ID.hex()}?wait=60", bearer(token_of(side)))
     gone = side.open()
@@ -235,7 +235,7 @@ def test_past_on_disk_is_read_on_in_a_later_life_without_a_gap() -> None:
 
 
 def test_past_on_disk_is_bounded_and_a_later_life_says_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.web.core.past.MESSAGES_MAX", 2)
+    monkeypatch.setattr("services.web.core.scripts.past.MESSAGES_MAX", 2)
     side = WebSide(remember_on_disk=True)
     token = token_of(side)
     side.tick(700)

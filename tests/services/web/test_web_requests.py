@@ -24,7 +24,7 @@ from router.service import contract as c
 from router.service.http import FoundOverHttp, HttpSetup, Operation
 from services.capd.http import CapdOverHttp
 from services.capd.settings import Settings as CapdSettings
-from services.web.core.limits import AT_ONCE_BYTES_MAX, AT_ONCE_MAX
+from services.web.core.http.limits import AT_ONCE_BYTES_MAX, AT_ONCE_MAX
 
 NONCE = base64.b64encode(bytes(16)).decode()
 UPGRADE = (

@@ -221,7 +221,7 @@ def test_reader_of_server_sent_events_goes_on_behind_the_last_one() -> None:
 
 
 def test_past_is_bounded_and_says_that_something_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.web.core.past.MESSAGES_MAX", 2)
+    monkeypatch.setattr("services.web.core.scripts.past.MESSAGES_MAX", 2)
     side = WebSide()
     token = token_of(side)
     for number in range(3):
@@ -231,7 +231,7 @@ def test_past_is_bounded_and_says_that_something_is_gone(monkeypatch: pytest.Mon
 
 
 def test_too_many_readers_are_asked_to_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.web.core.watchers.WATCHERS_MAX", 1)
+    monkeypatch.setattr("services.web.core.scripts.watchers.WATCHERS_MAX", 1)
     side = WebSide()
     token = token_of(side)
     first = side.open()
@@ -290,7 +290,7 @@ def test_fate_of_a_message_of_others_is_not_told() -> None:
 
 
 def test_questions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.web.core.fates.OPEN_MAX", 1)
+    monkeypatch.setattr("services.web.core.scripts.fates.OPEN_MAX", 1)
     side = WebSide()
     token = token_of(side)
     ask = request(f"/messages/{ID.hex()}", bearer(token))

@@ -14,9 +14,9 @@ from router.core.wire.text import counted
 from router.service import contract as c
 from spark_analytics.report.page.markup import Markup
 
-from ..http_door import HttpDoor
-from ..pages import Pages
-from ..request import Answer, Flow, Later, Reply, Request, refusal
+from ..http.door import HttpDoor
+from ..http.pages import Pages
+from ..http.request import Answer, Flow, Later, Reply, Request, refusal
 from .board import QUIET_S, Board
 from .logins import HOW, LOGIN_S, SECRET_BYTES, Login, Logins, NotLoggedIn
 from .page import entered, page, parts, shut

@@ -14,7 +14,7 @@ from router.core.wire.text import counted
 from router.service import contract as c
 from router.service.contract import Put, kept_under
 
-from .request import Answer, Request, refusal, shown
+from ..http.request import Answer, Request, refusal, shown
 
 TOKENS_MAX = 1_000
 """Most tokens of one web side."""

@@ -10,12 +10,12 @@ import msgspec
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 
+from ..http.door import HttpDoor
+from ..http.request import Answer, Reply, Request, refusal, shown
 from .fates import Fates
-from .http_door import HttpDoor
 from .past import entry_of
 from .pasts import Pasts
 from .posts import Posts
-from .request import Answer, Reply, Request, refusal, shown
 from .tokens import NAME_FORM, SECRET_BYTES, NewToken, Right, Token, Tokens, no_right
 from .watchers import Watchers
 

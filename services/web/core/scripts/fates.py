@@ -13,8 +13,8 @@ from msgspec import Struct
 from router.core.wire.text import counted
 from router.service import contract as c
 
-from .http_door import HttpDoor
-from .request import Answer, Later, Reply, Request, as_json, refusal, shown
+from ..http.door import HttpDoor
+from ..http.request import Answer, Later, Reply, Request, as_json, refusal, shown
 from .tokens import Token, unknown_token
 
 WAIT_S_MAX = 60

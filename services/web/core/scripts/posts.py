@@ -15,10 +15,10 @@ from router.core.wire.text import counted
 from router.service import contract as c
 from router.service.contract import kept_under
 
-from .http_door import HttpDoor
+from ..http.door import HttpDoor
+from ..http.request import JSON, Answer, Later, Reply, Request, refusal
 from .past import entry_of
 from .pasts import Pasts
-from .request import JSON, Answer, Later, Reply, Request, refusal
 from .tokens import Token
 from .watchers import Watchers
 

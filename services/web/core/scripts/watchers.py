@@ -12,10 +12,10 @@ from msgspec import Struct
 from router.core.wire.text import counted
 from router.service import contract as c
 
-from .http_door import HttpDoor
+from ..http.door import HttpDoor
+from ..http.request import Answer, Flow, Reply, Request, refusal, shown
 from .past import Entry, Gap
 from .pasts import Pasts
-from .request import Answer, Flow, Reply, Request, refusal, shown
 from .spans import span_of
 from .tokens import Token
 

@@ -1,0 +1,1 @@
+"""HTTP at the doors, without I/O: connections, requests, and who may ask what."""
