@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from router.service.contract import Rules
 from router.service.host import Service
+from router.service.http import ServiceOverHttp
 
 RULES_METHODS = {
     "hear": ("heard", "now"),
@@ -19,6 +20,13 @@ RULES_METHODS = {
 """What a host calls on rules, with the arguments that it passes by position; all but `hear` may be missing."""
 SERVICE_METHODS = {"on_message": ("message",), "on_connected": ()}
 """What is called, and awaited, on a `Service`."""
+HTTP_METHODS = {
+    "operations": (),
+    "hear_request": ("request", "now"),
+    "hear": ("heard", "now"),
+    "gone": ("number", "now"),
+}
+"""What is called on a class that answers over HTTP."""
 
 
 def fault_of_service(kind: type[Service]) -> str:
@@ -35,6 +43,16 @@ def fault_of_rules(kind: type[Rules]) -> str:
     """Return why a host could not make these rules, or call them; "" if it can."""
     for name, arguments in RULES_METHODS.items():
         if hasattr(kind, name) and (fault := _method_fault(kind, name, arguments, is_async=False)):
+            return fault
+    return _made_fault(kind, "setup")
+
+
+def fault_of_http(kind: type[ServiceOverHttp]) -> str:
+    """Return why a class could not answer over HTTP; "" if it can."""
+    for name, arguments in HTTP_METHODS.items():
+        if not hasattr(kind, name):
+            return f"has no {name}; write `def {name}({', '.join(('self', *arguments))})`"
+        if fault := _method_fault(kind, name, arguments, is_async=False):
             return fault
     return _made_fault(kind, "setup")
 

@@ -10,7 +10,8 @@
 The service that has the doors for HTTP finds such files by their name and calls these classes as rules are called. They
 run beside its own rules, with its key, and so ask their service as any app does: by a `Send` to its address. What they
 hear is the answer (`Message` of that address), what became of deeds with a tag of theirs, and `Tick` each second while
-a request is open. They keep nothing on disk.
+a request is open. They keep nothing on disk. A fault in
+such a class ends the requests that it was asked for, and no others.
 
 Requests lie below `/NAME`, the service's name. They are judged by the operations: another path or method never gets
 here.
@@ -19,7 +20,7 @@ here.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -168,9 +169,16 @@ class ServiceOverHttp(Protocol):
         """Forget a request whose client has left before its answer, or in the midst of one without an end."""
 
 
+def _as_it_is(deed: Deed, *, hears_message: bool) -> Deed:
+    return deed
+
+
 class FoundOverHttp(Struct, frozen=True):
-    """A service of this node that answers over HTTP: its name and address, and what answers for it."""
+    """A service of this node that answers over HTTP: its name and address, and what answers for it; None with the
+    `fault` for which there is nothing. `judge` returns a deed as it is to be carried out, or raises a sentence."""
 
     name: str
     address: PublicKey
-    answers: ServiceOverHttp
+    answers: ServiceOverHttp | None
+    fault: str = ""
+    judge: Callable[..., Deed] = _as_it_is

@@ -31,7 +31,7 @@ from router.core.service.roles import Role
 from router.core.wire.errors import CAUSE_CHARS_MAX, RouterError, cause_of, line_in
 from router.core.wire.reasons import OTHERS, RANGES, Reason
 from router.core.wire.text import printable
-from router.service.class_form import fault_of_rules, fault_of_service
+from router.service.class_form import fault_of_http, fault_of_rules, fault_of_service
 from router.service.contract import Rules
 from router.service.host import Service
 from router.service.http import ServiceOverHttp
@@ -180,6 +180,8 @@ def load_over_http(spec: str) -> type[ServiceOverHttp] | None:
     if len(found) != 1:
         said = f"{part.__name__} does not hold exactly one class with hear_request"
         raise UnknownService(f"{said} ({', '.join(one.__name__ for one in found) or 'there is none'}); write one")
+    if fault := fault_of_http(found[0]):
+        raise UnknownService(f"{found[0].__name__} in {part.__name__.replace('.', '/')}.py {fault}")
     return cast(type[ServiceOverHttp], found[0])
 
 

@@ -14,7 +14,9 @@ from router.actors.actor import actor_system
 from router.actors.supervisor import Supervisor
 from router.core.service.back_off import BackOff
 from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.errors import cause_of, line_in
 from router.service.attempts import Attempts
+from router.service.deed_checks import DeedChecks
 from router.service.host import Place, Service
 from router.service.http import FoundOverHttp, HttpSetup
 from router.service.plugins import NoSettings, Plugin, load_over_http, load_reasons, load_settings
@@ -55,17 +57,31 @@ def leave_free_bytes(config: Config) -> int:
 
 
 def services_over_http(home: Home, config: Config, but: str) -> tuple[FoundOverHttp, ...]:
-    """Return the services of the node that answer over HTTP, without the one of the name `but`. Raises
-    `UnknownService`."""
+    """Return the services of the node that answer over HTTP, or should, without the one of the name `but`."""
     found = list[FoundOverHttp]()
     for one in instances(config.node.services):
-        if one.name != but and (kind := load_over_http(one.module)) is not None:
-            load_reasons(one.module)
-            settings = load_settings(one.module, config.services.get(one.name, {}))
-            address = key_of(home, one.name).public
-            answers = kind(HttpSetup(one.name, address, settings, random.SystemRandom()))
-            found.append(FoundOverHttp(one.name, address, answers))
+        if one.name == but:
+            continue
+        address, kind = key_of(home, one.name).public, None
+        try:
+            if (kind := load_over_http(one.module)) is not None:
+                load_reasons(one.module)
+                settings = load_settings(one.module, config.services.get(one.name, {}))
+                answers = kind(HttpSetup(one.name, address, settings, random.SystemRandom()))
+                found.append(FoundOverHttp(one.name, address, answers, judge=DeedChecks().judge))
+        except (Exception, SystemExit) as error:  # it is somebody else's file
+            found.append(FoundOverHttp(one.name, address, None, _http_fault(one.name, kind, error)))
     return tuple(found)
+
+
+def _http_fault(name: str, kind: type | None, error: BaseException) -> str:
+    """Return the sentence about an http.py that cannot be used."""
+    if kind is None:
+        return f"http.py of {name} cannot be used: {cause_of(error)}"
+    file = f"{kind.__module__.replace('.', '/')}.py"
+    line = line_in(error, file)
+    where = f"{file}{f', line {line}' if line else ''}"
+    return f"http.py of {name} failed in __init__ ({where}): {cause_of(error)}; mend that file"
 
 
 def begin(found: type[Service] | Plugin, place: Place) -> pykka.ActorRef[Any]:

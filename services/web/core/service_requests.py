@@ -4,8 +4,9 @@ decides."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
+from math import inf
 from typing import Any
 
 from msgspec import Struct
@@ -18,11 +19,16 @@ from router.service import http as h
 from .http.callers import counted_as
 from .http.door import HttpDoor
 from .http.request import Answer, Flow, Later, Reply, Request, refusal, shown
+from .service_answers import ServiceAnswers, WrongAnswer
 
 TAG = "http/"
 """How the tags of their deeds begin here; the service's name follows."""
 OPEN_MAX = 512
 """Most requests to services that are open at once."""
+ANSWER_S = 120.0
+"""Seconds after which a service has not answered a request, unless it has begun an answer without an end."""
+WARN_AGAIN_S = 10.0
+"""Seconds between two warnings about one method of a service's http.py."""
 _NAME = re.compile(r"\{(\w+)\}")
 
 
@@ -31,19 +37,16 @@ class _Open(Struct):
     peer: str
     service: str
     is_head: bool
+    by_s: float
 
 
 class ServiceRequests:
     """The services that answer over HTTP, and the requests to them that are open, by number."""
 
     def __init__(self, found: Sequence[h.FoundOverHttp]) -> None:
-        self.services = {one.name: one for one in found}
-        self._by_address = {one.address: one for one in found}
-        self._operations = {one.name: tuple(one.answers.operations()) for one in found}
-        for name, operations in self._operations.items():
-            if guarded := [one.id for one in operations if one.needs_token]:
-                said = f"its operation {guarded[0]} needs a token, but nothing judges tokens for services"
-                raise ValueError(f"http.py of {name}: {said}; judge the request in hear_request, by its headers")
+        self.services = {one.name: ServiceAnswers(one) for one in found}
+        self._by_address = {one.address: one for one in self.services.values() if not one.fault}
+        self._warned: dict[tuple[str, str], float] = {}  # when, by service and method
         self._numbers = count(1)
         self._open: dict[int, _Open] = {}
 
@@ -55,8 +58,8 @@ class ServiceRequests:
 
     def operations(self) -> Iterator[tuple[str, h.Operation]]:
         """Yield what may be asked for, each with the path of its service."""
-        for name, operations in self._operations.items():
-            yield from ((f"/{name}", one) for one in operations)
+        for name, service in self.services.items():
+            yield from ((f"/{name}", one) for one in service.operations)
 
     # -- asking --------------------------------------------------------------------------------------------
 
@@ -82,8 +85,7 @@ class ServiceRequests:
     def reply(self, request: Request, doors: Mapping[str, HttpDoor], now: c.Now) -> Reply | None:
         """Return the answer of a service; None if the request is to none."""
         name, rest = _addressed(request)
-        found = self.services.get(name)
-        if found is None:
+        if name not in self.services:
             return None
         chosen = self._chosen(name, f"/{rest}", request)
         if isinstance(chosen, Answer):
@@ -94,13 +96,18 @@ class ServiceRequests:
             asked = _asked(request, next(self._numbers), *chosen)
         except ValueError:
             return refusal(400, "parameters", "what stands behind the ? has too many parameters")
-        self._open[asked.number] = _Open(request.door, request.peer, name, request.method == "HEAD")
-        follows = found.answers.hear_request(asked, now)
-        return Later(tuple(self._carried(name, follows, doors, now, asked.number)))
+        self._open[asked.number] = _Open(
+            request.door, request.peer, name, request.method == "HEAD", now.mono_s + ANSWER_S
+        )
+        return Later(tuple(self._call(name, "hear_request", asked, doors, now, asked.number)))
 
     def _chosen(self, name: str, path: str, request: Request) -> tuple[h.Operation, Mapping[str, str]] | Answer:
         """Return the operation that is asked for, with the values in the path, or why there is none."""
-        fits = [(one, values) for one in self._operations[name] if (values := values_in(one.path, path)) is not None]
+        service = self.services[name]
+        if service.fault:
+            said = f'the service "{name}" cannot answer over HTTP now, and the operator of this node is told why'
+            return refusal(503, "service-broken", f"{said}; ask again later", ("Retry-After", "60"))
+        fits = [(one, values) for one in service.operations if (values := values_in(one.path, path)) is not None]
         method = "GET" if request.method == "HEAD" else request.method
         for one, values in fits:
             if one.method == method:
@@ -109,42 +116,114 @@ class ServiceRequests:
             allowed = ", ".join(sorted({one.method for one, _ in fits}))
             said = f"there is {allowed} here, and no {shown(request.method)}"
             return refusal(405, "method", said, ("Allow", allowed))
-        paths = ", ".join(dict.fromkeys(f"/{name}{one.path}" for one in self._operations[name]))
+        paths = ", ".join(dict.fromkeys(f"/{name}{one.path}" for one in service.operations))
         return refusal(404, "no-page", f"there is nothing at {shown(request.path)} here, but at {paths}")
 
     # -- hearing -------------------------------------------------------------------------------------------
 
     def hear(self, heard: c.Heard, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """Let the services' answers hear what concerns them."""
-        if isinstance(heard, c.Message):
+        if isinstance(heard, c.Started):
+            yield from (c.Warn(one.fault) for one in self.services.values() if one.fault)
+        elif isinstance(heard, c.Message):
             found = None if heard.source is None else self._by_address.get(heard.source)
             if found is not None:
-                yield from self._carried(found.name, found.answers.hear(heard, now), doors, now)
+                yield from self._call(found.name, "hear", heard, doors, now)
         elif isinstance(heard, c.Tick):
             yield from self._tick(heard, doors, now)
         elif (tag := getattr(heard, "tag", "")).startswith(TAG):
             name, _, own = tag.removeprefix(TAG).partition("/")
-            if name not in self.services:  # an earlier life had another one
-                return
-            own_heard = replace(heard, tag=own)
-            yield from self._carried(name, self.services[name].answers.hear(own_heard, now), doors, now)
+            if name in self.services and not self.services[name].fault:  # an earlier life may have had another one
+                yield from self._call(name, "hear", replace(heard, tag=own), doors, now)
 
     def _tick(self, heard: c.Tick, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         for number, one in [(number, one) for number, one in self._open.items() if one.peer not in doors[one.door]]:
             yield from self._end(number, one, doors, now)
+        for number, one in [(number, one) for number, one in self._open.items() if one.by_s <= now.mono_s]:
+            said = f'the service "{one.service}" has not answered in {ANSWER_S:.0f} seconds; ask again later'
+            yield from self._give_up(number, one, refusal(504, "service-slow", said), doors, now)
         for name in dict.fromkeys(one.service for one in self._open.values()):
-            yield from self._carried(name, self.services[name].answers.hear(heard, now), doors, now)
+            yield from self._call(name, "hear", heard, doors, now)
 
     def _end(self, number: int, one: _Open, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         self._open.pop(number, None)
-        yield from self._carried(one.service, self.services[one.service].answers.gone(number, now), doors, now)
+        yield from self._call(one.service, "gone", number, doors, now)
+
+    def _give_up(
+        self,
+        number: int,
+        one: _Open,
+        answer: Answer,
+        doors: Mapping[str, HttpDoor],
+        now: c.Now,
+        present: int | None = None,
+    ) -> Iterator[c.Deed]:
+        """End a request that its service does not answer; an answer without an end that has begun is cut off."""
+        self._open.pop(number, None)
+        door = doors[one.door]
+        if one.by_s == inf:
+            yield from door.finish(one.peer, now)
+        else:
+            yield from (door.answer if number == present else door.answer_later)(one.peer, answer, now)
+        yield from self._call(one.service, "gone", number, doors, now)
 
     # -- answering -----------------------------------------------------------------------------------------
+
+    def _call(
+        self,
+        name: str,
+        method: str,
+        about: Any,
+        doors: Mapping[str, HttpDoor],
+        now: c.Now,
+        present: int | None = None,
+    ) -> Iterator[c.Deed]:
+        """Let a service's http.py decide, and carry that out; if it fails, end what it was asked for."""
+        try:
+            deeds = self._in_order(self.services[name].call(method, about, now))
+        except (Exception, SystemExit) as error:  # it is somebody else's file
+            yield from self._failed(name, method, error, doors, now, present)
+        else:
+            yield from self._carried(name, deeds, doors, now, present)
+
+    def _in_order(self, deeds: Sequence[h.HttpDeed]) -> Sequence[h.HttpDeed]:
+        """Return the deeds. Raises `WrongAnswer` if one answers what an answer without an end was begun for."""
+        begun = {number for number, one in self._open.items() if one.by_s == inf}
+        for deed in deeds:
+            if isinstance(deed, h.HttpAnswer | h.HttpFlow) and deed.number in begun:
+                said = f"it returned {type(deed).__name__} for a request whose answer without an end has begun"
+                raise WrongAnswer(f"{said}; return HttpPiece")
+            if isinstance(deed, h.HttpFlow):
+                begun.add(deed.number)
+        return deeds
+
+    def _failed(
+        self,
+        name: str,
+        method: str,
+        error: BaseException,
+        doors: Mapping[str, HttpDoor],
+        now: c.Now,
+        present: int | None,
+    ) -> Iterator[c.Deed]:
+        """Tell the operator of a fault, and end the request that is being heard; those of the service that are open, if
+        it cannot be known which one it was about."""
+        if now.mono_s >= self._warned.get((name, method), -inf) + WARN_AGAIN_S:
+            self._warned[name, method] = now.mono_s
+            yield c.Warn(self.services[name].sentence(method, error))
+        if method == "gone":
+            return
+        status = 500 if method == "hear_request" else 502
+        said = f'the service "{name}" failed as it answered, and the operator of this node is told why; ask again later'
+        answer = refusal(status, "service-failed", said)
+        for number, one in list(self._open.items()):
+            if one.service == name and present in (None, number) and number in self._open:
+                yield from self._give_up(number, one, answer, doors, now, present)
 
     def _carried(
         self,
         name: str,
-        deeds: Iterable[h.HttpDeed],
+        deeds: Sequence[h.HttpDeed],
         doors: Mapping[str, HttpDoor],
         now: c.Now,
         present: int | None = None,
@@ -160,6 +239,7 @@ class ServiceRequests:
                         yield from give(one.peer, _answer(deed), now)
                 case h.HttpFlow(number, kind, first):
                     if (one := self._open.get(number)) is not None:
+                        one.by_s = inf
                         yield from doors[one.door].begin_flow(one.peer, Flow(kind, first=first), now)
                         if one.is_head:
                             yield from self._end(number, one, doors, now)
