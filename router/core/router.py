@@ -17,6 +17,7 @@ from router.core.control.hints import Hints
 from router.core.control.linked import LinkedServices
 from router.core.control.membership import Membership
 from router.core.control.part import Part
+from router.core.control.part_calls import call_each
 from router.core.control.published import PublishedIds
 from router.core.control.pulls import Pulls
 from router.core.control.questions import AwaitedAnswers
@@ -163,8 +164,7 @@ class Router:
         self._away.came(key)
         self.rejections.link_up(link, now)
         self.routes.neighbour_up(key)
-        for part in self._parts:
-            part.link_up(link, now)
+        call_each(self._parts, Part.link_up, link, now)
         self._delivery.link_up(link)
         self.outcomes.link_up(key)
         return link
@@ -185,8 +185,7 @@ class Router:
         self.links.remove(link)
         self.rejections.link_down(link, now, because)
         self._delivery.link_down(link)
-        for part in self._parts:
-            part.link_down(link, now)
+        call_each(self._parts, Part.link_down, link, now)
         self.routes.neighbour_down(link.key, now.judged_s)
         if replaced:
             return
@@ -295,8 +294,7 @@ class Router:
         strangers."""
         self.admission.end_silent(now)
         self._delivery.retry(now)
-        for part in self._parts:
-            part.tick(now)
+        call_each(self._parts, Part.tick, now)
         self.rejections.tick(now)
         for route in self.routes.aged(now.judged_s):
             end_route(self.routes, self._pending, route, now)

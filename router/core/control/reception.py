@@ -26,7 +26,7 @@ from router.core.wire.admin import (
 from router.core.wire.codec import Malformed
 from router.core.wire.control import CARRIED, UnknownControl, decode_control
 from router.core.wire.crypto import InvalidKey
-from router.core.wire.errors import cause_of, line_in
+from router.core.wire.errors import cause_of
 from router.core.wire.hint import TO_ROUTER, decode_hint
 from router.core.wire.message import MULTICAST
 from router.core.wire.now import Now
@@ -36,6 +36,7 @@ from router.service.verbs.verb import WRONG_ARGUMENT, Request, VerbFault, place_
 
 from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
 from .part import Part, Refused
+from .part_calls import failed_place
 from .questions import AwaitedAnswers
 from .verb_tables import table_faults
 
@@ -174,8 +175,7 @@ class Reception:
     def _failed(what: str, part: type[Part], error: Exception, *, has_decided: bool) -> dict[str, Any]:
         """Return the answer that names the part, its file and line, and the cause; raise `VerbFault` if it has decided
         something before it failed."""
-        line = line_in(error, f"{part.__module__.replace('.', '/')}.py")
-        said = f"{place_of(part)}{f', line {line},' if line else ''} failed on {what}: {cause_of(error)}"
+        said = f"{failed_place(part, error)} failed on {what}: {cause_of(error)}"
         if has_decided:
             raise VerbFault(f"{said}; it had decided something before, so the node ends: mend that file") from error
         return {"error": said}

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from samples.core import ALICE
@@ -150,6 +151,23 @@ def test_a_part_that_fails_after_it_has_decided_ends_the_node_and_is_named() -> 
         House().ask(BELL, Inquiry("toll", '{"how":"decide wrongly"}'))
     with pytest.raises(VerbFault, match=r"line 31, failed on the order \"bells\": .*no such bell.*so the node ends"):
         House().ask(ALICE, Inquiry("bells", "x"))
+
+
+@pytest.mark.usefixtures("tolls")
+@pytest.mark.parametrize("method", ["link_up", "link_down", "tick"])
+def test_a_part_that_fails_as_links_or_time_pass_is_named_with_file_and_line(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module("toll_parts")
+    source = f"def {method}(self, *arguments):\n    raise LookupError('no rope')\n"
+    made: dict[str, Any] = {}
+    exec(compile(source, str(module.__file__), "exec"), made)
+    monkeypatch.setattr(module.Tolls, method, made[method])
+    said = rf"^Tolls of toll_parts.py, line 2, failed in {method}: LookupError\('no rope'\); .* node ends: mend"
+    with pytest.raises(VerbFault, match=said):
+        one = House()
+        one.router.link_down(one.bell, one.now())
+        one.router.tick(one.now())
 
 
 @pytest.mark.usefixtures("tolls")
