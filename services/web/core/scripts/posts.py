@@ -132,7 +132,9 @@ class Posts:
         said = request.header(b"idempotency-key")
         if not said:
             tag = self._new_tag()
-            return self._want_of_room(token, request.body) or self._publish(request, tag, _Open(token.name, group, key), now)
+            return self._want_of_room(token, request.body) or self._publish(
+                request, tag, _Open(token.name, group, key), now
+            )
         name = hashlib.sha256("\0".join((token.name, key, said)).encode("utf-8", "replace")).digest()
         known = self._once.get(name)
         if known is not None and (known.until_s > now.wall_s or TAG + name.hex() in self._open):

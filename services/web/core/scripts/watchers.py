@@ -21,7 +21,7 @@ from .spans import span_of
 from .tokens import Token
 
 WATCHERS_MAX = 128
-"""Most scripts that read at once, each over a connection of its own; of these each token has its share (`has_share`)."""
+"""Most scripts that read at once; each keeps its connection, and each token has its share (`has_share`)."""
 HEARTBEAT_S = 20.0
 """Seconds between two signs of life: proxies cut what is silent for a minute, some for less."""
 LINES, EVENTS = "application/x-ndjson", "text/event-stream"
