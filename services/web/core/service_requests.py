@@ -166,6 +166,9 @@ class ServiceRequests:
                 case h.HttpPiece(number, data):
                     if (one := self._open.get(number)) is not None:
                         yield from doors[one.door].send(one.peer, data)
+                        if deed.is_last:
+                            del self._open[number]
+                            yield from doors[one.door].finish(one.peer, now)
                 case c.Deed():
                     yield _tagged(deed, name)
 
