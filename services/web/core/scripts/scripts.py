@@ -21,6 +21,10 @@ from .watchers import Watchers
 
 GROUPS, MESSAGES = "/groups/", "/messages/"
 _READING = ("GET", "HEAD")
+_WISH = (
+    '{"name": NAME, "publish": {GROUP: KEY}, "read": {GROUP: KEY}, "until_s": SECONDS, "in_url": true or false}, of '
+    "which all but the name may be left out"
+)
 _KEY = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -147,7 +151,7 @@ class Scripts:
 
     def _make(self, asked: c.Asked, now: c.Now) -> Iterator[c.Deed]:
         """Make a token. Raises `ValueError`."""
-        wish = msgspec.json.decode(asked.argument, type=NewToken)
+        wish = _wish_of(asked.argument)
         if not re.match(NAME_FORM, wish.name):
             raise ValueError(f'"{shown(wish.name)}" is no name of a token; write letters, digits, and . _ - between')
         if not all(_KEY.match(key) for key in (*wish.publish.values(), *wish.read.values())):
@@ -158,6 +162,16 @@ class Scripts:
             yield from self._pasts.follow(key, now)
             yield c.Join(key)
         yield c.Answer(asked.number, {"token": text, "name": wish.name})
+
+
+def _wish_of(argument: str) -> NewToken:
+    """Return the wish for a token. Raises `ValueError` with a sentence."""
+    try:
+        return msgspec.json.decode(argument, type=NewToken)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        found = re.search(r"`\$\.(\w+)|field `(\w+)`", str(error))
+        wrong = f'its "{found[1] or found[2]}" is wrong' if found else "it is no such JSON"
+        raise ValueError(f"the wish for a token cannot be read, since {wrong}; write {_WISH}") from None
 
 
 def is_of_script(request: Request) -> bool:
