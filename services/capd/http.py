@@ -103,7 +103,8 @@ class CapdOverHttp:
                 )
                 yield _refused_for(request.number, reasons.TOO_LARGE, said)
                 return
-            yield from self._solving.begin(request.number, body, partial(self._hand_in, request.number), now)
+            hand_in = partial(self._hand_in, request.number)
+            yield from self._solving.begin(request.number, request.caller, body, hand_in, now)
             return
         message = body.message()
         if message.has_expired(int(now.wall_s)):

@@ -159,6 +159,8 @@ class ServiceRequests:
                         yield from doors[one.door].begin_flow(one.peer, Flow(kind, first=first), now)
                         if one.is_head:
                             yield from self._end(number, one, doors, now)
+                            if number != present:
+                                yield from doors[one.door].read_on(one.peer, now)
                 case h.HttpPiece(number, data):
                     if (one := self._open.get(number)) is not None:
                         yield from doors[one.door].send(one.peer, data)

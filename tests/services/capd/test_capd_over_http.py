@@ -420,3 +420,17 @@ def test_description_names_each_path_and_its_forms() -> None:
     assert named == ["#/components/schemas/SolvedMessage", "#/components/schemas/UnsolvedMessage"]
     assert "difficultyBits" in description["components"]["schemas"]["SolvedMessage"]["required"]
     assert "/health/ready" in json.loads(body_of(pool.side.ask(request("/openapi.json"), door="operator")))["paths"]
+
+
+@pytest.mark.parametrize("path", ["/capd/watch", "/capd/watch?since=" + "00" * 32])
+def test_request_behind_a_watch_by_head_is_answered(path: str) -> None:
+    pool = WebPool()
+    peer = pool.side.open()
+    pool.side.say(peer, request(path, method="HEAD") + request(path, method="HEAD") + request("/capd/info"))
+    pool.pass_on()
+    assert pool.side.written[peer].count(b"HTTP/1.1 200 OK") == 3
+    assert b'"relayPriority"' in pool.side.written[peer]
+    ends = pool.side.open()
+    pool.side.say(ends, request("/capd/watch", method="HEAD"), b"")
+    pool.pass_on()
+    assert ends in pool.side.closed, "who says no more is not kept"

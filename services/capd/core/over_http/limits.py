@@ -39,3 +39,7 @@ class OverHttpLimits(Struct, frozen=True, kw_only=True):
     """Messages that wait for the node's solver."""
     solve_burst_s: float = 10.0
     """Seconds in which the share of `solve_cpu_percent` may be saved up, and the most that one message may cost."""
+    solve_claim_s: float = 60.0
+    """Seconds for which work is kept for a caller that was told to ask again, from the time that it was told."""
+    solve_forget_s: float = 600.0
+    """Seconds after which half of what a caller had counts."""

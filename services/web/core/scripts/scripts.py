@@ -56,7 +56,7 @@ class Scripts:
             return found
         if request.method in _READING:
             return refusal(400, "body", f"a request that asks by {request.method} has no body")
-        return self._posts.refusal(request)
+        return self._posts.refusal(request, found[0])
 
     def reply(self, request: Request, doors: Mapping[str, HttpDoor], now: c.Now) -> Reply | None:
         """Return the answer to a script's request; None if it is none."""
