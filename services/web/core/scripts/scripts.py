@@ -34,8 +34,8 @@ class Scripts:
     def __init__(self, setup: c.Setup) -> None:
         self._randbytes: Callable[[int], bytes] = setup.chance.randbytes
         self._tokens = Tokens(setup.kept)
-        self._posts = Posts(setup.kept, setup.chance.randbytes)
         self._pasts = Pasts(setup.kept, is_on_disk=setup.settings.remember_on_disk)
+        self._posts = Posts(setup.kept, setup.chance.randbytes, self._pasts)
         self._watchers = Watchers(self._pasts)
         self._fates = Fates()
 
@@ -98,6 +98,7 @@ class Scripts:
             case c.Started():
                 yield from self._end_overdue(doors, now)
                 yield from self._pasts.start(self._tokens.groups, now)
+                yield from self._posts.start()
                 for key in self._tokens.groups:
                     yield c.Join(key)
             case c.Message(group=group) if group is not None and not self._pasts.has_room:
@@ -106,7 +107,7 @@ class Scripts:
                 entry = entry_of(id.hex(), now.wall_s, body, heard.sender, heard.seq)
                 yield from self._watchers.add(group.hex(), entry, doors)
             case c.Sent():
-                yield from self._posts.sent(heard, self._pasts, self._watchers, doors, now)
+                yield from self._posts.sent(heard, self._watchers, doors, now)
             case c.Told():
                 yield from self._fates.told(heard, doors, now)
             case c.Tick():

@@ -14,7 +14,7 @@ from router.service import contract as c
 
 from ..http.door import HttpDoor
 from ..http.request import Answer, Flow, Reply, Request, refusal, shown
-from .past import Entry, Gap
+from .past import MISSED, Entry, Gap
 from .pasts import Pasts
 from .shares import has_share
 from .spans import span_of
@@ -101,6 +101,13 @@ class Watchers:
         for one in self._watchers:
             if one.group == group:
                 yield from doors[one.door].send(one.peer, said[one.kind])
+
+    def miss(self, group: str, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        """Say a gap to all who read a group, now and later: a message of it is not known here."""
+        yield from self._pasts.miss(group, now)
+        for one in self._watchers:
+            if one.group == group:
+                yield from doors[one.door].send(one.peer, _gap(Gap(MISSED), one.kind))
 
     def tick(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """Give a sign of life now and then."""
