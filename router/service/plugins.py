@@ -96,6 +96,11 @@ class Plugin(Struct, frozen=True):
         if found:
             return found
         settings = self.settings_of(options)
+        defaults = {one: getattr(settings, one) for one in self.settings.__struct_fields__ if one not in options}
+        found = Schema(self.settings, {}).problems(defaults, at)
+        if found:
+            file = f"{self.settings.__module__.replace('.', '/')}.py"
+            return [Problem(at, f"{one.text}; this is its default in {file}: mend that file") for one in found]
         for method, arguments in (("problems", ()), ("own_problems", (own, router))):
             more = getattr(settings, method, None)
             if callable(more) and not found:

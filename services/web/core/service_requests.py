@@ -86,10 +86,11 @@ class ServiceRequests:
             return chosen
         if (full := self._full()) is not None:
             return full
-        try:
-            asked = _asked(request, next(self._numbers), *chosen)
-        except ValueError:
-            return refusal(400, "parameters", "what stands behind the ? has too many parameters")
+        operation, values = chosen
+        known = [one.name for one in operation.parameters if one.name not in values]
+        if (refused := request.unknown_parameters(known)) is not None:
+            return refused
+        asked = _asked(request, next(self._numbers), operation, values)
         self._open[asked.number] = _Open(request.door, request.peer, name, request.method == "HEAD")
         follows = found.answers.hear_request(asked, now)
         return Later(tuple(self._carried(name, follows, doors, now, asked.number)))

@@ -322,3 +322,29 @@ def test_argument_that_cannot_be_read_is_answered_with_what_is_wrong_and_what_to
     said = WebSide(operator="tcp://127.0.0.1:4181").operator(word, argument)["error"]
     assert text in said and (word == "open" or "write {" in said)
     assert not any(one in said for one in ("msgspec", "Expected", "invalid literal", "$."))
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "known"),
+    [
+        ("/groups/friends?poll&snce=10m", "GET", b"auth, poll, since"),
+        ("/groups/friends?since=10m", "POST", b"auth"),
+        (f"/messages/{'00' * 32}?wit=5", "GET", b"auth, wait"),
+    ],
+)
+def test_unknown_parameter_is_refused_with_the_known_ones(path: str, method: str, known: bytes) -> None:
+    side = WebSide()
+    token = token_of(side)
+    refused = side.ask(request(path, bearer(token), method=method, body=b"x" if method == "POST" else None))
+    name = path.partition("?")[2].split("&")[-1].partition("=")[0].encode()
+    assert status_of(refused) == 400 and b'"%s"' % name in refused and known in refused
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_reader_whose_token_ends_is_told_why(kind: str) -> None:
+    side = WebSide()
+    token = token_of(side)
+    reader = side.open()
+    side.say(reader, request("/groups/friends", bearer(token), f"Accept: {kind}"))
+    side.operator("end", "script")
+    assert b'"event": "end"' in side.written[reader] and b"router web token" in side.written[reader]

@@ -16,7 +16,7 @@ from .fates import Fates
 from .past import entry_of
 from .pasts import Pasts
 from .posts import Posts
-from .tokens import NAME_FORM, SECRET_BYTES, NewToken, Right, Token, Tokens, no_right
+from .tokens import IN_URL, NAME_FORM, SECRET_BYTES, NewToken, Right, Token, Tokens, no_right
 from .watchers import Watchers
 
 GROUPS, MESSAGES = "/groups/", "/messages/"
@@ -82,8 +82,13 @@ class Scripts:
             said = f"there is {allowed} here, and no {shown(request.method)}"
             return refusal(405, "method", said, ("Allow", allowed))
         token = self._tokens.judge(request, now)
-        if isinstance(token, Answer) or not is_group:
-            return token if isinstance(token, Answer) else (token, "", "")
+        if isinstance(token, Answer):
+            return token
+        known = ("wait",) if not is_group else ("since", "poll") if request.method in _READING else ()
+        if (refused := request.unknown_parameters((*known, IN_URL))) is not None:
+            return refused
+        if not is_group:
+            return token, "", ""
         right: Right = "read" if request.method in _READING else "publish"
         group = request.path.removeprefix(GROUPS)
         if not (key := token.group(right, group)):

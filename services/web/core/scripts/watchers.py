@@ -25,6 +25,7 @@ WATCHERS_MAX = 128
 HEARTBEAT_S = 20.0
 """Seconds between two signs of life: proxies cut what is silent for a minute, some for less."""
 LINES, EVENTS = "application/x-ndjson", "text/event-stream"
+ENDED = "the token of this request has ended; the operator makes another by `router web token`"
 _ID = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -122,6 +123,8 @@ class Watchers:
         """End all reading but that by these tokens, given by their digests."""
         ended = [one for one in self._watchers if one.token not in tokens]
         self._watchers = [one for one in self._watchers if one.token in tokens]
+        for one in ended:
+            yield from doors[one.door].send(one.peer, _event("end", {"text": ENDED}, one.kind))
         for one in ended:  # each may have asked for more already, which is answered here
             yield from doors[one.door].finish(one.peer, now)
 
