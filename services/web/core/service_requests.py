@@ -40,10 +40,6 @@ class ServiceRequests:
         self.services = {one.name: one for one in found}
         self._by_address = {one.address: one for one in found}
         self._operations = {one.name: tuple(one.answers.operations()) for one in found}
-        for name, operations in self._operations.items():
-            if guarded := [one.id for one in operations if one.needs_token]:
-                said = f"its operation {guarded[0]} needs a token, but nothing judges tokens for services"
-                raise ValueError(f"http.py of {name}: {said}; judge the request in hear_request, by its headers")
         self._numbers = count(1)
         self._open: dict[int, _Open] = {}
 
@@ -90,10 +86,11 @@ class ServiceRequests:
             return chosen
         if (full := self._full()) is not None:
             return full
-        try:
-            asked = _asked(request, next(self._numbers), *chosen)
-        except ValueError:
-            return refusal(400, "parameters", "what stands behind the ? has too many parameters")
+        operation, values = chosen
+        known = [one.name for one in operation.parameters if one.name not in values]
+        if (refused := request.unknown_parameters(known)) is not None:
+            return refused
+        asked = _asked(request, next(self._numbers), operation, values)
         self._open[asked.number] = _Open(request.door, request.peer, name, request.method == "HEAD")
         follows = found.answers.hear_request(asked, now)
         return Later(tuple(self._carried(name, follows, doors, now, asked.number)))
@@ -168,6 +165,9 @@ class ServiceRequests:
                 case h.HttpPiece(number, data):
                     if (one := self._open.get(number)) is not None:
                         yield from doors[one.door].send(one.peer, data)
+                        if deed.is_last:
+                            del self._open[number]
+                            yield from doors[one.door].finish(one.peer, now)
                 case c.Deed():
                     yield _tagged(deed, name)
 

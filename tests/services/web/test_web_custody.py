@@ -234,6 +234,74 @@ def test_past_on_disk_is_read_on_in_a_later_life_without_a_gap() -> None:
     assert [*last.kept] == [STATE], "nothing of the group is kept for nobody"
 
 
+@pytest.mark.parametrize("is_retried", [True, False])
+@pytest.mark.parametrize("key", [("Idempotency-Key: k1",), ()])
+@pytest.mark.parametrize("body", [b"two", b""])
+def test_post_that_ends_in_a_later_life_is_in_the_past_on_disk_behind_all_before(
+    is_retried: bool, key: tuple[str, ...], body: bytes
+) -> None:
+    side = WebSide(remember_on_disk=True)
+    token = token_of(side)
+    side.tick(700)
+    side.hear(came(ID, b"one"))
+    once = post(token, body, *key)
+    side.say(side.open(), once)
+    (deed,) = published(side)
+    later = WebSide(side.kept, at_s=side.at_s + 5, remember_on_disk=True)
+    if is_retried and key:
+        later.say(later.open(), once)
+    later.hear(c.Sent(deed.tag, LATER_ID))
+    last = WebSide(later.kept, at_s=side.at_s + 10, remember_on_disk=True)
+    for one in (later, last):
+        assert told(one, token) == ["one", body.decode()]
+        assert told(one, token, f"since={ID.hex()}") == [body.decode()]
+    assert not [name for name in last.kept if name.startswith(b"post")]
+
+
+def test_retried_post_that_ends_in_a_later_life_is_in_the_past_in_memory() -> None:
+    side = WebSide()
+    token = token_of(side)
+    once = post(token, b"two", "Idempotency-Key: k1")
+    side.say(side.open(), once)
+    later = WebSide(side.kept, at_s=side.at_s + 5)
+    later.hear(came(ID, b"one"))
+    peer = later.open()
+    later.say(peer, once)
+    later.hear(c.Sent(published(side)[0].tag, LATER_ID))
+    assert status_of(later.written[peer]) == 201
+    assert told(later, token, f"since={ID.hex()}") == ["two"]
+
+
+def test_post_whose_body_is_not_known_is_a_gap_and_nothing_else_is_forgotten() -> None:
+    side = WebSide()
+    token = token_of(side)
+    side.say(side.open(), post(token, b"two"))
+    (deed,) = published(side)
+    later = WebSide(side.kept, at_s=side.at_s + 5, remember_on_disk=True)
+    later.tick(700)
+    later.hear(came(ID, b"one"))
+    reader = later.open()
+    later.say(reader, request("/groups/friends", bearer(token)))
+    later.hear(c.Sent(deed.tag, LATER_ID))
+    assert b'"gap"' in later.written[reader], "who reads is told at once"
+    assert told(later, token, f"since={ID.hex()}") == ["gap"]
+    later.tick(1)
+    third = c.MessageId(b"k" * 32)
+    later.hear(came(third, b"three"))
+    for one in (later, WebSide(later.kept, at_s=later.at_s + 5, remember_on_disk=True)):
+        assert told(one, token) == ["gap", "one", "three"]
+        assert told(one, token, f"since={ID.hex()}") == ["gap", "three"]
+        assert told(one, token, f"since={third.hex()}") == []
+
+
+def test_body_of_a_post_is_on_disk_only_where_the_past_is() -> None:
+    side = WebSide(remember_on_disk=True)
+    token = token_of(side)
+    side.say(side.open(), post(token, b"secret"))
+    assert b"secret" in side.kept.values()
+    assert b"secret" not in WebSide(side.kept).kept.values(), "it is removed when that ends"
+
+
 def test_past_on_disk_is_bounded_and_a_later_life_says_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("services.web.core.scripts.past.MESSAGES_MAX", 2)
     side = WebSide(remember_on_disk=True)

@@ -34,8 +34,9 @@ ONCE_S = 86_400
 ONCE_MAX = 20_000
 """Most such keys that are kept."""
 ONCE_BYTES_MAX = 256
-ONCE, OPEN = b"once/", b"post/"
-"""Prefixes of what is kept: the keys, and the messages that are not in custody yet."""
+ONCE, OPEN, BODY = b"once/", b"post/", b"posted/"
+"""Prefixes of what is kept: the keys, the messages that are not in custody yet, and the bodies of those that will be
+remembered on disk."""
 TAG = "post/"
 TAG_BYTES = 16
 PUBLISHED = "web_published"
@@ -68,7 +69,7 @@ class _Open(Struct, frozen=True):
 
 
 class _Post(Struct):
-    """A message on its way. `body` is not known if an earlier life has published it."""
+    """A message on its way. `body` is not known if an earlier life has published it and kept none."""
 
     kept: _Open
     body: bytes | None = None
@@ -78,13 +79,15 @@ class _Post(Struct):
 class Posts:
     """The messages on their way, by the tags under which they are published."""
 
-    def __init__(self, kept: Mapping[bytes, bytes], randbytes: Callable[[int], bytes]) -> None:
+    def __init__(self, kept: Mapping[bytes, bytes], randbytes: Callable[[int], bytes], pasts: Pasts) -> None:
         self._kept = kept
+        self._pasts = pasts
         self._randbytes = randbytes
         self._once = {key: msgspec.json.decode(value, type=_Once) for key, value in kept_under(kept, ONCE)}
         self._once_of: dict[bytes, str] = {}  # by which token a key was used in this life
         self._open = {
-            TAG + key.hex(): _Post(msgspec.json.decode(value, type=_Open)) for key, value in kept_under(kept, OPEN)
+            TAG + key.hex(): _Post(msgspec.json.decode(value, type=_Open), kept.get(BODY + key))
+            for key, value in kept_under(kept, OPEN)
         }
 
     def __repr__(self) -> str:
@@ -92,6 +95,13 @@ class Posts:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def start(self) -> Iterator[c.Put]:
+        """Forget the bodies of messages that will not be remembered on disk any more."""
+        for key, _ in kept_under(self._kept, BODY):
+            post = self._open.get(TAG + key.hex())
+            if post is None or not self._pasts.keeps(post.kept.key):
+                yield c.Put(BODY + key, None)
 
     # -- requests ------------------------------------------------------------------------------------------
 
@@ -156,6 +166,7 @@ class Posts:
             return _published(known.id, group)
         if (post := self._open.get(TAG + name.hex())) is None:
             return _on_its_way(group)
+        post.body = request.body  # an earlier life may have kept none
         post.waiting = [one for one in post.waiting if one.peer in doors[one.door]]
         post.waiting.append(_Waiting(request.door, request.peer, now.mono_s + POST_S))
         return Later()
@@ -167,7 +178,10 @@ class Posts:
 
     def _publish(self, request: Request, tag: str, kept: _Open, now: c.Now) -> Later:
         self._open[tag] = _Post(kept, request.body, [_Waiting(request.door, request.peer, now.mono_s + POST_S)])
-        return Later((c.Put(_row(tag), msgspec.json.encode(kept)), c.Publish(request.body, kept.key, tag=tag)))
+        puts = [c.Put(_row(tag), msgspec.json.encode(kept))]
+        if self._pasts.keeps(kept.key):
+            puts.append(c.Put(_row(tag, BODY), request.body))
+        return Later((*puts, c.Publish(request.body, kept.key, tag=tag)))
 
     def _keep(self, name: bytes, once: _Once) -> c.Put:
         self._once[name] = once
@@ -180,14 +194,14 @@ class Posts:
 
     # -- what became of them -------------------------------------------------------------------------------
 
-    def sent(
-        self, heard: c.Sent, pasts: Pasts, watchers: Watchers, doors: Mapping[str, HttpDoor], now: c.Now
-    ) -> Iterator[c.Deed]:
+    def sent(self, heard: c.Sent, watchers: Watchers, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """Tell those who wait what became of a message."""
         post = self._open.pop(heard.tag, None)
         if post is None:
             return
         yield c.Put(_row(heard.tag), None)
+        if _row(heard.tag, BODY) in self._kept:
+            yield c.Put(_row(heard.tag, BODY), None)
         name = bytes.fromhex(post.kept.once)
         once = self._once.get(name)
         if heard.refused is None:
@@ -196,7 +210,7 @@ class Posts:
                 yield self._keep(name, _Once(once.body, once.until_s, heard.id.hex()))
             yield c.LogEvent(PUBLISHED, heard.id, fields={"token": post.kept.token})
             if post.body is None:
-                yield from pasts.begin_anew(post.kept.key, now)
+                yield from watchers.miss(post.kept.key, doors, now)
             else:
                 entry = entry_of(heard.id.hex(), now.wall_s, post.body, token=post.kept.token)
                 yield from watchers.add(post.kept.key, entry, doors)
@@ -219,8 +233,8 @@ class Posts:
             yield self._forget(name)
 
 
-def _row(tag: str) -> bytes:
-    return OPEN + bytes.fromhex(tag.removeprefix(TAG))
+def _row(tag: str, prefix: bytes = OPEN) -> bytes:
+    return prefix + bytes.fromhex(tag.removeprefix(TAG))
 
 
 def _published(id: str, group: str) -> Answer:

@@ -14,7 +14,7 @@ from router.service import contract as c
 
 from ..http.door import HttpDoor
 from ..http.request import Answer, Flow, Reply, Request, refusal, shown
-from .past import Entry, Gap
+from .past import MISSED, Entry, Gap
 from .pasts import Pasts
 from .shares import has_share
 from .spans import span_of
@@ -25,6 +25,7 @@ WATCHERS_MAX = 128
 HEARTBEAT_S = 20.0
 """Seconds between two signs of life: proxies cut what is silent for a minute, some for less."""
 LINES, EVENTS = "application/x-ndjson", "text/event-stream"
+ENDED = "the token of this request has ended; the operator makes another by `router web token`"
 _ID = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -102,6 +103,13 @@ class Watchers:
             if one.group == group:
                 yield from doors[one.door].send(one.peer, said[one.kind])
 
+    def miss(self, group: str, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        """Say a gap to all who read a group, now and later: a message of it is not known here."""
+        yield from self._pasts.miss(group, now)
+        for one in self._watchers:
+            if one.group == group:
+                yield from doors[one.door].send(one.peer, _gap(Gap(MISSED), one.kind))
+
     def tick(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """Give a sign of life now and then."""
         if now.mono_s - self._beat_s < HEARTBEAT_S:
@@ -115,6 +123,8 @@ class Watchers:
         """End all reading but that by these tokens, given by their digests."""
         ended = [one for one in self._watchers if one.token not in tokens]
         self._watchers = [one for one in self._watchers if one.token in tokens]
+        for one in ended:
+            yield from doors[one.door].send(one.peer, _event("end", {"text": ENDED}, one.kind))
         for one in ended:  # each may have asked for more already, which is answered here
             yield from doors[one.door].finish(one.peer, now)
 
