@@ -12,6 +12,7 @@ from router.cli.command import invocation
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
 from router.core.service.roles import Role
+from router.core.wire.admin import no_service
 from router.settings.home import Home
 
 if TYPE_CHECKING:
@@ -21,7 +22,21 @@ if TYPE_CHECKING:
 
 def ask_service(home: Home, name: str, word: str, argument: str = "") -> Any:
     """Return the service's answer, decoded from JSON. Raise `Failure` if it is an error, else the client's errors."""
-    return ask(home, "service", f"{name} {word} {argument}".rstrip())
+    try:
+        return ask(home, "service", f"{name} {word} {argument}".rstrip())
+    except Failure as failure:
+        if str(failure).startswith(no_service(name)) and name in _configured(home):
+            said = f"{home.config_path} names it, and the running node was started without it; start the node again"
+            raise Failure(failure.code, f"{no_service(name)} yet: {said}") from None
+        raise
+
+
+def _configured(home: Home) -> list[str]:
+    """Return the names of the services in the home's configuration, none if that cannot be read."""
+    from router.settings.config_services import instances
+
+    config = _config(home)
+    return [] if config is None else [one.name for one in instances(config.node.services)]
 
 
 def know_reasons(home: Home) -> dict[str, Mapping[str, Callable[[Any], str]]]:

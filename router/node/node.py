@@ -35,6 +35,7 @@ from router.node.asked_listeners import AskedListeners
 from router.node.connection import Connection, NodeSide
 from router.node.cycle import Cycle
 from router.node.dialler import Dialler, LastWords
+from router.node.group_names import GroupNames
 from router.node.guest import InvitationFiles
 from router.node.in_flight import InFlight
 from router.node.limits import (
@@ -142,6 +143,7 @@ class RunningNode:
 
     def __init__(self, home: Home, config: Config, load_config: Callable[[], Config], needed: str = "") -> None:
         self._home = home
+        self._group_names = GroupNames(home.path / "groups", partial(keyring.group_names, home))
         self._needed = needed
         self._config = config
         self._load_config = load_config
@@ -237,6 +239,7 @@ class RunningNode:
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
             self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
             await trio.to_thread.run_sync(keyring.read_all, self._home)  # so that no service reads files on this loop
+            await connections.start(self._group_names.run)
             await self._start_services(connections)
             dialler.reconcile(self._directory.neighbours.values())
             connections.start_soon(watch, partial(self._network_changed, dialler))
@@ -292,7 +295,7 @@ class RunningNode:
             StatusQuestions(self._facts, self._residents.facts, invited),
             PeerQuestions(dialler.problems, invited),
             InvitationQuestions(invited, dialler.hurry),
-            GroupQuestions(partial(keyring.group_names, self._home)),
+            GroupQuestions(self._group_names.known),
             LogQuestions(self._logbook.sealed_seq),
             MetricsQuestions(self._logbook, self._residents.facts, lambda: self._message_router.unverified),
             ConfigurationQuestions(self.reload),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from router.core.router import Router
 from router.core.routing.effects import ServiceAnswered
-from router.core.wire.admin import Inquiry, with_number
+from router.core.wire.admin import Inquiry, no_service, with_number
 from router.core.wire.now import Now
 from router.service.verbs.answer import Asked
 
@@ -42,7 +42,7 @@ class ServiceQuestions:
         key = services.get(name)
         if key is None:
             known = ", ".join(sorted(services)) or "none"
-            said = f'there is no service "{name}" here; node.services names {known}'
+            said = f"{no_service(name)}; node.services names {known}"
             module = f' ("services.{name}", or "{name}" for a folder in PYTHONPATH)' if name.isidentifier() else ""
             advice = f"add its module there{module}, and start the node again"
             self._fail(router, _Open(link, b"", mark), f"{said}: {advice}", now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -29,6 +30,8 @@ from router.settings.config_services import instances, key_name
 from router.settings.home import Home
 
 DEFAULTS = Config()
+
+log = logging.getLogger(__name__)
 
 
 def key_of(home: Home, name: str) -> SigningKey:
@@ -62,15 +65,16 @@ def services_over_http(home: Home, config: Config, but: str) -> tuple[FoundOverH
     for one in instances(config.node.services):
         if one.name == but:
             continue
-        address, kind = key_of(home, one.name).public, None
+        address, made = key_of(home, one.name).public, None
         try:
             if (kind := load_over_http(one.module)) is not None:
                 load_reasons(one.module)
-                settings = load_settings(one.module, config.services.get(one.name, {}))
+                settings = load_settings(one.module, config.services.get(one.name, {}), one.name)
+                made = kind
                 answers = kind(HttpSetup(one.name, address, settings, random.SystemRandom()))
                 found.append(FoundOverHttp(one.name, address, answers, judge=DeedChecks().judge))
         except (Exception, SystemExit) as error:  # it is somebody else's file
-            found.append(FoundOverHttp(one.name, address, None, _http_fault(one.name, kind, error)))
+            found.append(FoundOverHttp(one.name, address, None, _http_fault(one.name, made, error)))
     return tuple(found)
 
 

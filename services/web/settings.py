@@ -61,7 +61,11 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             )
 
     def warnings(self, name: str, *, is_public: bool, has_neighbours: bool) -> Iterator[str]:
-        """Yield a warning about pages that others can open, but not under the name of this node."""
+        """Yield warnings about folders that are not there, and about pages that others can open, but not under the name
+        of this node."""
+        for one in self.apps:
+            if not Path(one).is_dir():
+                yield f'services.{name}.apps: "{one}" is no folder, so none in apps is served; make it, or take it out'
         if self.listen and not self.url and not _is_loopback(self.listen) and self.listen.startswith("tcp:"):
             yield (
                 f"services.{name}.listen is reached from other machines, but only by the number of its address, since "

@@ -19,6 +19,7 @@ NOBODY_LOOKS = """(hidden => {
   Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
   document.dispatchEvent(new Event('visibilitychange'));
 })"""
+STATE = "document.getElementById('state').textContent"
 WIDEST = "document.documentElement.scrollWidth <= innerWidth"
 
 
@@ -123,6 +124,10 @@ async def test_forget_me_here_removes_all_and_the_old_link_does_not_come_back(de
                 async with page.loading():
                     await page.js("void (confirm = () => true, document.getElementById('forget').click())")
                 await page.until("document.getElementById('notice').textContent.includes('Nobody has invited')")
+                assert "could not be told" not in await page.js("document.getElementById('notice').textContent")
+                assert await page.js(STATE) == "Not invited."
+                members = (await node.run("groups", "--json")).json
+                assert len(members) == 1, "Ann alone"
                 assert await page.js("indexedDB.databases().then(all => all.length)") == 0
                 assert await page.js("Object.keys(localStorage)") == ["of another page"]
                 assert await page.js("caches.keys()") == []
@@ -134,3 +139,14 @@ async def test_forget_me_here_removes_all_and_the_old_link_does_not_come_back(de
                     "(document.getElementById('name').value = 'Ben', document.getElementById('enter').requestSubmit())"
                 )
                 await page.until("document.getElementById('notice').textContent.includes('Ask for a new one')")
+                assert await page.js(STATE) == "Not invited."
+                assert await page.js("document.getElementById('enter').hidden")
+
+
+async def test_guest_whose_rights_have_ended_is_told_to_ask_for_an_invitation(devtools: str, tmp_path: Path) -> None:
+    with trio.fail_after(HANG_S):
+        async with fresh(devtools) as browser, page_node(tmp_path, web=True) as node:
+            page = await entered(browser, await invited(node))
+            await node.run("peer", "remove", "Ben")
+            await page.until("document.getElementById('state').className === 'ended'")
+            assert "new invitation" in await page.js(STATE)

@@ -84,7 +84,7 @@ async def test_tabs_without_a_worker_share_one_link_and_another_takes_over(
                 await group.publish(b"to both")
                 for page in (first, second):
                     await page.until("told.got.length >= 1")
-                assert await first.js("told.away.length") == 1, "the only goodbye is that which follows the invitation"
+                assert await first.js("told.away") == [], "a new sign-on that the node asks for is no absence"
                 await first.close()
                 await second.js("say('three', 3)")
                 await group.publish(b"to one")
@@ -93,6 +93,26 @@ async def test_tabs_without_a_worker_share_one_link_and_another_takes_over(
                 await until_got(9)
                 assert got == [f"{word} {n}" for word in ("one", "two", "three") for n in range(3)]
             nursery.cancel_scope.cancel()
+
+
+async def test_forgetting_page_leaves_its_groups_at_the_node_or_says_that_it_could_not(
+    devtools: str, port: int, tmp_path: Path
+) -> None:
+    with trio.fail_after(HANG_S):
+        async with fresh(devtools) as browser, page_node(tmp_path) as node:
+            page = await browser.page(f"http://127.0.0.1:{port}/test/talk.html")
+            await page.until("window.begin")
+            for name, said in (("first", ""), ("second", "The node could not be told")):
+                link = await node.invite()
+                assert await page.js(f"begin({{ name: '{name}', invitation: '{link}' }})") == "friends"
+                assert len((await node.run("groups", "--json")).json) == 1
+                if said:
+                    await node.kill()
+                    await page.until("node().state === 'away'")
+                found = await page.js("node().forget()")
+                assert found.startswith(said) and bool(found) == bool(said)
+                if not said:
+                    assert (await node.run("groups", "--json")).json == []
 
 
 async def test_page_whose_clock_is_a_year_behind_takes_the_nodes(devtools: str, port: int, tmp_path: Path) -> None:

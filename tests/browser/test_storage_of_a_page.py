@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -75,8 +75,17 @@ async def test_page_whose_browser_keeps_nothing_talks_from_memory(devtools: str,
             assert not any(await page.js("told.onDisk"))
 
 
-async def test_page_goes_on_from_memory_when_the_browser_takes_away_what_it_kept(
-    devtools: str, port: int, tmp_path: Path
+async def removed_by_the_browser(page: Page, port: int) -> None:
+    await page.call("Storage.clearDataForOrigin", origin=f"http://127.0.0.1:{port}", storageTypes="indexeddb")
+
+
+async def removed_by_a_script(page: Page, port: int) -> None:
+    await page.js("void indexedDB.deleteDatabase('upsycle kept')")
+
+
+@pytest.mark.parametrize("remove", [removed_by_the_browser, removed_by_a_script])
+async def test_page_goes_on_from_memory_when_what_it_kept_is_removed(
+    devtools: str, port: int, tmp_path: Path, remove: Callable[[Page, int], Awaitable[None]]
 ) -> None:
     with trio.fail_after(HANG_S):
         async with fresh(devtools) as browser, page_node(tmp_path) as node, heard_at(node) as (got, link):
@@ -85,7 +94,7 @@ async def test_page_goes_on_from_memory_when_the_browser_takes_away_what_it_kept
             await page.js("say('one', 1)")
             await node.kill()
             await page.js("keep('two', 2)")
-            await page.call("Storage.clearDataForOrigin", origin=f"http://127.0.0.1:{port}", storageTypes="indexeddb")
+            await remove(page, port)
             await page.until("node().mayForget.includes('has removed')")
             await page.js("keep('three', 1)")
             await node.start()

@@ -78,3 +78,8 @@ def decode_inquiry(body: bytes, bytes_max: int = ASK_BYTES_MAX) -> Inquiry | Ans
     if not isinstance(ask, str) or not isinstance(argument, str):
         raise Malformed("the words of an inquiry are text")
     return Inquiry(ask, argument)
+
+
+def no_service(name: str) -> str:
+    """Return the beginning of the answer to a question for a service that the running node does not have."""
+    return f'there is no service "{name}" here'

@@ -92,10 +92,11 @@ class ServiceRequests:
             return chosen
         if (full := self._full()) is not None:
             return full
-        try:
-            asked = _asked(request, next(self._numbers), *chosen)
-        except ValueError:
-            return refusal(400, "parameters", "what stands behind the ? has too many parameters")
+        operation, values = chosen
+        known = [one.name for one in operation.parameters if one.name not in values]
+        if (refused := request.unknown_parameters(known)) is not None:
+            return refused
+        asked = _asked(request, next(self._numbers), operation, values)
         self._open[asked.number] = _Open(
             request.door, request.peer, name, request.method == "HEAD", now.mono_s + ANSWER_S
         )
@@ -243,9 +244,14 @@ class ServiceRequests:
                         yield from doors[one.door].begin_flow(one.peer, Flow(kind, first=first), now)
                         if one.is_head:
                             yield from self._end(number, one, doors, now)
+                            if number != present:
+                                yield from doors[one.door].read_on(one.peer, now)
                 case h.HttpPiece(number, data):
                     if (one := self._open.get(number)) is not None:
                         yield from doors[one.door].send(one.peer, data)
+                        if deed.is_last:
+                            del self._open[number]
+                            yield from doors[one.door].finish(one.peer, now)
                 case c.Deed():
                     yield _tagged(deed, name)
 

@@ -64,6 +64,7 @@ export function connect(options?: Options): Promise<Node>;
 export class Node implements AsyncIterable<Message> {
   readonly key: string;
   readonly state: State;
+  /** Why the node is away or the link has ended; while it is up, that the node does not let this key into a group. */
   readonly stateText: string;
   /** Ids that wait on this device for the node. */
   readonly waiting: Set<string>;
@@ -72,7 +73,9 @@ export class Node implements AsyncIterable<Message> {
   readonly problems: string[];
   readonly missed: Missed[];
   readonly reports: Report[];
+  /** Resolves once the node has been reached. */
   whenUp(): Promise<void>;
+  /** Look at once whether the node can be reached. */
   wake(): void;
   /** By link, invitation, name or key; without one, the group of the invitation. */
   join(group?: string, options?: JoinOptions): Promise<Group>;
@@ -83,13 +86,15 @@ export class Node implements AsyncIterable<Message> {
   follow(id: string): Outcomes;
   /** Ask the node what became of an own message; needs the right `why`. */
   why(id: string): Promise<Told>;
+  /** Of all groups, and to this app's own address. */
   messages(options?: LoopOptions): AsyncIterableIterator<Message>;
   unicasts(options?: LoopOptions): AsyncIterableIterator<Message>;
   [Symbol.asyncIterator](): AsyncIterableIterator<Message>;
   /** End this tab's part; other tabs go on. */
   close(): void;
-  /** Remove the key, the groups and what waits: for all tabs, and for good. */
-  forget(): Promise<void>;
+  /** Leave the groups at the node, and remove the key and what waits: for all tabs, and for good. Resolves with a
+   * sentence if the node could not be told, else with "". */
+  forget(): Promise<string>;
 }
 
 export class Group implements AsyncIterable<Message> {

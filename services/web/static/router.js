@@ -31,7 +31,6 @@ async function canEd25519() {
   }
 }
 
-// Sign on to a node. The outbox, the key and the groups last under `name`, so it resolves without a node too.
 export async function connect(options = {}) {
   const why = cannotBegin();
   if (why) throw new InsecureContext(why);
@@ -89,7 +88,6 @@ export class Node {
     return { key: hex(key), state, stateText: text, waiting: new Set(waiting), groups, rights };
   }
 
-  // A sentence about what the browser may forget; "" if it keeps all.
   get mayForget() {
     if (this.forgetsNow) return this.forgetsNow;
     return this.keeps ? '' : 'This browser may remove the key and what waits here when it needs room, and Safari after seven days without a visit: add the page to the home screen, or set a bookmark.';
@@ -99,10 +97,8 @@ export class Node {
     if (text !== this.forgetsNow) this.#note(this.problems, this.forgetsNow = text, 'onProblem');
   }
 
-  // Look at once whether the node can be reached.
   wake() { this.#post({ op: 'wake' }); }
 
-  // End this tab's part; other tabs go on.
   close() {
     this.#isClosed = true;
     this.#listeners.abort();
@@ -112,10 +108,10 @@ export class Node {
     this.#channel.close();
   }
 
-  // Remove the key, the groups and what waits: for all tabs, and for good.
   async forget() {
-    await this.#ask({ op: 'forget' });
+    const untold = await this.#ask({ op: 'forget' });
     this.close();
+    return untold;
   }
 
   #fail(error) {
@@ -125,7 +121,6 @@ export class Node {
     this.#publishing.clear();
   }
 
-  // Resolve once the node has been reached.
   async whenUp() {
     while (this.state !== 'up') {
       if (this.state === 'ended' || this.#isClosed) throw new NodeUnavailable(this.stateText);
@@ -199,7 +194,6 @@ export class Node {
 
   // -- groups and messages ------------------------------------------------------------------------------------------
 
-  // Join a group: by its link, by an invitation to it, or by the name or key under which it was joined before.
   async join(given = this.link?.group ?? undefined, { order = 'arrival', gap_s, raw } = {}) {
     if (order !== 'arrival' && order !== 'causal') throw new RouterError(`order is "arrival" or "causal", not "${order}"`);
     const how = { op: 'join', order, gap_s, raw };
@@ -210,7 +204,6 @@ export class Node {
     return new Group(this, found.name, found.title, found.maySend);
   }
 
-  // A group that was joined before, by its name or key.
   group(given) {
     const found = this.groups.find(([name]) => name === this.#nameOf(given));
     if (!found) throw new RouterError(`no group "${given}" has been joined here`);
@@ -226,7 +219,6 @@ export class Node {
     this.groups = this.groups.filter(([name]) => name !== group.key);
   }
 
-  // Send a message to one key, 32 bytes or hex; not sealed by itself.
   send(key, body, options = {}) {
     return this.publish({ to: typeof key === 'string' ? unhex(key) : key }, body, options);
   }
@@ -253,15 +245,12 @@ export class Node {
     }
   }
 
-  // Ask the node what became of an own message: { problem, outcomes: [{ state, reason, count, beyond }] }, `beyond`: routers behind it.
-  // For those with the right `why`.
   async why(id) {
     const { why, error } = await this.#ask({ op: 'why', id });
     if (!why) throw new RouterError(`the node did not tell: ${error}`);
     return { problem: why.problem, outcomes: why.outcomes.map(([state, reason, count, , beyond]) => ({ state, reason, count, beyond })) };
   }
 
-  // The outcomes of a message, as they come from now on.
   follow(id) {
     const found = this.#following.get(id) ?? new Outcomes(id);
     this.#following.set(id, found);
@@ -292,7 +281,6 @@ export class Node {
     this.#call('onOutcome', id, rows);
   }
 
-  // All messages: of all groups, and to this app's own address.
   messages(options) { return new Reader(this, ALL, options); }
   unicasts(options) { return new Reader(this, UNICASTS, options); }
   [Symbol.asyncIterator]() { return this.messages(); }

@@ -296,3 +296,55 @@ def test_questions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ask = request(f"/messages/{ID.hex()}", bearer(token))
     assert side.ask(ask) == b""
     assert status_of(side.ask(ask)) == 503
+
+
+@pytest.mark.parametrize(
+    ("word", "argument", "text"),
+    [
+        ("token", "", "it is no such JSON"),
+        ("token", "{nope", "it is no such JSON"),
+        ("token", "[" * 100_000, "it is no such JSON"),
+        ("token", "[]", "it is no such JSON"),
+        ("token", "{}", 'its "name" is wrong'),
+        ("token", '{"name": "a", "until_s": "soon"}', 'its "until_s" is wrong'),
+        ("token", '{"name": "a", "publish": {"friends": 1}}', 'its "publish" is wrong'),
+        ("token", '{"name": "a", "writes": {}}', 'its "writes" is wrong'),
+        ("open", "soon", '"soon" is no number of seconds'),
+        ("open", "1.5", '"1.5" is no number of seconds'),
+        ("open", "-1", '"-1" is no number of seconds'),
+        ("open", "9" * 5_000, "is no number of seconds"),
+        ("open", "0", "a login lasts at least a second"),
+    ],
+)
+def test_argument_that_cannot_be_read_is_answered_with_what_is_wrong_and_what_to_write(
+    word: str, argument: str, text: str
+) -> None:
+    said = WebSide(operator="tcp://127.0.0.1:4181").operator(word, argument)["error"]
+    assert text in said and (word == "open" or "write {" in said)
+    assert not any(one in said for one in ("msgspec", "Expected", "invalid literal", "$."))
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "known"),
+    [
+        ("/groups/friends?poll&snce=10m", "GET", b"auth, poll, since"),
+        ("/groups/friends?since=10m", "POST", b"auth"),
+        (f"/messages/{'00' * 32}?wit=5", "GET", b"auth, wait"),
+    ],
+)
+def test_unknown_parameter_is_refused_with_the_known_ones(path: str, method: str, known: bytes) -> None:
+    side = WebSide()
+    token = token_of(side)
+    refused = side.ask(request(path, bearer(token), method=method, body=b"x" if method == "POST" else None))
+    name = path.partition("?")[2].split("&")[-1].partition("=")[0].encode()
+    assert status_of(refused) == 400 and b'"%s"' % name in refused and known in refused
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_reader_whose_token_ends_is_told_why(kind: str) -> None:
+    side = WebSide()
+    token = token_of(side)
+    reader = side.open()
+    side.say(reader, request("/groups/friends", bearer(token), f"Accept: {kind}"))
+    side.operator("end", "script")
+    assert b'"event": "end"' in side.written[reader] and b"router web token" in side.written[reader]

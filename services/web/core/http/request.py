@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
@@ -120,6 +120,17 @@ class Request(Struct, frozen=True, kw_only=True):
         """Return the parameters behind the `?`, of which the last of a name counts. Raises `ValueError`."""
         query = self.head.target.partition(b"?")[2].decode("latin-1")
         return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=PARAMETERS_MAX))
+
+    def unknown_parameters(self, known: Collection[str]) -> Answer | None:
+        """Return why a request with other parameters than the `known` ones is refused; None if it has none."""
+        try:
+            others = [name for name in self.parameters() if name not in known]
+        except ValueError:
+            return refusal(400, "parameters", "what stands behind the ? has too many parameters")
+        if not others:
+            return None
+        said = f'there is no parameter "{shown(others[0])}" here; known: {", ".join(sorted(known)) or "none"}'
+        return refusal(400, "parameters", said)
 
     def accepts(self, kind: str) -> bool:
         """Whether the client names this media type, or a part of it, among those that it takes."""

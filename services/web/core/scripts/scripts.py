@@ -16,11 +16,15 @@ from .fates import Fates
 from .past import entry_of
 from .pasts import Pasts
 from .posts import Posts
-from .tokens import NAME_FORM, SECRET_BYTES, NewToken, Right, Token, Tokens, no_right
+from .tokens import IN_URL, NAME_FORM, SECRET_BYTES, NewToken, Right, Token, Tokens, no_right
 from .watchers import Watchers
 
 GROUPS, MESSAGES = "/groups/", "/messages/"
 _READING = ("GET", "HEAD")
+_WISH = (
+    '{"name": NAME, "publish": {GROUP: KEY}, "read": {GROUP: KEY}, "until_s": SECONDS, "in_url": true or false}, of '
+    "which all but the name may be left out"
+)
 _KEY = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -52,7 +56,7 @@ class Scripts:
             return found
         if request.method in _READING:
             return refusal(400, "body", f"a request that asks by {request.method} has no body")
-        return self._posts.refusal(request)
+        return self._posts.refusal(request, found[0])
 
     def reply(self, request: Request, doors: Mapping[str, HttpDoor], now: c.Now) -> Reply | None:
         """Return the answer to a script's request; None if it is none."""
@@ -78,8 +82,13 @@ class Scripts:
             said = f"there is {allowed} here, and no {shown(request.method)}"
             return refusal(405, "method", said, ("Allow", allowed))
         token = self._tokens.judge(request, now)
-        if isinstance(token, Answer) or not is_group:
-            return token if isinstance(token, Answer) else (token, "", "")
+        if isinstance(token, Answer):
+            return token
+        known = ("wait",) if not is_group else ("since", "poll") if request.method in _READING else ()
+        if (refused := request.unknown_parameters((*known, IN_URL))) is not None:
+            return refused
+        if not is_group:
+            return token, "", ""
         right: Right = "read" if request.method in _READING else "publish"
         group = request.path.removeprefix(GROUPS)
         if not (key := token.group(right, group)):
@@ -148,7 +157,7 @@ class Scripts:
 
     def _make(self, asked: c.Asked, now: c.Now) -> Iterator[c.Deed]:
         """Make a token. Raises `ValueError`."""
-        wish = msgspec.json.decode(asked.argument, type=NewToken)
+        wish = _wish_of(asked.argument)
         if not re.match(NAME_FORM, wish.name):
             raise ValueError(f'"{shown(wish.name)}" is no name of a token; write letters, digits, and . _ - between')
         if not all(_KEY.match(key) for key in (*wish.publish.values(), *wish.read.values())):
@@ -159,6 +168,16 @@ class Scripts:
             yield from self._pasts.follow(key, now)
             yield c.Join(key)
         yield c.Answer(asked.number, {"token": text, "name": wish.name})
+
+
+def _wish_of(argument: str) -> NewToken:
+    """Return the wish for a token. Raises `ValueError` with a sentence."""
+    try:
+        return msgspec.json.decode(argument, type=NewToken)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        found = re.search(r"`\$\.(\w+)|field `(\w+)`", str(error))
+        wrong = f'its "{found[1] or found[2]}" is wrong' if found else "it is no such JSON"
+        raise ValueError(f"the wish for a token cannot be read, since {wrong}; write {_WISH}") from None
 
 
 def is_of_script(request: Request) -> bool:

@@ -23,6 +23,8 @@ GROUPS_MAX = 64
 SECRET_BYTES = 32
 PREFIX = b"token/"
 NAME_FORM = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z"
+IN_URL = "auth"
+"""The parameter in which a token may stand that is allowed in an address."""
 HOW = "send it as `Authorization: Bearer TOKEN`"
 _CHALLENGE = ("WWW-Authenticate", 'Bearer realm="router", Basic realm="router"')
 
@@ -181,6 +183,6 @@ def _sent(request: Request) -> tuple[str, bool]:
             return "", False
         return password or user, False
     try:
-        return request.parameters().get("auth", ""), True
+        return request.parameters().get(IN_URL, ""), True
     except ValueError:
         return "", False

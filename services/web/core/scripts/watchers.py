@@ -16,14 +16,16 @@ from ..http.door import HttpDoor
 from ..http.request import Answer, Flow, Reply, Request, refusal, shown
 from .past import MISSED, Entry, Gap
 from .pasts import Pasts
+from .shares import has_share
 from .spans import span_of
 from .tokens import Token
 
 WATCHERS_MAX = 128
-"""Most scripts that read at once; each keeps its connection."""
+"""Most scripts that read at once; each keeps its connection, and each token has its share (`has_share`)."""
 HEARTBEAT_S = 20.0
 """Seconds between two signs of life: proxies cut what is silent for a minute, some for less."""
 LINES, EVENTS = "application/x-ndjson", "text/event-stream"
+ENDED = "the token of this request has ended; the operator makes another by `router web token`"
 _ID = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -65,8 +67,10 @@ class Watchers:
         if "poll" in parameters:
             return Answer(status=200, body=first, kind=kind)
         self._prune(doors)
-        if len(self._watchers) >= WATCHERS_MAX:
-            said = f"{WATCHERS_MAX} scripts read here already, the most; end some, or ask with ?poll"
+        own = sum(one.token == token.digest for one in self._watchers)
+        if not has_share(own, len(self._watchers), WATCHERS_MAX):
+            full = f'{counted(own, "script")} read by the token "{token.name}" already, of {len(self._watchers)} in all'
+            said = f"{full}, and no more by it may; end some, or ask with ?poll"
             return refusal(503, "watchers-full", said, ("Retry-After", "60"))
         if request.method == "GET":
             self._watchers.append(_Watcher(request.door, request.peer, group, kind, token.digest))
@@ -119,6 +123,8 @@ class Watchers:
         """End all reading but that by these tokens, given by their digests."""
         ended = [one for one in self._watchers if one.token not in tokens]
         self._watchers = [one for one in self._watchers if one.token in tokens]
+        for one in ended:
+            yield from doors[one.door].send(one.peer, _event("end", {"text": ENDED}, one.kind))
         for one in ended:  # each may have asked for more already, which is answered here
             yield from doors[one.door].finish(one.peer, now)
 

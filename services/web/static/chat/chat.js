@@ -10,7 +10,7 @@ const ASKED_AT_ONCE = 8;
 const UNINVITED = 'Nobody has invited this browser yet: open the link that you were sent, all of it.';
 const shown = new Map(), others = new BroadcastChannel('chat lines');
 const isNear = () => innerHeight + scrollY > document.documentElement.scrollHeight - 120;
-let node, group, history, me, unread = 0, lastDay = '', lastWho = '', isAsking = false;
+let node, group, history, me, unread = 0, lastDay = '', lastWho = '', isAsking = false, isOut = false;
 
 function notice(sentence) {
   $('notice').textContent = sentence;
@@ -155,9 +155,10 @@ function fit() {
 // -- beginning ------------------------------------------------------------------------------------------------
 
 function standing() {
-  const said = { up: group ? 'Connected. Sealed for the members of this group.' : 'Connected.', away: `Not connected: ${node.stateText}. What you say waits here.`, ended: `Ended: ${node.stateText}` };
-  $('state').textContent = said[node.state] ?? 'Connecting…';
-  $('state').className = node.state;
+  const { state: now, stateText: why } = node ?? {}, state = isOut || now === 'up' && why ? 'ended' : now;
+  const said = { up: group ? 'Connected. Sealed for the members of this group.' : 'Connected.', away: `Not connected: ${why}. What you say waits here.`, ended: isOut ? 'Not invited.' : `Ended: ${why}` };
+  $('state').textContent = said[state] ?? 'Connecting…';
+  $('state').className = state;
 }
 
 function takeLink() {
@@ -174,14 +175,14 @@ async function enter(link) {
   history ??= await openHistory(notice);
   node ??= await connect({
     name: 'chat', invitation: link || undefined, as: me, onUp: standing, onAway: standing,
-    onProblem: notice, onTurnedAway: turnedAway,
+    onProblem: sentence => { notice(sentence); standing(); }, onTurnedAway: turnedAway,
     onCustody: id => change(id, { state: 'custody' }), onRefused: (id, error) => change(id, { state: 'refused', why: error.message }),
     onOutcome: (id, rows) => change(id, { outcomes: counted(shown.get(id)?.line.outcomes, rows) }),
     onMissed: ({ group: from, count, reason }) => (!from || from === group?.key) && between('gap', `${count === 1 ? 'One message' : `${count} messages`} did not reach this device: ${reason}.`),
   });
   standing();
   const known = localStorage.getItem(GROUP_KEPT), kept = node.groups.find(([key]) => key === known) ?? node.groups[0];
-  if (!link && !kept) return notice(UNINVITED);
+  if (!link && !kept) return uninvited(UNINVITED);
   group = await node.join(link ? undefined : kept[0], { order: 'causal' });
   localStorage.setItem(GROUP_KEPT, group.key);
   standing();
@@ -211,13 +212,20 @@ function ask(link) {
   });
 }
 
+function uninvited(sentence) {
+  isOut = !group;
+  if (isOut) $('enter').hidden = true;
+  notice(sentence);
+  standing();
+}
+
 function turnedAway(error) {
-  notice(`The invitation does not hold: ${error.message} Ask for a new one.`);
+  uninvited(`The invitation does not hold: ${error.message} Ask for a new one.`);
 }
 
 function failed(error) {
-  if (error.reason?.startsWith('invite:')) turnedAway(error);
-  else notice(error.message);
+  if (error.reason?.startsWith('invite:')) return turnedAway(error);
+  notice(error.message);
   if (!group && isAsking) $('enter').hidden = false;
 }
 
@@ -226,7 +234,9 @@ async function begin() {
   if (why) return notice(`This page cannot take part: ${why}`);
   if (link) return ask(link);
   me = localStorage.getItem(NAME_KEPT);
-  if (!me) return notice(UNINVITED);
+  const untold = window.history.state?.untold ?? '';
+  window.history.replaceState(null, '');
+  if (!me) return uninvited(`${UNINVITED} ${untold}`.trim());
   return enter('');
 }
 
@@ -239,7 +249,7 @@ function keepOffline() {
 
 async function forget() {
   if (!confirm('Remove your key, your groups and what was said from this browser? You need a new invitation to come back.')) return;
-  await node.forget();
+  window.history.replaceState({ untold: await node.forget() }, '');
   await history.remove();
   for (const one of [NAME_KEPT, GROUP_KEPT]) localStorage.removeItem(one);
   await caches.delete('chat 1');

@@ -16,6 +16,7 @@ export class Dialling {
   #timer = null;
   #looking = null;
   #isProbing = false;
+  #unsaid = '';
   #askedWhyAt = -Infinity;
   link = null;
   isFinal = false;
@@ -42,7 +43,10 @@ export class Dialling {
     else if (!this.link) { this.#failures = 0; this.#dial(); }
   }
 
-  up() { this.#failures = 0; }
+  up() {
+    this.#failures = 0;
+    this.#unsaid = '';
+  }
 
   stop(reason, why) {
     this.isStopped = true;
@@ -71,8 +75,10 @@ export class Dialling {
     const said = reason === REPLACED ? 'another window with the same key has signed on, and has taken the connection over: close it, then load this page again to take it back'
       : !isTheirs ? why : `the node said goodbye, ${reasonOf(reason).word}: ${why}`;
     if (this.isStopped) return;
-    this.#said(this.isFinal ? 'ended' : 'away', said);
-    if (this.isFinal) return;
+    if (this.isFinal) return this.#said('ended', said);
+    const first = this.#unsaid || said, isAtOnce = wasUp && isTheirs && reason === SHUTDOWN;
+    this.#unsaid = isAtOnce ? first : '';  // it mostly asks to sign on again, which follows
+    if (!isAtOnce) this.#said('away', first);
     if (!wasUp) this.#askWhy();
     if (wasUp) this.#failures = 0;
     const pause = wasUp && reason === SHUTDOWN ? 0 : Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** this.#failures++);

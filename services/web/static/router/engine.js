@@ -14,7 +14,7 @@ import { digest, expiryMin, hex, random, unhex, words } from './wire.js';
 const CONTROL = { join: 1, joinAck: 2, leave: 3, leaveAck: 4, report: 6, ask: 7, answer: 8, redeem: 9, redeemed: 10, askTerms: 12, terms: 13 };
 const CLOCK_OFF_MS = 90000;
 const LEFT = 25, PEER_REFUSED = 24, BAD_SIGNATURE = 4, NOT_AUTHORISED = 9;
-const GOODBYE_MS = 5000, ASK_AGAIN_MS = 2000, ANSWER_MS = 10000;
+const GOODBYE_MS = 5000, ASK_AGAIN_MS = 2000, ANSWER_MS = 10000, LEAVE_MS = 3000;
 const GAP_S = 30;
 const COMPOSED_AT_ONCE = 64;
 const JOIN = 1;
@@ -146,11 +146,22 @@ export class Engine {
     this.#tell({ event: 'forgets', text });
   }
 
+  // Resolve with a sentence if the node could not be told, else with "".
   async #forget() {
+    const isTold = await this.#leaveAll();
     this.dialling.stop(LEFT, 'the app is forgotten here');
     this.#state('ended', 'forgotten here: the key, the groups and what waited are gone');
     this.store.close();
     await removeStore(this.name);
+    return isTold ? '' : 'The node could not be told, and goes on keeping messages for this key.';
+  }
+
+  // Leave all groups; resolve with whether the node has acknowledged it.
+  async #leaveAll() {
+    const isDone = () => [...this.#groups.values()].every(({ kept }) => kept.isHeard);
+    for (const name of this.#groups.keys()) await this.#leave(name);
+    if (this.link?.isUp && !isDone()) await new Promise(done => { this.onLeft = () => isDone() && done(); setTimeout(done, LEAVE_MS); });
+    return isDone();
   }
 
   // -- the connection ------------------------------------------------------------------------------
@@ -325,7 +336,13 @@ export class Engine {
   #notJoined({ name, kept }, refusal) {
     for (const one of this.#joining.get(name) ?? []) one.failed(refusal);
     this.#joining.delete(name);
-    this.#problem(`the node does not let this key into ${kept.name ?? name.slice(0, 8)}: ask for an invitation that grants join`);
+    this.#deny(`into ${kept.name ?? name.slice(0, 8)}: ask for a new invitation, that grants join`);
+  }
+
+  #deny(where) {
+    const text = `the node does not let this key ${where}`;
+    this.#state('up', text);
+    this.#problem(text);
   }
 
   #denyAll(error) {
@@ -462,6 +479,7 @@ export class Engine {
     if (!kept?.left || kept.isHeard) return;
     kept.isHeard = true;
     this.store.putGroup(hex(addr), kept);
+    this.onLeft?.();
   }
 
   async #redeemed({ result, gr, had }, link) {
@@ -485,6 +503,7 @@ export class Engine {
   }
 
   #terms({ result, gr, exp }) {
+    if (this.rights & ~gr & JOIN) this.#deny('in any more: ask for a new invitation');
     this.rights = gr;
     this.#tell({ event: 'terms', rights: gr, exp, number: result });
   }

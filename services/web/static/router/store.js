@@ -75,7 +75,10 @@ class Store {
 
   #use(db) {
     this.#db = db;
-    db.onversionchange = () => db.close();
+    db.onversionchange = () => {
+      db.close();
+      this.#taken();
+    };
     db.onclose = () => this.#taken();
   }
 
