@@ -59,10 +59,12 @@ from router.node.questions.configuration import ConfigurationQuestions
 from router.node.questions.finder import load_questions
 from router.node.questions.groups import GroupQuestions
 from router.node.questions.invitations import InvitationQuestions
+from router.node.questions.kept_names import KeptNames
 from router.node.questions.log import LogQuestions
 from router.node.questions.metrics import MetricsQuestions
 from router.node.questions.peers import PeerQuestions
 from router.node.questions.question import Questions
+from router.node.questions.queues import QueueQuestions
 from router.node.questions.reports import ReportQuestions
 from router.node.questions.status import StatusQuestions
 from router.node.residents import Residents
@@ -288,11 +290,13 @@ class RunningNode:
         def invited(router: Router) -> list[dict[str, Any]]:
             return self._guest.rows(router.redeeming, dialler.problems)
 
+        keys = KeptNames(partial(keyring.key_names, self._home))
         return (
             StatusQuestions(self._facts, self._residents.facts, invited),
-            PeerQuestions(dialler.problems, invited),
+            PeerQuestions(dialler.problems, invited, keys),
+            QueueQuestions(keys),
             InvitationQuestions(invited, dialler.hurry),
-            GroupQuestions(partial(keyring.group_names, self._home)),
+            GroupQuestions(KeptNames(partial(keyring.group_names, self._home)), keys),
             LogQuestions(self._logbook.sealed_seq),
             MetricsQuestions(self._logbook, self._residents.facts, lambda: self._message_router.unverified),
             ConfigurationQuestions(self.reload),

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from math import inf
 from typing import Any
 
+from router.node.questions.kept_names import KeptNames
 from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respond
-
-NAMES_S = 10.0
-"""Seconds for which the names of groups are not read again."""
 
 
 class GroupQuestions(Questions):
-    """Lists the subscriptions. `read_names` returns the names of groups by their keys, from the disk."""
+    """Lists the subscriptions. `names`, `keys`: what groups and kept keys are called here."""
 
-    def __init__(self, read_names: Callable[[], Mapping[bytes, str]] = dict) -> None:
-        self._read_names = read_names
-        self._names: Mapping[bytes, str] = {}
-        self._read_s = -inf
+    def __init__(self, names: KeptNames, keys: KeptNames) -> None:
+        self._names = names
+        self._keys = keys
 
     def answers(self) -> dict[str, Respond]:
         return {"groups": self._list}
 
     def _list(self, asked: CycleView, _: str) -> list[dict[str, Any]]:
-        now_s = asked.now().mono_s
-        if now_s - self._read_s >= NAMES_S:
-            self._names, self._read_s = self._read_names(), now_s
+        names, keys = self._names.at(asked.now()), self._keys.at(asked.now())
         return [
             {
                 "group": one.group.hex(),
-                "name": self._names.get(bytes(one.group), ""),
+                "name": names.get(bytes(one.group), ""),
                 "subscriber": one.subscriber.hex(),
+                "subscriber_name": keys.get(bytes(one.subscriber), ""),
                 "local": one.local,
             }
             for one in list(asked.router.groups)[:ROWS_MAX]

@@ -12,14 +12,16 @@ from router.core.wire.reasons import Reason
 from router.node.link_events import Measured
 from router.node.link_writer import LinkWriter
 from router.node.questions.invitations import InvitedRows
+from router.node.questions.kept_names import KeptNames
 from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respond
 
 
 class PeerQuestions(Questions):
     """Lists those connected, then the neighbours that are away. `problems`: why the last attempt to connect to each key
-    failed."""
+    failed; `keys`: what kept keys are called here."""
 
-    def __init__(self, problems: Mapping[bytes, str], invited: InvitedRows) -> None:
+    def __init__(self, problems: Mapping[bytes, str], invited: InvitedRows, keys: KeptNames) -> None:
+        self._keys = keys
         self._problems = problems
         self._invited = invited
 
@@ -36,7 +38,8 @@ class PeerQuestions(Questions):
         for key, known in asked.router.directory.neighbours.items():
             if key not in found:
                 found[key] = _away(asked, key, known, invited.get(key.hex()) or self._problems.get(key))
-        return list(found.values())
+        keys = self._keys.at(asked.now())
+        return [{**row, "name": row["name"] or keys.get(bytes(key), "")} for key, row in found.items()]
 
 
 def _connected(asked: CycleView, link: Link, writer: LinkWriter, invited: str | None) -> dict[str, Any]:

@@ -6,23 +6,27 @@ from typing import Any
 
 from router.core.wire.crypto import PublicKey
 from router.node.orders import ClearQueue
+from router.node.questions.kept_names import KeptNames
 from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respond
 
 
 class QueueQuestions(Questions):
-    """Lists the longest queues first, and has one dropped."""
+    """Lists the longest queues first, and has one dropped. `keys`: what kept keys are called here."""
+
+    def __init__(self, keys: KeptNames) -> None:
+        self._keys = keys
 
     def answers(self) -> dict[str, Respond]:
         return {"queue": self._list, "drop": self._drop}
 
     def _list(self, asked: CycleView, _: str) -> list[dict[str, Any]]:
-        now_s = asked.now().wall_s
+        now_s, keys = asked.now().wall_s, self._keys.at(asked.now())
         waiting = [one for one in asked.router.queues.by_recipient.values() if one.total.messages]
         waiting.sort(key=lambda one: -one.total.messages)
         return [
             {
                 "recipient": one.recipient.hex(),
-                "name": asked.router.directory.name_of(one.recipient),
+                "name": asked.router.directory.name_of(one.recipient) or keys.get(bytes(one.recipient), ""),
                 "messages": one.total.messages,
                 "bytes": one.total.bytes,
                 "oldest_s": asked.store.oldest_s(one.recipient, now_s),
