@@ -35,6 +35,7 @@ from router.node.asked_listeners import AskedListeners
 from router.node.connection import Connection, NodeSide
 from router.node.cycle import Cycle
 from router.node.dialler import Dialler, LastWords
+from router.node.group_names import GroupNames
 from router.node.guest import InvitationFiles
 from router.node.in_flight import InFlight
 from router.node.limits import (
@@ -59,7 +60,6 @@ from router.node.questions.configuration import ConfigurationQuestions
 from router.node.questions.finder import load_questions
 from router.node.questions.groups import GroupQuestions
 from router.node.questions.invitations import InvitationQuestions
-from router.node.questions.kept_names import KeptNames
 from router.node.questions.log import LogQuestions
 from router.node.questions.metrics import MetricsQuestions
 from router.node.questions.peers import PeerQuestions
@@ -144,6 +144,8 @@ class RunningNode:
 
     def __init__(self, home: Home, config: Config, load_config: Callable[[], Config], needed: str = "") -> None:
         self._home = home
+        self._group_names = GroupNames(home.path / "groups", partial(keyring.group_names, home))
+        self._key_names = GroupNames(home.path / "keys", partial(keyring.key_names, home))
         self._needed = needed
         self._config = config
         self._load_config = load_config
@@ -239,6 +241,8 @@ class RunningNode:
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
             self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
             await trio.to_thread.run_sync(keyring.read_all, self._home)  # so that no service reads files on this loop
+            await connections.start(self._group_names.run)
+            await connections.start(self._key_names.run)
             await self._start_services(connections)
             dialler.reconcile(self._directory.neighbours.values())
             connections.start_soon(watch, partial(self._network_changed, dialler))
@@ -290,13 +294,13 @@ class RunningNode:
         def invited(router: Router) -> list[dict[str, Any]]:
             return self._guest.rows(router.redeeming, dialler.problems)
 
-        keys = KeptNames(partial(keyring.key_names, self._home))
+        keys = self._key_names.known
         return (
             StatusQuestions(self._facts, self._residents.facts, invited),
             PeerQuestions(dialler.problems, invited, keys),
             QueueQuestions(keys),
             InvitationQuestions(invited, dialler.hurry),
-            GroupQuestions(KeptNames(partial(keyring.group_names, self._home)), keys),
+            GroupQuestions(self._group_names.known, keys),
             LogQuestions(self._logbook.sealed_seq),
             MetricsQuestions(self._logbook, self._residents.facts, lambda: self._message_router.unverified),
             ConfigurationQuestions(self.reload),

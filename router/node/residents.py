@@ -214,7 +214,7 @@ class Residents:
             is_inside=True,
             on_open=one.opened.set,
             pauses=back_off(self._config),
-            find_over_http=partial(services_over_http, self._home, self._config, one.instance.name),
+            find_over_http=partial(services_over_http, self._home, self._config, one.instance.name, one.has_warning),
         )
         one.starts += 1
         supervise(one.plugin, place, back_off(self._config), partial(self._has_problem, one))

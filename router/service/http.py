@@ -119,10 +119,11 @@ class HttpFlow(Struct, frozen=True):
 
 
 class HttpPiece(Struct, frozen=True):
-    """More of an answer without an end."""
+    """More of an answer without an end. `is_last`: ends it here; `gone` is not told of it."""
 
     number: int
     data: bytes
+    is_last: bool = False
 
 
 HttpDeed = Deed | HttpAnswer | HttpFlow | HttpPiece

@@ -188,11 +188,15 @@ def load_over_http(spec: str) -> type[ServiceOverHttp] | None:
     return cast(type[ServiceOverHttp], found[0])
 
 
-def load_settings(spec: str, options: Mapping[str, Any]) -> Struct:
-    """Return that service's settings, without loading its rules. Raises `UnknownService`."""
+def load_settings(spec: str, options: Mapping[str, Any], name: str) -> Struct:
+    """Return the settings of that service, called `name`, without loading its rules. Raises `UnknownService`, also if
+    they are wrong."""
     module = _load_module(spec, spec.partition(":")[0])
     kind = getattr(_load_part(spec, module, "settings") or module, "Settings", NoSettings)
-    return msgspec.convert(options, kind)
+    plugin = Plugin(spec, None, None, kind, {})
+    if faults := plugin.judge(options, name):
+        raise UnknownService(faults[0].text)
+    return plugin.settings_of(options)
 
 
 def load_role(spec: str) -> Role | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any
 
 import trio
 
 from router.client.errors import ClientError, Refused
+from router.core.service.back_off import BackOff
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.errors import RouterError
 from router.core.wire.reasons import Reason
@@ -24,8 +26,8 @@ from router.service.verbs.take_part import TakeParts
 from router.service.verbs.verb import Request
 
 PULL_S = 10.0
-AGAIN_S = 1.0
-"""How long after a request was refused for now it is made again."""
+AGAIN = BackOff(1.0, 30.0)
+"""The pauses after which a request that was refused for now is made again."""
 AGAIN_MAX = 1_000
 """Most requests that wait for that; further ones are not made again."""
 IN_TURN_S = 1.0
@@ -41,13 +43,20 @@ class Requests:
     """Sends a host's requests to its router; `hear` passes the results to the rules, `failed` gets what went wrong with
     a deed, other than a refusal."""
 
-    def __init__(self, host: Service, hear: Callable[[c.Heard], None], failed: Failed) -> None:
+    def __init__(
+        self,
+        host: Service,
+        hear: Callable[[c.Heard], None],
+        failed: Failed,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
         self.pulls = PullsToSay()
         self.parts = PartsToSay()
         self._wishes: dict[str, c.Join | c.Leave | None] = {}  # by group: what follows when the router has answered
         self._host = host
         self._hear = hear
         self._failed = failed
+        self._chance = chance
         self._warned = set[str]()
         self._inquiries = OwnInquiries()
         self._awaited = set[Callable[[], Awaitable[dict[str, Any]]]]()
@@ -127,28 +136,28 @@ class Requests:
         except Exception as error:
             self._failed(wish, error)
 
-    async def _ask_parts(self) -> None:
+    async def _ask_parts(self, refusals: int = 0) -> None:
         for request in self.parts.take():
-            await self._ask(request)
+            await self._ask(request, refusals)
 
-    async def _ask(self, request: Request) -> None:
+    async def _ask(self, request: Request, refusals: int = 0) -> None:
         """Send a request behind those before it, and go on; the rules hear what follows from its answer, also from a
-        failure."""
+        failure. `refusals`: how often it was refused before."""
         self._latest[request.about] = request
         try:
             ended = await self._host.begin_asking(request)
         except (ClientError, SaidError) as error:
-            self._was_refused(request, error)
+            self._was_refused(request, error, refusals + 1)
         else:
             if not request.ANSWERED_LATER:
                 self._awaited.add(ended)
-            self._host.nursery.start_soon(self._answered, request, ended)
+            self._host.nursery.start_soon(self._answered, request, ended, refusals)
 
-    async def _answered(self, request: Request, ended: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+    async def _answered(self, request: Request, ended: Callable[[], Awaitable[dict[str, Any]]], refusals: int) -> None:
         try:
             found = request.answered(await ended())
         except (ClientError, SaidError) as error:
-            self._was_refused(request, error)
+            self._was_refused(request, error, refusals + 1)
         except Exception as error:  # also of `answered`, which is somebody else's
             self._is_over(request)
             self._failed(request, error)
@@ -166,38 +175,38 @@ class Requests:
         if self._latest.get(request.about) is request:
             del self._latest[request.about]
 
-    async def _ask_again(self, request: Request) -> None:
+    async def _ask_again(self, request: Request, refusals: int) -> None:
         """Make a request again that the router had no room to answer, unless a later one about the same was made."""
-        await trio.sleep(AGAIN_S)
+        await trio.sleep(AGAIN.pause_s(refusals, self._chance()))
         self._asked_again -= 1
         is_latest = self._latest.get(request.about) is request
         if not isinstance(request, TakeParts):
             if is_latest:
-                await self._ask(request)
+                await self._ask(request, refusals)
         elif self.parts.again(request):
-            await self._ask_parts()
+            await self._ask_parts(refusals)
 
-    def _was_refused(self, request: Request, error: ClientError | SaidError) -> None:
+    def _was_refused(self, request: Request, error: ClientError | SaidError, refusals: int) -> None:
         """Let the rules hear that a request has failed; if they hear nothing of it, tell the operator. One that may be
         accepted later is then made again, as they would rely on it."""
-        found = self._heard_of_failure(request, error)
+        found = self._heard_of_failure(request, lambda: request.answered({"error": str(error)}))
         if not found and isinstance(error, Refused) and error.later and self._asked_again < AGAIN_MAX:
             self._host.log.info("%s: %s is asked again: %s", self._host, type(request).__name__, error)
             self._asked_again += 1
-            self._host.nursery.start_soon(self._ask_again, request)
+            self._host.nursery.start_soon(self._ask_again, request, refusals)
             return
         self._is_over(request)
         if isinstance(error, SaidError) and not found:
             self._failed(request, error)
-            return
-        level = logging.INFO if found else logging.WARNING  # rules that hear of it may ask again
-        self._host.log.log(level, "%s: %s was not done: %s", self._host, type(request).__name__, error)
-        for heard in found:
+        else:
+            level = logging.INFO if found else logging.WARNING  # rules that hear of it may ask again
+            self._host.log.log(level, "%s: %s was not done: %s", self._host, type(request).__name__, error)
+        for heard in found or self._heard_of_failure(request, lambda: request.given_up(str(error))):
             self._hear(heard)
 
-    def _heard_of_failure(self, request: Request, error: ClientError | SaidError) -> Sequence[c.Heard]:
+    def _heard_of_failure(self, request: Request, hear: Callable[[], Sequence[c.Heard]]) -> Sequence[c.Heard]:
         try:
-            return request.answered({"error": str(error)})
+            return hear()
         except Exception as wrong:  # of `answered`, which is somebody else's
             self._failed(request, wrong)
             return ()

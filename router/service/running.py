@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,19 +15,22 @@ from router.actors.actor import actor_system
 from router.actors.supervisor import Supervisor
 from router.core.service.back_off import BackOff
 from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.errors import cause_of
 from router.service.attempts import Attempts
 from router.service.host import Place, Service
 from router.service.http import FoundOverHttp, HttpSetup
-from router.service.plugins import NoSettings, Plugin, load_over_http, load_reasons, load_settings
+from router.service.plugins import NoSettings, Plugin, UnknownService, load_over_http, load_reasons, load_settings
 from router.service.reports import WARNING, Reports
 from router.service.rules_host import RulesHost
 from router.service.watchdog import Watchdog
 from router.settings import keyring
 from router.settings.config import Config
-from router.settings.config_services import instances, key_name
+from router.settings.config_services import Instance, instances, key_name
 from router.settings.home import Home
 
 DEFAULTS = Config()
+
+log = logging.getLogger(__name__)
 
 
 def key_of(home: Home, name: str) -> SigningKey:
@@ -54,18 +58,40 @@ def leave_free_bytes(config: Config) -> int:
     return 2 * config.store.disk_free_bytes_min
 
 
-def services_over_http(home: Home, config: Config, but: str) -> tuple[FoundOverHttp, ...]:
-    """Return the services of the node that answer over HTTP, without the one of the name `but`. Raises
-    `UnknownService`."""
-    found = list[FoundOverHttp]()
+def services_over_http(
+    home: Home, config: Config, but: str, warn: Callable[[str], object]
+) -> tuple[FoundOverHttp, ...]:
+    """Return the services of the node that answer over HTTP, without the one of the name `but`. `warn` is told of those
+    that cannot, which are left out."""
+    found, faults = list[FoundOverHttp](), list[str]()
     for one in instances(config.node.services):
-        if one.name != but and (kind := load_over_http(one.module)) is not None:
-            load_reasons(one.module)
-            settings = load_settings(one.module, config.services.get(one.name, {}))
-            address = key_of(home, one.name).public
-            answers = kind(HttpSetup(one.name, address, settings, random.SystemRandom()))
-            found.append(FoundOverHttp(one.name, address, answers))
+        if one.name == but:
+            continue
+        try:
+            answers = _over_http(home, config, one)
+        except Exception as error:  # it is somebody else's file: what is wrong with it ends nothing else
+            faults.append(f'the service "{one.name}" has no answers over HTTP: {cause_of(error)}')
+        else:
+            found += [] if answers is None else [answers]
+    if faults:
+        log.warning("%s", said := "; ".join([*faults, "mend that, and start the node again"]))
+        warn(said)
     return tuple(found)
+
+
+def _over_http(home: Home, config: Config, one: Instance) -> FoundOverHttp | None:
+    """Return what answers over HTTP in a service's name; None if nothing does. Raises `UnknownService`."""
+    kind = load_over_http(one.module)
+    if kind is None:
+        return None
+    load_reasons(one.module)
+    settings = load_settings(one.module, config.services.get(one.name, {}), one.name)
+    address = key_of(home, one.name).public
+    answers = kind(HttpSetup(one.name, address, settings, random.SystemRandom()))
+    if guarded := [operation.id for operation in answers.operations() if operation.needs_token]:
+        said = f"its operation {guarded[0]} needs a token, but nothing judges tokens for services"
+        raise UnknownService(f"{said}; judge the request in hear_request, by its headers")
+    return FoundOverHttp(one.name, address, answers)
 
 
 def begin(found: type[Service] | Plugin, place: Place) -> pykka.ActorRef[Any]:
@@ -120,7 +146,7 @@ async def run(
         events,
         leave_free_bytes(config),
         pauses=back_off(config),
-        find_over_http=partial(services_over_http, home, config, name),
+        find_over_http=partial(services_over_http, home, config, name, reports.warning),
     )
     async with actor_system():
         supervise(service, place, back_off(config), reports.problem)

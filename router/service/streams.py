@@ -22,6 +22,7 @@ from router.service.door_places import STREAMS_MAX, StreamPlaces, address_of, so
 from router.service.door_tls import carry
 from router.service.handing_over import Dial, pass_on, unwrapped
 from router.service.stream_reading import Reading, StreamReaders
+from router.service.unsent_bytes import UnsentBytes
 from router.transport import tcp
 from router.transport.contract import ConnectFailed
 from router.transport.handshakes import prefix_of
@@ -92,6 +93,15 @@ class _Peer:
             self._awaited = trio.SocketStream(trio.socket.from_stdlib_socket(self._socket))
         return self._awaited
 
+    def mark_handed(self, hand: HandOver) -> None:
+        self.handed, self.through = hand.first, hand.through
+        if hand.ip:
+            self.address, self.source = tcp.host_port(hand.ip, 0), prefix_of(hand.ip)
+
+    def keep(self, data: bytes) -> None:
+        self.waiting.append(data)
+        self.unsent += len(data)
+
     def close(self) -> None:
         self.is_closed = True
         if self._awaited is not None:  # whoever waits for it is told so
@@ -114,6 +124,7 @@ class Streams:
         self._connected: dict[str, StreamPlaces] = {}
         self._passed: dict[str, StreamPlaces] = {}
         self._certificates: dict[str, ServerCertificate] = {}
+        self._unsent = UnsentBytes(self._warn_of)
         self._readers = StreamReaders()
         self._short_pieces, self._short_records = shared_pace(), shared_pace()
         self._nursery: trio.Nursery
@@ -221,17 +232,12 @@ class Streams:
             self._gone(key)
             return
         peer.is_kept = True
-        self._close_behind(peer)
-
-    def _close_behind(self, peer: _Peer) -> None:
-        """Close a stream when what waits is sent, which must not take long."""
-        peer.is_closing = True
-        assert peer.writing is not None
-        peer.writing.deadline = trio.current_time() + LINGER_S
+        _close_behind(peer)
 
     def _cut(self, key: _Key, peer: _Peer) -> None:
         """End a stream now, whatever is not carried out or not sent."""
         peer.is_cut = True
+        self._unsent.forget(*key)
         if peer.is_kept:
             self._gone(key)
         else:
@@ -239,6 +245,7 @@ class Streams:
 
     def _gone(self, key: _Key) -> None:
         self._handed.discard(key)
+        self._unsent.forget(*key)
         if (peer := self._peers.pop(key, None)) is not None:
             peer.close()
             peer.shaking.cancel()
@@ -290,9 +297,7 @@ class Streams:
             if places.is_full:
                 raise ValueError(f"{STREAMS_MAX} streams are open there, and no more may be")
             places.take(name, "")
-            host, port = host_port(deed.url.removeprefix("tcp:"))
-            with trio.fail_after(CONNECT_S):
-                own = own_socket((await trio.open_tcp_stream(host, port)).socket)
+            own = await _connected(deed.url)
         except trio.TooSlowError:
             places.free(name)
             self._hear(ConnectionFailed(deed.door, deed.tag, f"nobody answered within {CONNECT_S:g} s"))
@@ -309,23 +314,28 @@ class Streams:
     def write(self, door: str, name: str, data: bytes) -> None:
         """Write to a peer; do nothing if it has gone. No data closes its stream when earlier writes are sent."""
         peer = self._peers.get((door, name))
-        if peer is None:
+        if peer is None or peer.is_cut:
             return
         if not data and peer.waiting and not peer.is_closing:
-            self._close_behind(peer)
+            _close_behind(peer)
         elif not data or peer.is_closing or peer.unsent + len(data) > UNSENT_BYTES_MAX:
             self._cut((door, name), peer)
         elif peer.waiting:
             if len(peer.waiting) == UNSENT_MAX:
                 self._cut((door, name), peer)
             else:
-                peer.waiting.append(data)
-                peer.unsent += len(data)
+                self._keep_unsent(door, name, peer, data)
         elif rest := data[_written_now(peer.fd, data) :]:
-            peer.waiting.append(rest)
-            peer.unsent += len(rest)
             peer.writing = trio.CancelScope()
             self._nursery.start_soon(self._write_out, (door, name), peer, peer.writing)
+            self._keep_unsent(door, name, peer, rest)
+
+    def _keep_unsent(self, door: str, name: str, peer: _Peer, data: bytes) -> None:
+        """Let bytes wait for a peer. If too many wait at its door, close the stream for which most do."""
+        peer.keep(data)
+        self._unsent.change(door, name, len(data))
+        if leaver := self._unsent.first_to_go(door):
+            self._cut((door, leaver), self._peers[door, leaver])
 
     async def _write_out(self, key: _Key, peer: _Peer, scope: trio.CancelScope) -> None:
         """Write what waits for a peer; the task lasts no longer than that."""
@@ -333,7 +343,8 @@ class Streams:
         with scope, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while peer.waiting and not peer.is_closed:
                 await peer.stream.send_all(peer.waiting[0])
-                peer.unsent -= len(peer.waiting.popleft())
+                peer.unsent -= (sent := len(peer.waiting.popleft()))
+                self._unsent.change(*key, -sent)
                 _go_on_reading(peer)
             is_cut = peer.is_closing
         if is_cut:
@@ -347,10 +358,9 @@ class Streams:
         """Keep from the rules what comes of a stream that they hand over, also what was read already."""
         peer = self._peers.get((hand.door, hand.peer))
         if peer is not None and peer.handed is None:
-            peer.handed, peer.through = hand.first, hand.through
-            if hand.ip:
-                peer.address, peer.source = tcp.host_port(hand.ip, 0), prefix_of(hand.ip)
+            peer.mark_handed(hand)
             peer.reading.pause()
+            self._unsent.forget(hand.door, hand.peer)
             self._handed.add((hand.door, hand.peer))
 
     def is_handed(self, heard: object) -> bool:
@@ -407,6 +417,13 @@ def _carried_out(peer: _Peer, done: Callable[[], None]) -> None:
     _go_on_reading(peer)
 
 
+def _close_behind(peer: _Peer) -> None:
+    """Close a stream when what waits is sent, which must not take long."""
+    peer.is_closing = True
+    assert peer.writing is not None
+    peer.writing.deadline = trio.current_time() + LINGER_S
+
+
 def _go_on_reading(peer: _Peer) -> None:
     if peer.unsent <= UNREAD_BYTES_MAX or peer.is_closing:
         carried, peer.carried = peer.carried, []
@@ -418,6 +435,12 @@ def _tune(own: socket.socket) -> None:
     if own.family != socket.AF_UNIX:
         with suppress(OSError):  # it is broken already, and its first read says so
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+async def _connected(url: str) -> socket.socket:
+    host, port = host_port(url.removeprefix("tcp:"))
+    with trio.fail_after(CONNECT_S):
+        return own_socket((await trio.open_tcp_stream(host, port)).socket)
 
 
 def own_socket(other: trio.socket.SocketType) -> socket.socket:

@@ -23,6 +23,7 @@ from services.capd.core.over_http import forms as f
 from services.capd.core.over_http.limits import CALLERS_MAX, OverHttpLimits
 from services.capd.core.over_http.operations import OPERATIONS
 from services.capd.core.over_http.questions import ASK, NUMBERS, PoolQuestions
+from services.capd.core.over_http.search_turns import SearchTurns
 from services.capd.core.over_http.solving_for_others import SOLVE, SolvingForOthers
 from services.capd.core.over_http.watching import Watching
 from services.capd.core.view import number as json_number
@@ -41,12 +42,13 @@ class CapdOverHttp:
         self._data_bytes_max = _data_bytes_max(settings)
         first = setup.chance.randrange(NUMBERS)
         self._questions = PoolQuestions(setup.address, self.limits, first, self._forget)
-        self._watching = Watching(self._questions, self.limits)
+        self._turns = SearchTurns(self._questions, self.limits)
+        self._watching = Watching(self._questions, self._turns, self.limits)
         self._solving = SolvingForOthers(settings.solve_cpu_percent, self._questions, self.limits, setup.chance)
         self._shares: dict[str, Allowance] = {}
 
     def __repr__(self) -> str:
-        return f"<the pool over HTTP: {self._questions!r}, {self._watching!r}, {self._solving!r}>"
+        return f"<the pool over HTTP: {self._questions!r}, {self._turns!r}, {self._watching!r}, {self._solving!r}>"
 
     def operations(self) -> Sequence[Operation]:
         return OPERATIONS
@@ -101,7 +103,8 @@ class CapdOverHttp:
                 )
                 yield _refused_for(request.number, reasons.TOO_LARGE, said)
                 return
-            yield from self._solving.begin(request.number, body, partial(self._hand_in, request.number), now)
+            hand_in = partial(self._hand_in, request.number)
+            yield from self._solving.begin(request.number, request.caller, body, hand_in, now)
             return
         message = body.message()
         if message.has_expired(int(now.wall_s)):
@@ -152,9 +155,9 @@ class CapdOverHttp:
             said = "your address has searched for more than one may in this time; ask again later"
             yield refused(request.number, 429, "asks-too-much", said, ("Retry-After", "10"))
             return
-        then = partial(self._found, request.number)
-        number = request.number
-        yield from self._questions.ask(m.Query, pattern, ids, start, limit, number=number, then=then, now=now)
+        query = partial(m.Query, pattern=pattern, ids=ids, start=start, limit=limit)
+        then, number = partial(self._found, request.number), request.number
+        yield from self._turns.ask(query, caller=request.caller, number=number, then=then, now=now)
 
     def _found(self, number: int, said: m.Found | m.FoundIds, now: c.Now) -> Iterator[HttpDeed]:
         if isinstance(said, m.FoundIds):
@@ -195,6 +198,7 @@ class CapdOverHttp:
                 yield from self._solving.computed(heard, now)
             case c.Tick():
                 yield from self._questions.tick(now)
+                yield from self._turns.tick(now)
                 yield from self._watching.tick(now)
 
     def _said(self, body: bytes, now: c.Now) -> Iterator[HttpDeed]:
@@ -209,6 +213,7 @@ class CapdOverHttp:
 
     def gone(self, number: int, now: c.Now) -> Iterable[HttpDeed]:
         self._questions.drop(number)
+        self._turns.drop(number)
         yield from self._watching.gone(number, now)
 
     def _forget(self, number: int) -> None:

@@ -146,7 +146,7 @@ class Web:
 
     def _for_operator(self, request: Request, now: c.Now) -> Reply:
         """Decide about a request at the operator's door."""
-        found = self._monitoring.reply(request, now) or self._for_operators.reply(request)
+        found = self._monitoring.reply(request, self._doors, now) or self._for_operators.reply(request)
         return found or self._operator.reply(request, self._doors[OPERATOR], now) or _nothing_at(request)
 
     def _status(self) -> dict[str, Any]:

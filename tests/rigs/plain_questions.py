@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from router.node.questions.configuration import ConfigurationQuestions
-from router.node.questions.groups import GroupQuestions
 from router.node.questions.invitations import InvitationQuestions
-from router.node.questions.kept_names import KeptNames
 from router.node.questions.log import LogQuestions
 from router.node.questions.metrics import MetricsQuestions
 from router.node.questions.peers import PeerQuestions
 from router.node.questions.question import Questions
-from router.node.questions.queues import QueueQuestions
 from router.node.questions.reports import ReportQuestions
 from router.node.questions.status import StatusQuestions
 
@@ -35,9 +32,7 @@ def plain_questions() -> tuple[Questions, ...]:
 
     return (
         StatusQuestions(dict, nothing, nothing),
-        PeerQuestions({}, nothing, KeptNames()),
-        QueueQuestions(KeptNames()),
-        GroupQuestions(KeptNames(), KeptNames()),
+        PeerQuestions({}, nothing),
         InvitationQuestions(nothing, lambda keys: None),
         LogQuestions(int),
         MetricsQuestions(WrittenLog(), nothing, int),

@@ -13,6 +13,7 @@ from samples.capd_host import POOL, Host
 
 from rigs.web_sides import KEY, WebSide, body_of, request, status_of
 from router.core.wire.crypto import MessageId
+from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.http import FoundOverHttp, HttpSetup
 from services.capd.core import messages as m
@@ -50,7 +51,12 @@ class WebPool:
             deed = self.side.done[self._seen]
             self._seen += 1
             if isinstance(deed, c.Send) and deed.to == POOL and not self.is_cut:
-                self.tell(self.host.say(deed.body, KEY))
+                follows = self.host.say(deed.body, KEY)
+                self.tell(follows)
+                for one in follows:
+                    if isinstance(one, c.Refuse):
+                        assert isinstance(one.reason, Reason)
+                        self.side.hear(c.HopOutcome(deed.tag, MessageId(bytes(32)), POOL, "refused", one.reason))
             elif isinstance(deed, c.Compute):
                 self.side.hear(c.Computed(deed.tag, solve(deed.argument)))
 

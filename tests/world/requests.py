@@ -79,7 +79,8 @@ class Requests:
 
     def _request(self, request: Request) -> None:
         def told(said: Mapping[str, Any]) -> None:
-            for heard in request.answered(said):
+            given_up = request.given_up(str(said["error"])) if "error" in said else ()
+            for heard in request.answered(said) or given_up:
                 self._hear(heard)
 
         self._ask(request, told)

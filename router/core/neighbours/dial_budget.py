@@ -55,8 +55,13 @@ class DialLimits(Struct, frozen=True):
 LAN_LIMITS = DialLimits(of_prefix=10)
 """The limits on local networks, where there may be few prefixes and all of them private: ten connections to a host,
 which may have three nodes. All addresses of an IPv6 network at an interface count as one host, since a victim may have
-any number of them; so ten in vain to machines that are there keep this node from others of that network, until these
-dial it."""
+any number of them; so ten in vain to machines that are there keep this node from others of that network, but not from
+those that it has found before, or that it hears over IPv4 as well.
+
+What the system knows of MAC addresses tells its hosts apart no better: whoever forges datagrams on a link can forge the
+unsigned answers of neighbour discovery too, so each dial would count for another host, and reach the victim with the
+next packet, whose MAC address is right again. Nor does a share for some dials help, as each address is the source of
+the datagram that names it, and ten forged ones look as ten honest ones do."""
 _HOST_BYTES = 8
 """Length of the part of an IPv6 address that its host cannot choose."""
 

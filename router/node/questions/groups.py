@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from router.node.questions.kept_names import KeptNames
 from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respond
 
 
 class GroupQuestions(Questions):
-    """Lists the subscriptions. `names`, `keys`: what groups and kept keys are called here."""
+    """Lists the subscriptions. `known_names` returns the names of groups by their keys, `known_keys` those of the keys
+    that the home keeps, both from memory."""
 
-    def __init__(self, names: KeptNames, keys: KeptNames) -> None:
-        self._names = names
-        self._keys = keys
+    def __init__(
+        self,
+        known_names: Callable[[], Mapping[bytes, str]] = dict,
+        known_keys: Callable[[], Mapping[bytes, str]] = dict,
+    ) -> None:
+        self._known_names = known_names
+        self._known_keys = known_keys
 
     def answers(self) -> dict[str, Respond]:
         return {"groups": self._list}
 
     def _list(self, asked: CycleView, _: str) -> list[dict[str, Any]]:
-        names, keys = self._names.at(asked.now()), self._keys.at(asked.now())
+        names, keys = self._known_names(), self._known_keys()
         return [
             {
                 "group": one.group.hex(),

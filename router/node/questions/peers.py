@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from router.core.neighbours.directory import UNKNOWN, Neighbour, Standing
@@ -12,16 +12,18 @@ from router.core.wire.reasons import Reason
 from router.node.link_events import Measured
 from router.node.link_writer import LinkWriter
 from router.node.questions.invitations import InvitedRows
-from router.node.questions.kept_names import KeptNames
 from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respond
 
 
 class PeerQuestions(Questions):
     """Lists those connected, then the neighbours that are away. `problems`: why the last attempt to connect to each key
-    failed; `keys`: what kept keys are called here."""
+    failed; `known_keys` returns the names of the keys that the
+    home keeps, from memory."""
 
-    def __init__(self, problems: Mapping[bytes, str], invited: InvitedRows, keys: KeptNames) -> None:
-        self._keys = keys
+    def __init__(
+        self, problems: Mapping[bytes, str], invited: InvitedRows, known_keys: Callable[[], Mapping[bytes, str]] = dict
+    ) -> None:
+        self._known_keys = known_keys
         self._problems = problems
         self._invited = invited
 
@@ -38,7 +40,7 @@ class PeerQuestions(Questions):
         for key, known in asked.router.directory.neighbours.items():
             if key not in found:
                 found[key] = _away(asked, key, known, invited.get(key.hex()) or self._problems.get(key))
-        keys = self._keys.at(asked.now())
+        keys = self._known_keys()
         return [{**row, "name": row["name"] or keys.get(bytes(key), "")} for key, row in found.items()]
 
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from router.core.wire.crypto import PublicKey
 from router.node.orders import ClearQueue
-from router.node.questions.kept_names import KeptNames
 from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respond
 
 
 class QueueQuestions(Questions):
-    """Lists the longest queues first, and has one dropped. `keys`: what kept keys are called here."""
+    """Lists the longest queues first, and has one dropped. `known_keys` returns the names of the keys that the
+    home keeps, from memory."""
 
-    def __init__(self, keys: KeptNames) -> None:
-        self._keys = keys
+    def __init__(self, known_keys: Callable[[], Mapping[bytes, str]] = dict) -> None:
+        self._known_keys = known_keys
 
     def answers(self) -> dict[str, Respond]:
         return {"queue": self._list, "drop": self._drop}
 
     def _list(self, asked: CycleView, _: str) -> list[dict[str, Any]]:
-        now_s, keys = asked.now().wall_s, self._keys.at(asked.now())
+        now_s, keys = asked.now().wall_s, self._known_keys()
         waiting = [one for one in asked.router.queues.by_recipient.values() if one.total.messages]
         waiting.sort(key=lambda one: -one.total.messages)
         return [

@@ -33,12 +33,16 @@ class AddNeighbour(Request, frozen=True):
     def answered(self, answer: Mapping[str, Any]) -> Sequence[Heard]:
         return (NeighbourAdded(self.key),) if self.how == "lan" and "error" not in answer else ()
 
+    def given_up(self, error: str) -> Sequence[Heard]:
+        return (NeighbourAdded(self.key, error),) if self.how == "lan" else ()
+
 
 class NeighbourAdded(Heard, frozen=True):
-    """The own router has carried out the `AddNeighbour` of this key, which was heard on a LAN; so it is told how fast
-    the router makes neighbours known."""
+    """The own router has carried out the `AddNeighbour` of this key, which was heard on a LAN, or has refused it, as
+    `error` says; so it is told how fast the router makes neighbours known."""
 
     key: PublicKey
+    error: str = ""
 
 
 class NeighbourUnreachable(News, frozen=True):

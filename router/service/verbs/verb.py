@@ -73,6 +73,11 @@ class Request(_Travels, Deed, frozen=True, forbid_unknown_fields=True):
         """Return the events that follow from the answer; `{"error": sentence}` if the request failed."""
         return ()
 
+    def given_up(self, error: str) -> Sequence[Heard]:
+        """Return the events that follow if the request has failed and is not made again, where `answered` returns none;
+        the operator is told besides."""
+        return ()
+
 
 class News(_Travels, Heard, frozen=True):
     """News of the router to a service, which is not answered. Fields that a newer router adds are ignored."""

@@ -23,6 +23,8 @@ SERVICES_S = 2.0
 """Seconds after which the metrics of services that do not answer are left out."""
 WAITING_MAX = 64
 """Most who wait for the router's answer."""
+METRICS_WAITING_MAX = 48
+"""Most of them who wait for metrics; the other places are for who asks whether this node is ready."""
 TAG, OF_SERVICE = "monitoring", "monitoring "
 DRAINING, AWAY, SLOW = "draining", "router-away", "router-slow"
 
@@ -64,7 +66,7 @@ class Monitoring:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def reply(self, request: Request, now: c.Now) -> Reply | None:
+    def reply(self, request: Request, doors: Mapping[str, HttpDoor], now: c.Now) -> Reply | None:
         """Return the answer to who monitors; None if the request is of another kind."""
         if request.path not in (LIVE, READY, METRICS):
             return None
@@ -75,14 +77,30 @@ class Monitoring:
         accept, is_fresh = request.header(b"accept"), now.mono_s - self._told_s < FRESH_S
         if self._told is not None and is_fresh and self._can_answer(request.path, self._told):
             return self._answer(request.path, accept, self._told)
-        if len(self._waiting) >= WAITING_MAX:
-            said = f"{WAITING_MAX} wait for the router already; ask again"
-            return refusal(503, "busy", said, ("Retry-After", "1"))
+        left = [] if self._has_room(request.path) else list(self._end_those_of_gone(doors, now))
+        if not self._has_room(request.path):
+            full = self._full()
+            return Later((*left, *doors[request.door].answer(request.peer, full, now))) if left else full
         self._waiting.append(_Waiting(request.door, request.peer, request.path, accept, now.mono_s + PATIENCE_S))
         if self._is_asking or (self._awaited and request.path == METRICS):
-            return Later()
+            return Later(tuple(left))
         self._is_asking = True
-        return Later((c.Inquire("metrics", "", TAG),))
+        return Later((*left, c.Inquire("metrics", "", TAG)))
+
+    def _has_room(self, path: str) -> bool:
+        of_metrics = sum(one.path == METRICS for one in self._waiting)
+        return len(self._waiting) < WAITING_MAX and (path != METRICS or of_metrics < METRICS_WAITING_MAX)
+
+    def _full(self) -> Answer:
+        said = f"{len(self._waiting)} wait for the router already; ask again"
+        return refusal(503, "busy", said, ("Retry-After", "1"))
+
+    def _end_those_of_gone(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        """End the waiting of clients that have gone, or say no more and may have, in favour of others."""
+        gone = [one for one in self._waiting if doors[one.door].may_have_gone(one.peer)]
+        self._waiting = [one for one in self._waiting if not doors[one.door].may_have_gone(one.peer)]
+        for one in gone:
+            yield from doors[one.door].answer_later(one.peer, self._full(), now)
 
     def told(self, heard: c.Told, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """Answer those who wait for this, as far as it is all that they wait for."""

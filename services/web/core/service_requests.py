@@ -40,10 +40,6 @@ class ServiceRequests:
         self.services = {one.name: one for one in found}
         self._by_address = {one.address: one for one in found}
         self._operations = {one.name: tuple(one.answers.operations()) for one in found}
-        for name, operations in self._operations.items():
-            if guarded := [one.id for one in operations if one.needs_token]:
-                said = f"its operation {guarded[0]} needs a token, but nothing judges tokens for services"
-                raise ValueError(f"http.py of {name}: {said}; judge the request in hear_request, by its headers")
         self._numbers = count(1)
         self._open: dict[int, _Open] = {}
 
@@ -164,9 +160,14 @@ class ServiceRequests:
                         yield from doors[one.door].begin_flow(one.peer, Flow(kind, first=first), now)
                         if one.is_head:
                             yield from self._end(number, one, doors, now)
+                            if number != present:
+                                yield from doors[one.door].read_on(one.peer, now)
                 case h.HttpPiece(number, data):
                     if (one := self._open.get(number)) is not None:
                         yield from doors[one.door].send(one.peer, data)
+                        if deed.is_last:
+                            del self._open[number]
+                            yield from doors[one.door].finish(one.peer, now)
                 case c.Deed():
                     yield _tagged(deed, name)
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
+from random import Random
 from typing import Any
 
+import pytest
 import trio
 
 from router.client.errors import Refused
 from router.core.control.reception import NO_ROOM
 from router.core.wire.crypto import SigningKey
 from router.core.wire.reasons import Reason
+from router.service.host import SaidError
 from router.service.passing import PartsToSay
-from router.service.requests import AGAIN_MAX, AGAIN_S, Requests
+from router.service.requests import AGAIN, AGAIN_MAX, Requests
 from router.service.roles import overlay as o
+from router.service.verbs.add_neighbour import AddNeighbour, NeighbourAdded
 from router.service.verbs.caught_up import CaughtUp
 from router.service.verbs.grant import Grant
 from router.service.verbs.listen import Listen
@@ -25,7 +30,7 @@ FIRST, SECOND = (SigningKey(bytes((n,)) * 32).public for n in (1, 2))
 
 
 class FullHost:
-    """The host of a service whose router refuses each request until it `has_room`; `asked`: with the seconds."""
+    """The host of a service whose router refuses each request until it `has_room`; `asked_s`: at which seconds."""
 
     log = logging.getLogger(__name__)
 
@@ -33,6 +38,7 @@ class FullHost:
         self.nursery = nursery
         self.has_room = False
         self.asked = list[Request]()
+        self.asked_s = list[float]()
         self._reason = reason
 
     def __repr__(self) -> str:
@@ -40,6 +46,7 @@ class FullHost:
 
     async def begin_asking(self, request: Request) -> Callable[[], Awaitable[dict[str, Any]]]:
         self.asked.append(request)
+        self.asked_s.append(trio.current_time())
         is_refused = not self.has_room
 
         async def answer() -> dict[str, Any]:
@@ -56,16 +63,16 @@ async def asked(deeds: list[Deed], later: list[Deed], reason: Reason = NO_ROOM[0
     first are made again."""
     async with trio.open_nursery() as nursery:
         host: Any = FullHost(nursery, reason)
-        requests = Requests(host, lambda heard: None, lambda deed, error: None)
+        requests = Requests(host, lambda heard: None, lambda deed, error: None, Random(1).random)
         for deed in deeds:
             if requests.begins(deed):
                 await requests.do(deed)
-        await trio.sleep(AGAIN_S / 2)
+        await trio.sleep(AGAIN.pause_s_min / 4)
         host.has_room = True
         for deed in later:
             if requests.begins(deed):
                 await requests.do(deed)
-        await trio.sleep(10 * AGAIN_S)
+        await trio.sleep(10 * AGAIN.pause_s_min)
         nursery.cancel_scope.cancel()
     return list(host.asked)
 
@@ -94,6 +101,80 @@ async def test_what_may_not_be_accepted_later_is_not_made_again(autojump_clock: 
 async def test_the_requests_that_are_made_again_are_bounded(autojump_clock: object) -> None:
     keys = [SigningKey(n.to_bytes(32, "big")).public for n in range(1, AGAIN_MAX + 3)]
     assert len(await asked([Grant(key) for key in keys], [])) == 2 * AGAIN_MAX + 2
+
+
+async def until_room(deeds: list[Deed], room_after_s: float) -> tuple[list[Request], list[float]]:
+    """Return what is asked until a minute after there is room, and when."""
+    async with trio.open_nursery() as nursery:
+        host: Any = FullHost(nursery)
+        requests = Requests(host, lambda heard: None, lambda deed, error: None, Random(1).random)
+        began_s = trio.current_time()
+        for deed in deeds:
+            if requests.begins(deed):
+                await requests.do(deed)
+        await trio.sleep(room_after_s)
+        host.has_room = True
+        await trio.sleep(60)
+        nursery.cancel_scope.cancel()
+    return list(host.asked), [at_s - began_s for at_s in host.asked_s]
+
+
+@pytest.mark.parametrize("deed", [Grant(FIRST, ("join",)), o.TakePart(FIRST)])
+async def test_the_pause_before_a_request_is_made_again_doubles_up_to_a_limit(
+    deed: Deed, autojump_clock: object
+) -> None:
+    _, asked_s = await until_room([deed], 300)
+    pauses = [later - earlier for earlier, later in pairwise(asked_s)]
+    longest = [min(AGAIN.pause_s_max, AGAIN.pause_s_min * 2**number) for number in range(len(pauses))]
+    assert longest[:3] == [1, 2, 4] and longest[-1] == 30
+    assert all(most / 2 <= pause <= most for most, pause in zip(longest, pauses, strict=True))
+
+
+async def test_requests_of_one_moment_are_made_again_at_different_times(autojump_clock: object) -> None:
+    keys = [SigningKey(n.to_bytes(32, "big")).public for n in range(1, 101)]
+    asked, asked_s = await until_room([Grant(key) for key in keys], 0.1)
+    assert len(asked) == 200 and len(set(asked_s[100:])) == 100
+    assert asked_s[-1] - asked_s[100] > AGAIN.pause_s_min / 3
+
+
+class Fails(FullHost):
+    """The host of a service whose router answers each request with this error."""
+
+    def __init__(self, nursery: trio.Nursery, error: Exception) -> None:
+        super().__init__(nursery)
+        self._error = error
+
+    async def begin_asking(self, request: Request) -> Callable[[], Awaitable[dict[str, Any]]]:
+        self.asked.append(request)
+
+        async def answer() -> dict[str, Any]:
+            raise self._error
+
+        return answer
+
+
+@pytest.mark.parametrize("how", ["lan", ""])
+async def test_rules_hear_at_once_that_a_neighbour_of_a_lan_was_not_added_and_the_operator_does_too(how: str) -> None:
+    heard, told = list[object](), list[str]()
+    async with trio.open_nursery() as nursery:
+        host: Any = Fails(nursery, SaidError("the book is full"))
+        requests = Requests(host, heard.append, lambda deed, error: told.append(str(error)))
+        await requests.do(AddNeighbour(FIRST, ("tls://192.0.2.7:1",), 9, how=how))  # type: ignore[arg-type]
+    assert told == ["the book is full"]
+    assert heard == ([NeighbourAdded(FIRST, "the book is full")] if how else [])
+
+
+async def test_rules_hear_nothing_of_a_neighbour_whose_request_is_made_again(autojump_clock: object) -> None:
+    """While the router has no room for it, no further report should take its place."""
+    heard = list[object]()
+    async with trio.open_nursery() as nursery:
+        host: Any = FullHost(nursery)
+        requests = Requests(host, heard.append, lambda deed, error: None)
+        await requests.do(AddNeighbour(FIRST, ("tls://192.0.2.7:1",), 9, how="lan"))
+        await trio.sleep(AGAIN.pause_s_min / 4)
+        assert not heard
+        host.has_room = True
+    assert heard == [NeighbourAdded(FIRST)] and len(host.asked) == 2
 
 
 def test_parts_that_are_answered_are_not_said_again() -> None:

@@ -6,7 +6,7 @@ import os
 import resource
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from rigs.patience import HANG_S
 from router.service.contract import Came, Opened
 from router.service.door_places import STREAMS_MAX
 from router.service.streams import UNSENT_BYTES_MAX, UNSENT_MAX, Streams
+from router.service.unsent_bytes import DOOR_UNSENT_BYTES_MAX
 from router.transport import socket_file
 from router.transport.socket_file import SocketFile
 
@@ -140,6 +141,26 @@ async def test_a_peer_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
                     streams.write("desk", opened.peer, write)
                 assert await heard.next() == Came("desk", opened.peer, b"")
                 streams.write("desk", opened.peer, b"nobody is there")
+
+
+async def test_readers_that_never_read_hold_no_more_than_their_door_may(tmp_path: Path) -> None:
+    warned: list[str] = []
+    async with open_streams(tmp_path, warned) as (streams, heard, place), AsyncExitStack() as stack:
+        peers = []
+        for _ in range(DOOR_UNSENT_BYTES_MAX // UNSENT_BYTES_MAX + 3):
+            await stack.enter_async_context(await trio.open_unix_socket(place))
+            peers.append((await heard.next()).peer)
+        honest = await stack.enter_async_context(await trio.open_unix_socket(place))
+        reads = (await heard.next()).peer
+        for peer in peers:
+            streams.write("desk", peer, b"x" * UNSENT_BYTES_MAX)
+        cut = [await heard.next() for _ in range(3)]
+        assert all(one.peer in peers and not one.data for one in cut)
+        assert len(streams) == len(peers) + 1 - len(cut), "no more than are needed"
+        streams.write("desk", cut[0].peer, b"nobody is there")
+        streams.write("desk", reads, b"welcome")
+        assert await honest.receive_some(100) == b"welcome"
+    assert warned[0].startswith(f'its door "desk" keeps more than {DOOR_UNSENT_BYTES_MAX} bytes for those who do not')
 
 
 async def test_at_a_full_door_the_oldest_gives_way_unless_all_are_known(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from router.core.wire.crypto import MessageId
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.capd.core import messages as m
+from services.capd.core import searches
 from services.capd.core.message import CapdMessage, rescind_hash_of, shown_id
 from services.capd.core.over_http.operations import OPERATIONS
 from services.capd.http import CapdOverHttp
@@ -202,10 +203,67 @@ def test_watchers_are_bounded_by_address_and_in_all() -> None:
         assert status_of(pool.side.written[pool.begin("/watch")]) == 200
     full = pool.ask("/watch")
     assert (full.status, full.value["reason"]) == (429, "watchers-full")
-    of_one = LIMITS.watchers_of_one
-    for number in range(of_one, LIMITS.watchers_max):
-        pool.begin("/watch", address=f"198.51.100.{number // of_one}:1")
-    assert pool.ask("/watch", address="203.0.113.1:1").status == 503
+
+
+def test_idle_watcher_of_the_address_with_most_gives_way_to_a_new_address() -> None:
+    pool = WebPool()
+    of_one, path = LIMITS.watchers_of_one, "/watch?prefix=4c"
+    crowd = [
+        pool.begin(path if number == 0 else "/watch?prefix=54", address=f"198.51.100.{number // of_one}:1")
+        for number in range(LIMITS.watchers_max)
+    ]
+    pool.pass_time(1)
+    post(pool, message := pool.message(b"L"))
+    pool.begin("/watch", address="203.0.113.1:1")
+    assert [events(pool, peer)[-1]["event"] for peer in crowd[:2]] == ["message", "end"], "the idle one goes"
+    last = events(pool, crowd[1])[-1]
+    assert (
+        last["reason"] == "watchers-full" and "gives way" in last["text"] and hashes(pool, crowd[0]) == [shown(message)]
+    )
+    assert pool.side.written[crowd[1]].endswith(b"0\r\n\r\n")
+    post(pool, again := pool.message(b"T"))
+    assert not hashes(pool, crowd[1]) and hashes(pool, crowd[2]) == [shown(again)]
+    assert len(pool.side.web._services) == LIMITS.watchers_max
+
+
+def test_watcher_gives_way_to_nobody_whose_address_has_as_many() -> None:
+    pool = WebPool()
+    for number in range(LIMITS.watchers_max):
+        pool.begin("/watch", address=f"198.51.100.{number}:1")
+    for address in ("198.51.100.0:2", "203.0.113.1:1"):
+        said = pool.ask("/watch", address=address)
+        assert (said.status, said.value["reason"]) == (503, "watchers-full")
+
+
+def test_caller_with_many_searches_delays_another_by_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searches, "UNITS_BURST", 100.0)
+    monkeypatch.setattr(searches, "UNITS_PER_S", 60.0)
+    pool = WebPool()
+    greedy = [pool.begin("/messages", address="198.51.100.1:1") for _ in range(14)]
+    honest = pool.begin("/messages", address="203.0.113.1:1")
+    pool.pass_time(1)
+    assert pool.answer(honest).status == 200
+    assert 0 < sum(pool.side.written.get(peer, b"") == b"" for peer in greedy) < len(greedy)
+    for _ in range(int(LIMITS.patience_s) + 1):
+        pool.pass_time(1)
+    assert [pool.answer(peer).status for peer in greedy] == [200] * len(greedy), "each in its turn"
+
+
+def test_searches_that_wait_are_bounded_and_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searches, "UNITS_BURST", 10.0)
+    monkeypatch.setattr(searches, "UNITS_PER_S", 1.0)
+    monkeypatch.setattr(CapdOverHttp, "limits", replace(LIMITS, searches_of_one=3, searches_max=4))
+    pool = WebPool()
+    greedy = [pool.begin("/messages", address="198.51.100.1:1") for _ in range(4)]  # one is asked, three wait
+    full = pool.ask("/messages", address="198.51.100.1:1")
+    assert (full.status, full.value["reason"]) == (429, "searches-full")
+    others = [pool.begin("/messages", address=f"203.0.113.{number}:1") for number in (1, 2, 3, 4)]
+    said = [pool.answer(peer) for peer in (greedy[3], greedy[2], others[3])]
+    assert [(one.status, one.value["reason"]) for one in said] == [(503, "searches-full")] * 3
+    pool.pass_time(LIMITS.patience_s + 1)
+    for peer in (*greedy[:2], *others[:3]):
+        assert (pool.answer(peer).status, pool.answer(peer).value["reason"]) == (503, "searches-wait")
+    assert len(pool.side.web._services) == 0
 
 
 def test_head_of_a_watch_has_no_watcher() -> None:
@@ -362,3 +420,17 @@ def test_description_names_each_path_and_its_forms() -> None:
     assert named == ["#/components/schemas/SolvedMessage", "#/components/schemas/UnsolvedMessage"]
     assert "difficultyBits" in description["components"]["schemas"]["SolvedMessage"]["required"]
     assert "/health/ready" in json.loads(body_of(pool.side.ask(request("/openapi.json"), door="operator")))["paths"]
+
+
+@pytest.mark.parametrize("path", ["/capd/watch", "/capd/watch?since=" + "00" * 32])
+def test_request_behind_a_watch_by_head_is_answered(path: str) -> None:
+    pool = WebPool()
+    peer = pool.side.open()
+    pool.side.say(peer, request(path, method="HEAD") + request(path, method="HEAD") + request("/capd/info"))
+    pool.pass_on()
+    assert pool.side.written[peer].count(b"HTTP/1.1 200 OK") == 3
+    assert b'"relayPriority"' in pool.side.written[peer]
+    ends = pool.side.open()
+    pool.side.say(ends, request("/capd/watch", method="HEAD"), b"")
+    pool.pass_on()
+    assert ends in pool.side.closed, "who says no more is not kept"

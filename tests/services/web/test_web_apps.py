@@ -35,6 +35,13 @@ def test_own_pages_are_served_below_apps_and_nothing_else_is(tmp_path: Path) -> 
     assert body_of(side.ask(request("/apps/notes/"))) == b"mine"
 
 
+def test_file_whose_name_ends_in_index_html_is_no_page_of_a_folder(tmp_path: Path) -> None:
+    side = WebSide(apps=(folder_of(tmp_path, index_html="folder", myindex_html="file", js__myindex_html="deep"),))
+    served = {"": b"folder", "myindex.html": b"file", "js/myindex.html": b"deep"}
+    assert {name: body_of(side.ask(request(f"/apps/notes/{name}"))) for name in served} == served
+    assert [status_of(side.ask(request(f"/apps/notes/{name}"))) for name in ("my", "js/my", "index.html")] == [404] * 3
+
+
 def test_folder_whose_name_is_not_ascii_is_led_to(tmp_path: Path) -> None:
     side = WebSide(apps=(folder_of(tmp_path, über__index_html="mine", a_b__index_html="mine"),))
     for asked, led_to in (("%C3%BCber", b"%C3%BCber/"), ("a.b", b"a.b/")):

@@ -234,6 +234,74 @@ def test_past_on_disk_is_read_on_in_a_later_life_without_a_gap() -> None:
     assert [*last.kept] == [STATE], "nothing of the group is kept for nobody"
 
 
+@pytest.mark.parametrize("is_retried", [True, False])
+@pytest.mark.parametrize("key", [("Idempotency-Key: k1",), ()])
+@pytest.mark.parametrize("body", [b"two", b""])
+def test_post_that_ends_in_a_later_life_is_in_the_past_on_disk_behind_all_before(
+    is_retried: bool, key: tuple[str, ...], body: bytes
+) -> None:
+    side = WebSide(remember_on_disk=True)
+    token = token_of(side)
+    side.tick(700)
+    side.hear(came(ID, b"one"))
+    once = post(token, body, *key)
+    side.say(side.open(), once)
+    (deed,) = published(side)
+    later = WebSide(side.kept, at_s=side.at_s + 5, remember_on_disk=True)
+    if is_retried and key:
+        later.say(later.open(), once)
+    later.hear(c.Sent(deed.tag, LATER_ID))
+    last = WebSide(later.kept, at_s=side.at_s + 10, remember_on_disk=True)
+    for one in (later, last):
+        assert told(one, token) == ["one", body.decode()]
+        assert told(one, token, f"since={ID.hex()}") == [body.decode()]
+    assert not [name for name in last.kept if name.startswith(b"post")]
+
+
+def test_retried_post_that_ends_in_a_later_life_is_in_the_past_in_memory() -> None:
+    side = WebSide()
+    token = token_of(side)
+    once = post(token, b"two", "Idempotency-Key: k1")
+    side.say(side.open(), once)
+    later = WebSide(side.kept, at_s=side.at_s + 5)
+    later.hear(came(ID, b"one"))
+    peer = later.open()
+    later.say(peer, once)
+    later.hear(c.Sent(published(side)[0].tag, LATER_ID))
+    assert status_of(later.written[peer]) == 201
+    assert told(later, token, f"since={ID.hex()}") == ["two"]
+
+
+def test_post_whose_body_is_not_known_is_a_gap_and_nothing_else_is_forgotten() -> None:
+    side = WebSide()
+    token = token_of(side)
+    side.say(side.open(), post(token, b"two"))
+    (deed,) = published(side)
+    later = WebSide(side.kept, at_s=side.at_s + 5, remember_on_disk=True)
+    later.tick(700)
+    later.hear(came(ID, b"one"))
+    reader = later.open()
+    later.say(reader, request("/groups/friends", bearer(token)))
+    later.hear(c.Sent(deed.tag, LATER_ID))
+    assert b'"gap"' in later.written[reader], "who reads is told at once"
+    assert told(later, token, f"since={ID.hex()}") == ["gap"]
+    later.tick(1)
+    third = c.MessageId(b"k" * 32)
+    later.hear(came(third, b"three"))
+    for one in (later, WebSide(later.kept, at_s=later.at_s + 5, remember_on_disk=True)):
+        assert told(one, token) == ["gap", "one", "three"]
+        assert told(one, token, f"since={ID.hex()}") == ["gap", "three"]
+        assert told(one, token, f"since={third.hex()}") == []
+
+
+def test_body_of_a_post_is_on_disk_only_where_the_past_is() -> None:
+    side = WebSide(remember_on_disk=True)
+    token = token_of(side)
+    side.say(side.open(), post(token, b"secret"))
+    assert b"secret" in side.kept.values()
+    assert b"secret" not in WebSide(side.kept).kept.values(), "it is removed when that ends"
+
+
 def test_past_on_disk_is_bounded_and_a_later_life_says_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("services.web.core.scripts.past.MESSAGES_MAX", 2)
     side = WebSide(remember_on_disk=True)
@@ -264,3 +332,62 @@ def test_message_that_cannot_be_remembered_on_a_full_disk_comes_again() -> None:
     full = WebSide(FullDisk(side.kept), remember_on_disk=True)
     assert full.hear(came(ID, b"later")) == [c.Refuse(Reason.DISK_FULL)]
     assert not any(isinstance(one, c.Refuse) for one in WebSide(FullDisk(side.kept)).hear(came(ID, b"now")))
+
+
+# -- the share of each token -----------------------------------------------------------------------------------
+
+
+def test_token_that_uses_many_idempotency_keys_leaves_others_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.web.core.scripts.posts.ONCE_MAX", 8)
+    side = WebSide()
+    greedy, other = token_of(side, name="greedy"), token_of(side, name="other")
+    said = [side.ask(post(greedy, b"x", f"Idempotency-Key: g{n}")) for n in range(5)]
+    assert [status_of(one) for one in said] == [0, 0, 0, 0, 503]
+    assert b"X-Reason: keys-full" in said[-1] and b'the token "greedy" has published 4 messages' in said[-1]
+    assert b"a token of its own" in said[-1]
+    assert side.ask(post(other, b"x", "Idempotency-Key: o1")) == b"", "another token has its own share"
+    assert side.ask(post(greedy, b"x", "Idempotency-Key: g0")) == b"", "a key that stands for a message still does"
+    side.tick(ONCE_S + 1)
+    for deed in published(side):
+        side.hear(c.Sent(deed.tag, ID))
+    side.tick(1)
+    assert side.ask(post(greedy, b"x", "Idempotency-Key: g9")) == b"", "keys that are over count for nobody"
+
+
+@pytest.mark.parametrize(("name", "most"), [("OPEN_BYTES_MAX", 80), ("OPEN_MAX", 4)])
+def test_token_whose_messages_wait_leaves_others_their_share(
+    name: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"services.web.core.scripts.posts.{name}", most)
+    side = WebSide()
+    greedy, other = token_of(side, name="greedy"), token_of(side, name="other")
+    said = [side.ask(post(greedy, b"x" * 20)) for _ in range(3)]
+    assert [status_of(one) for one in said] == [0, 0, 503]
+    assert b'2 messages of the token "greedy"' in said[-1] and b"X-Reason: posts-full" in said[-1]
+    assert side.ask(post(other, b"x" * 20)) == b""
+
+
+def test_token_that_asks_or_reads_much_leaves_others_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.web.core.scripts.fates.OPEN_MAX", 4)
+    monkeypatch.setattr("services.web.core.scripts.watchers.WATCHERS_MAX", 4)
+    side = WebSide()
+    greedy, other = token_of(side, name="greedy"), token_of(side, name="other")
+    for path, first in ((f"/messages/{ID.hex()}?wait=60", 0), ("/groups/friends", 200)):
+        said = [side.ask(request(path, bearer(greedy))) for _ in range(3)]
+        assert [status_of(one) for one in said] == [first, first, 503] and b'the token "greedy"' in said[-1]
+        assert status_of(side.ask(request(path, bearer(other)))) == first
+
+
+def test_questions_of_the_gone_are_answered_though_their_end_makes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.web.core.scripts.fates.OPEN_MAX", 5)
+    side = WebSide()
+    greedy, other = token_of(side, name="greedy"), token_of(side, name="other")
+    path = f"/messages/{ID.hex()}?wait=60"
+    for _ in range(2):
+        side.ask(request(path, bearer(greedy)))
+    gone = side.open()
+    side.say(gone, request(path, bearer(other)))
+    side.say(gone, b"")
+    monkeypatch.setattr("services.web.core.scripts.fates.OPEN_MAX", 2)
+    assert status_of(side.ask(request(path, bearer(greedy)))) == 503
+    assert status_of(side.written[gone]) == 503

@@ -14,7 +14,7 @@ from router.service import contract as c
 from router.service.kept_rows import STATE, BadState
 from services.web.core.kept import VERSION
 
-RULES = {b"token": "token", b"once": "once", b"post": "post", b"login": "login"}
+RULES = {b"token": "token", b"once": "once", b"post": "post", b"posted": "body", b"login": "login"}
 STORE = Validator(Path(__file__).parents[3] / "cddl" / "web-store.cddl")
 
 
@@ -43,10 +43,16 @@ def test_rows_have_the_forms_that_the_cddl_names() -> None:
         prefix, _, rest = key.partition(b"/")
         of_past = "began" if len(rest) == 32 else "entry"
         rule = of_past if prefix == b"past" else RULES.get(prefix, "state")
-        wire = value if rule == "state" else encode(value) if rule == "began" else encode(integral(json.loads(value)))
+        wire = (
+            value
+            if rule == "state"
+            else encode(value)
+            if rule in ("began", "body")
+            else encode(integral(json.loads(value)))
+        )
         assert STORE.validate(wire, rule).valid, (key, value)
         found.add(rule)
-    assert found == {"state", "token", "once", "post", "began", "entry", "login"}
+    assert found == {"state", "token", "once", "post", "body", "began", "entry", "login"}
 
 
 def integral(value: dict[str, object]) -> dict[str, object]:

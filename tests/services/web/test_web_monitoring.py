@@ -13,6 +13,7 @@ from rigs.web_pages import CAPD_STATUS, DMQ_STATUS, WELL, WITH_DMQ
 from rigs.web_sides import WebSide, body_of, request, status_of
 
 from router.service import contract as c
+from services.web.core.monitoring import METRICS_WAITING_MAX, WAITING_MAX
 from services.web.metrics_page import MetricsPage
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -197,3 +198,26 @@ def test_operators_door_answers_its_own_names_and_pages_alone() -> None:
     assert status_of(body) == 400 and b"X-Reason: body" in body, "it is not waited for"
     posted = side.ask(request("/metrics", method="POST", body=b""), door="operator")
     assert status_of(posted) == 405
+
+
+def test_places_of_askers_who_have_gone_are_given_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.web.core.monitoring.WAITING_MAX", 3)
+    side = WebSide()
+    gone = [wait_for(side, "/health/ready") for _ in range(3)]
+    assert status_of(side.written[wait_for(side, "/health/ready")]) == 503, "they may wait still"
+    for peer in gone:
+        side.say(peer, b"", door="operator")
+    asks = wait_for(side, "/health/ready")
+    assert asks not in side.written, "it waits in their place"
+    assert [status_of(side.written[peer]) for peer in gone] == [503] * 3, "each may only have ended its sending side"
+    side.hear(c.Told(questions(side)[0].tag, "metrics", WELL))
+    assert status_of(side.written[asks]) == 200
+
+
+def test_many_who_wait_for_metrics_leave_places_for_who_asks_for_readiness() -> None:
+    side = WebSide()
+    peers = [side.open("operator", f"127.0.0.{n % 4 + 1}:9") for n in range(WAITING_MAX)]
+    for peer in peers:
+        side.say(peer, request("/metrics"), door="operator")
+    assert sum(peer in side.written for peer in peers) == WAITING_MAX - METRICS_WAITING_MAX
+    assert wait_for(side, "/health/ready") not in side.written

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-from random import Random
 
 import pytest
 from rigs.web_sides import (
     GROUP,
-    KEY,
     WebSide,
     bearer,
     body_of,
@@ -21,9 +19,6 @@ from rigs.web_sides import (
 )
 
 from router.service import contract as c
-from router.service.http import FoundOverHttp, HttpSetup, Operation
-from services.capd.http import CapdOverHttp
-from services.capd.settings import Settings as CapdSettings
 from services.web.core.http.limits import AT_ONCE_BYTES_MAX, AT_ONCE_MAX
 
 NONCE = base64.b64encode(bytes(16)).decode()
@@ -402,13 +397,3 @@ def test_of_very_many_requests_in_one_packet_sixteen_are_answered_and_the_last_c
     side = WebSide()
     answered = side.ask(request("/") * 500)
     assert answered.count(b"HTTP/1.1 200 OK") == AT_ONCE_MAX and answered.count(b"Connection: close") == 1
-
-
-def test_service_whose_requests_nothing_would_guard_is_refused() -> None:
-    class Guarded(CapdOverHttp):
-        def operations(self) -> list[Operation]:
-            return [Operation("ring", "POST", "/ring", "Ring.", needs_token=True)]
-
-    answers = Guarded(HttpSetup("bell", KEY, CapdSettings(), Random(1)))
-    with pytest.raises(ValueError, match=r"http\.py of bell: its operation ring needs a token.*hear_request"):
-        WebSide(services=[FoundOverHttp("bell", KEY, answers)])

@@ -299,6 +299,32 @@ def test_questions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
+    ("word", "argument", "text"),
+    [
+        ("token", "", "it is no such JSON"),
+        ("token", "{nope", "it is no such JSON"),
+        ("token", "[" * 100_000, "it is no such JSON"),
+        ("token", "[]", "it is no such JSON"),
+        ("token", "{}", 'its "name" is wrong'),
+        ("token", '{"name": "a", "until_s": "soon"}', 'its "until_s" is wrong'),
+        ("token", '{"name": "a", "publish": {"friends": 1}}', 'its "publish" is wrong'),
+        ("token", '{"name": "a", "writes": {}}', 'its "writes" is wrong'),
+        ("open", "soon", '"soon" is no number of seconds'),
+        ("open", "1.5", '"1.5" is no number of seconds'),
+        ("open", "-1", '"-1" is no number of seconds'),
+        ("open", "9" * 5_000, "is no number of seconds"),
+        ("open", "0", "a login lasts at least a second"),
+    ],
+)
+def test_argument_that_cannot_be_read_is_answered_with_what_is_wrong_and_what_to_write(
+    word: str, argument: str, text: str
+) -> None:
+    said = WebSide(operator="tcp://127.0.0.1:4181").operator(word, argument)["error"]
+    assert text in said and (word == "open" or "write {" in said)
+    assert not any(one in said for one in ("msgspec", "Expected", "invalid literal", "$."))
+
+
+@pytest.mark.parametrize(
     ("path", "method", "known"),
     [
         ("/groups/friends?poll&snce=10m", "GET", b"auth, poll, since"),

@@ -23,6 +23,11 @@ class OverHttpLimits(Struct, frozen=True, kw_only=True):
     """Questions that wait for the pool."""
     patience_s: float = 10.0
     """Seconds after which who waits is told that the pool does not answer."""
+    searches_at_once: int = 32
+    """Searches that the pool is asked at once; the others wait for their callers' turns."""
+    searches_of_one: int = 16
+    searches_max: int = 256
+    """Searches that wait for their turn, of one caller and in all."""
     watchers_max: int = 64
     watchers_of_one: int = 8
     heartbeat_s: float = 20.0
@@ -34,3 +39,7 @@ class OverHttpLimits(Struct, frozen=True, kw_only=True):
     """Messages that wait for the node's solver."""
     solve_burst_s: float = 10.0
     """Seconds in which the share of `solve_cpu_percent` may be saved up, and the most that one message may cost."""
+    solve_claim_s: float = 60.0
+    """Seconds for which work is kept for a caller that was told to ask again, from the time that it was told."""
+    solve_forget_s: float = 600.0
+    """Seconds after which half of what a caller had counts."""

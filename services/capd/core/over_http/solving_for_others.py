@@ -59,20 +59,20 @@ class SolvingForOthers:
         """Whether the node solves messages at all."""
         return self._share.is_open
 
-    def begin(self, number: int, wish: UnsolvedMessage, hand_in: HandIn, now: c.Now) -> Iterator[HttpDeed]:
+    def begin(self, number: int, caller: str, wish: UnsolvedMessage, hand_in: HandIn, now: c.Now) -> Iterator[HttpDeed]:
         """Ask for the pool's line, by which the work is measured."""
         if not self.is_open:
             yield refused(number, 403, "no-solver", CLOSED)
             return
-        then = partial(self._solve, number, wish, hand_in)
+        then = partial(self._solve, number, caller, wish, hand_in)
         yield from self._questions.ask(m.Info, number=number, then=then, now=now)
 
     def _solve(
-        self, number: int, wish: UnsolvedMessage, hand_in: HandIn, info: m.PoolInfo, now: c.Now
+        self, number: int, caller: str, wish: UnsolvedMessage, hand_in: HandIn, info: m.PoolInfo, now: c.Now
     ) -> Iterator[HttpDeed]:
         try:
             draft = self._draft(wish, max(RELAY_PRIORITY, info.relay), int(now.wall_s))
-            job = self._share.begin(draft.difficulty_bits, now.mono_s)
+            job = self._share.begin(caller, draft.difficulty_bits, now.mono_s)
         except Unsolvable as error:
             yield refused(number, 422, "unsolvable", str(error))
             return

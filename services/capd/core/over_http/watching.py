@@ -6,6 +6,7 @@ away, so who comes again with the last hash that it has seen is first told what 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
@@ -23,7 +24,9 @@ from ..pattern import Pattern
 from .forms import id_of, pattern_of, shown
 from .limits import OverHttpLimits
 from .questions import NOBODY, PoolQuestions
+from .search_turns import SearchTurns
 
+GIVES_WAY = "all places of those who watch are taken, and your address has most: this one gives way to another address"
 GAP = "that message is not among the latest matches any more, so some may be missing before these"
 
 
@@ -32,20 +35,23 @@ FROM_THE_FIRST = bytes(ID_BYTES)
 
 
 class _Watcher(Struct):
-    """`since`: the id behind which it begins, b"" if it begins now; `is_begun`: whether it is told of matches."""
+    """`since`: the id behind which it begins, b"" if it begins now; `active_s`: when it began, or was told of a match;
+    `is_begun`: whether it is told of matches."""
 
     pattern: Pattern
     kind: str
     caller: str
     since: bytes
+    active_s: float
     is_begun: bool = False
 
 
 class Watching:
     """The watchers, by the numbers of their requests."""
 
-    def __init__(self, questions: PoolQuestions, limits: OverHttpLimits) -> None:
+    def __init__(self, questions: PoolQuestions, turns: SearchTurns, limits: OverHttpLimits) -> None:
         self._questions = questions
+        self._turns = turns
         self._limits = limits
         self._watchers: dict[int, _Watcher] = {}
         self._renew_s: dict[Pattern, float] = {}
@@ -61,20 +67,35 @@ class Watching:
         pattern, caller = pattern_of(request.parameters), request.caller
         since = request.headers.get("last-event-id") or request.parameters.get("since", "")
         watcher = _Watcher(
-            pattern, EVENTS if request.accepts(EVENTS) else LINES, caller, id_of(since) if since else b""
+            pattern, EVENTS if request.accepts(EVENTS) else LINES, caller, id_of(since) if since else b"", now.mono_s
         )
-        of_one = sum(one.caller == caller for one in self._watchers.values())
-        if of_one >= self._limits.watchers_of_one or len(self._watchers) >= self._limits.watchers_max:
-            most, status = self._limits.watchers_max, 503
-            said = f"{most} watch here already, the most"
-            if of_one >= self._limits.watchers_of_one:
-                status, said = 429, f"{of_one} watch from your address already, the most"
-            yield refused(
-                request.number, status, "watchers-full", f"{said}; end one, or ask again", ("Retry-After", "60")
-            )
+        held = Counter(one.caller for one in self._watchers.values())
+        if held[caller] >= self._limits.watchers_of_one:
+            yield _full(request.number, 429, f"{held[caller]} watch from your address already")
             return
+        if len(self._watchers) >= self._limits.watchers_max:
+            if max(held.values()) < held[caller] + 2:
+                yield _full(request.number, 503, f"{self._limits.watchers_max} watch here already")
+                return
+            yield from self._give_way(held, now)
         self._watchers[request.number] = watcher
         yield from self._leave(pattern, request.number, now)
+
+    def _give_way(self, held: Counter[str], now: c.Now) -> Iterator[HttpDeed]:
+        """End the watcher that is idle for longest, of the caller with most."""
+        most = max(held.values())
+        own = [number for number, one in self._watchers.items() if held[one.caller] == most]
+        number = min(own, key=lambda one: self._watchers[one].active_s)
+        one = self._watchers[number]
+        self._questions.drop(number)
+        self._turns.drop(number)
+        yield from self.gone(number, now)
+        if one.is_begun:
+            yield HttpPiece(
+                number, event("end", {"reason": "watchers-full", "text": GIVES_WAY}, one.kind), is_last=True
+            )
+        else:
+            yield _full(number, 503, GIVES_WAY)
 
     def _leave(self, pattern: Pattern, number: int, now: c.Now) -> Iterator[HttpDeed]:
         """Leave the standing query of a pattern at the pool, also in place of one that is there."""
@@ -94,7 +115,7 @@ class Watching:
             then = partial(self._begin, number)
             limit = m.PAGE_MESSAGES_MAX if watcher.since else 1
             question = partial(m.Query, pattern=watcher.pattern, limit=limit)
-            yield from self._questions.ask(question, number=number, then=then, now=now)
+            yield from self._turns.ask(question, caller=watcher.caller, number=number, then=then, now=now)
 
     def _begin(self, number: int, said: m.Found, now: c.Now) -> Iterator[HttpDeed]:
         """Begin with the matches that are newer than the last one seen, or with the hash of the newest, behind which
@@ -124,7 +145,10 @@ class Watching:
         """Tell those who watch for this message of it."""
         message = read_message(wire)
         own = {number: one for number, one in self._watchers.items() if one.is_begun}
-        told = [(number, one.kind) for number, one in own.items() if one.pattern.matches(message.data)]
+        own = {number: one for number, one in own.items() if one.pattern.matches(message.data)}
+        told = [(number, one.kind) for number, one in own.items()]
+        for one in own.values():
+            one.active_s = now.mono_s
         if not told:
             return
         value, id = shown(message, standing, int(now.wall_s)), shown_id(message.own_id())
@@ -155,6 +179,10 @@ class Watching:
         watcher = self._watchers.pop(number, None)
         if watcher is not None and all(one.pattern != watcher.pattern for one in self._watchers.values()):
             self._renew_s.pop(watcher.pattern, None)
+
+
+def _full(number: int, status: int, said: str) -> HttpDeed:
+    return refused(number, status, "watchers-full", f"{said}, the most; end one, or ask again", ("Retry-After", "60"))
 
 
 def _newest(watcher: _Watcher, said: m.Found) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from router.core.service.back_off import BackOff
 from router.core.wire.crypto import PublicKey
@@ -19,10 +20,13 @@ UNDER_WAY_MAX, UNDER_WAY_S = 30, 15.0
 """Most dials at once of keys that no link has proven, fewer than the router makes at once of such (half of
 `link.dials_max`): there they would wait in a line in which nobody goes before another. Each counts for so long at
 most."""
+LOOK_S = 1.0
+"""How long those in line wait at most until the next look whether there is room."""
 
 
 class Dialling:
-    """Dials neighbours whose time has come. It alone sets their `dial_s`, `failures` and `let_in`."""
+    """Dials neighbours whose time has come. It alone sets their `dial_s`, `is_in_line`, `failures` and
+    `let_in`."""
 
     def __init__(self, neighbours: Neighbours, chance: Chance) -> None:
         self._neighbours = neighbours
@@ -41,7 +45,7 @@ class Dialling:
 
     def stop(self, one: Neighbour) -> None:
         """Dial a router no more, since it is away."""
-        one.dial_s, one.failures, one.let_in = None, 0, True
+        one.dial_s, one.is_in_line, one.failures, one.let_in = None, False, 0, True
 
     def unreached(self, key: PublicKey, let_in: bool, now: Now) -> None:
         """Dial again after a pause, even if this node was refused, as it may only not have been heard there yet; a
@@ -65,7 +69,7 @@ class Dialling:
 
     def due(self, now: Now) -> Iterator[Dial]:
         """Dial the routers whose time has come, but only a few a second, and at once: first those that a link has
-        proven, then those that were not dialled in vain yet."""
+        proven, then those that were not dialled in vain yet, and of these the one whose time came first."""
         over = [key for key, until_s in self._under_way.items() if until_s <= now.mono_s or not self._is_here(key)]
         for key in over:
             self.ended(key)
@@ -74,12 +78,18 @@ class Dialling:
         for _, one in sorted(waiting, key=lambda each: (not proven(each[1].key), each[1].failures, each[0])):
             has_room = proven(one.key) or len(self._under_way) < UNDER_WAY_MAX
             if has_room and self._dialled.take(one.key, now.mono_s):
-                one.dial_s, one.let_in = None, True
+                one.dial_s, one.is_in_line, one.let_in = None, False, True
                 if not proven(one.key):
                     self._under_way[one.key] = now.mono_s + UNDER_WAY_S
                 yield Dial(one.key)
             else:
-                one.dial_s = now.mono_s + self._chance.random()
+                one.is_in_line = True
+
+    def look_s(self, now: Now) -> float:
+        """Return when there may be room for those in line, unless a dial ends before."""
+        if not any(one.is_in_line for one in self._neighbours):
+            return inf
+        return now.mono_s + LOOK_S if self._dialled.has_room(now.mono_s) else self._dialled.free_s()
 
     def _is_here(self, key: PublicKey) -> bool:
         one = self._neighbours.get(key)

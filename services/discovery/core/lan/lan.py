@@ -154,7 +154,7 @@ class Lan:
                 self._dialling.unreached(key, let_in, now)
                 self._look_s = now.mono_s
             case NeighbourAdded(key):
-                self._reports.was_added(key)
+                self._reports.was_answered(key)
             case NeighbourLinked():
                 deeds += self._has_linked(heard, now)
             case Tick():
@@ -311,7 +311,7 @@ class Lan:
         one = self.neighbours.get(news.key)
         if one is None:
             return []
-        one.is_linked = news.is_up
+        one.is_linked, self._look_s = news.is_up, now.mono_s
         self._dialling.ended(one.key)
         if news.is_up:
             self.neighbours.prove(one, news.ip, now.mono_s)
@@ -349,7 +349,7 @@ class Lan:
             elif one.is_here and one.ask_s <= now.mono_s:
                 deeds += self._answers.ask(self._said, one, now)
         deeds += self._dialling.due(now)
-        self._look_s = min((one.due_s for one in self.neighbours), default=inf)
+        self._look_s = min([self._dialling.look_s(now), *(one.due_s for one in self.neighbours)])
         return deeds
 
     def _wake(self, now: Now) -> list[Deed]:

@@ -82,8 +82,10 @@ class Neighbour(Struct, eq=False):
     `proven_s`: when a link proved its key, None if none did, or another key needed its place; `ip`: where that link
     led; `is_linked`: it is connected.
 
-    `dial_s`: when to dial it, None if no dial is due; `failures`: how many dials in a row failed; `let_in`: False if it
-    has refused this node. `until_s`: the Unix second until which it was reported to the router, with `urls`."""
+    `dial_s`: when to dial it, None if no dial is due; `is_in_line`: this time has come, and others are dialled first;
+    `failures`: how many dials in a row failed; `let_in`: False if it has refused this node.
+
+    `until_s`: the Unix second until which it was reported to the router, with `urls`."""
 
     advert: Advertisement
     sources: dict[Source, float] = field(default_factory=dict)
@@ -97,6 +99,7 @@ class Neighbour(Struct, eq=False):
     ip: Ip | None = None
     is_linked: bool = False
     dial_s: float | None = None
+    is_in_line: bool = False
     failures: int = 0
     let_in: bool = True
     urls: tuple[str, ...] = ()
@@ -116,9 +119,9 @@ class Neighbour(Struct, eq=False):
 
     @property
     def due_s(self) -> float:
-        """Return when it is to be dialled or asked, or counts as away."""
+        """Return when it is to be dialled, unless it is in line, or asked, or counts as away."""
         here_s = min(self.ask_s, self.ends_s) if self.ends_s else inf
-        return here_s if self.dial_s is None else min(here_s, self.dial_s)
+        return here_s if self.dial_s is None or self.is_in_line else min(here_s, self.dial_s)
 
     def is_at(self, source: Source) -> bool:
         """Whether it was heard from there last, or a link has proven it there."""

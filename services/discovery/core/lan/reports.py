@@ -38,8 +38,8 @@ class Reports:
             del self._unanswered[first]
         return len(self._unanswered) >= UNANSWERED_MAX
 
-    def was_added(self, key: PublicKey) -> None:
-        """Record that the router has carried out a report."""
+    def was_answered(self, key: PublicKey) -> None:
+        """Record that the router has carried out a report, or refused it."""
         self._unanswered.pop(key, None)
 
     def report(self, one: Neighbour, urls: tuple[str, ...], now: Now) -> list[Deed]:

@@ -224,9 +224,10 @@ class HttpDoor:
     def answer_later(self, peer: str, answer: Answer, now: c.Now) -> Iterator[c.Deed]:
         """Answer a request that has waited, and those that have come behind it."""
         yield from self.answer(peer, answer, now)
-        yield from self._read_on(peer, now)
+        yield from self.read_on(peer, now)
 
-    def _read_on(self, peer: str, now: c.Now) -> Iterator[c.Deed]:
+    def read_on(self, peer: str, now: c.Now) -> Iterator[c.Deed]:
+        """Answer the requests that have come behind one that has waited; do nothing while it waits still."""
         client = self._clients.get(peer)
         if client is not None and not client.is_over:
             try:
@@ -278,7 +279,7 @@ class HttpDoor:
         if client is not None and client.http.is_flow:
             yield c.Write(self._door, peer, client.http.end_flow())
             yield from self._turn(peer, client, now)
-            yield from self._read_on(peer, now)
+            yield from self.read_on(peer, now)
 
     def _turn(self, peer: str, client: _Client, now: c.Now) -> Iterator[c.Deed]:
         """Wait for the next request, or end the connection if there can be none."""

@@ -47,7 +47,7 @@ class Pages:
     """The pages by path; a folder's is its `index.html`."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
-        self._pages = {f"/{path.removesuffix('index.html')}": page_of(path, body) for path, body in files.items()}
+        self._pages = {_address_of(path): page_of(path, body) for path, body in files.items()}
 
     def __repr__(self) -> str:
         return f"<pages: {', '.join(self._pages)}>"
@@ -71,6 +71,12 @@ class Pages:
                 status=200, body=found.packed, kind=found.kind, headers=(*headers, ("Content-Encoding", "gzip"))
             )
         return Answer(status=200, body=found.body, kind=found.kind, headers=headers)
+
+
+def _address_of(path: str) -> str:
+    """Return the address of a file, given by its path; of an `index.html` that of its folder."""
+    folder, slash, name = path.rpartition("/")
+    return f"/{folder}{slash}" if name == "index.html" else f"/{path}"
 
 
 def folder_of(path: str) -> Answer:

@@ -17,6 +17,7 @@ from spark_analytics.report.page.markup import Markup
 from ..http.door import HttpDoor
 from ..http.pages import Pages
 from ..http.request import Answer, Flow, Later, Reply, Request, refusal
+from ..scripts.spans import seconds_of
 from .board import QUIET_S, Board
 from .logins import HOW, LOGIN_S, SECRET_BYTES, Login, Logins, NotLoggedIn
 from .page import entered, page, parts, shut
@@ -255,7 +256,7 @@ class OperatorPages:
         try:
             match asked.word:
                 case "open":
-                    lasts_s = int(asked.argument or LOGIN_S)
+                    lasts_s = seconds_of(asked.argument) if asked.argument else LOGIN_S
                     login, text, puts = self._logins.make(self._randbytes(SECRET_BYTES), lasts_s, now)
                     yield from puts
                     yield c.Answer(asked.number, {"id": login.id, "link": text, "until_s": login.until_s})

@@ -15,12 +15,13 @@ from router.service import contract as c
 
 from ..http.door import HttpDoor
 from ..http.request import Answer, Later, Reply, Request, as_json, refusal, shown
+from .shares import has_share
 from .tokens import Token, unknown_token
 
 WAIT_S_MAX = 60
 """Seconds for which a script may wait for a message to reach everybody."""
-OPEN_MAX = 64
-"""Most questions about messages at once."""
+OPEN_MAX = 128
+"""Most questions about messages at once; of these each token has its share (`has_share`)."""
 AGAIN_S_MIN, AGAIN_S_MAX = 1.0, 8.0
 """Seconds between two questions about the same message: each pause is twice as long as the one before."""
 TAG = "fate/"
@@ -63,18 +64,30 @@ class Fates:
             wait_s = min(max(float(request.parameters().get("wait", "0")), 0.0), WAIT_S_MAX)
         except ValueError:
             return refusal(400, "wait", f"wait is a number of seconds, at most {WAIT_S_MAX}")
-        ended = list(self._end_those_of_gone(doors, now)) if len(self._open) >= OPEN_MAX else []
-        if len(self._open) >= OPEN_MAX:
-            return _full()
+        ended = [] if self._has_room(token) else list(self._end_those_of_gone(doors, now))
+        if not self._has_room(token):
+            full = self._full(token)
+            return Later((*ended, *doors[request.door].answer(request.peer, full, now))) if ended else full
         tag = f"{TAG}{next(self._numbers)}"
         self._open[tag] = _Question(request.door, request.peer, id, token, now.mono_s + wait_s)
         return Later((*ended, c.Inquire("why", id, tag)))
+
+    def _of(self, token: Token) -> int:
+        return sum(one.token.name == token.name for one in self._open.values())
+
+    def _has_room(self, token: Token) -> bool:
+        return has_share(self._of(token), len(self._open), OPEN_MAX)
+
+    def _full(self, token: Token) -> Answer:
+        own = counted(self._of(token), "question")
+        said = f'the token "{token.name}" has {own} about messages open, of {len(self._open)} that all tokens have'
+        return refusal(503, "questions-full", f"{said}, and may have no more; ask again later", ("Retry-After", "5"))
 
     def _end_those_of_gone(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """End the questions of clients that have gone, or say no more and may have, in favour of others."""
         for tag, one in [(tag, one) for tag, one in self._open.items() if doors[one.door].may_have_gone(one.peer)]:
             del self._open[tag]
-            yield from doors[one.door].answer_later(one.peer, _full(), now)
+            yield from doors[one.door].answer_later(one.peer, self._full(one.token), now)
 
     def end(self, tokens: frozenset[str], doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """End all questions but those by these tokens, given by their digests."""
@@ -102,11 +115,6 @@ class Fates:
             if question.again_s and question.again_s <= now.mono_s:
                 question.again_s = 0.0
                 yield c.Inquire("why", question.id, tag)
-
-
-def _full() -> Answer:
-    said = f"{OPEN_MAX} questions about messages are open already; ask again later"
-    return refusal(503, "questions-full", said, ("Retry-After", "5"))
 
 
 def _answer(question: _Question, heard: c.Told) -> tuple[Answer, bool]:

@@ -15,6 +15,11 @@ from router.core.wire.crypto import PublicKey
 MESSAGES_MAX = 1_000
 BYTES_MAX = 4 << 20
 """The messages of a group that are remembered, and their bytes as they are sent."""
+_TICK_S = 0.001
+"""The time of a message is kept to so many seconds."""
+
+
+MISSED = "a message was published here as the node ended, and what it said is not known any more"
 
 
 class Entry(Struct, frozen=True):
@@ -32,14 +37,16 @@ class Gap(Struct, frozen=True):
 
 
 class GroupPast:
-    """The past of one group, each message with a number that grows. `began_s`: since when it is whole."""
+    """The past of one group, each message with a number that grows. `began_s`: since when it is whole; messages may be
+    here that came before."""
 
     def __init__(self, began_s: float) -> None:
         self._entries: deque[tuple[int, Entry]] = deque()
         self._ids: set[str] = set()
         self._bytes = 0
         self._next = 1
-        self._whole_since_s = began_s
+        self._began_s = self._whole_since_s = began_s
+        self._whole_from = 1  # the number behind the last gap
 
     def __repr__(self) -> str:
         return f"<{len(self._entries)} messages>"
@@ -64,11 +71,19 @@ class GroupPast:
             gone.append(oldest)
         return number, gone
 
+    def miss(self, at_s: float) -> float:
+        """Record that a message of this moment is not known; return since when the past is whole now."""
+        self._began_s = self._whole_since_s = at_s + _TICK_S
+        self._whole_from = self._next
+        return self._began_s
+
     def restore(self, number: int, entry: Entry) -> None:
         """Take up a message that an earlier life has kept; those before it have been, in order."""
         if number != self._next:  # the ones between are gone
             self._whole_since_s = max(self._whole_since_s, entry.at_s)
         self._append(number, entry)
+        if entry.at_s <= self._began_s:
+            self._whole_from = self._next
 
     def _append(self, number: int, entry: Entry) -> None:
         self._entries.append((number, entry))
@@ -79,9 +94,10 @@ class GroupPast:
     def after(self, id: str) -> tuple[Sequence[Entry], Gap | None]:
         """Return the messages behind that one; all, and the gap, if it is not here."""
         entries = [one for _, one in self._entries]
-        for at, entry in enumerate(entries):
+        for at, (number, entry) in enumerate(self._entries):
             if entry.id == id:
-                return entries[at + 1 :], None
+                is_whole = number >= self._whole_from
+                return entries[at + 1 :], None if is_whole else Gap(MISSED)
         return entries, Gap("the message to begin behind is not here any more, so some may be missing before these")
 
     def since(self, at_s: float) -> tuple[Sequence[Entry], Gap | None]:

@@ -44,6 +44,10 @@ class Pasts:
         """Return the past of a group, None if it is not remembered."""
         return self._pasts.get(group)
 
+    def keeps(self, group: str) -> bool:
+        """Whether the messages of a group are kept beyond this life."""
+        return self._is_on_disk and group in self._pasts
+
     @property
     def has_room(self) -> bool:
         """Whether what comes next can be kept as the others are."""
@@ -78,11 +82,10 @@ class Pasts:
         for one in gone:
             yield from self._put(group, _NUMBER.pack(one), None)
 
-    def begin_anew(self, group: str, now: c.Now) -> Iterator[Put]:
-        """Forget what came before, so that a gap is said: a message of the group is not known here."""
-        if group in self._pasts:
-            yield from self.forget(group)
-            yield from self.follow(group, now)
+    def miss(self, group: str, now: c.Now) -> Iterator[Put]:
+        """Record that a message of a group is not known here, so that a gap is said to who begins before it."""
+        if (past := self._pasts.get(group)) is not None:
+            yield from self._put(group, b"", _TIME.pack(past.miss(now.wall_s)))
 
     def _put(self, group: str, rest: bytes, value: bytes | None) -> Iterator[Put]:
         if self._is_on_disk:

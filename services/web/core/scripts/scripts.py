@@ -21,6 +21,10 @@ from .watchers import Watchers
 
 GROUPS, MESSAGES = "/groups/", "/messages/"
 _READING = ("GET", "HEAD")
+_WISH = (
+    '{"name": NAME, "publish": {GROUP: KEY}, "read": {GROUP: KEY}, "until_s": SECONDS, "in_url": true or false}, of '
+    "which all but the name may be left out"
+)
 _KEY = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -30,8 +34,8 @@ class Scripts:
     def __init__(self, setup: c.Setup) -> None:
         self._randbytes: Callable[[int], bytes] = setup.chance.randbytes
         self._tokens = Tokens(setup.kept)
-        self._posts = Posts(setup.kept, setup.chance.randbytes)
         self._pasts = Pasts(setup.kept, is_on_disk=setup.settings.remember_on_disk)
+        self._posts = Posts(setup.kept, setup.chance.randbytes, self._pasts)
         self._watchers = Watchers(self._pasts)
         self._fates = Fates()
 
@@ -52,7 +56,7 @@ class Scripts:
             return found
         if request.method in _READING:
             return refusal(400, "body", f"a request that asks by {request.method} has no body")
-        return self._posts.refusal(request)
+        return self._posts.refusal(request, found[0])
 
     def reply(self, request: Request, doors: Mapping[str, HttpDoor], now: c.Now) -> Reply | None:
         """Return the answer to a script's request; None if it is none."""
@@ -99,6 +103,7 @@ class Scripts:
             case c.Started():
                 yield from self._end_overdue(doors, now)
                 yield from self._pasts.start(self._tokens.groups, now)
+                yield from self._posts.start()
                 for key in self._tokens.groups:
                     yield c.Join(key)
             case c.Message(group=group) if group is not None and not self._pasts.has_room:
@@ -107,7 +112,7 @@ class Scripts:
                 entry = entry_of(id.hex(), now.wall_s, body, heard.sender, heard.seq)
                 yield from self._watchers.add(group.hex(), entry, doors)
             case c.Sent():
-                yield from self._posts.sent(heard, self._pasts, self._watchers, doors, now)
+                yield from self._posts.sent(heard, self._watchers, doors, now)
             case c.Told():
                 yield from self._fates.told(heard, doors, now)
             case c.Tick():
@@ -152,7 +157,7 @@ class Scripts:
 
     def _make(self, asked: c.Asked, now: c.Now) -> Iterator[c.Deed]:
         """Make a token. Raises `ValueError`."""
-        wish = msgspec.json.decode(asked.argument, type=NewToken)
+        wish = _wish_of(asked.argument)
         if not re.match(NAME_FORM, wish.name):
             raise ValueError(f'"{shown(wish.name)}" is no name of a token; write letters, digits, and . _ - between')
         if not all(_KEY.match(key) for key in (*wish.publish.values(), *wish.read.values())):
@@ -163,6 +168,16 @@ class Scripts:
             yield from self._pasts.follow(key, now)
             yield c.Join(key)
         yield c.Answer(asked.number, {"token": text, "name": wish.name})
+
+
+def _wish_of(argument: str) -> NewToken:
+    """Return the wish for a token. Raises `ValueError` with a sentence."""
+    try:
+        return msgspec.json.decode(argument, type=NewToken)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        found = re.search(r"`\$\.(\w+)|field `(\w+)`", str(error))
+        wrong = f'its "{found[1] or found[2]}" is wrong' if found else "it is no such JSON"
+        raise ValueError(f"the wish for a token cannot be read, since {wrong}; write {_WISH}") from None
 
 
 def is_of_script(request: Request) -> bool:

@@ -14,13 +14,14 @@ from router.service import contract as c
 
 from ..http.door import HttpDoor
 from ..http.request import Answer, Flow, Reply, Request, refusal, shown
-from .past import Entry, Gap
+from .past import MISSED, Entry, Gap
 from .pasts import Pasts
+from .shares import has_share
 from .spans import span_of
 from .tokens import Token
 
 WATCHERS_MAX = 128
-"""Most scripts that read at once; each keeps its connection."""
+"""Most scripts that read at once; each keeps its connection, and each token has its share (`has_share`)."""
 HEARTBEAT_S = 20.0
 """Seconds between two signs of life: proxies cut what is silent for a minute, some for less."""
 LINES, EVENTS = "application/x-ndjson", "text/event-stream"
@@ -66,8 +67,10 @@ class Watchers:
         if "poll" in parameters:
             return Answer(status=200, body=first, kind=kind)
         self._prune(doors)
-        if len(self._watchers) >= WATCHERS_MAX:
-            said = f"{WATCHERS_MAX} scripts read here already, the most; end some, or ask with ?poll"
+        own = sum(one.token == token.digest for one in self._watchers)
+        if not has_share(own, len(self._watchers), WATCHERS_MAX):
+            full = f'{counted(own, "script")} read by the token "{token.name}" already, of {len(self._watchers)} in all'
+            said = f"{full}, and no more by it may; end some, or ask with ?poll"
             return refusal(503, "watchers-full", said, ("Retry-After", "60"))
         if request.method == "GET":
             self._watchers.append(_Watcher(request.door, request.peer, group, kind, token.digest))
@@ -99,6 +102,13 @@ class Watchers:
         for one in self._watchers:
             if one.group == group:
                 yield from doors[one.door].send(one.peer, said[one.kind])
+
+    def miss(self, group: str, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
+        """Say a gap to all who read a group, now and later: a message of it is not known here."""
+        yield from self._pasts.miss(group, now)
+        for one in self._watchers:
+            if one.group == group:
+                yield from doors[one.door].send(one.peer, _gap(Gap(MISSED), one.kind))
 
     def tick(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
         """Give a sign of life now and then."""

@@ -1,4 +1,4 @@
-// What was said, kept on this device: a line for each message, in the order in which it came here.
+// What was said, kept on this device: a line for each message, in the order in which it came here, the newest of each group.
 const LINES_MAX = 2000;
 const GONE = 'This browser keeps nothing of what is said here: once this page is closed it is gone from this device.';
 
@@ -7,8 +7,12 @@ export function openHistory(trouble) {
   return new Promise(done => {
     const none = () => { trouble(GONE); done(new History(null, trouble)); };
     try {
-      const asked = indexedDB.open('chat history', 1);
-      asked.onupgradeneeded = () => asked.result.createObjectStore('lines', { autoIncrement: true }).createIndex('id', 'id', { unique: true });
+      const asked = indexedDB.open('chat history', 2);
+      asked.onupgradeneeded = ({ oldVersion }) => {
+        const lines = oldVersion ? asked.transaction.objectStore('lines') : asked.result.createObjectStore('lines', { autoIncrement: true });
+        if (!oldVersion) lines.createIndex('id', 'id', { unique: true });
+        lines.createIndex('group', 'group');
+      };
       asked.onsuccess = () => done(new History(asked.result, trouble));
       asked.onerror = none;
     } catch {
@@ -37,16 +41,21 @@ class History {
     });
   }
 
-  // Add a line unless it is here.
+  // Add a line unless it is here; the oldest of its group go, beyond LINES_MAX.
   async add(line) {
     try {
       await this.#run('readwrite', lines => {
         const known = lines.index('id').getKey(line.id);
-        known.onsuccess = () => { if (known.result === undefined) lines.add(line); };
+        known.onsuccess = () => {
+          if (known.result !== undefined) return;
+          lines.add(line);
+          prune(lines, line.group);
+        };
       });
     } catch {
       if (!this.#unkept.size && this.#db) this.#trouble(`There is no room on this device: what is said from now on is gone once this page is closed. Make room in the browser's storage.`);
       this.#unkept.set(line.id, line);
+      if (this.#unkept.size > LINES_MAX) this.#unkept.delete(this.#unkept.keys().next().value);
     }
   }
 
@@ -62,10 +71,10 @@ class History {
   async lines(group) {
     const found = [];
     if (this.#db) await this.#run('readonly', lines => {
-      const at = lines.openCursor(null, 'prev');
+      const at = lines.index('group').openCursor(group, 'prev');
       at.onsuccess = () => {
         if (!at.result || found.length >= LINES_MAX) return;
-        if (at.result.value.group === group) found.unshift(at.result.value);
+        found.unshift(at.result.value);
         at.result.continue();
       };
     });
@@ -76,4 +85,18 @@ class History {
     this.#db?.close();
     return new Promise(done => { Object.assign(indexedDB.deleteDatabase('chat history'), { onsuccess: done, onerror: done, onblocked: done }); });
   }
+}
+
+function prune(lines, group) {
+  const own = lines.index('group'), counted = own.count(group);
+  counted.onsuccess = () => {
+    let over = counted.result - LINES_MAX;
+    if (over <= 0) return;
+    const oldest = own.openKeyCursor(group);
+    oldest.onsuccess = () => {
+      if (!oldest.result || over-- <= 0) return;
+      lines.delete(oldest.result.primaryKey);
+      oldest.result.continue();
+    };
+  };
 }

@@ -150,6 +150,18 @@ def test_a_victim_with_many_addresses_of_ipv6_gets_ten_connections_at_all_of_the
     assert budget.begin(key(1), place(1), 500) is None
 
 
+def test_a_spent_ipv6_network_does_not_hold_up_who_was_found_there_before_nor_who_is_dialled_over_ipv4() -> None:
+    budget = lan()
+    assert budget.begin(key(1), six(1), 0) is None
+    budget.end(key(1), six(1), 0, WhoAnswered.EXPECTED)
+    for number in range(2, 12):
+        assert budget.begin(key(number), six(number), number) is None
+        budget.end(key(number), six(number), number, WhoAnswered.OTHER)
+    assert budget.begin(key(20), six(20), 20) is not None
+    assert budget.begin(key(1), six(1), 20) is None
+    assert budget.begin(key(20), place(20), 20) is None
+
+
 def test_where_no_machine_has_an_ipv6_address_its_network_is_charged_nothing_and_the_address_rests_all_the_same() -> (
     None
 ):

@@ -8,10 +8,10 @@ import pytest
 from samples.lan import HIGH, LOW, at, came, carried_out, key_of, of, signed, speaking
 
 from router.core.wire.crypto import PublicKey
-from router.service.contract import AddNeighbour, Tick
+from router.service.contract import AddNeighbour, Tick, Wake
 from router.service.roles.discovery import Dial, NeighbourAdded, NeighbourLinked, NeighbourUnreachable
 from services.discovery.core.lan.dialling import AGAIN, DIALLED_PER_S, UNDER_WAY_MAX
-from services.discovery.core.lan.lan import Lan
+from services.discovery.core.lan.lan import YIELD_S, Lan
 from services.discovery.core.lan.reports import PATIENCE_S, UNANSWERED_MAX
 
 
@@ -93,6 +93,27 @@ def test_no_more_dials_are_under_way_than_the_router_makes_at_once_and_one_that_
         deeds += lan.hear(NeighbourUnreachable(key, "nobody is there"), at(10))
     dialled = [key for tenth in range(11) for key in dials(lan, 10.1 + tenth / 10)]
     assert len({*dialled, *(one.key for one in of(Dial, deeds))}) == 5
+
+
+def test_those_that_wait_for_a_dial_have_it_in_the_order_in_which_they_came() -> None:
+    lan = speaking()
+    named = let_in(lan, 80)
+    came_as = [key_of(1000 + each).public for each in range(80)]
+    waits_s = {key: each / 9 + (0 if LOW.public < key else YIELD_S) for each, key in enumerate(came_as)}
+    in_line = sorted((key for key in came_as if key not in named), key=waits_s.__getitem__)
+    dialled = list[PublicKey]()
+    for number in range(UNDER_WAY_MAX - 5):
+        deeds = lan.hear(NeighbourLinked(named[number]), at(12 + number / 10))
+        dialled += [one.key for one in of(Dial, deeds)]
+    assert dialled == in_line[: UNDER_WAY_MAX - 5]
+
+
+def test_who_waits_for_a_dial_wakes_this_node_once_a_second_and_not_with_each_datagram() -> None:
+    lan = speaking()
+    let_in(lan, 80)
+    for tenth in range(10):
+        deeds = carried_out(lan, Tick(), 9 + tenth / 10)
+    assert of(Wake, deeds)[-1].at_s - at(9.9).wall_s > 0.05
 
 
 def dials(lan: Lan, now_s: float) -> list[bytes]:
