@@ -14,7 +14,8 @@ NAMES_S = 10.0
 
 
 class GroupNames:
-    """Names of groups, or of kept keys, by their keys. `folder`: where these are; `read` returns the names from the disk."""
+    """Names of groups, or of kept keys, by their keys. `folder`: where these are; `read` returns the names
+    from the disk."""
 
     def __init__(self, folder: Path, read: Callable[[], Mapping[bytes, str]]) -> None:
         self._folder = folder
