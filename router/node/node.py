@@ -240,7 +240,7 @@ class RunningNode:
             )
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
             self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
-            await self._read_names(connections)
+            await _read_names(self._home, connections, self._group_names, self._key_names)
             await self._start_services(connections)
             dialler.reconcile(self._directory.neighbours.values())
             connections.start_soon(watch, partial(self._network_changed, dialler))
@@ -280,12 +280,6 @@ class RunningNode:
             Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
             partial(self._free_bytes, store),
         )
-
-    async def _read_names(self, nursery: trio.Nursery) -> None:
-        """Read keys and groups in a thread, so that no service reads files on this loop, and their names from then on."""
-        await trio.to_thread.run_sync(keyring.read_all, self._home)
-        for names in (self._group_names, self._key_names):
-            await nursery.start(names.run)
 
     def _free_bytes(self, store: Store) -> int:
         """Return the free space of the store's disk; raise `HomeError` if the home is not there any more."""
@@ -466,3 +460,10 @@ def _that_fits(config: Config) -> Config:
     remote = [url for url in config.node.listen if not transport.is_local(url)]
     most = descriptors.make_room(config.limits.connections_max, len(remote))
     return structs.replace(config, limits=structs.replace(config.limits, connections_max=most))
+
+
+async def _read_names(home: Home, nursery: trio.Nursery, *names: GroupNames) -> None:
+    """Read keys and groups in a thread, so that no service reads files on this loop, and begin to read names."""
+    await trio.to_thread.run_sync(keyring.read_all, home)
+    for one in names:
+        await nursery.start(one.run)

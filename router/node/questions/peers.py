@@ -17,8 +17,7 @@ from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respo
 
 class PeerQuestions(Questions):
     """Lists those connected, then the neighbours that are away. `problems`: why the last attempt to connect to each key
-    failed; `known_keys` returns the names of the keys that the
-    home keeps, from memory."""
+    failed; `known_keys` returns the names of the keys that the home keeps, from memory."""
 
     def __init__(
         self, problems: Mapping[bytes, str], invited: InvitedRows, known_keys: Callable[[], Mapping[bytes, str]] = dict
