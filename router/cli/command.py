@@ -9,6 +9,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import augment_usage_errors
 
 from router.cli.exits import Exit, Failure
 
@@ -116,6 +117,10 @@ class Command(click.Command):
         super().__init__(*args, **given)
         self.params += _everywhere()
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with augment_usage_errors(ctx):  # so that the help of this command is named
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         import logging
 
@@ -141,6 +146,10 @@ class CommandGroup(click.Group):
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
         self.params += _everywhere()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with augment_usage_errors(ctx):
+            return super().parse_args(ctx, args)
 
 
 def json_option(command: Function) -> Function:

@@ -25,10 +25,16 @@ def ask_service(home: Home, name: str, word: str, argument: str = "") -> Any:
     try:
         return ask(home, "service", f"{name} {word} {argument}".rstrip())
     except Failure as failure:
-        if str(failure).startswith(no_service(name)) and name in _configured(home):
-            said = f"{home.config_path} names it, and the running node was started without it; start the node again"
-            raise Failure(failure.code, f"{no_service(name)} yet: {said}") from None
-        raise
+        raise explained(home, name, failure) from None
+
+
+def explained(home: Home, name: str, failure: Failure) -> Failure:
+    """Return the failure of a question to a service; if the configuration has the service and the running node does
+    not, one that says so."""
+    if not str(failure).startswith(no_service(name)) or name not in _configured(home):
+        return failure
+    said = f"{home.config_path} names it, and the running node was started without it; start the node again"
+    return Failure(failure.code, f"{no_service(name)} yet: {said}")
 
 
 def _configured(home: Home) -> list[str]:

@@ -1,4 +1,4 @@
-"""The names of a home's groups, read from the disk in a thread and answered from memory."""
+"""The names of a home's groups and keys, read from the disk in a thread and answered from memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ NAMES_S = 10.0
 
 
 class GroupNames:
-    """Names of groups by their keys. `folder`: the folder of the groups; `read` returns the names from the disk."""
+    """Names of groups, or of kept keys, by their keys. `folder`: where these are; `read` returns the names
+    from the disk."""
 
     def __init__(self, folder: Path, read: Callable[[], Mapping[bytes, str]]) -> None:
         self._folder = folder
@@ -25,7 +26,7 @@ class GroupNames:
         self._wanted = trio.Event()
 
     def __repr__(self) -> str:
-        return f"<the names of {counted(len(self._names), 'group')}>"
+        return f"<{counted(len(self._names), 'name')} of {self._folder.name}>"
 
     def known(self) -> Mapping[bytes, str]:
         """Return the names that were read last, without looking at the disk, and have `run` look for changes."""
@@ -43,7 +44,7 @@ class GroupNames:
         """Return when the folder was changed, and the names if they are to be read again."""
         try:
             changed_ns = self._folder.stat().st_mtime_ns
-        except OSError:  # it is made with the first group
+        except OSError:  # it is made with the first of them
             changed_ns = 0
         return changed_ns, self._read() if is_old or changed_ns != known_ns else None
 

@@ -64,6 +64,7 @@ from router.node.questions.log import LogQuestions
 from router.node.questions.metrics import MetricsQuestions
 from router.node.questions.peers import PeerQuestions
 from router.node.questions.question import Questions
+from router.node.questions.queues import QueueQuestions
 from router.node.questions.reports import ReportQuestions
 from router.node.questions.status import StatusQuestions
 from router.node.residents import Residents
@@ -144,6 +145,7 @@ class RunningNode:
     def __init__(self, home: Home, config: Config, load_config: Callable[[], Config], needed: str = "") -> None:
         self._home = home
         self._group_names = GroupNames(home.path / "groups", partial(keyring.group_names, home))
+        self._key_names = GroupNames(home.path / "keys", partial(keyring.key_names, home))
         self._needed = needed
         self._config = config
         self._load_config = load_config
@@ -238,8 +240,7 @@ class RunningNode:
             )
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
             self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
-            await trio.to_thread.run_sync(keyring.read_all, self._home)  # so that no service reads files on this loop
-            await connections.start(self._group_names.run)
+            await _read_names(self._home, connections, self._group_names, self._key_names)
             await self._start_services(connections)
             dialler.reconcile(self._directory.neighbours.values())
             connections.start_soon(watch, partial(self._network_changed, dialler))
@@ -291,11 +292,13 @@ class RunningNode:
         def invited(router: Router) -> list[dict[str, Any]]:
             return self._guest.rows(router.redeeming, dialler.problems)
 
+        keys = self._key_names.known
         return (
             StatusQuestions(self._facts, self._residents.facts, invited),
-            PeerQuestions(dialler.problems, invited),
+            PeerQuestions(dialler.problems, invited, keys),
+            QueueQuestions(keys),
             InvitationQuestions(invited, dialler.hurry),
-            GroupQuestions(self._group_names.known),
+            GroupQuestions(self._group_names.known, keys),
             LogQuestions(self._logbook.sealed_seq),
             MetricsQuestions(self._logbook, self._residents.facts, lambda: self._message_router.unverified),
             ConfigurationQuestions(self.reload),
@@ -457,3 +460,10 @@ def _that_fits(config: Config) -> Config:
     remote = [url for url in config.node.listen if not transport.is_local(url)]
     most = descriptors.make_room(config.limits.connections_max, len(remote))
     return structs.replace(config, limits=structs.replace(config.limits, connections_max=most))
+
+
+async def _read_names(home: Home, nursery: trio.Nursery, *names: GroupNames) -> None:
+    """Read keys and groups in a thread, so that no service reads files on this loop, and begin to read names."""
+    await trio.to_thread.run_sync(keyring.read_all, home)
+    for one in names:
+        await nursery.start(one.run)

@@ -170,6 +170,15 @@ def group_names(home: Home) -> dict[bytes, str]:
         return {}
 
 
+def key_names(home: Home) -> dict[bytes, str]:
+    """Return the names of all keys that can be used, by their public halves; none if they cannot be read."""
+    try:
+        return {bytes(key): name for name, key in addresses(home).items()}
+    except KeyringError as error:
+        log.warning("%s", error)
+        return {}
+
+
 def read_all(home: Home) -> None:
     """Read all keys and groups, so that the log names those that cannot be used, and later looks find the others."""
     for read in (addresses, groups):

@@ -9,21 +9,28 @@ from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respo
 
 
 class GroupQuestions(Questions):
-    """Lists the subscriptions. `known_names` returns the names of groups by their keys, from memory."""
+    """Lists the subscriptions. `known_names` returns the names of groups by their keys, `known_keys` those of the keys
+    that the home keeps, both from memory."""
 
-    def __init__(self, known_names: Callable[[], Mapping[bytes, str]] = dict) -> None:
+    def __init__(
+        self,
+        known_names: Callable[[], Mapping[bytes, str]] = dict,
+        known_keys: Callable[[], Mapping[bytes, str]] = dict,
+    ) -> None:
         self._known_names = known_names
+        self._known_keys = known_keys
 
     def answers(self) -> dict[str, Respond]:
         return {"groups": self._list}
 
     def _list(self, asked: CycleView, _: str) -> list[dict[str, Any]]:
-        names = self._known_names()
+        names, keys = self._known_names(), self._known_keys()
         return [
             {
                 "group": one.group.hex(),
                 "name": names.get(bytes(one.group), ""),
                 "subscriber": one.subscriber.hex(),
+                "subscriber_name": keys.get(bytes(one.subscriber), ""),
                 "local": one.local,
             }
             for one in list(asked.router.groups)[:ROWS_MAX]

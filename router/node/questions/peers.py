@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from router.core.neighbours.directory import UNKNOWN, Neighbour, Standing
@@ -17,9 +17,12 @@ from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respo
 
 class PeerQuestions(Questions):
     """Lists those connected, then the neighbours that are away. `problems`: why the last attempt to connect to each key
-    failed."""
+    failed; `known_keys` returns the names of the keys that the home keeps, from memory."""
 
-    def __init__(self, problems: Mapping[bytes, str], invited: InvitedRows) -> None:
+    def __init__(
+        self, problems: Mapping[bytes, str], invited: InvitedRows, known_keys: Callable[[], Mapping[bytes, str]] = dict
+    ) -> None:
+        self._known_keys = known_keys
         self._problems = problems
         self._invited = invited
 
@@ -36,7 +39,8 @@ class PeerQuestions(Questions):
         for key, known in asked.router.directory.neighbours.items():
             if key not in found:
                 found[key] = _away(asked, key, known, invited.get(key.hex()) or self._problems.get(key))
-        return list(found.values())
+        keys = self._known_keys()
+        return [{**row, "name": row["name"] or keys.get(bytes(key), "")} for key, row in found.items()]
 
 
 def _connected(asked: CycleView, link: Link, writer: LinkWriter, invited: str | None) -> dict[str, Any]:

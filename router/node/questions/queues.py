@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from router.core.wire.crypto import PublicKey
@@ -10,19 +11,23 @@ from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respo
 
 
 class QueueQuestions(Questions):
-    """Lists the longest queues first, and has one dropped."""
+    """Lists the longest queues first, and has one dropped. `known_keys` returns the names of the keys that the
+    home keeps, from memory."""
+
+    def __init__(self, known_keys: Callable[[], Mapping[bytes, str]] = dict) -> None:
+        self._known_keys = known_keys
 
     def answers(self) -> dict[str, Respond]:
         return {"queue": self._list, "drop": self._drop}
 
     def _list(self, asked: CycleView, _: str) -> list[dict[str, Any]]:
-        now_s = asked.now().wall_s
+        now_s, keys = asked.now().wall_s, self._known_keys()
         waiting = [one for one in asked.router.queues.by_recipient.values() if one.total.messages]
         waiting.sort(key=lambda one: -one.total.messages)
         return [
             {
                 "recipient": one.recipient.hex(),
-                "name": asked.router.directory.name_of(one.recipient),
+                "name": asked.router.directory.name_of(one.recipient) or keys.get(bytes(one.recipient), ""),
                 "messages": one.total.messages,
                 "bytes": one.total.bytes,
                 "oldest_s": asked.store.oldest_s(one.recipient, now_s),

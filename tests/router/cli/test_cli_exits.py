@@ -13,10 +13,13 @@ from rigs.commands import ROUTER
 
 from router.cli import COMMANDS, Root
 from router.cli.exits import Exit, Failure, report
+from router.cli.services import explained
+from router.core.wire.admin import no_service
 from router.core.wire.text import BadText
 from router.disk.store.terms import StoreError
+from router.settings import keyring
 from router.settings.config_text import ConfigError
-from router.settings.home import HomeBusy
+from router.settings.home import Home, HomeBusy
 from router.transport.contract import ListenFailed
 
 
@@ -80,3 +83,20 @@ def test_output_that_cannot_be_written_is_a_sentence(args: tuple[str, ...], tmp_
     assert (ran.returncode, ran.stderr.splitlines()[-1]) == (
         1, "No space left on device: standard output, or a file of the home, could not be written",
     )  # fmt: skip
+
+
+def test_option_without_its_value_names_the_help_of_its_command() -> None:
+    ran = subprocess.run([*ROUTER, "web", "logins", "--end"], capture_output=True, text=True, check=False)
+    assert ran.returncode == Exit.USAGE and "`router web logins --help`" in ran.stderr
+
+
+def test_service_that_the_file_names_and_the_running_node_lacks_needs_a_start(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    keyring.load_or_create(home, keyring.NODE)
+    absent = Failure(Exit.FAILED, f"{no_service('web')}; node.services names none: add its module there")
+    assert explained(home, "web", absent) is absent
+    home.config_path.write_text('[node]\nservices = ["services.web"]\n')
+    assert "start the node again" in str(explained(home, "web", absent))
+    other = Failure(Exit.FAILED, "the service web is not running")
+    assert explained(home, "web", other) is other

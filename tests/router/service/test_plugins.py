@@ -113,6 +113,16 @@ def test_settings_are_in_the_sample_judged_and_shown(folder: Path, tmp_path: Pat
     }
 
 
+@pytest.mark.parametrize(("default", "said"), [("0", "it must be at least 1"), ('"a"', "it must be a whole number")])
+def test_default_that_its_own_form_does_not_allow_is_a_problem(
+    folder: Path, tmp_path: Path, default: str, said: str
+) -> None:
+    (folder / "settings.py").write_text(SETTINGS.replace("= 7", f"= {default}"))
+    text = f'[node]\nservices = ["services.{folder.name}"]\n'
+    found = checked(tmp_path, text)
+    assert said in found and f"services/{folder.name}/settings.py" in found
+
+
 def test_instances_have_names_and_places_of_their_own(folder: Path, tmp_path: Path) -> None:
     (folder / "settings.py").write_text(SETTINGS)
     one = f'[[node.services]]\nname = "one"\nmodule = "services.{folder.name}"\n'

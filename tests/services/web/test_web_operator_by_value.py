@@ -13,7 +13,7 @@ from rigs.web_sides import WebSide, body_of, request, status_of
 
 from router.service import contract as c
 from services.web.core.operator.board import PATIENCE_S, QUIET_S, ROWS_OFTEN_MAX, Board
-from services.web.core.operator.facts import Facts, Held, Metrics, PeerRow, QueueRow, ServiceRow, Status
+from services.web.core.operator.facts import Facts, GroupRow, Held, Metrics, PeerRow, QueueRow, ServiceRow, Status
 from services.web.core.operator.findings import ATTENTION, BAD, GOOD, Seen, findings, headline, waits_because
 from services.web.core.operator.forecasts import Forecast, Forecasts
 from services.web.core.operator.hour import GAP_S, WINDOW_S, WINDOWS, Hour
@@ -364,3 +364,14 @@ def test_queues_that_are_followed_are_bounded() -> None:
         forecasts.add(rows, float(at))
     assert repr(forecasts) == "<256 queues followed>"
     assert forecasts.of(rows[0]) == Forecast() and forecasts.of(rows[-1]).per_s == 0
+
+
+def test_names_are_those_of_neighbours_kept_apps_and_services() -> None:
+    facts = Facts(
+        status=Status(services=(ServiceRow("web", key(1)),)),
+        peers=(PeerRow(key(2), "cellar"),),
+        queues=(QueueRow(key(3), "listener"),),
+        groups=(GroupRow(key(9), key(4), subscriber_name="reader"), GroupRow(key(9), key(2))),
+    )
+    found = [facts.name_of(key(number)) for number in range(1, 6)]
+    assert found == ["service-web", "cellar", "listener", "reader", ""]

@@ -106,3 +106,10 @@ def test_operators_page_is_found_there_or_through_a_tunnel(
 ) -> None:
     found = Settings(**settings)
     assert (found.operator_page_url, found.operator_tunnel(Path("/home"))) == (url, tunnel)
+
+
+def test_folder_of_pages_that_is_not_there_is_warned_of(tmp_path: Path) -> None:
+    def warned(path: Path) -> list[str]:
+        return list(Settings(apps=(str(path),)).warnings("web", is_public=False, has_neighbours=False))
+
+    assert warned(tmp_path) == [] and "is no folder" in warned(tmp_path / "gone")[0]

@@ -129,9 +129,8 @@ class HttpConnection:
             raise _refused(400, "small-pieces", f"{said}; send larger ones")
 
     def _too_large(self) -> HttpRefused:
-        return _refused(
-            413, "body-too-large", f"a body may have {self._limits.body_bytes_max} bytes here (body_bytes_max)"
-        )
+        said = f"a body may have {self._limits.body_bytes_max} bytes here (the setting body_bytes_max)"
+        return _refused(413, "body-too-large", said)
 
     def receive_end(self) -> None:
         """Take it that the client says no more. What it has asked may still be answered. Raises `HttpRefused` if it has

@@ -91,6 +91,7 @@ class GroupRow(Struct, frozen=True):
     subscriber: str
     local: bool = False
     name: str = ""
+    subscriber_name: str = ""
 
 
 class Held(Struct, frozen=True):
@@ -132,8 +133,15 @@ class Facts(Struct, frozen=True, dict=True):
         return {one.address: one for one in self.peers}
 
     def name_of(self, key: str) -> str:
-        """Return the name of a neighbour or an app, "" if it has none."""
-        return self.peer_of[key].name if key in self.peer_of else ""
+        """Return the name of a neighbour, an app or a service, "" if it has none."""
+        return self._names.get(key, "")
+
+    @cached_property
+    def _names(self) -> Mapping[str, str]:
+        rows = [(one.recipient, one.name) for one in self.queues] + [(one.address, one.name) for one in self.peers]
+        joined = [(one.subscriber, one.subscriber_name) for one in self.groups]
+        services = [(one.address, f"service-{one.name}") for one in self.status.services]
+        return {key: name for key, name in (*services, *joined, *rows) if name}
 
     def group_name(self, key: str) -> str:
         """Return the name of a group that is joined here, "" if it has none."""

@@ -59,6 +59,8 @@ function follow() {
     source.close();
     source = undefined;
     say("This login is over. `router web open` prints a link for another.", "lost");
+    for (const place of document.querySelectorAll("main, #state")) place.replaceChildren();
+    document.title = "Not logged in";
   });
   source.addEventListener("error", () => {
     const gone = source?.readyState === EventSource.CLOSED;

@@ -43,7 +43,13 @@ class Disk:
 
 
 def test_group_without_a_name_is_listed_by_its_key() -> None:
-    assert asked(GroupQuestions())[0] == {"group": "67" * 32, "name": "", "subscriber": "73" * 32, "local": True}
+    assert asked(GroupQuestions())[0] == {
+        "group": "67" * 32,
+        "name": "",
+        "subscriber": "73" * 32,
+        "subscriber_name": "",
+        "local": True,
+    }
 
 
 def test_question_about_groups_reads_no_name_from_the_disk(tmp_path: Path) -> None:
@@ -89,3 +95,8 @@ def test_question_has_the_names_looked_for_afterwards(tmp_path: Path) -> None:
             nursery.cancel_scope.cancel()
 
     trio.run(main)
+
+
+def test_group_lists_subscribers_by_the_names_of_kept_keys() -> None:
+    rows = asked(GroupQuestions(dict, lambda: {b"s" * 32: "listener"}))
+    assert [row["subscriber_name"] for row in rows] == ["listener", "listener"]
