@@ -141,12 +141,3 @@ async def test_forget_me_here_removes_all_and_the_old_link_does_not_come_back(de
                 await page.until("document.getElementById('notice').textContent.includes('Ask for a new one')")
                 assert await page.js(STATE) == "Not invited."
                 assert await page.js("document.getElementById('enter').hidden")
-
-
-async def test_guest_whose_rights_have_ended_is_told_to_ask_for_an_invitation(devtools: str, tmp_path: Path) -> None:
-    with trio.fail_after(HANG_S):
-        async with fresh(devtools) as browser, page_node(tmp_path, web=True) as node:
-            page = await entered(browser, await invited(node))
-            await node.run("peer", "remove", "Ben")
-            await page.until("document.getElementById('state').className === 'ended'")
-            assert "new invitation" in await page.js(STATE)
