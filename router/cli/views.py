@@ -105,6 +105,12 @@ def _counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in counts.items() if count) or "none"
 
 
+def _where(text: str) -> str:
+    """Return where a neighbour is; of one in the node's own process that alone, since its name there tells nobody
+    anything."""
+    return "this process" if text.startswith("memory ") else text
+
+
 @click.command(cls=Command)
 @json_option
 def peers(as_json: bool) -> None:
@@ -122,7 +128,7 @@ def peers(as_json: bool) -> None:
             one["standing"],
             one["rtt_ms"],
             offset_text(one["offset_ms"]),
-            clipped(one["where"], WHERE_MAX),
+            clipped(_where(one["where"]), WHERE_MAX),
         )
         for name, one in zip(called, found, strict=True)
     ]
