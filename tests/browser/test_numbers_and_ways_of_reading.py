@@ -168,3 +168,8 @@ async def test_loop_that_is_left_does_not_show_its_last_message_twice(devtools: 
                     await group.publish(body)
                 first = "(async () => { for await (const one of group) return router.words(one.body); })()"
                 assert [await page.js(first) for _ in range(3)] == ["one", "two", "three"]
+                for number in range(12):
+                    await group.publish(b"%d" % number)
+                loops = "const got = []; while (got.length < 12) got.push(await " + first + "); return got;"
+                got = f"(async () => {{ {loops} }})()"
+                assert await page.js(got) == [str(number) for number in range(12)]

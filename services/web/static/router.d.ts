@@ -49,6 +49,7 @@ export interface JoinOptions {
   raw?: boolean;
 }
 
+/** Leaving a loop settles nothing: what it held is settled when the next one over the same group begins. */
 export interface LoopOptions { settleOnNext?: boolean }
 export interface Missed { group: string | null; count: number; reason: string }
 /** What became of an own message, in numbers; `beyond`: how many routers behind the node. `problem`: why that is not told. */
@@ -125,7 +126,9 @@ export class Message {
   /** In causal order: whether a message that names this one was given before it. */
   readonly late: boolean;
   /** Resolves once it is on disk as handled. */
+  /** Resolve once this message is on disk as handled; it does not come again then. */
   settle(): Promise<void>;
+  /** Say that it is not taken: a final reason ends it, with a later one it comes again. */
   refuse(reason?: string, text?: string): Promise<void>;
 }
 

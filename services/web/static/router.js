@@ -147,7 +147,7 @@ export class Node {
   async #again() {
     const open = [...this.#asked.values()];
     if (this.state !== 'idle') await this.#greet();
-    for (const { address } of this.#readers) this.#post({ op: 'read', address });
+    for (const reader of this.#readers) this.#read(reader);
     for (const { message } of open) if (this.#asked.has(message.n)) this.#post({ ...message, isNew: false });
     for (const { request, isKept } of this.#publishing.values()) if (isKept) this.#post({ ...request, isNew: false });
   }
@@ -157,6 +157,7 @@ export class Node {
     if (message.re !== undefined) return this.#answered(message);
     switch (message.event) {
       case 'message': return this.#message(message);
+      case 'begun': for (const reader of this.#readers) reader.isBegun ||= reader.n === message.n; return undefined;
       case 'custody': case 'refused': return this.#fate(message);
       case 'outcome': return this.#outcome(message);
       case 'state': return this.#stateIs(message);
@@ -286,17 +287,20 @@ export class Node {
   [Symbol.asyncIterator]() { return this.messages(); }
 
   #message(found) {
-    for (const reader of this.#readers) if (reader.address === ALL || reader.address === found.address) reader.hear(new Message(this, found));
+    for (const reader of this.#readers) if (reader.isBegun && (reader.address === ALL || reader.address === found.address)) reader.hear(new Message(this, found));
   }
 
   // Used by readers and messages.
   begins(reader) {
+    reader.n = ++this.#number;
     this.#readers.add(reader);
     const left = this.#left.get(reader.address);
     this.#left.delete(reader.address);
     if (left && !left.isDone) reader.takesOver(left);
-    this.#post({ op: 'read', address: reader.address });
+    this.#read(reader);
   }
+
+  #read({ address, n }) { this.#post({ op: 'read', address, reader: n }); }
 
   #left = new Map();
 
@@ -335,14 +339,12 @@ export class Message {
     Object.assign(this, found, { group: address || null });
   }
 
-  // Resolve once this message is on disk as handled; it does not come again then.
   async settle() {
     if (this.isDone) return;
     this.isDone = true;
     await this.#node.settle(this.id).catch(error => { this.isDone = false; throw error; });
   }
 
-  // Say that it is not taken: a final reason ends it, with a later one it comes again.
   async refuse(reason = 'peer-refused', why = '') {
     const found = reasonOf(numberOf(reason));
     if (this.isDone) return;
@@ -402,7 +404,6 @@ class Reader {
     message.settle().catch(error => this.#node.problems.push(`a message could not be kept as handled, and comes again: ${error.message}`));
   }
 
-  // Leaving a loop settles nothing: what it held is settled when the next one over the same address begins.
   async return() {
     this.end();
     return { done: true, value: undefined };

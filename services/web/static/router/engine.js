@@ -95,7 +95,7 @@ export class Engine {
       case 'join': return this.#join(said);
       case 'leave': return this.#leave(said.group);
       case 'publish': return this.#publish(said);
-      case 'read': return this.#read(tab, said.address);
+      case 'read': return this.#read(tab, said);
       case 'unread': return void this.#tabs.get(tab)?.delete(said.address);
       case 'settle': return this.inbox.settle(said.id);
       case 'refuse': return this.inbox.turnDown(said.id, said.reason, said.text, said.later);
@@ -453,7 +453,9 @@ export class Engine {
     return readers.length > 0;
   }
 
-  #read(tab, address) {
+  // What came before is not for this loop.
+  #read(tab, { address, reader }) {
+    this.post(tab, { event: 'begun', n: reader });
     this.#tabs.get(tab)?.add(address);
     this.inbox.read(address, message => this.post(tab, shown(message)));
   }
