@@ -14,6 +14,7 @@ from services.web.demo.stage import FIRST, Played
 from services.web.demo_command import checked
 
 
+@pytest.mark.long
 def test_script_reader_and_kill_lose_nothing() -> None:
     command = [*ROUTER, "web", "demo", "--messages", "6", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=4 * HANG_S, check=False)

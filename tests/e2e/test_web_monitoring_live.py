@@ -142,6 +142,7 @@ async def test_node_that_drains_says_so(tmp_path: Path) -> None:
             await app.close()
 
 
+@pytest.mark.long
 async def test_full_disk_makes_the_node_not_ready_until_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +184,7 @@ async def test_log_that_cannot_be_written_makes_the_node_not_ready_and_its_event
             assert (await metrics(port))["router_log_behind_events[]"] == 0
 
 
+@pytest.mark.long
 async def test_doubted_clock_makes_the_node_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port()
     home = made(tmp_path, port)
