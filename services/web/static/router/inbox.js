@@ -21,6 +21,7 @@ export class Inbox {
   #unsettled = new Map();
   #refused = new Map();
   #said = new Map();
+  #early = new Map();
   #unread = new Unread();
   #reported = new Set();
   #pending = [];
@@ -44,7 +45,6 @@ export class Inbox {
 
   redelivered(count) { this.#redelivered = count; }
 
-  // A message whose bytes need no loop: it is done with.
   pass(link, k) { this.#done(link, k); }
 
   refuse(link, k, reason, why) {
@@ -52,7 +52,6 @@ export class Inbox {
     this.#done(link, k);
   }
 
-  // A message that cannot be opened: it is refused, and none waits for it.
   unreadable(link, k, { id, address }, reason, why) {
     const order = this.records(address)?.order;
     order?.settle(id);
@@ -67,7 +66,12 @@ export class Inbox {
     if (first) Object.assign(first, { link, k });
     else if (refusal) this.refuse(link, k, ...refusal);
     else if (this.#handled.has(id) || (said && this.#isSaidAgain(said, id))) this.#done(link, k);
-    else if (this.#unread.holds(address, id, this.isRead(address))) this.#leave(Object.assign(message, { link, k }));
+    else if (this.#early.delete(id)) {
+      this.#unsettled.set(id, Object.assign(message, { link, k }));
+      this.#bytes += message.size;
+      this.#count(message);
+      this.settle(id);
+    } else if (this.#unread.holds(address, id, this.isRead(address))) this.#leave(Object.assign(message, { link, k }));
     else this.#take(Object.assign(message, { link, k, isGiven: false, isWaiting: false, missing: [], late: false, redelivered: k <= this.#redelivered }));
     if (this.#isCrowded) this.#leaveUnread();
   }
@@ -157,10 +161,13 @@ export class Inbox {
 
   // -- what loops say of messages ---------------------------------------------------------------------------
 
-  // Resolve once the id is on disk as handled; the node is told then.
+  // Resolve once the id is on disk as handled; one that another tab gave may come here only later.
   settle(id) {
     const message = this.#unsettled.get(id);
-    if (!message) return Promise.resolve();
+    if (!message) {
+      if (!this.#handled.has(id)) keep(this.#early, id, true, REFUSED_MAX);
+      return Promise.resolve();
+    }
     message.isOver = true;
     return new Promise(done => {
       this.#pending.push({ message, done });
