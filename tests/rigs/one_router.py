@@ -74,6 +74,7 @@ class OneRouter:
         self, key: bytes, *, role: str = "app", owner: bool = True, durable: bool = True, messages: int = 8,
         size: int = 4096, outcome: bool = False, dialled: bool = False, place: str = "", ip: str = "",
         offset_s: float | None = 0.0, runs: bool = False, frame_bytes: int = 1 << 20, pubsub: PublicKey | None = None,
+        discovery: PublicKey | None = None,
     ) -> int:  # fmt: skip
         """Open a link and return its number. `offset_s`: how far the clock at its other end is ahead; None: not
         compared. `runs`: it takes outcomes of several messages."""
@@ -81,7 +82,17 @@ class OneRouter:
         self._numbers[number] = 0
         features = (("outcome",) if outcome else ()) + (("outcome-runs",) if runs else ())
         hello = words.Hello(
-            (1,), role, bytes(8), durable, frame_bytes, messages, size, features, bytes(16), pubsub=pubsub
+            (1,),
+            role,
+            bytes(8),
+            durable,
+            frame_bytes,
+            messages,
+            size,
+            features,
+            bytes(16),
+            pubsub=pubsub,
+            discovery=discovery,
         )
         link = self.router.link_up(
             number, key, owner and role == "app", hello, self.now(), dialled=dialled, place=place, ip=ip
