@@ -91,7 +91,7 @@ class MsgDone(Struct, frozen=True):
 RequestSigIds = MsgRequestSigIdsBlocking | MsgRequestSigIdsNonBlocking
 Request = RequestSigIds | MsgRequestSigs
 Answer = MsgReplySigIds | MsgReplyNoSigIds | MsgReplySigs
-AHEAD = (MsgRequestSigIdsNonBlocking, MsgRequestSigs)
+AHEAD = (MsgRequestSigIdsBlocking, MsgRequestSigIdsNonBlocking, MsgRequestSigs)
 """The requests that a consumer may send before earlier ones are answered."""
 Message = MsgInit | Request | Answer | MsgDone
 

@@ -8,6 +8,7 @@ moment, each reads the other's proposal as an answer, and both find the same.
 from __future__ import annotations
 
 from collections.abc import Collection
+
 from msgspec import Struct
 
 from router.core.link.machine import Agency, RemoteProtocolError, Row, Table

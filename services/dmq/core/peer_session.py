@@ -1,4 +1,4 @@
-"""One connection with another DMQ node: handshake, then message submission, keep-alive and peer sharing over one stream.
+"""One connection with another DMQ node: handshake, then message submission, keep-alive and peer sharing on one stream.
 
 Bytes in, events out; `say` and its like queue messages, `take` cuts them into SDUs. Nothing is decided here: a provider
 and a consumer decide what is said (`PeerSaid` brings what the other side said to each), and a governor which sides run.
