@@ -31,6 +31,9 @@ class DoorBounds(NamedTuple):
         return self.pause_s * min(1.0, (streams - self.soft) / (self.most - self.soft))
 
 
+USUAL_BOUNDS = DoorBounds()
+
+
 class Leaver(NamedTuple):
     """A stream that gives way to another one, and why.
 

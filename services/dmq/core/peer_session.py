@@ -246,6 +246,12 @@ class PeerSession:
         talk = self._submission_of(side)
         return talk is not None and talk.is_our_turn
 
+    @property
+    def is_asked_to_wait(self) -> bool:
+        """Whether the peer's request for ids waits until there is one: an answer without any is a word of its own."""
+        talk = self._submission_of(Side.PROVIDER)
+        return talk is not None and talk.state is ms.St.SIG_IDS_BLOCKING
+
     def begin(self, side: Side, now_s: float) -> None:
         """Begin message submission on a side, where the protocol has a word for that: a provider's in version 1."""
         talk = self._submission_of(side)
