@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import trio
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 
 from router.service.contract import Came, Connect, ConnectionFailed, Opened
-from router.service.door_places import USUAL_BOUNDS, DoorBounds
+from router.service.door_places import USUAL, DoorBounds
 from router.service.door_sharing import SHARED, SHARED_BOUNDS
 from router.service.doors import DoorError, Doors
 from router.service.streams import Streams
@@ -37,13 +38,6 @@ async def _no_router() -> Any:
     raise AssertionError
 
 
-def free_port(host: str) -> int:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as free:
-        free.bind((host, 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
 def place(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -62,7 +56,7 @@ async def side(home: Path, at: str) -> AsyncIterator[tuple[Doors, Heard]]:
 
 @pytest.mark.parametrize("host", ("127.0.0.1", "::1"))
 async def test_a_stream_comes_from_where_its_door_listens(host: str, tmp_path: Path) -> None:
-    one, other = place(host, free_port(host)), place(host, free_port(host))
+    one, other = place(host, free_port()), place(host, free_port())
     async with side(tmp_path, one) as (doors, heard), side(tmp_path, other) as (doors_there, there):
         doors.connect(Connect("nodes", f"tcp://{other}", "a tag", one))
         opened, accepted = await heard.events.receive(), await there.events.receive()
@@ -80,7 +74,7 @@ async def test_a_stream_comes_from_where_its_door_listens(host: str, tmp_path: P
 
 
 async def test_a_second_one_at_a_shared_port_is_refused_while_streams_come_from_there(tmp_path: Path) -> None:
-    one, other = place("127.0.0.1", free_port("127.0.0.1")), place("127.0.0.1", free_port("127.0.0.1"))
+    one, other = place("127.0.0.1", free_port()), place("127.0.0.1", free_port())
     async with side(tmp_path, one) as (doors, heard), side(tmp_path, other):
         doors.connect(Connect("nodes", f"tcp://{other}", "a tag", one))
         assert isinstance(await heard.events.receive(), Opened)
@@ -93,7 +87,7 @@ async def test_a_second_one_at_a_shared_port_is_refused_while_streams_come_from_
 
 
 async def test_a_door_listens_again_while_streams_that_came_from_there_stand(tmp_path: Path) -> None:
-    one, other = place("127.0.0.1", free_port("127.0.0.1")), place("127.0.0.1", free_port("127.0.0.1"))
+    one, other = place("127.0.0.1", free_port()), place("127.0.0.1", free_port())
     async with side(tmp_path, other) as (_, there):
         async with side(tmp_path, one) as (doors, heard):
             doors.connect(Connect("nodes", f"tcp://{other}", "a tag", one))
@@ -109,7 +103,7 @@ async def test_a_door_listens_again_while_streams_that_came_from_there_stand(tmp
     (("nowhere", "it lacks host or port"), ("[::1]:1", "address family"), ("192.0.2.1:1", "")),
 )
 async def test_a_source_from_which_nothing_is_dialled_says_so(source: str, cause: str, tmp_path: Path) -> None:
-    at = place("127.0.0.1", free_port("127.0.0.1"))
+    at = place("127.0.0.1", free_port())
     async with side(tmp_path, at) as (doors, heard):
         doors.connect(Connect("nodes", "tcp://127.0.0.1:1", "a tag", source))
         failed = await heard.events.receive()
@@ -118,7 +112,7 @@ async def test_a_source_from_which_nothing_is_dialled_says_so(source: str, cause
 
 def test_the_pause_of_a_crowded_door_grows_to_the_most() -> None:
     assert [SHARED_BOUNDS.pause_after(count) for count in (0, 383, 384, 448, 512)] == [0, 0, 0, 2.5, 5]
-    assert USUAL_BOUNDS.pause_after(256) == 0
+    assert USUAL.pause_after(256) == 0
 
 
 async def test_a_crowded_door_accepts_all_for_whom_it_has_places() -> None:

@@ -81,7 +81,12 @@ BETWEEN: tuple[ms.Message, ...] = (
 ADDRESSES = (ps.PeerAddress("1.2.3.4", 3141), ps.PeerAddress("2001:db8::1", 1))
 NOUNS += (
     ("nodes", "node-data", nh.read_node_data, (nh.NodeData(MAGIC, peer_sharing=True).encoded(),)),
-    ("nodes", "keep-alive", ka.decode_message, tuple(map(ka.encode_message, (ka.MsgKeepAlive(7), ka.MsgDone())))),
+    (
+        "nodes",
+        "keep-alive",
+        ka.decode_message,
+        (ka.encode_message(ka.MsgKeepAlive(7)), ka.encode_message(ka.MsgDone())),
+    ),
     ("nodes", "peer-sharing", ps.decode_message, (ps.encode_message(ps.MsgShareRequest(10)),)),
     ("nodes", "address", ps.decode_address, tuple(map(ps.encode_address, ADDRESSES))),
     *(
