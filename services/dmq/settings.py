@@ -53,6 +53,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             yield "consumers", f"{len(self.consumers)} consumers are named; at most {CONSUMERS_MAX} are served"
         if self.metrics.startswith("udp:"):
             yield "metrics", f'metrics is "{self.metrics}", and Prometheus reads over TCP; write tcp://127.0.0.1:12000'
+        for name in ("listen", "listen_ipv6"):
+            url = getattr(self, name)
+            if url and (not url.startswith("tcp:") or "?" in url):
+                yield name, f'{name} is "{url}", and nodes connect over TCP, without TLS; write tcp://HOST:PORT'
         if self.stake_file and self.stake_command:
             yield "stake_command", "both a stake file and a stake command are given; keep one"
 
@@ -62,6 +66,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         yield "socket", _place(self.local_socket, home)
         for name, url in consumers_of(self.consumers).items():
             yield f"consumer {name}", _place(url, home)
+        for url in filter(None, (self.listen, self.listen_ipv6)):
+            yield "nodes", url
         if self.metrics:
             yield "metrics", f"{self.metrics}/metrics"
         yield "stake", self.stake_file or " ".join(self.stake_command) or "from nowhere: every message is rejected"
@@ -86,6 +92,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         tuple[Consumer, ...],
         about("Durable consumers, each with a name and a socket of its own; where one stopped reading it goes on."),
     ] = ()
+    listen: Annotated[
+        str, door("Where other nodes connect, and from where they are dialled: tcp://HOST:PORT. Empty: nowhere.")
+    ] = ""
+    listen_ipv6: Annotated[str, door("As listen, besides, for IPv6: tcp://[HOST]:PORT.")] = ""
     metrics: Annotated[
         str, door("Where Prometheus reads metrics over HTTP: tcp://127.0.0.1:12000. Empty: nowhere.")
     ] = ""
