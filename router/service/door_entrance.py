@@ -9,7 +9,7 @@ from math import inf
 
 import trio
 
-from router.service.door_places import USUAL_BOUNDS, DoorBounds, StreamPlaces
+from router.service.door_places import USUAL, DoorBounds, StreamPlaces
 from router.service.stream_reading import StreamReaders
 from router.transport.socket_file import SocketFile, waiting_at
 from router.transport.sockets import ACCEPT_PAUSE_S, EXHAUSTED, RAISE_LIMIT, words
@@ -41,7 +41,7 @@ class DoorEntrance:
         lingering: Callable[[], str],
         give_way: Callable[[str], None],
         warn: Callable[[str], None],
-        bounds: DoorBounds = USUAL_BOUNDS,
+        bounds: DoorBounds = USUAL,
     ) -> None:
         self.places = StreamPlaces(bounds.most)
         self._bounds = bounds

@@ -31,7 +31,7 @@ class DoorBounds(NamedTuple):
         return self.pause_s * min(1.0, (streams - self.soft) / (self.most - self.soft))
 
 
-USUAL_BOUNDS = DoorBounds()
+USUAL = DoorBounds()
 
 
 class Leaver(NamedTuple):

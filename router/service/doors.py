@@ -24,7 +24,7 @@ import trio
 
 from router.core.wire.errors import RouterError
 from router.service.contract import Came, Connect, HandOver
-from router.service.door_places import USUAL_BOUNDS
+from router.service.door_places import USUAL
 from router.service.door_sharing import SHARED, SHARED_BOUNDS, share
 from router.service.handing_over import Dial
 from router.service.multicast import SCHEME as MULTICAST
@@ -133,7 +133,7 @@ class Doors:
             own = own_socket(listener.socket)
             if is_shared:
                 share(own)
-            self._streams.listen(door, own, bounds=SHARED_BOUNDS if is_shared else USUAL_BOUNDS)
+            self._streams.listen(door, own, bounds=SHARED_BOUNDS if is_shared else USUAL)
 
     # -- datagrams -----------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ import trio
 
 from router.service.contract import Came, Connect, ConnectionFailed, HandOver, Opened
 from router.service.door_entrance import DoorEntrance
-from router.service.door_places import STREAMS_MAX, USUAL_BOUNDS, DoorBounds, StreamPlaces, address_of, source_of
+from router.service.door_places import STREAMS_MAX, USUAL, DoorBounds, StreamPlaces, address_of, source_of
 from router.service.door_sharing import dial_from
 from router.service.door_tls import carry
 from router.service.handing_over import Dial, pass_on, unwrapped
@@ -155,11 +155,8 @@ class Streams:
         """Speak TLS with this certificate at a door."""
         self._certificates[door] = certificate
 
-    def listen(
-        self, door: str, own: socket.socket, file: SocketFile | None = None, bounds: DoorBounds = USUAL_BOUNDS
-    ) -> None:
-        """Accept connections at a listening socket; `file`: its file, which is made again if it is lost, and goes with
-        it; `bounds`: of a door that has no socket yet."""
+    def listen(self, door: str, own: socket.socket, file: SocketFile | None = None, bounds: DoorBounds = USUAL) -> None:
+        """Accept connections at a listening socket, with its file (`DoorEntrance.listen`); the first sets bounds."""
         entrance = self._entrances.get(door)
         if entrance is None:
             entrance = self._entrances[door] = DoorEntrance(

@@ -29,15 +29,15 @@ from .talk import Protocol, Talk
 IDLE_S = 5.0
 """Seconds for which nothing may run on a connection."""
 COOKIES = 1 << keep_alive.COOKIE_BITS
-_HANDSHAKE = Protocol(
+HANDSHAKE = Protocol(
     handshake.NUMBER, node_handshake.TABLE, handshake.encode_message, handshake.decode_message,
     handshake.MESSAGE_BYTES_MAX,
 )  # fmt: skip
-_KEEP_ALIVE = Protocol(
+KEEP_ALIVE = Protocol(
     keep_alive.NUMBER, keep_alive.TABLE, keep_alive.encode_message, keep_alive.decode_message,
     keep_alive.INGRESS_BYTES_MAX,
 )  # fmt: skip
-_SHARING = Protocol(
+SHARING = Protocol(
     sharing.NUMBER, sharing.TABLE, sharing.encode_message, sharing.decode_message, sharing.INGRESS_BYTES_MAX
 )
 _SUBMISSION = {
@@ -108,7 +108,7 @@ class PeerSession:
         self._peer = Agency.RESPONDER if we is Agency.INITIATOR else Agency.INITIATOR
         self._ours = ours
         self._versions = tuple(versions)
-        self._hello = Talk(_HANDSHAKE, we)
+        self._hello = Talk(HANDSHAKE, we)
         self._talks: dict[Channel, Talk] = {}  # by number, and our side of it
         speakers = {self._peer, Agency.INITIATOR}  # a peer that dials us at this moment is one, too
         self._demultiplexer = Demultiplexer((handshake.NUMBER, one) for one in speakers)
@@ -202,7 +202,7 @@ class PeerSession:
     def _agree(self, agreement: Agreement, now_s: float) -> PeerAgreed:
         """Let run what was agreed on; who has dialled begins at once with keep-alive."""
         self.agreement = agreement
-        protocols = [_SUBMISSION[agreement.version], _KEEP_ALIVE, *[_SHARING] * agreement.shares_peers]
+        protocols = [_SUBMISSION[agreement.version], KEEP_ALIVE, *[SHARING] * agreement.shares_peers]
         sides = {Agency.INITIATOR, Agency.RESPONDER} if agreement.is_duplex else {self._we}
         talks = [Talk(protocol, side) for protocol in protocols for side in sides]
         self._talks = {talk.channel: talk for talk in talks}

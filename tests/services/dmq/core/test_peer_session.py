@@ -305,7 +305,6 @@ def test_keep_alive_is_asked_every_ten_seconds() -> None:
     ("said", "at_s", "cause"),
     (
         (None, nh.HELLO_S, "no handshake within 10 s"),
-        (b"\x00\x00\x00", 10.0, "a part of an SDU came"),
         ([], IDLE_S, "nothing has run on the connection for 5 s"),
         ([(ka.NUMBER, b"\x82\x00\x01")], ka.CLIENT_S, "StClient of protocol 12 took 97 s"),
         ([(ka.NUMBER, b"\x82\x00\x01"), (ka.NUMBER, b"\x81\x02")], IDLE_S, "nothing has run"),
@@ -313,15 +312,19 @@ def test_keep_alive_is_asked_every_ten_seconds() -> None:
     ),
 )
 def test_a_listener_waits_for_so_long(said: Any, at_s: float, cause: str) -> None:
-    if said is None or isinstance(said, bytes):
-        session = PeerSession(Agency.RESPONDER, OWN, 0.0)
-        session.hear(said or b"", 0.0)
-    else:
-        session = listening()
-        for number, payload in said:
-            heard(session, number, payload)
+    session = PeerSession(Agency.RESPONDER, OWN, 0.0) if said is None else listening()
+    for number, payload in said or ():
+        heard(session, number, payload)
     assert session.deadline_s() == at_s and session.overdue(at_s - 0.1) == ""
     assert session.overdue(at_s).startswith(cause)
+
+
+def test_an_sdu_that_has_begun_is_whole_in_time() -> None:
+    session = listening()
+    heard(session, ka.NUMBER, b"\x82\x00\x01")
+    session.hear(b"\x00", 7.0)
+    assert session.overdue(36.9) == "" and session.deadline_s() == 37.0
+    assert session.overdue(37.0) == "a part of an SDU came, and the rest did not in time"
 
 
 @pytest.mark.parametrize(
