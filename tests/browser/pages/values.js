@@ -4,6 +4,7 @@ import { Causes } from '../router/causes.js';
 import { Composer } from '../router/composer.js';
 import { Inbox } from '../router/inbox.js';
 import { keyOfSeed, signWith } from '../router/keys.js';
+import { Malformed, decode, encode, hex, unhex } from '../router/wire.js';
 
 // [word, …arguments] of Causes; the heads after each, newest first.
 function causes(script) {
@@ -47,4 +48,16 @@ async function alike(count, ttl) {
   return ids;
 }
 
-Object.assign(window, { causes, causal, inbox, alike });
+// Each item read and written again, as hex; "malformed" if it cannot be read.
+function cbor(items) {
+  return items.map(item => {
+    try {
+      return hex(encode(decode(unhex(item))));
+    } catch (error) {
+      if (!(error instanceof Malformed)) throw error;
+      return 'malformed';
+    }
+  });
+}
+
+Object.assign(window, { cbor, causes, causal, inbox, alike });

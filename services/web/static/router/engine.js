@@ -16,7 +16,7 @@ const CLOCK_OFF_MS = 90000;
 const LEFT = 25, PEER_REFUSED = 24, BAD_SIGNATURE = 4, NOT_AUTHORISED = 9;
 const GOODBYE_MS = 5000, ASK_AGAIN_MS = 2000, ANSWER_MS = 10000, LEAVE_MS = 3000;
 const GAP_S = 30;
-const COMPOSED_AT_ONCE = 64;
+const COMPOSED_AT_ONCE = 256;
 const JOIN = 1;
 
 export class Engine {
@@ -110,7 +110,7 @@ export class Engine {
     if (!this.#tabs.has(tab)) this.#tabs.set(tab, new Set());
     if (url && (url !== this.where?.url || this.dialling.isFinal || invitation)) await this.#moveTo({ url, expect }, invitation);
     else if (this.where && this.dialling.isFinal) this.dialling.start();
-    return { forgets: this.forgets, key: this.key.public, ...this.state, waiting: this.outbox.ids(), rights: this.rights ?? null, expect: this.where?.expect ?? null,
+    return { takesSeveral: true, forgets: this.forgets, key: this.key.public, ...this.state, waiting: this.outbox.ids(), rights: this.rights ?? null, expect: this.where?.expect ?? null,
       groups: this.#present().map(one => [one.name, one.kept.name, !!one.kept.signer]) };
   }
 
