@@ -13,7 +13,7 @@ from chrome import Page, fresh
 from router.client.custody.causal import CausalOrder, Given, OrderLimits
 from router.client.custody.causes import Heads
 from router.core.wire.codec import Malformed, decode, encode
-from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.crypto import MessageId, PublicKey, digest
 
 pytestmark = pytest.mark.xdist_group("browser")
 GAP_S = 1.0
@@ -214,3 +214,44 @@ async def test_items_are_read_and_written_as_python_does(devtools: str, port: in
         page = await opened(browser, port)
         found = await page.js(f"cbor({json.dumps([one.hex() for one in items])})")
         assert [row for row in zip(items, due, found, strict=True) if row[1] != row[2]] == []
+
+
+async def test_what_is_said_in_one_turn_goes_together(devtools: str, port: int) -> None:
+    async with fresh(devtools) as browser:
+        page = await opened(browser, port)
+        assert await page.js("gathered(true)") == [1, [2, 3], 4, 5, 6, 7, [8, 9]]
+        assert await page.js("gathered(false)") == [1, 2, 3, 4, 5, 6, 7, 8, 9], "an older end takes one at a time"
+        goodbye = encode([8, 25, "over"])[0]
+        assert await page.js("linked(5, 100)") == [[0, 1, 2, 3, 4], [99, goodbye], None]
+        assert await page.js("linked(3, 200000)") == [[0, 1], [2], [99, goodbye], None], "256 KiB are enough for one"
+
+
+async def test_digests_are_those_of_python(devtools: str, port: int) -> None:
+    sizes = [
+        0,
+        1,
+        2,
+        63,
+        64,
+        65,
+        127,
+        128,
+        129,
+        1023,
+        1024,
+        1025,
+        2048,
+        2049,
+        3072,
+        3073,
+        4096,
+        4097,
+        5121,
+        8192,
+        16385,
+    ]
+    sizes += [31_744, 100_000, 1 << 20]
+    due = [digest(bytes(at % 251 for at in range(size))).hex() for size in sizes]
+    async with fresh(devtools) as browser:
+        page = await opened(browser, port)
+        assert await page.js(f"digests({sizes})") == due
