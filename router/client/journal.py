@@ -17,6 +17,7 @@ import trio
 
 from router.client.bell import Bell
 from router.client.errors import ClientError
+from router.client.interrupts import uninterrupted
 from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.lifetime import expiry_min
@@ -49,6 +50,7 @@ class JournalError(ClientError):
     """The journal cannot be opened, read or written; the text says why and what to do."""
 
 
+@uninterrupted
 class Journal:
     """The journal of one app, opened by one process at a time. `open`, `known`, `heads` and `write` block, the others
     do not. Without a path, and before `open`, nothing is known.
