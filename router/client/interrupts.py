@@ -14,8 +14,8 @@ from trio.lowlevel import enable_ki_protection
 
 Kind = TypeVar("Kind", bound=type)
 
-# trio 0.35 protects all its steps but these. A Ctrl-C in them leaves a task that never runs, for which its nursery waits
-# for ever, or wakes a task that has ended, which ends the whole program.
+# trio 0.35 protects all its steps but these. A Ctrl-C in them leaves a task that never runs, for which its nursery
+# waits for ever, or wakes a task that has ended, which ends the whole program.
 for step in (trio.Nursery.start, trio.Nursery.start_soon, trio.Event.wait):
     enable_ki_protection(step)
 
