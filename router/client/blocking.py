@@ -15,10 +15,10 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Generic, Literal, TypeVar, Unpack, overload
 
@@ -241,7 +241,7 @@ class BlockingNode:
     def __init__(self, settings: Options) -> None:
         self._settings = settings
         self._inside: tuple[Node, Portal] | None = None
-        self._started: Future[None] = Future()
+        self._started = SimpleQueue[BaseException | None]()
         self._thread = threading.Thread(target=self._live, name="router client", daemon=True)
         self._scope = trio.CancelScope()
         self._token: trio.lowlevel.TrioToken | None = None
@@ -269,8 +269,7 @@ class BlockingNode:
         try:
             trio.run(self._run)
         except BaseException as error:
-            if not self._started.done():
-                self._started.set_exception(error)
+            self._started.put(error)
             self._failure = error
 
     async def _run(self) -> None:
@@ -280,7 +279,7 @@ class BlockingNode:
         with self._scope:
             async with connect(**self._settings) as node:
                 self._inside = node, Portal(self._token)
-                self._started.set_result(None)
+                self._started.put(None)
                 await trio.sleep_forever()
 
     def __enter__(self) -> BlockingNode:
@@ -289,7 +288,8 @@ class BlockingNode:
         atexit.register(self._leave)  # for a Ctrl-C that comes just as the block ends
         try:
             self._thread.start()
-            self._started.result()
+            if (failure := self._started.get()) is not None:
+                raise failure
         except BaseException:
             self._leave()
             raise

@@ -72,9 +72,8 @@ class Settling:
     async def leave(self, problem: Callable[[str], None]) -> None:
         """Write the messages that loops have handled, at the end; those that cannot be written come again, and
         `problem` gets the reason."""
-        if self._journal.is_open:
-            async with trio.open_nursery() as nursery:  # a task of its own, which Ctrl-C does not interrupt
-                nursery.start_soon(self._flush, problem)
+        async with trio.open_nursery() as nursery:  # a task of its own, which Ctrl-C does not interrupt
+            nursery.start_soon(self._flush, problem)
 
     async def _flush(self, problem: Callable[[str], None]) -> None:
         with trio.CancelScope(shield=True):
