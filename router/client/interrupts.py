@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from types import FunctionType
 from typing import TypeVar
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import trio
 from trio.lowlevel import enable_ki_protection
@@ -18,6 +19,10 @@ Kind = TypeVar("Kind", bound=type)
 # waits for ever, or wakes a task that has ended, which ends the whole program.
 for step in (trio.Nursery.start, trio.Nursery.start_soon, trio.Event.wait):
     enable_ki_protection(step)
+
+# Python drops what is raised in a callback of a weak reference, as in `__del__`, where trio raises nothing.
+for references in (WeakSet[object](), WeakKeyDictionary[object, object](), WeakValueDictionary[object, object]()):
+    enable_ki_protection(references._remove)  # type: ignore[union-attr]
 
 
 def uninterrupted(kind: Kind) -> Kind:
