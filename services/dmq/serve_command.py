@@ -46,7 +46,7 @@ MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
     "--metrics", metavar="URL", help="Where Prometheus reads metrics, as tcp://127.0.0.1:12000; none: nowhere."
 )
 @click.option("-c", "--configuration-file", metavar="FILE", help="The configuration file of a dmq-node.")
-@click.option("-t", "--topology-file", metavar="FILE", help="As dmq-node's; it has no effect yet, and that is said.")
+@click.option("-t", "--topology-file", metavar="FILE", help="The other nodes, as a dmq-node's.")
 @click.option("--host-addr", metavar="IP", help="Where other nodes connect, as a dmq-node's.")
 @click.option("--host-ipv6-addr", metavar="IP", help="As --host-addr, besides, for IPv6.")
 @click.option("-p", "--port", metavar="PORT", help=f"The port for other nodes, as a dmq-node's. Default: {NODE_PORT}.")
@@ -183,8 +183,8 @@ def _node_config(file: str | None, typed: Mapping[str, str]) -> NodeConfig:
         raise Failure(Exit.USAGE, f"{where}{error}") from None
     for sentence in config.not_honoured:
         note(sentence)
-    if (topology := typed.get("--topology-file")) is not None and not Path(topology).exists():
-        note(f"the topology file {topology} does not exist")
+    if config.topology and not Path(config.topology).exists():
+        raise Failure(Exit.USAGE, f"there is no topology file {config.topology}; name one with -t, or leave it out")
     return config
 
 
@@ -204,6 +204,8 @@ def _of_node_config(config: NodeConfig, file: str | None, typed: Mapping[str, st
         found |= {name: getattr(config, name) for name in ("metrics", "metrics_prefix", "metrics_suffix")}
     if MIN_SIG_DELAY in typed:
         found["pause_s"] = config.pause_s
+    if config.topology:
+        found["topology_file"] = str(Path(config.topology).absolute())
     return found | _listening(config, typed)
 
 

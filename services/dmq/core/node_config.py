@@ -19,10 +19,12 @@ from .chain_time import cardano_network
 from .handshake import MAGIC_BITS, MAGICS
 
 CONFIG_BYTES_MAX = 1 << 20
+TOPOLOGY = "the topology file"
+"""Where flags are keys: a dmq-node's configuration does not name it."""
 FLAGS = {
     "--local-socket": "LocalAddress", "--dmq-network-magic": "NetworkMagic",
     "--cardano-network-magic": "CardanoNetworkMagic", "--cardano-node-socket": "CardanoNodeSocket",
-    "--host-addr": "IPv4", "--host-ipv6-addr": "IPv6", "--port": "PortNumber", "--topology-file": "the topology file",
+    "--host-addr": "IPv4", "--host-ipv6-addr": "IPv6", "--port": "PortNumber", "--topology-file": TOPOLOGY,
 }  # fmt: skip
 """The key for each flag. `--min-sig-delay` has no key; the caller reads the file given by `-c`."""
 _ADDRESSES = {"IPv4": IPv4Address, "IPv6": IPv6Address}
@@ -33,7 +35,7 @@ _ALONE = "this node speaks to no other nodes yet"
 _NOT_HONOURED = {
     **dict.fromkeys(
         (
-            "the topology file", "DiffusionMode", "LedgerPeers", "PeerSharing",
+            "DiffusionMode", "LedgerPeers", "PeerSharing",
             "AcceptedConnectionsLimit", "ProtocolIdleTimeout", "ChurnInterval", "TargetNumberOfRootPeers",
             "TargetNumberOfKnownPeers", "TargetNumberOfEstablishedPeers", "TargetNumberOfActivePeers",
             "TargetNumberOfKnownBigLedgerPeers", "TargetNumberOfEstablishedBigLedgerPeers",
@@ -72,6 +74,7 @@ class NodeConfig(Struct, frozen=True):
     ipv4: str = ""
     ipv6: str = ""
     port: int = NODE_PORT
+    topology: str = ""
     not_honoured: tuple[str, ...] = ()
 
 
@@ -79,6 +82,7 @@ _HONOURED = {
     "LocalAddress": "local_socket", "NetworkMagic": "magic", "CardanoNetworkMagic": "cardano_magic",
     "ShelleyGenesisFile": "genesis", "TraceOptionMetricsPrefix": "metrics_prefix",
     "IPv4": "ipv4", "IPv6": "ipv6", "PortNumber": "port",
+    TOPOLOGY: "topology",
 }  # fmt: skip
 
 

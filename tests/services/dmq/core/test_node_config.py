@@ -58,14 +58,15 @@ def test_metrics_are_where_the_tracing_of_a_dmq_node_has_them(backend: str, url:
 
 
 def test_a_flag_without_effect_is_named_as_it_was_typed() -> None:
-    alone = "has no effect: this node speaks to no other nodes yet."
-    assert read_node_config(None, {"--topology-file": "x"}).not_honoured == (f"--topology-file {alone}",)
+    said = "--cardano-node-socket has no effect: stake comes from a file or a command, not from cardano-node."
+    assert read_node_config(b'{"CardanoNodeSocket": "x"}', {"--cardano-node-socket": "y"}).not_honoured == (said,)
 
 
 def test_where_nodes_connect_is_taken_from_the_file_and_the_flags() -> None:
-    flags = {"--host-addr": "0.0.0.0", "--host-ipv6-addr": "::", "--port": "65535"}
+    flags = {"--host-addr": "0.0.0.0", "--host-ipv6-addr": "::", "--port": "65535", "--topology-file": "x"}
     found = read_node_config(b'{"PortNumber": 1, "IPv4": "1.2.3.4"}', flags)
-    assert (found.ipv4, found.ipv6, found.port, found.not_honoured) == ("0.0.0.0", "::", 65_535, ())
+    assert (found.ipv4, found.ipv6, found.port, found.topology) == ("0.0.0.0", "::", 65_535, "x")
+    assert found.not_honoured == ()
     assert read_node_config(b'{"IPv6": "::1"}', {}).port == NODE_PORT == 3141
 
 
