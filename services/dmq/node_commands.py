@@ -18,6 +18,8 @@ from router.core.wire.text import counted, span_text
 from services.dmq.core.certificate import pool_text
 from services.dmq.home_node import service_name
 
+_COUNTS = {"ANNOUNCED": "announced", "FIRST": "first", "ACCEPTED": "accepted"}
+"""What is counted of a peer's messages."""
 name_option = click.option("--name", help="The service's name, if there are several DMQ nodes in the home.")
 
 
@@ -132,15 +134,14 @@ def peers(name: str | None, as_json: bool) -> None:
     if as_json:
         say_json(found)
         return
-    heads = ["ADDRESS", "STATE", "DIRECTION", "VERSION", "RTT (ms)", "ANNOUNCED", "FIRST", "ACCEPTED", "REJECTED", "IN",
-             "OUT", "SINCE (UTC)"]  # fmt: skip
+    heads = ["ADDRESS", "STATE", "DIRECTION", "VERSION", "RTT (ms)", *_COUNTS, "REJECTED", "IN", "OUT", "SINCE (UTC)"]
     columns(heads, [_peer(one) for one in found], "no other nodes are connected")
 
 
 def _peer(one: Mapping[str, Any]) -> list[str]:
     rejected = ", ".join(f"{count} {word}" for word, count in one["rejected"].items()) or "0"
     rtt = "-" if one["rtt_ms"] is None else f"{one['rtt_ms']:g}"
-    counts = [str(one[key]) for key in ("announced", "first", "accepted")]
+    counts = [str(one[key]) for key in _COUNTS.values()]
     sizes = [size_text(one["bytes_in"]), size_text(one["bytes_out"])]
     version = str(one["version"] or "-")
     return [
