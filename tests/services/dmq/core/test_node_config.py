@@ -33,7 +33,6 @@ def test_the_guides_file_is_honoured_or_answered_key_by_key() -> None:
     assert found.genesis == "/etc/cardano/shelley-genesis.json"
     assert found.not_honoured == (
         "CardanoNodeSocket has no effect: stake comes from a file or a command, not from cardano-node.",
-        "PeerSharing has no effect: this node speaks to no other nodes yet.",
         "PeerSelectionCounters has no effect: it is no key of dmq-node.",
         "TraceOptions has no effect beyond metrics: this node has a log of its own.",
     )
