@@ -107,11 +107,9 @@ def conform(
 ) -> None:
     """Check that a node, or with --as-node a client or a node, keeps to CIP-137 as it is deployed.
 
-    A node's socket is checked as clients use it, its port as other nodes do.
-
-    A line a check: check, state, sent, expected, got, ok, parted by tabs. Exit code 1 if one is not met. Without --keys
-    nothing is handed in that a node would take, and what needs it is left out. At a named consumer's socket the checks
-    would read its messages, so name the common one.
+    A node's socket is checked as clients use it, its port as other nodes do. A line a check: check, state, sent,
+    expected, got, ok, parted by tabs. Exit code 1 if one is not met. Without --keys nothing is handed in that a node
+    would take. At a named consumer's socket the checks would read its messages, so name the common one.
     """
     is_given = network is not None
     if network is None:
@@ -123,12 +121,12 @@ def conform(
     trial = Trial(revision, network.magic, _stranger(chain, kes_period), signer)
     if (url is None) == (as_node is None):
         raise click.UsageError(f"give either {SCHEME}PATH or {TCP}HOST:PORT, of a node, or --as-node, to play one")
-    limits = ProbeLimits(timeout, silence)
     with _exits():
         if as_node is not None:
-            wrong = trio.run(_played(trial, chain, as_node, connections, as_json))
+            run = _played(trial, chain, as_node, connections, as_json)
         else:
-            wrong = trio.run(_probed(trial, url or "", limits, only, as_json))
+            run = _probed(trial, url or "", ProbeLimits(timeout, silence), only, as_json)
+        wrong = trio.run(run)
     if wrong:
         raise SystemExit(Exit.FAILED)
 
