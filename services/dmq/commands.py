@@ -25,5 +25,21 @@ def dmq() -> None:
     """Run and use nodes of Cardano's Decentralized Message Queue (CIP-137)."""
 
 
-for _command in (serve, status, peers, mempool, reload, again, demo, verify, keygen, sign, submit, watch, conform, doctor, bench):
+for _command in (
+    serve,
+    status,
+    peers,
+    mempool,
+    reload,
+    again,
+    demo,
+    verify,
+    keygen,
+    sign,
+    submit,
+    watch,
+    conform,
+    doctor,
+    bench,
+):
     dmq.add_command(_command)

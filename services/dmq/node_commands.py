@@ -143,7 +143,17 @@ def _peer(one: Mapping[str, Any]) -> list[str]:
     counts = [str(one[key]) for key in ("announced", "first", "accepted")]
     sizes = [size_text(one["bytes_in"]), size_text(one["bytes_out"])]
     version = str(one["version"] or "-")
-    return [one["address"], one["state"], one["direction"], version, rtt, *counts, rejected, *sizes, _time(one["since"])]
+    return [
+        one["address"],
+        one["state"],
+        one["direction"],
+        version,
+        rtt,
+        *counts,
+        rejected,
+        *sizes,
+        _time(one["since"]),
+    ]
 
 
 @click.command(cls=Command)

@@ -17,9 +17,16 @@ from services.dmq.command_options import read_file, read_genesis_file
 from services.dmq.core.chain_time import CARDANO_MAGICS, GENESIS_BYTES_MAX, cardano_network, genesis_network
 from services.dmq.core.handshake import MAGICS
 from services.dmq.core.networks import name_of, network_of
-from services.dmq.core.node_config import MIN_SIG_DELAY, NODE_PORT, OF_PEERS, BadNodeConfig, NodeConfig, read_node_config
-from services.dmq.core.topology import TOPOLOGY_BYTES_MAX, BadTopology, read_topology
+from services.dmq.core.node_config import (
+    MIN_SIG_DELAY,
+    NODE_PORT,
+    OF_PEERS,
+    BadNodeConfig,
+    NodeConfig,
+    read_node_config,
+)
 from services.dmq.core.stake import STAKE_BYTES_MAX, BadStake, read_stake
+from services.dmq.core.topology import TOPOLOGY_BYTES_MAX, BadTopology, read_topology
 from services.dmq.given_again import absolute_command, given_again, is_anywhere
 from services.dmq.home_node import MODULE
 from services.dmq.settings import Settings
@@ -47,7 +54,9 @@ MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
     "--metrics", metavar="URL", help="Where Prometheus reads metrics, as tcp://127.0.0.1:12000; none: nowhere."
 )
 @click.option("-c", "--configuration-file", metavar="FILE", help="The configuration file of a dmq-node.")
-@click.option("-t", "--topology-file", metavar="FILE", help="The other nodes, as dmq-node's; read again when it changes.")
+@click.option(
+    "-t", "--topology-file", metavar="FILE", help="The other nodes, as dmq-node's; read again when it changes."
+)
 @click.option("--host-addr", metavar="IP", help="Where other nodes connect, as a dmq-node's.")
 @click.option("--host-ipv6-addr", metavar="IP", help="As --host-addr, besides, for IPv6.")
 @click.option("-p", "--port", metavar="PORT", help=f"The port for other nodes, as a dmq-node's. Default: {NODE_PORT}.")

@@ -20,10 +20,12 @@ from .handshake import MAGIC_BITS, MAGICS
 from .hot_places import Targets
 
 CONFIG_BYTES_MAX = 1 << 20
+TOPOLOGY = "the topology file"
+"""Where flags are keys: a dmq-node's configuration does not name it."""
 FLAGS = {
     "--local-socket": "LocalAddress", "--dmq-network-magic": "NetworkMagic",
     "--cardano-network-magic": "CardanoNetworkMagic", "--cardano-node-socket": "CardanoNodeSocket",
-    "--host-addr": "IPv4", "--host-ipv6-addr": "IPv6", "--port": "PortNumber", "--topology-file": "the topology file",
+    "--host-addr": "IPv4", "--host-ipv6-addr": "IPv6", "--port": "PortNumber", "--topology-file": TOPOLOGY,
 }  # fmt: skip
 """The key for each flag. `--min-sig-delay` has no key; the caller reads the file given by `-c`."""
 _TARGETS = Targets()
@@ -87,7 +89,7 @@ class NodeConfig(Struct, frozen=True):
 _HONOURED = {
     "LocalAddress": "local_socket", "NetworkMagic": "magic", "CardanoNetworkMagic": "cardano_magic",
     "ShelleyGenesisFile": "genesis", "TraceOptionMetricsPrefix": "metrics_prefix",
-    "IPv4": "ipv4", "IPv6": "ipv6", "PortNumber": "port", "the topology file": "topology",
+    "IPv4": "ipv4", "IPv6": "ipv6", "PortNumber": "port", TOPOLOGY: "topology",
     "DiffusionMode": "diffusion_mode", "PeerSharing": "peer_sharing", "TargetNumberOfKnownPeers": "known_peers",
     "TargetNumberOfEstablishedPeers": "established_peers", "TargetNumberOfActivePeers": "active_peers",
     "ChurnInterval": "churn_s",
