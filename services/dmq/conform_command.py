@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,7 @@ from services.dmq.core.trial_messages import Signer
 from services.dmq.home_node import HomeNode, consumer_at, service_name
 from services.dmq.node_commands import name_option
 
+Run = Callable[[], Awaitable[int]]
 SCHEME, TCP = "unix://", "tcp://"
 
 
@@ -106,11 +107,9 @@ def conform(
 ) -> None:
     """Check that a node, or with --as-node a client or a node, keeps to CIP-137 as it is deployed.
 
-    A node's socket is checked as clients use it, its port as other nodes do.
-
-    A line a check: check, state, sent, expected, got, ok, parted by tabs. Exit code 1 if one is not met. Without --keys
-    nothing is handed in that a node would take, and what needs it is left out. At a named consumer's socket the checks
-    would read its messages, so name the common one.
+    A node's socket is checked as clients use it, its port as other nodes do. A line a check: check, state, sent,
+    expected, got, ok, parted by tabs. Exit code 1 if one is not met. Without --keys nothing is handed in that a node
+    would take. At a named consumer's socket the checks would read its messages, so name the common one.
     """
     is_given = network is not None
     if network is None:
@@ -122,19 +121,30 @@ def conform(
     trial = Trial(revision, network.magic, _stranger(chain, kes_period), signer)
     if (url is None) == (as_node is None):
         raise click.UsageError(f"give either {SCHEME}PATH or {TCP}HOST:PORT, of a node, or --as-node, to play one")
-    between, limits = NodeTrial(network.magic, trial.stranger), ProbeLimits(timeout, silence)
     with _exits():
-        if as_node is not None and as_node.startswith(TCP):
-            wrong = trio.run(_play_peer, AsPeer(between, chain), *_place(as_node), connections, as_json)
-        elif as_node is not None:
-            wrong = trio.run(_play, AsNode(trial, chain), Path(as_node), connections, as_json)
-        elif (url or "").startswith(TCP):
-            probe = NodeProbe(*_place(url or ""), between, limits, only)
-            wrong = trio.run(partial(show_all, probe.outcomes(), as_json=as_json))
+        if as_node is not None:
+            run = _played(trial, chain, as_node, connections, as_json)
         else:
-            wrong = trio.run(partial(_probe, _path(url or ""), trial, limits, only, as_json=as_json))
+            run = _probed(trial, url or "", ProbeLimits(timeout, silence), only, as_json)
+        wrong = trio.run(run)
     if wrong:
         raise SystemExit(Exit.FAILED)
+
+
+def _played(trial: Trial, chain: ChainTime, place: str, connections: int, as_json: bool) -> Run:
+    """Return what plays a node at that place."""
+    if not place.startswith(TCP):
+        return partial(_play, AsNode(trial, chain), Path(place), connections, as_json)
+    between = AsPeer(NodeTrial(trial.magic, trial.stranger), chain)
+    return partial(_play_peer, between, *_place(place), connections, as_json)
+
+
+def _probed(trial: Trial, url: str, limits: ProbeLimits, only: tuple[str, ...], as_json: bool) -> Run:
+    """Return what checks the node at that URL."""
+    if not url.startswith(TCP):
+        return partial(_probe, _path(url), trial, limits, only, as_json=as_json)
+    probe = NodeProbe(*_place(url), NodeTrial(trial.magic, trial.stranger), limits, only)
+    return partial(show_all, probe.outcomes(), as_json=as_json)
 
 
 @contextmanager

@@ -178,7 +178,7 @@ class Peers:
                 self._brought(connection, message, now)
             case PeersAsked(amount):
                 shared = self._governor.share(amount, connection.address, now.mono_s)
-                connection.session.tell_peers(shared, now.mono_s)
+                return connection.session.tell_peers(shared, now.mono_s)
             case PeersTold(addresses):
                 self._governor.told(connection.address, addresses, now.mono_s)
             case PeerAnswered(round_trip_s):
@@ -283,7 +283,7 @@ class Peers:
         """Say and close what time demands, and dial whom the governor wants."""
         for connection in self._deadlines.due(now.mono_s):
             self._changed[connection] = None
-            connection.session.due(now.mono_s)
+            self._handle(connection, connection.go_on(now.mono_s), now)
             connection.fault = connection.fault or connection.session.overdue(now.mono_s)
         if now.mono_s >= self._governor.due_s:
             for act in self._governor.decide(now.mono_s):
