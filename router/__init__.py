@@ -10,7 +10,15 @@ from router.lazy import load_by_name
 TYPE_CHECKING = False  # type checkers read this name as True; `typing` itself would cost 10 ms
 if TYPE_CHECKING:
     from router.client.blocking import BlockingGroup, BlockingNode, BlockingReceived, connect_blocking
-    from router.client.errors import CannotPublish, ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused
+    from router.client.errors import (
+        CannotPublish,
+        ClientError,
+        JoinRefused,
+        NodeUnavailable,
+        NoPrekey,
+        NotAnswered,
+        Refused,
+    )
     from router.client.group import Group, Publisher
     from router.client.journal import JournalError
     from router.client.node import Node, connect
@@ -41,6 +49,7 @@ __all__ = [
     "JournalError",
     "KeyringError",
     "MessageId",
+    "NoPrekey",
     "Node",
     "NodeUnavailable",
     "NotAnswered",
@@ -64,7 +73,7 @@ __all__ = [
 _PLACES = {
     "router.client.blocking": "BlockingGroup BlockingNode BlockingReceived connect_blocking",
     "router.client.node": "Node connect",
-    "router.client.errors": "CannotPublish ClientError JoinRefused NodeUnavailable NotAnswered Refused",
+    "router.client.errors": "CannotPublish ClientError JoinRefused NoPrekey NodeUnavailable NotAnswered Refused",
     "router.client.group": "Group Publisher",
     "router.core.wire.crypto": "MessageId PublicKey SigningKey",
     "router.core.wire.errors": "RouterError",

@@ -93,6 +93,7 @@ class _Messages(AsyncIterator[BlockingReceived]):
             one.wire,
             partial(run, one.settle),
             lambda reason, text: run(partial(one.refuse, reason, text)),
+            sealed=one.sealed,
             missing=one.missing,
             late=one.late,
         )
@@ -363,6 +364,7 @@ class BlockingNode:
         body: bytes,
         *,
         wait: Literal[False] = ...,
+        plain: bool = ...,
         timeout_s: float | None = ...,
         **span: Unpack[Lifespan],
     ) -> MessageId: ...
@@ -373,6 +375,7 @@ class BlockingNode:
         body: bytes,
         *,
         wait: Literal[True],
+        plain: bool = ...,
         timeout_s: float | None = ...,
         **span: Unpack[Lifespan],
     ) -> BlockingOutcomes: ...
@@ -382,12 +385,13 @@ class BlockingNode:
         body: bytes,
         *,
         wait: bool = False,
+        plain: bool = False,
         timeout_s: float | None = None,
         **span: Unpack[Lifespan],
     ) -> MessageId | BlockingOutcomes:
         if not wait:
-            return self._portal.run(lambda: self._node.send(address, body, **span), timeout_s)
-        told = self._portal.run(lambda: self._node.send(address, body, wait=True, **span), timeout_s)
+            return self._portal.run(lambda: self._node.send(address, body, plain=plain, **span), timeout_s)
+        told = self._portal.run(lambda: self._node.send(address, body, wait=True, plain=plain, **span), timeout_s)
         return BlockingOutcomes(self._portal, told)
 
     def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:

@@ -25,7 +25,6 @@ import os
 import random as chance
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
-from functools import cached_property, partial
 from types import TracebackType
 from typing import Literal, overload
 
@@ -35,8 +34,9 @@ from router.client.app_end import AppEnd, News
 from router.client.asking import Asking
 from router.client.bell import Bell
 from router.client.caught_up import CaughtUp, read_caught_up
-from router.client.composer import Composer, GroupSender, Lifetime, octets
+from router.client.composer import Composer, GroupSender, Lifetime
 from router.client.custody.arrivals import UNICASTS, Arrival
+from router.client.custody.aside import End
 from router.client.custody.causes import RECENT
 from router.client.custody.outbox import Outbox
 from router.client.errors import ClientError, NodeUnavailable
@@ -54,7 +54,11 @@ from router.client.publishing import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MESSAGES_MAX
 from router.client.pulling import Pulling
 from router.client.readers import Readers
 from router.client.received import Received
+from router.client.sealing.exchange import Answering, PrekeyExchange
+from router.client.sealing.rows import MemoryRows
+from router.client.sealing.unicast_sealing import SealingMachine
 from router.client.senders import GroupName, Senders
+from router.client.sending import Address, Sending
 from router.client.settling import Settling
 from router.client.wires import Wires
 from router.core.wire import link_items
@@ -65,14 +69,10 @@ from router.core.wire.hint import Hinted
 from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import missed_text
-from router.core.wire.text import BadText, parse_key
 from router.service.verbs.caught_up import GroupCaughtUp
-from router.settings.names import Names
 
 ANSWER_S = 30.0
 NEEDS_TRIO = "connect() needs trio: `trio.run(main)`; under asyncio, or without async, use connect_blocking()"
-
-Address = PublicKey | str
 
 
 def connect(
@@ -138,8 +138,9 @@ class Node:
         # Where loops wait, and the link's two tasks: who wakes them does not know them.
         loops, to_write, to_ask = trio.lowlevel.ParkingLot(), Bell(), Bell()
         self._journal = journal = Journal(settings.journal, wall_s, on_failed=loops.unpark_all)
-        inbox = sign_on.inbox(journal.known, problem, wake_loops=loops.unpark_all, wake_link=to_write.ring)
-        self._inbox = inbox
+        self._inbox = inbox = sign_on.inbox(
+            journal.known, problem, self._hear_aside, wake_loops=loops.unpark_all, wake_link=to_write.ring
+        )
         outbox = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX)
         self._joins = Joins(sign_on.key, wall_s, to_ask.ring, problem)
         app = AppEnd(outbox, inbox, self._joins, self._hear, self._changed, wall_s, sign_on.dialling.expect)
@@ -150,13 +151,16 @@ class Node:
         waits = settings.when_down == "queue"
         self._publishing = publishing = Publishing(outbox, link, waits=waits, asks_outcomes=settings.outcomes)
         self.wires = Wires(composer, publishing)
+        self._exchange, sealed = _exchange(sign_on, composer, publishing, problem)
+        self._sending = Sending(sign_on.home, composer, publishing, sealed)
         self._asking = Asking(composer, publishing)
         self._pulling = pulling = Pulling(self.wires, self._asking, publishing)
 
         ordering = Ordering(self.key, journal.known)
         self._senders = senders = Senders(sign_on.home, settings.causes, ordering, journal)
         self._settling = settling = Settling(inbox, journal, senders.keys, wall_s)
-        self._opener = opener = Opener(settling, senders.keys, journal.known, problem, wall_s, verify=settings.verify)
+        unseal, verify = None if sealed is None else sealed.open, settings.verify
+        self._opener = opener = Opener(settling, senders.keys, journal.known, problem, wall_s, unseal, verify=verify)
         self._readers = Readers(inbox, settling, opener, ordering, pulling.pull, pulling.judge, loops, wall_s)
 
     def __repr__(self) -> str:
@@ -209,6 +213,7 @@ class Node:
         try:
             nursery.start_soon(self._link.run)
             nursery.start_soon(self._pulling.run, self._readers.judged)
+            nursery.start_soon(self._exchange.run)
             if self._journal.is_open:
                 nursery.start_soon(self._journal.run)
             await self._link.first_try()
@@ -307,11 +312,25 @@ class Node:
 
     @overload
     async def send(
-        self, address: Address, body: bytes, *, ttl_s: int = ..., expiry_min: int = ..., wait: Literal[False] = ...
+        self,
+        address: Address,
+        body: bytes,
+        *,
+        ttl_s: int = ...,
+        expiry_min: int = ...,
+        wait: Literal[False] = ...,
+        plain: bool = ...,
     ) -> MessageId: ...
     @overload
     async def send(
-        self, address: Address, body: bytes, *, ttl_s: int = ..., expiry_min: int = ..., wait: Literal[True]
+        self,
+        address: Address,
+        body: bytes,
+        *,
+        ttl_s: int = ...,
+        expiry_min: int = ...,
+        wait: Literal[True],
+        plain: bool = ...,
     ) -> Outcomes: ...
     async def send(
         self,
@@ -321,23 +340,14 @@ class Node:
         ttl_s: int = TTL_S,
         expiry_min: int = EXPIRY_MIN,
         wait: bool = False,
+        plain: bool = False,
     ) -> MessageId | Outcomes:
-        """Send to one address, with the body unsealed: a key, its text, or a name that the home's owner has given to a
-        neighbour or keeps a key under. The other arguments and errors are those of `Group.publish`."""
-        to = await self._address(address) if isinstance(address, str) else address
-        compose = partial(self._composer.unicast, to, octets(body), Lifetime(ttl_s, expiry_min))
-        posted = await self._publishing.deliver(compose, follow=wait)
+        """Send to one address: a key, its text, or a name that the home's owner has given to a neighbour or keeps a key
+        under. The body is sealed to the recipient's prekey, which is asked for if it is not known; `plain`: in the
+        open. Raise `NoPrekey` if none comes in time; the other arguments and errors are those of `Group.publish`."""
+        lifetime = Lifetime(ttl_s, expiry_min)
+        posted = await self._sending.send(address, body, lifetime, plain=plain, follow=wait)
         return posted.id if posted.outcomes is None else posted.outcomes
-
-    async def _address(self, text: str) -> PublicKey:
-        try:
-            return parse_key(text, "addr")
-        except BadText:
-            return await trio.to_thread.run_sync(lambda: self._names.address(text))
-
-    @cached_property
-    def _names(self) -> Names:
-        return Names.of(self._sign_on.home)
 
     async def pull(self, group: PublicKey, id: MessageId, *, timeout_s: float = ANSWER_S) -> bytes | None:
         """Return the bytes of a message of a joined group, by its id; None if the router does not have it."""
@@ -385,6 +395,9 @@ class Node:
         if settings.on_away is not None:
             settings.on_away(f"the node is away, waiting for it: {link.end.text}" if is_away else "the node is back")
 
+    def _hear_aside(self, wire: bytes, end: End) -> None:
+        self._exchange.hear(wire, end)
+
     def _hear(self, news: News) -> None:
         match news:  # not `Redeemed`: an app of the owner redeems nothing
             case link_items.Outcome():
@@ -405,3 +418,22 @@ class Node:
                 self.caught_up.tell(read_caught_up(argument))
             case Inquiry() | Wanted() | Hinted():
                 self.words.tell(news)
+
+
+def _exchange(
+    sign_on: SignOn, composer: Composer, publishing: Publishing, problem: Callable[[str], None]
+) -> tuple[Answering, PrekeyExchange | None]:
+    """Return what answers requests for prekeys, and again what seals; None if nothing is sealed."""
+    if not sign_on.settings.seals:
+        return Answering(composer, publishing), None
+    settings = sign_on.settings
+    exchange = PrekeyExchange(
+        composer,
+        publishing,
+        lambda rows: SealingMachine(sign_on.key, rows, settings.entropy),
+        MemoryRows(),
+        problem,
+        settings.wall_s,
+        durable=sign_on.durable,
+    )
+    return exchange, exchange

@@ -13,6 +13,7 @@ from typing import Literal, TypedDict
 from msgspec import Struct
 
 from router.client.attempts import KeptAttempts
+from router.client.custody.aside import Aside, End
 from router.client.custody.causes import RECENT
 from router.client.custody.inbox import Inbox
 from router.client.errors import ClientError
@@ -21,6 +22,7 @@ from router.client.ordering import Known
 from router.client.sequence import Sequences
 from router.core.link.session import Offer
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
+from router.core.wire.prekey_exchange import is_exchange, is_request
 from router.core.wire.text import key_text, parse_key, short
 from router.disk import private_file
 from router.settings import keyring
@@ -34,8 +36,8 @@ WhenDown = Literal["raise", "queue"]
 
 
 class Settings(Struct, frozen=True):
-    """The arguments of `router.connect`, which describes them. The last three are this process's clock and
-    randomness."""
+    """The arguments of `router.connect`, which describes them. `wall_s`, `entropy` and `random` are this process's
+    clock and randomness; `seals`: unicasts are sealed, as a service's are not."""
 
     key: SigningKey | None = None
     as_name: str | None = None
@@ -56,6 +58,7 @@ class Settings(Struct, frozen=True):
     wall_s: Callable[[], float] = time.time
     entropy: Callable[[int], bytes] = os.urandom
     random: Callable[[], float] = chance.random
+    seals: bool = True
 
 
 class Options(TypedDict, total=False):
@@ -121,11 +124,12 @@ class SignOn:
         self,
         known: Known,
         problem: Callable[[str], None],
+        hear_aside: Callable[[bytes, End], None],
         *,
         wake_loops: Callable[[], object],
         wake_link: Callable[[], None],
     ) -> Inbox:
-        """Return the inbox, with the window that the offer announces."""
+        """Return the inbox, with the window that the offer announces. `hear_aside` gets what is for no loop."""
         settings = self.settings
         return Inbox(
             settings.window_messages,
@@ -135,6 +139,7 @@ class SignOn:
             problem=problem,
             wake_loops=wake_loops,
             wake_link=wake_link,
+            aside=Aside(is_exchange if settings.seals else is_request, hear_aside),
         )
 
     def sequences(self) -> Sequences:
