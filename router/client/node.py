@@ -26,7 +26,7 @@ import random as chance
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Literal, overload
+from typing import Literal, Unpack, overload
 
 import trio
 
@@ -34,7 +34,7 @@ from router.client.app_end import AppEnd, News
 from router.client.asking import Asking
 from router.client.bell import Bell
 from router.client.caught_up import CaughtUp, read_caught_up
-from router.client.composer import Composer, GroupSender, Lifetime
+from router.client.composer import Composer, GroupSender
 from router.client.custody.arrivals import UNICASTS, Arrival
 from router.client.custody.aside import End
 from router.client.custody.causes import RECENT
@@ -44,7 +44,7 @@ from router.client.feed import Feed, Problems
 from router.client.group import Group
 from router.client.joins import Joins
 from router.client.journal import Journal
-from router.client.link import PATIENCE_S, ClientLink
+from router.client.link import PATIENCE_S
 from router.client.loops import AddressLoops, Messages
 from router.client.opening import Opener
 from router.client.options import WINDOW_BYTES, WINDOW_MESSAGES, Settings, SignOn, WhenDown
@@ -55,10 +55,10 @@ from router.client.pulling import Pulling
 from router.client.readers import Readers
 from router.client.received import Received
 from router.client.sealing.exchange import Answering, PrekeyExchange
-from router.client.sealing.rows import MemoryRows
-from router.client.sealing.unicast_sealing import SealingMachine
+from router.client.sealing.rows import RowsInMemory
+from router.client.sealing.unicast_sealing import UnicastSealing
 from router.client.senders import GroupName, Senders
-from router.client.sending import Address, Sending
+from router.client.sending import Address, UnicastManner, UnicastSender
 from router.client.settling import Settling
 from router.client.wires import Wires
 from router.core.wire import link_items
@@ -66,7 +66,6 @@ from router.core.wire.admin import Answer, Inquiry
 from router.core.wire.control import Carried, Report
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.hint import Hinted
-from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import missed_text
 from router.service.verbs.caught_up import GroupCaughtUp
@@ -138,29 +137,24 @@ class Node:
         # Where loops wait, and the link's two tasks: who wakes them does not know them.
         loops, to_write, to_ask = trio.lowlevel.ParkingLot(), Bell(), Bell()
         self._journal = journal = Journal(settings.journal, wall_s, on_failed=loops.unpark_all)
-        self._inbox = inbox = sign_on.inbox(
-            journal.known, problem, self._hear_aside, wake_loops=loops.unpark_all, wake_link=to_write.ring
-        )
+        self._inbox = inbox = sign_on.inbox(journal.known, problem, self._hear_aside, loops.unpark_all, to_write.ring)
         outbox = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX)
         self._joins = Joins(sign_on.key, wall_s, to_ask.ring, problem)
         app = AppEnd(outbox, inbox, self._joins, self._hear, self._changed, wall_s, sign_on.dialling.expect)
-        self._link = link = ClientLink(
-            sign_on.dialling, sign_on.key, sign_on.offer, app, self._changed, to_write, to_ask
-        )
-
-        waits = settings.when_down == "queue"
-        self._publishing = publishing = Publishing(outbox, link, waits=waits, asks_outcomes=settings.outcomes)
+        self._link = link = sign_on.link(app, self._changed, to_write, to_ask)
+        self._publishing = publishing = sign_on.publishing(outbox, link)
         self.wires = Wires(composer, publishing)
-        self._exchange, sealed = _exchange(sign_on, composer, publishing, problem)
-        self._sending = Sending(sign_on.home, composer, publishing, sealed)
+        self._exchange = exchange = _exchange(sign_on, composer, publishing, problem)
+        self._sender = UnicastSender(sign_on.home, composer, publishing, exchange.sealing)
         self._asking = Asking(composer, publishing)
         self._pulling = pulling = Pulling(self.wires, self._asking, publishing)
 
         ordering = Ordering(self.key, journal.known)
         self._senders = senders = Senders(sign_on.home, settings.causes, ordering, journal)
         self._settling = settling = Settling(inbox, journal, senders.keys, wall_s)
-        unseal, verify = None if sealed is None else sealed.open, settings.verify
-        self._opener = opener = Opener(settling, senders.keys, journal.known, problem, wall_s, unseal, verify=verify)
+        self._opener = opener = Opener(
+            settling, senders.keys, journal.known, problem, wall_s, verify=settings.verify, unseal=exchange.unseal
+        )
         self._readers = Readers(inbox, settling, opener, ordering, pulling.pull, pulling.judge, loops, wall_s)
 
     def __repr__(self) -> str:
@@ -312,41 +306,19 @@ class Node:
 
     @overload
     async def send(
-        self,
-        address: Address,
-        body: bytes,
-        *,
-        ttl_s: int = ...,
-        expiry_min: int = ...,
-        wait: Literal[False] = ...,
-        plain: bool = ...,
+        self, address: Address, body: bytes, *, wait: Literal[False] = ..., **manner: Unpack[UnicastManner]
     ) -> MessageId: ...
     @overload
     async def send(
-        self,
-        address: Address,
-        body: bytes,
-        *,
-        ttl_s: int = ...,
-        expiry_min: int = ...,
-        wait: Literal[True],
-        plain: bool = ...,
+        self, address: Address, body: bytes, *, wait: Literal[True], **manner: Unpack[UnicastManner]
     ) -> Outcomes: ...
     async def send(
-        self,
-        address: Address,
-        body: bytes,
-        *,
-        ttl_s: int = TTL_S,
-        expiry_min: int = EXPIRY_MIN,
-        wait: bool = False,
-        plain: bool = False,
+        self, address: Address, body: bytes, *, wait: bool = False, **manner: Unpack[UnicastManner]
     ) -> MessageId | Outcomes:
         """Send to one address: a key, its text, or a name that the home's owner has given to a neighbour or keeps a key
         under. The body is sealed to the recipient's prekey, which is asked for if it is not known; `plain`: in the
         open. Raise `NoPrekey` if none comes in time; the other arguments and errors are those of `Group.publish`."""
-        lifetime = Lifetime(ttl_s, expiry_min)
-        posted = await self._sending.send(address, body, lifetime, plain=plain, follow=wait)
+        posted = await self._sender.send(address, body, follow=wait, **manner)
         return posted.id if posted.outcomes is None else posted.outcomes
 
     async def pull(self, group: PublicKey, id: MessageId, *, timeout_s: float = ANSWER_S) -> bytes | None:
@@ -420,20 +392,17 @@ class Node:
                 self.words.tell(news)
 
 
-def _exchange(
-    sign_on: SignOn, composer: Composer, publishing: Publishing, problem: Callable[[str], None]
-) -> tuple[Answering, PrekeyExchange | None]:
-    """Return what answers requests for prekeys, and again what seals; None if nothing is sealed."""
-    if not sign_on.settings.seals:
-        return Answering(composer, publishing), None
+def _exchange(sign_on: SignOn, composer: Composer, publishing: Publishing, problem: Callable[[str], None]) -> Answering:
+    """Return what asks for prekeys and answers requests for them."""
     settings = sign_on.settings
-    exchange = PrekeyExchange(
+    if not settings.seals:
+        return Answering(composer, publishing)
+    return PrekeyExchange(
         composer,
         publishing,
-        lambda rows: SealingMachine(sign_on.key, rows, settings.entropy),
-        MemoryRows(),
+        lambda rows: UnicastSealing(sign_on.key, rows, settings.entropy),
+        RowsInMemory(),
         problem,
         settings.wall_s,
         durable=sign_on.durable,
     )
-    return exchange, exchange

@@ -33,9 +33,9 @@ class Opener:
         known: Known,
         problem: Callable[[str], None],
         wall_s: Callable[[], float],
-        unseal: Callable[[Unicast], ApplicationMessage] | None,
         *,
         verify: bool,
+        unseal: Callable[[Unicast], ApplicationMessage] | None = None,
     ) -> None:
         self._settling = settling
         self._group_keys = group_keys

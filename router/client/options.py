@@ -12,13 +12,17 @@ from typing import Literal, TypedDict
 
 from msgspec import Struct
 
+from router.client.app_end import AppEnd
 from router.client.attempts import KeptAttempts
+from router.client.bell import Bell
 from router.client.custody.aside import Aside, End
 from router.client.custody.causes import RECENT
 from router.client.custody.inbox import Inbox
+from router.client.custody.outbox import Outbox
 from router.client.errors import ClientError
-from router.client.link import PATIENCE_S, Dialling
+from router.client.link import PATIENCE_S, ClientLink, Dialling
 from router.client.ordering import Known
+from router.client.publishing import Publishing
 from router.client.sequence import Sequences
 from router.core.link.session import Offer
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
@@ -125,7 +129,6 @@ class SignOn:
         known: Known,
         problem: Callable[[str], None],
         hear_aside: Callable[[bytes, End], None],
-        *,
         wake_loops: Callable[[], object],
         wake_link: Callable[[], None],
     ) -> Inbox:
@@ -141,6 +144,15 @@ class SignOn:
             wake_link=wake_link,
             aside=Aside(is_exchange if settings.seals else is_request, hear_aside),
         )
+
+    def link(self, app: AppEnd, changed: Callable[[], None], to_write: Bell, to_ask: Bell) -> ClientLink:
+        """Return the link to the node, which begins when it is run."""
+        return ClientLink(self.dialling, self.key, self.offer, app, changed, to_write, to_ask)
+
+    def publishing(self, outbox: Outbox, link: ClientLink) -> Publishing:
+        """Return what hands in messages over this link."""
+        waits = self.settings.when_down == "queue"
+        return Publishing(outbox, link, waits=waits, asks_outcomes=self.settings.outcomes)
 
     def sequences(self) -> Sequences:
         """Return the sequence numbers; those of a key that is kept are stored in `apps/` in the home."""

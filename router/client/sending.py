@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
+from typing import TypedDict
 
 import trio
 
@@ -11,6 +12,7 @@ from router.client.errors import ClientError
 from router.client.publishing import Posted, Publishing
 from router.client.sealing.exchange import PrekeyExchange
 from router.core.wire.crypto import PublicKey
+from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.core.wire.prekey_exchange import is_exchange
 from router.core.wire.text import BadText, parse_key
 from router.core.wire.unicast_seal import BEGINS
@@ -20,7 +22,15 @@ from router.settings.names import Names
 Address = PublicKey | str
 
 
-class Sending:
+class UnicastManner(TypedDict, total=False):
+    """How a message to one address is sent: its life, and whether it goes in the open."""
+
+    ttl_s: int
+    expiry_min: int
+    plain: bool
+
+
+class UnicastSender:
     """Sends an app's unicasts. `exchange`: None if all of them go in the open, as a service's do."""
 
     def __init__(self, home: Home, composer: Composer, publishing: Publishing, exchange: PrekeyExchange | None) -> None:
@@ -30,13 +40,22 @@ class Sending:
         self._exchange = exchange
 
     def __repr__(self) -> str:
-        return f"<sending {'in the open' if self._exchange is None else 'sealed'}>"
+        return f"<sender of unicasts, {'in the open' if self._exchange is None else 'sealed'}>"
 
-    async def send(self, address: Address, body: bytes, lifetime: Lifetime, *, plain: bool, follow: bool) -> Posted:
+    async def send(
+        self,
+        address: Address,
+        body: bytes,
+        *,
+        follow: bool,
+        plain: bool = False,
+        ttl_s: int = TTL_S,
+        expiry_min: int = EXPIRY_MIN,
+    ) -> Posted:
         """Send to a key, its text, or a name of the home; return when it is in custody."""
-        to, body = await self._key_of(address) if isinstance(address, str) else address, octets(body)
+        to = await self._key_of(address) if isinstance(address, str) else address
+        body, lifetime, exchange = octets(body), Lifetime(ttl_s, expiry_min), self._exchange
         compose = partial(self._composer.unicast, to, body, lifetime)
-        exchange = self._exchange
         if exchange is not None and plain:
             _check_plain(body)
         elif exchange is not None and (prekey := await exchange.prekey_of(to)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -26,6 +27,14 @@ class Aside(NamedTuple):
 
     takes: Callable[[bytes], bool]
     hear: Callable[[bytes, End], None]
+
+
+def set_aside(read: Read, aside: Aside, end: Callable[[int, int, tuple[Reason, str] | None], None]) -> Read:
+    """Hand over what is for no loop; return the rest of a read. `end` ends a number of a connection."""
+    rest, taken = without_aside(read, aside.takes)
+    for k, wire in taken:
+        aside.hear(wire, partial(end, read.link, k))
+    return rest
 
 
 def without_aside(read: Read, takes: Callable[[bytes], bool]) -> tuple[Read, list[tuple[int, bytes]]]:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
 
 from router.client.custody import unread
 from router.client.custody.arrivals import UNICASTS, Arrival, Read, Span, Waiting, arrivals_of
-from router.client.custody.aside import Aside, without_aside
+from router.client.custody.aside import Aside, set_aside
 from router.client.custody.unread import Unread
 from router.client.errors import ClientError
 from router.core.link.custody import CONTROL_SLACK_MESSAGES
@@ -155,26 +154,11 @@ class Inbox:
             again = min(self._again, len(kept))
             self._again -= again
             read = Read(data, kept, runs, at_s, again, self._link)
-            if self._aside is not None:
-                read = self._set_aside(read, self._aside)
-            self._reads.append(read)
+            self._reads.append(read if self._aside is None else set_aside(read, self._aside, self._end_aside))
             if again and self._recent:
                 self._has_parsed()  # copies that the app has already handled: no loop may ever ask for them
             self._wake_loops()
         return [data[spans[hole][1] : spans[hole][2]] for hole in holes]
-
-    def _set_aside(self, read: Read, aside: Aside) -> Read:
-        """Hand over what is for no loop; return the rest."""
-        rest, taken = without_aside(read, aside.takes)
-        for k, wire in taken:
-            aside.hear(wire, partial(self._end_aside, read.link, k))
-        return rest
-
-    def _end_aside(self, link: int, k: int, refused: tuple[Reason, str] | None) -> None:
-        if refused is not None and link == self._link:
-            self._refusals.append((k, *refused))
-            self._wake_link()
-        self._end(link, k, k)
 
     def _has_parsed(self) -> bool:
         """Parse all reads outside of a loop; report the error and return False if that is not possible."""
@@ -306,8 +290,11 @@ class Inbox:
 
     def _end_one(self, one: Arrival, link: int, k: int) -> None:
         """End number `k` of connection `link` as this message, of which it may be a copy, has ended."""
-        if one.refused is not None and link == self._link:
-            self._refusals.append((k, *one.refused))
+        self._end_aside(link, k, one.refused)
+
+    def _end_aside(self, link: int, k: int, refused: tuple[Reason, str] | None) -> None:
+        if refused is not None and link == self._link:
+            self._refusals.append((k, *refused))
             self._wake_link()
         self._end(link, k, k)
 

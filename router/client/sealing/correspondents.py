@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from router.client.sealing.own_prekeys import DAY_MIN, PrekeyLimits
-from router.client.sealing.rows import CORRESPONDENTS, Row
+from router.client.sealing.rows import CORRESPONDENTS, PrekeyRow
 from router.core.wire import shape
 from router.core.wire.codec import Malformed, decode, encode
 from router.core.wire.crypto import PublicKey
@@ -51,7 +51,7 @@ class Verdict(Enum):
         return self in (Verdict.TAKEN, Verdict.KNOWN, Verdict.OLDER)
 
 
-class Way(Enum):
+class Writing(Enum):
     """How to write to an address of which no prekey is known."""
 
     PLAIN = "in the open, as it has asked for"
@@ -99,27 +99,27 @@ class Correspondents:
     def __len__(self) -> int:
         return len(self._known)
 
-    def prekey_of(self, address: PublicKey, now_min: int) -> Prekey | Way:
+    def prekey_of(self, address: PublicKey, now_min: int) -> Prekey | Writing:
         """Return the prekey to seal with to this address, or how else to write to it."""
         found = self._find(address)
         if found is None or found.until_min <= now_min:
-            return Way.ASK
+            return Writing.ASK
         self._known.move_to_end(address)
         if found.prekey is not None:
             return found.prekey
         if found.is_plain:
-            return Way.PLAIN
+            return Writing.PLAIN
         asked_min = found.until_min - self._limits.answer_min
-        return Way.WAIT if asked_min <= now_min < asked_min + self._limits.ask_again_min else Way.ASK
+        return Writing.WAIT if asked_min <= now_min < asked_min + self._limits.ask_again_min else Writing.ASK
 
-    def asked(self, address: PublicKey, now_min: int) -> list[Row]:
+    def asked(self, address: PublicKey, now_min: int) -> list[PrekeyRow]:
         """Record that this address was asked for its prekey; return the rows to write."""
         found = self._find(address)
         if found is not None and found.until_min > now_min and (found.prekey is not None or found.is_plain):
             return []
         return self._keep(address, Correspondent(now_min + self._limits.answer_min))
 
-    def answered(self, address: PublicKey, prekey: Prekey | None, now_min: int) -> tuple[Verdict, list[Row]]:
+    def answered(self, address: PublicKey, prekey: Prekey | None, now_min: int) -> tuple[Verdict, list[PrekeyRow]]:
         """Judge what came from an address in answer to a request, also one that came late; return the rows to write.
         The answer is signed by that address."""
         found = self._find(address)
@@ -133,7 +133,7 @@ class Correspondents:
             return Verdict.KNOWN, []
         return Verdict.TAKEN, self._keep(address, Correspondent(now_min + self._limits.plain_min, is_plain=True))
 
-    def brought(self, address: PublicKey, prekey: Prekey, now_min: int) -> tuple[Verdict, list[Row]]:
+    def brought(self, address: PublicKey, prekey: Prekey, now_min: int) -> tuple[Verdict, list[PrekeyRow]]:
         """Judge a prekey that came from an address, as inside a sealed message; return the rows to write."""
         found = self._find(address)
         known = found.prekey if found is not None else None
@@ -152,7 +152,7 @@ class Correspondents:
             return Verdict.FORGED, []
         return Verdict.TAKEN, self._keep(address, Correspondent(until_min, prekey))
 
-    def forget_ended(self, now_min: int) -> list[Row]:
+    def forget_ended(self, now_min: int) -> list[PrekeyRow]:
         """Forget what is no longer true; return the rows to write."""
         ended = [address for address, one in self._known.items() if _until_of(one) <= now_min]
         return [self._forget(address) for address in ended]
@@ -167,17 +167,17 @@ class Correspondents:
                 return None
         return found
 
-    def _keep(self, address: PublicKey, one: Correspondent) -> list[Row]:
+    def _keep(self, address: PublicKey, one: Correspondent) -> list[PrekeyRow]:
         self._known[address] = one
         self._known.move_to_end(address)
-        rows = [Row(CORRESPONDENTS, address, one.encode())]
+        rows = [PrekeyRow(CORRESPONDENTS, address, one.encode())]
         while len(self._known) > self._limits.correspondents_max:
             rows.append(self._forget(next(iter(self._known))))
         return rows
 
-    def _forget(self, address: PublicKey) -> Row:
+    def _forget(self, address: PublicKey) -> PrekeyRow:
         del self._known[address]
-        return Row(CORRESPONDENTS, address, None)
+        return PrekeyRow(CORRESPONDENTS, address, None)
 
 
 def _until_of(one: Correspondent | bytes) -> int:

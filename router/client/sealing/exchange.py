@@ -17,9 +17,9 @@ from router.client.custody.aside import End
 from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, NoPrekey, Refused
 from router.client.publishing import Publishing
-from router.client.sealing.correspondents import Verdict, Way
-from router.client.sealing.rows import Row, Rows
-from router.client.sealing.unicast_sealing import Opened, SealingMachine, UnknownPrekey
+from router.client.sealing.correspondents import Verdict, Writing
+from router.client.sealing.rows import PrekeyRow, PrekeyRows
+from router.client.sealing.unicast_sealing import OpenedUnicast, UnicastSealing, UnknownPrekey
 from router.client.undeliverable import Undeliverable
 from router.core.wire.application import ApplicationMessage
 from router.core.wire.codec import Malformed
@@ -110,6 +110,16 @@ class Answering:
         else:
             self.reply(message.source, end)
 
+    @property
+    def sealing(self) -> PrekeyExchange | None:
+        """Return what seals; None if everything goes in the open."""
+        return None
+
+    @property
+    def unseal(self) -> Callable[[Unicast], ApplicationMessage] | None:
+        """Return what opens sealed messages; None if they are given to the app as they are."""
+        return None
+
     async def run(self) -> None:
         """Do nothing: there is no prekey to renew."""
         await trio.lowlevel.checkpoint()
@@ -118,10 +128,13 @@ class Answering:
         """Send this app's prekey, or that it has none; one answer that is still under way serves."""
         found = self._replies.get(to)
         if found is None:
-            found = self._replies[to] = _Reply(lambda: self._replies.pop(to, None))
+            found = self._replies[to] = _Reply(partial(self._replied, to))
             composed = self._composer.unicast(to, encode_answer(self._own_prekey()), _LIVES)
             self._publishing.put(Submission(composed.frame, found))
         found.ends.append(end)
+
+    def _replied(self, to: PublicKey) -> None:
+        self._replies.pop(to, None)
 
     def _own_prekey(self) -> Prekey | None:
         return None
@@ -137,8 +150,8 @@ class PrekeyExchange(Answering):
         self,
         composer: Composer,
         publishing: Publishing,
-        machine: Callable[[Rows], SealingMachine],
-        rows: Rows,
+        machine: Callable[[PrekeyRows], UnicastSealing],
+        rows: PrekeyRows,
         problem: Callable[[str], None],
         wall_s: Callable[[], float],
         *,
@@ -151,11 +164,19 @@ class PrekeyExchange(Answering):
         self._undeliverable = Undeliverable(problem, wall_s)
         self._wall_s = wall_s
         self._durable = durable
-        self._made: SealingMachine | None = None
+        self._made: UnicastSealing | None = None
         self._requests: dict[PublicKey, _Request] = {}
 
     @property
-    def machine(self) -> SealingMachine:
+    def sealing(self) -> PrekeyExchange:
+        return self
+
+    @property
+    def unseal(self) -> Callable[[Unicast], ApplicationMessage]:
+        return self.open
+
+    @property
+    def machine(self) -> UnicastSealing:
         """Return what seals and opens; the first use reads what is kept."""
         if self._made is None:
             self._made = self._machine_of(self._rows)
@@ -165,7 +186,7 @@ class PrekeyExchange(Answering):
     def _now_min(self) -> int:
         return expiry_min(self._wall_s())
 
-    def _write(self, rows: list[Row]) -> None:
+    def _write(self, rows: list[PrekeyRow]) -> None:
         """Write what is known of others, and what is forgotten, soon."""
         if rows:
             self._rows.gather(rows)
@@ -189,10 +210,10 @@ class PrekeyExchange(Answering):
         `NoPrekey`, `Refused` or `NodeUnavailable`."""
         self._own_prekey()
         found = self.machine.prekey_of(to, self._now_min)
-        if isinstance(found, Way) and found is not Way.PLAIN:
+        if isinstance(found, Writing) and found is not Writing.PLAIN:
             await self._ask(to, timeout_s)
             found = self.machine.prekey_of(to, self._now_min)
-        if found is Way.ASK or found is Way.WAIT:
+        if found is Writing.ASK or found is Writing.WAIT:
             raise NoPrekey(to, timeout_s)
         return found if isinstance(found, Prekey) else None
 
@@ -213,7 +234,7 @@ class PrekeyExchange(Answering):
                 del self._requests[to]
 
     def _requested(self, to: PublicKey) -> _Request:
-        if self.machine.prekey_of(to, self._now_min) is Way.ASK:
+        if self.machine.prekey_of(to, self._now_min) is Writing.ASK:
             composed = self._composer.unicast(to, ASK, _LIVES if self._durable else _LIVES_SHORT)
             request = _Request(composed.id, partial(self._asked, to))
             self._publishing.submit(Submission(composed.frame, request))
@@ -271,7 +292,7 @@ class PrekeyExchange(Answering):
         """Return what the source has sealed to this app. Raise `Malformed` or a `SealError`; who has sealed to a prekey
         that is not ours is told the one of today."""
         try:
-            opened: Opened = self.machine.open(message.body, message.source, self._now_min)
+            opened: OpenedUnicast = self.machine.open(message.body, message.source, self._now_min)
         except UnknownPrekey:
             with suppress(RouterError):  # without a prekey that is on disk nothing is told
                 if len(self._replies) < ANSWERS_MAX:

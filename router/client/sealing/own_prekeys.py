@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from router.client.sealing.rows import OWN_PREKEYS, Row
+from router.client.sealing.rows import OWN_PREKEYS, PrekeyRow
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min, expiry_s
 from router.core.wire.prekey import Prekey, make_prekey
@@ -47,11 +47,11 @@ class OwnPrekey:
         assert self.prekey.until_min is not None
         return self.prekey.until_min
 
-    def row(self) -> Row:
-        return Row(OWN_PREKEYS, _NUMBER.pack(self.number), _MADE_S.pack(self.made_s) + self.seed, is_secret=True)
+    def row(self) -> PrekeyRow:
+        return PrekeyRow(OWN_PREKEYS, _NUMBER.pack(self.number), _MADE_S.pack(self.made_s) + self.seed, is_secret=True)
 
-    def no_row(self) -> Row:
-        return Row(OWN_PREKEYS, _NUMBER.pack(self.number), None, is_secret=True)
+    def no_row(self) -> PrekeyRow:
+        return PrekeyRow(OWN_PREKEYS, _NUMBER.pack(self.number), None, is_secret=True)
 
 
 class OwnPrekeys:
@@ -72,9 +72,9 @@ class OwnPrekeys:
         return len(self._all)
 
     def _read(self, key: bytes, value: bytes) -> OwnPrekey:
-        (made_s,), seed = _MADE_S.unpack_from(value), value[_MADE_S.size :]
+        (number,), (made_s,), seed = _NUMBER.unpack(key), _MADE_S.unpack_from(value), value[_MADE_S.size :]
         prekey = make_prekey(self._owner, seed, expiry_min(made_s) + self._limits.life_min)
-        return OwnPrekey(*_NUMBER.unpack(key), made_s, prekey, seed)
+        return OwnPrekey(number, made_s, prekey, seed)
 
     def current(self) -> OwnPrekey | None:
         """Return the newest one; None if there is none."""
@@ -93,7 +93,7 @@ class OwnPrekeys:
         left_min, limits = newest.until_min - now_min, self._limits
         return not limits.life_min - limits.renew_min < left_min <= limits.life_min
 
-    def renew(self, now_min: int, seed: bytes) -> list[Row]:
+    def renew(self, now_min: int, seed: bytes) -> list[PrekeyRow]:
         """Make a new prekey of this secret, 32 random bytes; return the rows to write before it is given out."""
         number = self._all[-1].number + 1 if self._all else 0
         prekey = make_prekey(self._owner, seed, now_min + self._limits.life_min)
@@ -102,11 +102,11 @@ class OwnPrekeys:
         self._by_id[made.prekey.id] = made
         return [made.row(), *self._drop(self._all[: -self._limits.kept_max])]
 
-    def forget_ended(self, now_min: int) -> list[Row]:
+    def forget_ended(self, now_min: int) -> list[PrekeyRow]:
         """Forget the secrets whose prekeys have ended; return the rows to write."""
         return self._drop([one for one in self._all if one.until_min <= now_min])
 
-    def _drop(self, gone: list[OwnPrekey]) -> list[Row]:
+    def _drop(self, gone: list[OwnPrekey]) -> list[PrekeyRow]:
         for one in gone:
             self._all.remove(one)
             self._by_id.pop(one.prekey.id, None)

@@ -13,7 +13,7 @@ Kept = list[tuple[bytes, bytes]]
 """The keys and values of a table, by key."""
 
 
-class Row(NamedTuple):
+class PrekeyRow(NamedTuple):
     """A value to keep under a key; None: forget it. A secret one is sealed on disk, and can be forgotten for good."""
 
     table: str
@@ -22,21 +22,21 @@ class Row(NamedTuple):
     is_secret: bool = False
 
 
-class Rows(Protocol):
+class PrekeyRows(Protocol):
     """A place where rows are kept."""
 
     def under(self, table: str) -> Kept:
         """Return the keys and values of a table, by key."""
 
-    def change(self, table: str, decide: Callable[[Kept], Sequence[Row]]) -> None:
+    def change(self, table: str, decide: Callable[[Kept], Sequence[PrekeyRow]]) -> None:
         """Write what is decided about the present rows of a table, in one transaction, which is on disk when this
         returns: no other process of this name writes in between. `decide` may be called again."""
 
-    def gather(self, rows: Sequence[Row]) -> None:
+    def gather(self, rows: Sequence[PrekeyRow]) -> None:
         """Write rows soon, together with others."""
 
 
-class MemoryRows:
+class RowsInMemory:
     """The rows of an app whose key is thrown away."""
 
     def __init__(self) -> None:
@@ -48,10 +48,10 @@ class MemoryRows:
     def under(self, table: str) -> Kept:
         return sorted(self._tables.get(table, {}).items())
 
-    def change(self, table: str, decide: Callable[[Kept], Sequence[Row]]) -> None:
+    def change(self, table: str, decide: Callable[[Kept], Sequence[PrekeyRow]]) -> None:
         self.gather(decide(self.under(table)))
 
-    def gather(self, rows: Sequence[Row]) -> None:
+    def gather(self, rows: Sequence[PrekeyRow]) -> None:
         for row in rows:
             table = self._tables.setdefault(row.table, {})
             if row.value is None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from router.client.sealing.correspondents import CorrespondentLimits, Correspondents, Verdict, Way
+from router.client.sealing.correspondents import CorrespondentLimits, Correspondents, Verdict, Writing
 from router.client.sealing.own_prekeys import OwnPrekeys, PrekeyLimits
-from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS, Kept, Row, Rows
+from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS, Kept, PrekeyRow, PrekeyRows
 from router.core.wire.application import NONCE_BYTES, ApplicationMessage, UnknownContentKey
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
 from router.core.wire.prekey import Prekey
@@ -43,21 +43,21 @@ class _KeyInUse:
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenedUnicast:
     """An opened message; `verdict` is None unless it brought a prekey; `rows` are to be written."""
 
     message: ApplicationMessage
     verdict: Verdict | None = None
-    rows: list[Row] = field(default_factory=list)
+    rows: list[PrekeyRow] = field(default_factory=list)
 
 
-class SealingMachine:
+class UnicastSealing:
     """Seals and opens for one key. `entropy` returns random bytes."""
 
     def __init__(
         self,
         key: SigningKey,
-        kept: Rows,
+        kept: PrekeyRows,
         entropy: Callable[[int], bytes],
         limits: SealingLimits | None = None,
         correspondents: CorrespondentLimits | None = None,
@@ -78,7 +78,7 @@ class SealingMachine:
 
     # -- own prekeys ---------------------------------------------------------------------------------------
 
-    def tick(self, now_min: int) -> list[Row]:
+    def tick(self, now_min: int) -> list[PrekeyRow]:
         """Forget what has ended, with the keys that were made of it; return the rows to write."""
         rows = self.own.forget_ended(now_min) + self.correspondents.forget_ended(now_min)
         for in_use in [one for one, key in self._sealing.items() if key.until_min <= now_min]:
@@ -92,7 +92,7 @@ class SealingMachine:
             return
         own, seed = self.own, self._entropy(KEY_BYTES)
 
-        def decide(kept: Kept) -> list[Row]:
+        def decide(kept: Kept) -> list[PrekeyRow]:
             nonlocal own
             own = OwnPrekeys(self._key, kept, self._prekeys)  # another process of this name may have made one
             return own.renew(now_min, seed) if own.is_due(now_min) else []
@@ -118,7 +118,7 @@ class SealingMachine:
 
     # -- sealing -------------------------------------------------------------------------------------------
 
-    def prekey_of(self, to: PublicKey, now_min: int) -> Prekey | Way:
+    def prekey_of(self, to: PublicKey, now_min: int) -> Prekey | Writing:
         """Return the prekey to seal with, or how else to write to this address. One's own address has one's own prekey,
         which `renew` has made."""
         return self.current() if to == self._key.public else self.correspondents.prekey_of(to, now_min)
@@ -145,7 +145,7 @@ class SealingMachine:
 
     # -- opening -------------------------------------------------------------------------------------------
 
-    def open(self, body: bytes, source: PublicKey, now_min: int) -> Opened:
+    def open(self, body: bytes, source: PublicKey, now_min: int) -> OpenedUnicast:
         """Return what `source` has sealed to us. Raise `Malformed`, or a `SealError` such as `UnknownPrekey`."""
         sealed = read_body(body)
         place = sealed.prekey_id, sealed.ephemeral
@@ -164,8 +164,8 @@ class SealingMachine:
         if newest is not None and newest.prekey.id == sealed.prekey_id:
             self._remember(self._answered_to, source, sealed.prekey_id)
         if message.prekey is None or source == self._key.public:
-            return Opened(message)
-        return Opened(message, *self.correspondents.brought(source, message.prekey, now_min))
+            return OpenedUnicast(message)
+        return OpenedUnicast(message, *self.correspondents.brought(source, message.prekey, now_min))
 
     def _remember(self, where: OrderedDict, place: object, value: bytes) -> None:  # type: ignore[type-arg]
         where[place] = value

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from router.client.sealing.correspondents import CorrespondentLimits, Verdict, Way
+from router.client.sealing.correspondents import CorrespondentLimits, Verdict, Writing
 from router.client.sealing.own_prekeys import DAY_MIN, PrekeyLimits
-from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS, MemoryRows, Row
-from router.client.sealing.unicast_sealing import SealingLimits, SealingMachine, UnknownPrekey
+from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS, PrekeyRow, RowsInMemory
+from router.client.sealing.unicast_sealing import SealingLimits, UnicastSealing, UnknownPrekey
 from router.core.wire.application import SealError
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.prekey import Prekey, make_prekey
@@ -26,7 +26,7 @@ class App:
 
     def __init__(self, name: bytes, seed: int = 0, off_min: int = 0, correspondents: CorrespondentLimits | None = None):
         self.key = SigningKey(name * 32)
-        self.rows = MemoryRows()
+        self.rows = RowsInMemory()
         self.off_min = off_min
         self._entropy = random.Random(f"{name!r} {seed}").randbytes
         self._correspondents = correspondents
@@ -37,7 +37,7 @@ class App:
         return self.key.public
 
     def restart(self) -> None:
-        self.machine = SealingMachine(
+        self.machine = UnicastSealing(
             self.key, self.rows, self._entropy, SealingLimits(messages_max=3), self._correspondents
         )
 
@@ -56,7 +56,7 @@ class App:
         self.rows.gather(rows)
         return verdict
 
-    def way(self, other: App, now_min: int) -> Prekey | Way:
+    def way(self, other: App, now_min: int) -> Prekey | Writing:
         return self.machine.prekey_of(other.address, now_min + self.off_min)
 
     def seal(self, other: App, content: bytes, now_min: int) -> bytes:
@@ -80,11 +80,11 @@ def acquainted(now_min: int = NOW_MIN) -> tuple[App, App]:
 
 def test_a_stranger_is_asked_once_and_then_sealed_to() -> None:
     alice, bob = App(b"a"), App(b"b")
-    assert alice.way(bob, NOW_MIN) is Way.ASK
+    assert alice.way(bob, NOW_MIN) is Writing.ASK
     alice.ask(bob, NOW_MIN)
-    assert alice.way(bob, NOW_MIN + 9) is Way.WAIT and alice.way(bob, NOW_MIN + 10) is Way.ASK
+    assert alice.way(bob, NOW_MIN + 9) is Writing.WAIT and alice.way(bob, NOW_MIN + 10) is Writing.ASK
     alice.restart()
-    assert alice.way(bob, NOW_MIN) is Way.WAIT
+    assert alice.way(bob, NOW_MIN) is Writing.WAIT
     assert alice.hear_answer(bob.address, bob.prekey(NOW_MIN), NOW_MIN + 3 * DAY_MIN) is Verdict.TAKEN  # a late one
     assert bob.open(alice, alice.seal(bob, b"psst", NOW_MIN), NOW_MIN) == b"psst"
 
@@ -118,7 +118,7 @@ def test_what_is_sealed_is_opened_until_the_prekey_ends_and_never_after() -> Non
         bob.restart()
         assert len(bob.machine.own) == day + 1
     assert bob.open(alice, body, NOW_MIN + LIFE_MIN - 1) == b"psst"
-    assert alice.way(bob, NOW_MIN + LIFE_MIN) is Way.ASK
+    assert alice.way(bob, NOW_MIN + LIFE_MIN) is Writing.ASK
     seeds = [value[-32:] for _, value in bob.rows.under(OWN_PREKEYS)]
     bob.tick(NOW_MIN + LIFE_MIN)
     left = [value[-32:] for _, value in bob.rows.under(OWN_PREKEYS)]
@@ -148,7 +148,7 @@ def test_a_clock_that_was_ahead_makes_a_new_prekey_and_no_prekey_that_nobody_tak
 
 def test_another_process_of_the_same_name_may_have_made_the_prekey() -> None:
     alice, bob = acquainted()
-    other = SealingMachine(bob.key, bob.rows, random.Random(7).randbytes)
+    other = UnicastSealing(bob.key, bob.rows, random.Random(7).randbytes)
     bob.rows.gather(other.own.renew(NOW_MIN, b"n" * 32))
     alice.hear_answer(bob.address, other.current(), NOW_MIN)
     assert bob.open(alice, alice.seal(bob, b"psst", NOW_MIN), NOW_MIN) == b"psst"
@@ -189,7 +189,7 @@ def test_null_is_believed_for_a_day_and_only_where_no_prekey_is_valid() -> None:
     assert alice.hear_answer(bob.address, None, NOW_MIN) is Verdict.TAKEN
     alice.ask(bob, NOW_MIN)  # which another process did at the same time
     alice.restart()
-    assert alice.way(bob, NOW_MIN + DAY_MIN - 1) is Way.PLAIN and alice.way(bob, NOW_MIN + DAY_MIN) is Way.ASK
+    assert alice.way(bob, NOW_MIN + DAY_MIN - 1) is Writing.PLAIN and alice.way(bob, NOW_MIN + DAY_MIN) is Writing.ASK
     prekey = bob.prekey(NOW_MIN)
     assert alice.hear_answer(bob.address, prekey, NOW_MIN) is Verdict.TAKEN  # null, then a prekey
     assert alice.hear_answer(bob.address, None, NOW_MIN) is Verdict.STILL_SEALED  # and the reverse
@@ -201,8 +201,8 @@ def test_the_correspondents_that_were_used_longest_ago_go_first() -> None:
     others = [App(bytes([number])) for number in range(1, 6)]
     for other in others:
         alice.ask(other, NOW_MIN)
-        assert alice.way(others[0], NOW_MIN) is Way.WAIT  # it is in use
-    assert [alice.way(one, NOW_MIN) is Way.WAIT for one in others] == [True, False, False, True, True]
+        assert alice.way(others[0], NOW_MIN) is Writing.WAIT  # it is in use
+    assert [alice.way(one, NOW_MIN) is Writing.WAIT for one in others] == [True, False, False, True, True]
     assert len(alice.rows.under(CORRESPONDENTS)) == 3
     alice.restart()
     assert len(alice.machine.correspondents) == 3
@@ -213,9 +213,9 @@ def test_the_correspondents_that_were_used_longest_ago_go_first() -> None:
 def test_a_row_of_another_version_is_asked_for_again() -> None:
     alice, bob = acquainted()
     [(key, value)] = alice.rows.under(CORRESPONDENTS)
-    alice.rows.gather([Row(CORRESPONDENTS, key, value[:4] + b"\xff")])
+    alice.rows.gather([PrekeyRow(CORRESPONDENTS, key, value[:4] + b"\xff")])
     alice.restart()
-    assert alice.way(bob, NOW_MIN) is Way.ASK
+    assert alice.way(bob, NOW_MIN) is Writing.ASK
 
 
 # -- every order ---------------------------------------------------------------------------------------------
@@ -251,11 +251,11 @@ class Net:
             assert found.until_min is not None
             until_min = min(now_min + WEEK_MIN, found.until_min)
             self.under_way.append(Sent(source, to, until_min, source.machine.seal(found, 0, content), content))
-        elif found is Way.ASK:
+        elif found is Writing.ASK:
             source.ask(to, self.now_min)
             self.under_way.append(Sent(source, to, now_min + WEEK_MIN, None))
         else:
-            assert found is Way.WAIT, "nobody has asked for messages in the open"
+            assert found is Writing.WAIT, "nobody has asked for messages in the open"
 
     def deliver(self) -> None:
         """Deliver a message that is under way, in any order, by the clocks of the recipient's node and of others."""
