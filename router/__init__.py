@@ -14,13 +14,13 @@ if TYPE_CHECKING:
         CannotPublish,
         ClientError,
         JoinRefused,
+        JournalError,
         NodeUnavailable,
         NoPrekey,
         NotAnswered,
         Refused,
     )
     from router.client.group import Group, Publisher
-    from router.client.journal import JournalError
     from router.client.node import Node, connect
     from router.client.outcomes import Outcomes
     from router.client.prekeys import Prekeys, SealedError
@@ -73,7 +73,9 @@ __all__ = [
 _PLACES = {
     "router.client.blocking": "BlockingGroup BlockingNode BlockingReceived connect_blocking",
     "router.client.node": "Node connect",
-    "router.client.errors": "CannotPublish ClientError JoinRefused NoPrekey NodeUnavailable NotAnswered Refused",
+    "router.client.errors": (
+        "CannotPublish ClientError JoinRefused JournalError NoPrekey NodeUnavailable NotAnswered Refused"
+    ),
     "router.client.group": "Group Publisher",
     "router.core.wire.crypto": "MessageId PublicKey SigningKey",
     "router.core.wire.errors": "RouterError",
@@ -81,7 +83,6 @@ _PLACES = {
     "router.core.wire.reasons": "Reason",
     "router.core.wire.text": "BadText key_text parse_key",
     "router.settings.home": "Home HomeError",
-    "router.client.journal": "JournalError",
     "router.settings.keyring": "KeyringError",
     "router.settings.names": "UnknownName",
     "router.client.outcomes": "Outcomes",

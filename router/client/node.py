@@ -55,11 +55,12 @@ from router.client.pulling import Pulling
 from router.client.readers import Readers
 from router.client.received import Received
 from router.client.sealing.exchange import Answering, PrekeyExchange
-from router.client.sealing.rows import RowsInMemory
+from router.client.sealing.rows import PrekeyRows
 from router.client.sealing.unicast_sealing import UnicastSealing
 from router.client.senders import GroupName, Senders
 from router.client.sending import Address, UnicastManner, UnicastSender
 from router.client.settling import Settling
+from router.client.state_writer import StateWriter, leave_states
 from router.client.wires import Wires
 from router.core.wire import link_items
 from router.core.wire.admin import Answer, Inquiry
@@ -136,7 +137,8 @@ class Node:
 
         # Where loops wait, and the link's two tasks: who wakes them does not know them.
         loops, to_write, to_ask = trio.lowlevel.ParkingLot(), Bell(), Bell()
-        self._journal = journal = Journal(settings.journal, wall_s, on_failed=loops.unpark_all)
+        self._writer = StateWriter(sign_on.journal_state(), wall_s, on_failed=loops.unpark_all)
+        self._journal = journal = Journal(settings.journal, self._writer)
         self._inbox = inbox = sign_on.inbox(journal.known, problem, self._hear_aside, loops.unpark_all, to_write.ring)
         outbox = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX)
         self._joins = Joins(sign_on.key, wall_s, to_ask.ring, problem)
@@ -144,7 +146,7 @@ class Node:
         self._link = link = sign_on.link(app, self._changed, to_write, to_ask)
         self._publishing = publishing = sign_on.publishing(outbox, link)
         self.wires = Wires(composer, publishing)
-        self._exchange = exchange = _exchange(sign_on, composer, publishing, problem)
+        self._exchange = exchange = _exchange(sign_on, composer, publishing, self._writer, problem)
         self._sender = UnicastSender(sign_on.home, composer, publishing, exchange.sealing)
         self._asking = Asking(composer, publishing)
         self._pulling = pulling = Pulling(self.wires, self._asking, publishing)
@@ -198,9 +200,14 @@ class Node:
             raise ClientError("a connection serves one `async with`; call connect() again")
         self._is_used = True
         self._readers.begin()
+        self._stack.callback(leave_states, {self._sign_on.state, self._writer.state})
         if settings.journal is not None:
-            await trio.to_thread.run_sync(self._journal.open)
             self._stack.callback(self._journal.close)
+            try:
+                await trio.to_thread.run_sync(self._journal.open)
+            except BaseException:
+                await self._stack.aclose()
+                raise
         self._stack.callback(self._sequences.close, self.problems.tell)
         nursery = await self._stack.enter_async_context(trio.open_nursery())
         self._stack.callback(nursery.cancel_scope.cancel)
@@ -208,8 +215,7 @@ class Node:
             nursery.start_soon(self._link.run)
             nursery.start_soon(self._pulling.run, self._readers.judged)
             nursery.start_soon(self._exchange.run)
-            if self._journal.is_open:
-                nursery.start_soon(self._journal.run)
+            nursery.start_soon(self._writer.run)
             await self._link.first_try()
             if not self._link.is_up and (self._link.end.final or settings.when_down == "raise"):
                 raise self._link.end.error()
@@ -392,16 +398,23 @@ class Node:
                 self.words.tell(news)
 
 
-def _exchange(sign_on: SignOn, composer: Composer, publishing: Publishing, problem: Callable[[str], None]) -> Answering:
+def _exchange(
+    sign_on: SignOn,
+    composer: Composer,
+    publishing: Publishing,
+    writer: StateWriter,
+    problem: Callable[[str], None],
+) -> Answering:
     """Return what asks for prekeys and answers requests for them."""
-    settings = sign_on.settings
+    settings, state = sign_on.settings, sign_on.state
     if not settings.seals:
         return Answering(composer, publishing)
+    rows = PrekeyRows(state, writer.gather if writer.state is state else state.commit)
     return PrekeyExchange(
         composer,
         publishing,
-        lambda rows: UnicastSealing(sign_on.key, rows, settings.entropy),
-        RowsInMemory(),
+        lambda: UnicastSealing(sign_on.key, rows, settings.entropy),
+        rows,
         problem,
         settings.wall_s,
         durable=sign_on.durable,

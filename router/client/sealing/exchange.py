@@ -143,14 +143,14 @@ class Answering:
 class PrekeyExchange(Answering):
     """Gets the prekeys of those to whom an app writes, gives its own, and seals and opens with them.
 
-    `machine` is made of what is kept in `rows`, at the first use; `problem` gets sentences about what was not accepted;
-    `durable`: the key is kept, and hears answers that come to a later run."""
+    `machine` makes what seals of what is kept in `rows`, at the first use; `problem` gets sentences about what was not
+    accepted; `durable`: the key is kept, and hears answers that come to a later run."""
 
     def __init__(
         self,
         composer: Composer,
         publishing: Publishing,
-        machine: Callable[[PrekeyRows], UnicastSealing],
+        machine: Callable[[], UnicastSealing],
         rows: PrekeyRows,
         problem: Callable[[str], None],
         wall_s: Callable[[], float],
@@ -179,7 +179,7 @@ class PrekeyExchange(Answering):
     def machine(self) -> UnicastSealing:
         """Return what seals and opens; the first use reads what is kept."""
         if self._made is None:
-            self._made = self._machine_of(self._rows)
+            self._made = self._machine_of()
         return self._made
 
     @property
@@ -199,8 +199,11 @@ class PrekeyExchange(Answering):
     async def run(self) -> None:
         """Forget what has ended as time goes by."""
         while True:
-            if self._durable or self._made is not None:
-                self._write(self.machine.tick(self._now_min))
+            try:
+                if self._durable or self._made is not None:
+                    self._write(self.machine.tick(self._now_min))
+            except RouterError as error:  # whoever sends is told again
+                self._problem(f"prekeys are not forgotten at their end: {error}")
             await trio.sleep(LOOK_S)
 
     # -- sending -------------------------------------------------------------------------------------------

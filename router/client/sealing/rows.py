@@ -1,20 +1,22 @@
-"""The rows in which an app keeps prekeys and correspondents, wherever its state lies."""
+"""The rows in which an app keeps prekeys and correspondents, in its state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
+
+from router.disk.state.app_rows import AppBatch
+from router.disk.state.app_state import AppState
 
 OWN_PREKEYS = "prekeys"
 CORRESPONDENTS = "correspondents"
-
 
 Kept = list[tuple[bytes, bytes]]
 """The keys and values of a table, by key."""
 
 
 class PrekeyRow(NamedTuple):
-    """A value to keep under a key; None: forget it. A secret one is sealed on disk, and can be forgotten for good."""
+    """A value to keep under a key; None: forget it. A secret one is sealed on disk, and is forgotten for good."""
 
     table: str
     key: bytes
@@ -22,39 +24,36 @@ class PrekeyRow(NamedTuple):
     is_secret: bool = False
 
 
-class PrekeyRows(Protocol):
-    """A place where rows are kept."""
+class PrekeyRows:
+    """The tables of one app. `gather` writes a batch soon, together with others."""
+
+    def __init__(self, state: AppState, gather: Callable[[AppBatch], object]) -> None:
+        self._state = state
+        self._gather = gather
+
+    def __repr__(self) -> str:
+        return f"<rows of prekeys in {self._state!r}>"
 
     def under(self, table: str) -> Kept:
-        """Return the keys and values of a table, by key."""
+        """Return the rows of a table."""
+        return self._state.rows(table)
 
     def change(self, table: str, decide: Callable[[Kept], Sequence[PrekeyRow]]) -> None:
         """Write what is decided about the present rows of a table, in one transaction, which is on disk when this
-        returns: no other process of this name writes in between. `decide` may be called again."""
+        returns: no other process of this name writes in between. `decide` may be called again. Raise `StateError`."""
+        self._state.change(lambda rows: _batch(decide(rows.rows(table))))
 
     def gather(self, rows: Sequence[PrekeyRow]) -> None:
-        """Write rows soon, together with others."""
+        """Write rows soon."""
+        self._gather(_batch(rows))
 
 
-class RowsInMemory:
-    """The rows of an app whose key is thrown away."""
-
-    def __init__(self) -> None:
-        self._tables: dict[str, dict[bytes, bytes]] = {}
-
-    def __repr__(self) -> str:
-        return f"<rows in memory: {sum(map(len, self._tables.values()))}>"
-
-    def under(self, table: str) -> Kept:
-        return sorted(self._tables.get(table, {}).items())
-
-    def change(self, table: str, decide: Callable[[Kept], Sequence[PrekeyRow]]) -> None:
-        self.gather(decide(self.under(table)))
-
-    def gather(self, rows: Sequence[PrekeyRow]) -> None:
-        for row in rows:
-            table = self._tables.setdefault(row.table, {})
-            if row.value is None:
-                table.pop(row.key, None)
-            else:
-                table[row.key] = row.value
+def _batch(rows: Sequence[PrekeyRow]) -> AppBatch:
+    batch = AppBatch()
+    for row in rows:
+        if row.value is None:
+            batch.remove(row.table, row.key)
+            batch.forgets |= row.is_secret
+        else:
+            batch.put(row.table, row.key, row.value, secret=row.is_secret)
+    return batch

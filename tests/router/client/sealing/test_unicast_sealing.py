@@ -9,12 +9,13 @@ import pytest
 
 from router.client.sealing.correspondents import CorrespondentLimits, Verdict, Writing
 from router.client.sealing.own_prekeys import DAY_MIN, PrekeyLimits
-from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS, PrekeyRow, RowsInMemory
+from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS, PrekeyRow, PrekeyRows
 from router.client.sealing.unicast_sealing import SealingLimits, UnicastSealing, UnknownPrekey
 from router.core.wire.application import SealError
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.prekey import Prekey, make_prekey
 from router.core.wire.unicast_seal import read_body
+from router.disk.state.app_state import AppState
 
 NOW_MIN = 3_000_000
 WEEK_MIN = 7 * DAY_MIN
@@ -26,7 +27,8 @@ class App:
 
     def __init__(self, name: bytes, seed: int = 0, off_min: int = 0, correspondents: CorrespondentLimits | None = None):
         self.key = SigningKey(name * 32)
-        self.rows = RowsInMemory()
+        self.state = AppState.memory()
+        self.rows = PrekeyRows(self.state, self.state.commit)
         self.off_min = off_min
         self._entropy = random.Random(f"{name!r} {seed}").randbytes
         self._correspondents = correspondents
