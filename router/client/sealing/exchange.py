@@ -200,7 +200,7 @@ class PrekeyExchange(Answering):
         """Forget what has ended as time goes by."""
         while True:
             try:
-                if self._durable or self._made is not None:
+                if self._rows.is_begun or self._made is not None:
                     self._write(self.machine.tick(self._now_min))
             except RouterError as error:  # whoever sends is told again
                 self._problem(f"prekeys are not forgotten at their end: {error}")

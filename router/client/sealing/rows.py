@@ -34,6 +34,11 @@ class PrekeyRows:
     def __repr__(self) -> str:
         return f"<rows of prekeys in {self._state!r}>"
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether an earlier run may have kept something."""
+        return self._state.path is not None and self._state.path.exists()
+
     def under(self, table: str) -> Kept:
         """Return the rows of a table."""
         return self._state.rows(table)

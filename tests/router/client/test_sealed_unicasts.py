@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import trio
 from rigs.router_end import RouterEnd, later
@@ -150,6 +152,17 @@ async def test_a_sealed_message_expires_with_the_prekey(end: RouterEnd) -> None:
     assert unicasts[week].expiry_min - (later() - 60) == pytest.approx(1440, abs=2)
 
 
+async def test_a_restarted_app_opens_what_came_and_needs_no_prekey_again(end: RouterEnd, tmp_path: Path) -> None:
+    homes = {"alice": tmp_path / "alice", "bob": tmp_path / "bob"}
+    async with sign_on(end, seed=b"a", home=homes["alice"]) as alice, sign_on(end, seed=b"b", home=homes["bob"]) as bob:
+        await alice.send(bob.key, b"first")
+    async with sign_on(end, seed=b"a", home=tmp_path / "alice") as alice:
+        await alice.send(bob.key, b"while you were away")
+    async with sign_on(end, seed=b"b", home=tmp_path / "bob") as bob:
+        assert [(await one_of(bob)).body for _ in range(2)] == [b"first", b"while you were away"]
+    assert bodies(end).count(ASK) == 1
+
+
 # -- bad input -----------------------------------------------------------------------------------------------
 
 
@@ -176,13 +189,14 @@ async def test_prekeys_that_nobody_asked_for_or_that_are_forged_are_refused_and_
 
 
 async def test_what_is_sealed_to_an_unknown_prekey_is_refused_and_its_sender_is_told_the_present_one(
-    end: RouterEnd,
+    end: RouterEnd, tmp_path: Path
 ) -> None:
-    async with sign_on(end, seed=b"a") as alice:
-        async with sign_on(end, seed=b"b") as bob:
+    async with sign_on(end, seed=b"a", home=tmp_path / "alice") as alice:
+        async with sign_on(end, seed=b"b", home=tmp_path / "bob") as bob:
             await alice.send(bob.key, b"first")
             assert (await one_of(bob)).body == b"first"
-        async with sign_on(end, seed=b"b") as bob, trio.open_nursery() as nursery:  # which has lost its prekeys
+        # Bob has lost his prekeys.
+        async with sign_on(end, seed=b"b", home=tmp_path / "anew") as bob, trio.open_nursery() as nursery:
             nursery.start_soon(one_of, bob)
             await alice.send(bob.key, b"lost")
             await wait_all_tasks_blocked()
