@@ -317,13 +317,15 @@ class HandOver(Deed, frozen=True):
 
 class Connect(Deed, frozen=True):
     """Open a stream to `tcp://HOST:PORT`, which from then on is one of this door; the door itself need not be open, but
-    a service names 1,000 others at most.
+    a service names 1,000 others at most. `source`: HOST:PORT of our own end, that of a door that shares its port
+    (`?shared=yes`), so that others know us by one address.
 
     `Opened` with this tag follows, or `ConnectionFailed`."""
 
     door: str
     url: str
     tag: str
+    source: str = ""
 
 
 class Compute(Deed, frozen=True):
