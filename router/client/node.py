@@ -386,6 +386,7 @@ class Node:
                 self._readers.ordering.missed(news.group, has_journal=self._journal.is_open)
                 self.problems.tell(missed_text(news.count, news.reason, self._sign_on.whom))
             case Report():
+                self._exchange.hear_report(news)
                 self.reports.tell(news)
             case Answer():
                 self._asking.hear(news)

@@ -119,6 +119,13 @@ class Correspondents:
             return []
         return self._keep(address, Correspondent(now_min + self._limits.answer_min))
 
+    def not_asked(self, address: PublicKey) -> list[PrekeyRow]:
+        """Record that a request has not come to this address; return the rows to write."""
+        found = self._find(address)
+        if found is None or found.prekey is not None or found.is_plain:
+            return []
+        return [self._forget(address)]
+
     def answered(self, address: PublicKey, prekey: Prekey | None, now_min: int) -> tuple[Verdict, list[PrekeyRow]]:
         """Judge what came from an address in answer to a request, also one that came late; return the rows to write.
         The answer is signed by that address."""

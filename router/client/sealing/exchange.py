@@ -23,13 +23,14 @@ from router.client.sealing.unicast_sealing import OpenedUnicast, UnicastSealing,
 from router.client.undeliverable import Undeliverable
 from router.core.wire.application import ApplicationMessage
 from router.core.wire.codec import Malformed
+from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.errors import RouterError
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import Unicast, open_message, verify_message
 from router.core.wire.prekey import Prekey
 from router.core.wire.prekey_exchange import ASK, decode_answer, encode_answer
-from router.core.wire.reasons import Reason
+from router.core.wire.reasons import Reason, reason_from
 
 PREKEY_S = 30.0
 """How long a message waits for the recipient's prekey once the node has the request."""
@@ -50,13 +51,13 @@ class _Request:
         self.in_custody = trio.Event()
         self.error: ClientError | None = None
         self.waiting = 0
-        self._id = id
+        self.id = id
         self._on_custody = on_custody
         if id is None:
             self.in_custody.set()
 
     def refused(self, reason: Reason, text: str) -> None:
-        self.failed(Refused(reason, text, self._id))
+        self.failed(Refused(reason, text, self.id))
 
     def ended(self) -> None:
         if self.error is None:
@@ -119,6 +120,9 @@ class Answering:
     def unseal(self) -> Callable[[Unicast], ApplicationMessage] | None:
         """Return what opens sealed messages; None if they are given to the app as they are."""
         return None
+
+    def hear_report(self, report: Report) -> None:
+        """Do nothing: nothing was asked."""
 
     async def run(self) -> None:
         """Do nothing: there is no prekey to renew."""
@@ -231,6 +235,8 @@ class PrekeyExchange(Answering):
                 raise request.error
             with trio.move_on_after(timeout_s):
                 await request.answered.wait()
+            if request.error is not None:
+                raise request.error
         finally:
             request.waiting -= 1
             if not request.waiting and self._requests.get(to) is request:
@@ -245,6 +251,14 @@ class PrekeyExchange(Answering):
             request = _Request(None, _nothing)
         self._requests[to] = request
         return request
+
+    def hear_report(self, report: Report) -> None:
+        """Fail those who wait for an answer to a request that was refused on its way, or has expired."""
+        request = self._requests.get(report.destination)
+        if request is not None and request.id == report.message:
+            self._write(self.machine.correspondents.not_asked(report.destination))
+            request.failed(Refused(reason_from(report.reason), f"it was {report.state} on its way", report.message))
+            request.answered.set()
 
     def _asked(self, to: PublicKey) -> None:
         self._write(self.machine.correspondents.asked(to, self._now_min))

@@ -14,6 +14,7 @@ from router import ClientError, Node, NoPrekey, Refused
 from router.client.options import Settings
 from router.client.received import Received
 from router.client.sealing.exchange import ANSWERS_MAX
+from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.message import Unicast, message_id, open_message, seal_unicast
 from router.core.wire.prekey import make_prekey
@@ -94,6 +95,23 @@ async def test_the_reason_for_which_a_request_is_refused_is_raised_at_once(end: 
             await alice.send(BOB.public, SECRET)
         assert caught.value.reason is Reason.NO_ROUTE
         assert caught.value.message == message_id(end.heard[-1][-1])
+
+
+async def test_a_request_that_is_refused_further_on_ends_the_wait(end: RouterEnd) -> None:
+    async with sign_on(end) as alice, trio.open_nursery() as nursery:
+
+        async def send() -> None:
+            with pytest.raises(Refused, match="it was refused on its way") as caught:
+                await alice.send(BOB.public, SECRET)
+            assert caught.value.reason is Reason.NO_ROUTE
+
+        for _ in range(2):
+            nursery.start_soon(send)
+            await wait_all_tasks_blocked()
+            ask = message_id(end.heard[-1][-1])
+            end.link_to(alice.key).tell(Report(ask, BOB.public, "refused", Reason.NO_ROUTE, 0))
+            await wait_all_tasks_blocked()
+    assert bodies(end) == [ASK, ASK], "it is asked again"
 
 
 async def test_several_who_wait_ask_once(end: RouterEnd) -> None:
