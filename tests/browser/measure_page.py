@@ -108,7 +108,9 @@ class Measured(NamedTuple):
 ROWS = (
     Measured("Opening a message (id, seal, signature), beside bare verification", "verify", "open", 1, 0.25),
     Measured("Composing one (seal, two signatures), beside two bare signatures", "sign", "compose", 2, 0.5),
-    Measured("Receiving one from the node, until it is settled, beside bare verification", "verify", "receive", 1, 0.25),
+    Measured(
+        "Receiving one from the node, until it is settled, beside bare verification", "verify", "receive", 1, 0.25
+    ),
     Measured("Publishing one, until the node has it, beside two bare signatures", "sign", "publish", 2, 0.5),
 )
 
@@ -177,7 +179,9 @@ def show(row: Measured, rounds: list[dict[str, Window]]) -> None:
     goal = "" if row.goal is None else f"; goal {row.goal}: {'met' if median(cpu) >= row.goal else 'not met'}"
     print(f"{row.name}: {_spread(cpu)} by CPU, {_spread(clock)} by the clock{goal}")
     for name, (clock_us, renderer_us, other_us) in ((row.bare, bare), (row.own, own)):
-        print(f"    {name}: {clock_us:.0f} µs; CPU {renderer_us:.0f} of renderers, {other_us:.0f} of the browser's others")
+        print(
+            f"    {name}: {clock_us:.0f} µs; CPU {renderer_us:.0f} of renderers, {other_us:.0f} of the browser's others"
+        )
 
 
 def _spread(values: list[float]) -> str:

@@ -303,7 +303,9 @@ class Governor:
                 free -= 1
                 strangers -= peer.is_stranger
                 is_wanted = free >= 0 and not (peer.is_stranger and strangers < 0)
-            if is_wanted and self._budget.host_s(peer) <= now_s:  # another one of that host may have been dialled just now
+            if (
+                is_wanted and self._budget.host_s(peer) <= now_s
+            ):  # another one of that host may have been dialled just now
                 yield peer
 
     def _of_group(self, group: RootGroup) -> Iterator[KnownPeer]:
