@@ -18,6 +18,7 @@ const GOODBYE_MS = 5000, ASK_AGAIN_MS = 2000, ANSWER_MS = 10000, LEAVE_MS = 3000
 const GAP_S = 30;
 const COMPOSED_AT_ONCE = 256;
 const JOIN = 1;
+const PREKEY_ASKED = '8214a0', NO_PREKEY = '8215f6';
 
 export class Engine {
   #tabs = new Map();
@@ -446,8 +447,17 @@ export class Engine {
       this.inbox.pass(link, k);
       return this.#hearNode(found.control, link);
     }
+    if (found.source && hex(found.body) === PREKEY_ASKED) return this.#answerNull(link, k, found.source);
     if (found.address) this.#groups.get(found.address)?.causes.received(found.id, found.exp);
     return this.inbox.arrive(link, k, found);
+  }
+
+  // Who asks for a prekey is told to send in the open: this app opens nothing that is sealed to it alone.
+  async #answerNull(link, k, to) {
+    const { wire } = await this.composer.unicast({ to, body: unhex(NO_PREKEY), ttl: 86400, minutes: 1440 });
+    if (link.isUp) link.toSay.push([wire, { refused() {} }]);
+    this.inbox.pass(link, k);
+    this.#pump();
   }
 
   #readers(address) {
