@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from router.client.errors import JournalError
+from router.client.interrupts import uninterrupted
 from router.client.old_places import is_sqlite, take_over_journal
 from router.client.state_writer import StateWriter
 from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
@@ -35,6 +36,7 @@ Head = tuple[MessageId, int]
 """An id, and the minute in which its message expires."""
 
 
+@uninterrupted
 class Journal:
     """The journal of one app, opened by one process at a time. `open`, `known` and `heads` block, the others do not.
     Without a path, and before `open`, nothing is known."""
