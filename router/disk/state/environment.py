@@ -38,7 +38,7 @@ class StateForm(Struct, frozen=True):
     goes_on: str
 
 
-class Reading:
+class ReadingTransaction:
     """A transaction that reads, while no other thread moves the map. Raises `StateError`."""
 
     __slots__ = ("_begin", "_lock", "_txn", "_unusable")
@@ -146,9 +146,9 @@ class Environment:
                 self._env.set_mapsize(0)
             return self._env.begin(write=write)
 
-    def reading(self) -> Reading:
+    def reading(self) -> ReadingTransaction:
         """Return a context that gives a transaction, which reads the last commit and in which nothing may wait."""
-        return Reading(self._readers, self._begin, self.unusable)
+        return ReadingTransaction(self._readers, self._begin, self.unusable)
 
     def write(self, change: Callable[[Any], T]) -> T:
         """Commit what `change` writes in a transaction, or nothing; return its result. It is called again if the
