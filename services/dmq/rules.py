@@ -109,7 +109,11 @@ class DmqNode:
         terms = PeerTerms(data, revision.encoding, settings.pause_s, {} if only_dials else listens, first)
         peers = Peers(terms, self._holdings, governor, setup.chance)
         return NodePeers(
-            peers, TopologySource(settings.topology_file), self._admission, self._holdings, self._turned_away
+            peers,
+            TopologySource(settings.topology_file, settings.ledger_snapshot),
+            self._admission,
+            self._holdings,
+            self._turned_away,
         )
 
     def doors(self) -> dict[str, str]:

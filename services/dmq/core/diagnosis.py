@@ -97,7 +97,8 @@ def _nodes(facts: Facts) -> Finding:
     said = f"{counted(nodes['hot'], 'node is', 'nodes are')} fetched from, {nodes['fetch_from_us']} fetch from this one"
     if not nodes["hot"]:
         why = next(iter(nodes["causes"]), "none was named, and none has dialled in")
-        return Finding("nodes", False, f"{said}; {why}", "name others with --topology-file, and see to their addresses")
+        remedy = "name others with --topology-file; one that listens at its public address alone is not reached at "
+        return Finding("nodes", False, f"{said}; {why}", f"{remedy}an internal one: --host-addr 0.0.0.0 serves both")
     if not nodes["fetch_from_us"]:
         remedy = (
             "let a node name this one; a dmq-node that does not name it fetches after 15 minutes, and at once if "

@@ -57,7 +57,7 @@ class NodePeers:
             case c.Computed():
                 roots, deeds = self.topology.computed(heard, now)
                 if roots is not None:
-                    self.peers.set_roots(roots.groups)
+                    self.peers.set_roots(roots.groups, roots.ledger)
                 yield from deeds
 
     def judge(self, now: c.Now) -> Iterator[c.Deed]:

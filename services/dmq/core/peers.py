@@ -87,8 +87,9 @@ class Peers:
         """When `due` has something to do, if nothing comes until then."""
         return min(self._deadlines.next_s, self._governor.due_s, self._fetching.due_s)
 
-    def set_roots(self, groups: Iterable[RootGroup]) -> None:
+    def set_roots(self, groups: Iterable[RootGroup], ledger: Iterable[PeerAddress] = ()) -> None:
         self._governor.set_roots(groups)
+        self._governor.set_ledger(ledger)
 
     # -- connections ---------------------------------------------------------------------------------------
 
