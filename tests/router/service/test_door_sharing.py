@@ -86,6 +86,16 @@ async def test_a_second_one_at_a_shared_port_is_refused_while_streams_come_from_
                 nursery.cancel_scope.cancel()
 
 
+async def test_a_door_at_the_address_of_another_machine_says_which_address_serves_all(tmp_path: Path) -> None:
+    there = place("192.0.2.1", free_port())
+    async with side(tmp_path, place("127.0.0.1", free_port())) as (_, heard):
+        second = Doors(heard.came, heard.hear, _no_router, tmp_path)
+        async with trio.open_nursery() as nursery:
+            with pytest.raises(DoorError, match="none of this machine: 0.0.0.0, .* stands for all"):
+                await second.open(nursery, {"nodes": f"tcp://{there}?{SHARED}"})
+            nursery.cancel_scope.cancel()
+
+
 async def test_a_door_listens_again_while_streams_that_came_from_there_stand(tmp_path: Path) -> None:
     one, other = place("127.0.0.1", free_port()), place("127.0.0.1", free_port())
     async with side(tmp_path, other) as (_, there):
