@@ -138,7 +138,7 @@ def _known(error: Exception) -> tuple[Exit, str] | None:
 
 def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     """Return the errors whose text is a sentence for the user, with the exit code of each."""
-    from router.client.errors import ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused, Replaced
+    from router.client.errors import ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused, Renewed, Replaced
     from router.client.journal import JournalError
     from router.core.wire.application import SealError
     from router.core.wire.text import BadText
@@ -155,7 +155,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     from router.transport.contract import InvalidUrl, ListenFailed
 
     return (
-        ((Replaced,), Exit.FAILED),
+        ((Renewed, Replaced), Exit.FAILED),
         ((NodeUnavailable,), Exit.NO_NODE),
         ((Refused, JoinRefused), Exit.REFUSED),
         ((NotAnswered,), Exit.TIMED_OUT),

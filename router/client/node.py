@@ -44,6 +44,7 @@ from router.client.feed import Feed, Problems
 from router.client.group import Group
 from router.client.joins import Joins
 from router.client.journal import Journal
+from router.client.kept_key import KeptKey
 from router.client.link import PATIENCE_S, ClientLink
 from router.client.loops import AddressLoops, Messages
 from router.client.opening import Opener
@@ -143,8 +144,10 @@ class Node:
         outbox = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX)
         self._joins = Joins(sign_on.key, wall_s, to_ask.ring, problem)
         app = AppEnd(outbox, inbox, self._joins, self._hear, self._changed, wall_s, sign_on.dialling.expect)
+        ordering = Ordering(self.key, journal.known)
+        kept = KeptKey(sign_on, problem, composer.sign_by, self._joins.sign_by, ordering.sign_by)
         self._link = link = ClientLink(
-            sign_on.dialling, sign_on.key, sign_on.offer, app, self._changed, to_write, to_ask
+            sign_on.dialling, sign_on.key, sign_on.offer, app, self._changed, to_write, to_ask, kept.now
         )
 
         waits = settings.when_down == "queue"
@@ -153,7 +156,6 @@ class Node:
         self._asking = Asking(composer, publishing)
         self._pulling = pulling = Pulling(self.wires, self._asking, publishing)
 
-        ordering = Ordering(self.key, journal.known)
         self._senders = senders = Senders(sign_on.home, settings.causes, ordering, journal)
         self._settling = settling = Settling(inbox, journal, senders.keys, wall_s)
         self._opener = opener = Opener(settling, senders.keys, journal.known, problem, wall_s, verify=settings.verify)

@@ -19,6 +19,7 @@ from router.core.wire import (
     prekey,
     pubsub,
     redemption,
+    renewal,
 )
 from router.core.wire import link_items as link
 from router.core.wire.codec import decode
@@ -105,6 +106,7 @@ ITEMS: tuple[link.Item, ...] = (
     link.Redelivered(12),
 )
 
+RENEWAL = renewal.make_renewal(ALICE, BOB, 1_800_000_000, 1_800_604_800)
 PREKEY = prekey.make_prekey(BOB, X25519_SEED)
 CONTENT_KEYS = {application.content_key_id(CONTENT_KEY): CONTENT_KEY}
 PREKEY_SEEDS = {PREKEY.id: X25519_SEED}

@@ -31,6 +31,7 @@ from samples.core import (
     PREKEY,
     PREKEY_SEEDS,
     REDEMPTIONS,
+    RENEWAL,
     SEALED,
     SEALED_TO_BOB,
     WANTED,
@@ -52,6 +53,12 @@ from router.core.wire.message import open_message
 from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
+from router.core.wire.renewal import (
+    decode_renewal,
+    decode_renewal_notice,
+    encode_renewal,
+    encode_renewal_notice,
+)
 from router.core.wire.text import BadText
 from services.discovery.core.messages import decode_message, encode_message
 from services.pubsub.core import messages as pubsub_messages
@@ -116,6 +123,8 @@ NOUNS: tuple[tuple[str, str, Decoder, tuple[bytes, ...]], ...] = (
     ("application", "sealed-body", _unseal, (SEALED,)),
     ("application", "sealed-body", _unseal_unicast, (SEALED_TO_BOB,)),
     ("application", "prekey", decode_prekey, (encode_prekey(PREKEY),)),
+    ("renewal", "renewal", decode_renewal, (encode_renewal(RENEWAL),)),
+    ("renewal", "notice", decode_renewal_notice, (encode_renewal_notice(RENEWAL),)),
     ("grouplink", "grouplink", _parse_link, tuple(link_bytes(one.text()) for one in LINKS)),
     ("hint", "hint", decode_hint, HINTS),
     ("advert", "message", decode_advertisement, tuple(one.message for one in ADVERTISEMENTS)),
@@ -131,6 +140,7 @@ BEYOND_CDDL = (
     "at is not a name that DNS knows",
     "a topic stands twice among the rings",
     "an index points beyond the advertisements",
+    "the old address would be read for",
 )
 CASES = [
     pytest.param(stem, rule, decoder, data, id=f"{stem}-{rule}-{at}")

@@ -19,6 +19,7 @@ from samples.core import (
     PREKEY,
     PREKEY_SEEDS,
     REDEMPTIONS,
+    RENEWAL,
     SEALED,
     SEALED_TO_BOB,
     WANTED,
@@ -37,6 +38,12 @@ from router.core.wire.message import open_message, read_header, verify_message
 from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
+from router.core.wire.renewal import (
+    decode_renewal,
+    decode_renewal_notice,
+    encode_renewal,
+    encode_renewal_notice,
+)
 from services.discovery.core.messages import decode_message, encode_message
 
 Reader = Callable[[bytes], object]
@@ -54,6 +61,8 @@ READERS: dict[str, Reader] = {
     "decode_hint": decode_hint,
     "decode_item": decode_item,
     "decode_prekey": decode_prekey,
+    "decode_renewal": decode_renewal,
+    "decode_renewal_notice": decode_renewal_notice,
     "decode_advertisement": decode_advertisement,
     "decode_datagram and verify": lambda data: decode_datagram(data).verify(),
     "decode_application": lambda data: decode_application(data, GROUP.public),
@@ -69,6 +78,8 @@ SAMPLES = (
     SEALED,
     SEALED_TO_BOB,
     encode_prekey(PREKEY),
+    encode_renewal(RENEWAL),
+    encode_renewal_notice(RENEWAL),
     *map(encode_message, MESSAGES),
     *map(encode_redemption, REDEMPTIONS),
     *HINTS,

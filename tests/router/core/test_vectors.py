@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from router.core.wire import application, control, grouplink, message, prekey
+from router.core.wire import application, control, grouplink, message, prekey, renewal
 from router.core.wire import link_items as link
 from router.core.wire.codec import frame
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey, digest
@@ -66,6 +66,10 @@ def make() -> dict[str, Any]:
             for side in link.SIDES
         },
         "application": _application(),
+        "renewal": {
+            "statement": renewal.encode_renewal(_renewal()).hex(),
+            "notice": renewal.encode_renewal_notice(_renewal()).hex(),
+        },
         "grouplink": {"may_send": _group_link().text(), "read_only": _group_link().read_only().text()},
         "text": {kind: key_text(kind, GROUP.public) for kind in ("addr", "group", "msg")},
     }  # fmt: skip
@@ -167,6 +171,10 @@ def _application() -> dict[str, Any]:
     }
 
 
+def _renewal() -> renewal.Renewal:
+    return renewal.make_renewal(ALICE, BOB, 1_800_000_000, 1_800_604_800)
+
+
 def _group_link() -> grouplink.GroupLink:
     return grouplink.new_group(GROUP.seed, CONTENT_KEY, "bread & roses")
 
@@ -225,6 +233,12 @@ def test_frozen_bodies_are_opened() -> None:
     to_bob = bytes.fromhex(frozen["sealed_to_bob"])
     assert application.unseal_unicast(to_bob, BOB.public, seeds).content == b"psst"
     assert prekey.decode_prekey(bytes.fromhex(frozen["prekey"])).verify()
+
+
+def test_frozen_renewals_are_read_back() -> None:
+    frozen = FROZEN["renewal"]
+    assert renewal.decode_renewal(bytes.fromhex(frozen["statement"])) == _renewal() and _renewal().verify()
+    assert renewal.decode_renewal_notice(bytes.fromhex(frozen["notice"])) == _renewal()
 
 
 def test_frozen_texts_are_read_back() -> None:
