@@ -10,9 +10,16 @@ from router.lazy import load_by_name
 TYPE_CHECKING = False  # type checkers read this name as True; `typing` itself would cost 10 ms
 if TYPE_CHECKING:
     from router.client.blocking import BlockingGroup, BlockingNode, BlockingReceived, connect_blocking
-    from router.client.errors import CannotPublish, ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused
+    from router.client.errors import (
+        CannotPublish,
+        ClientError,
+        JoinRefused,
+        JournalError,
+        NodeUnavailable,
+        NotAnswered,
+        Refused,
+    )
     from router.client.group import Group, Publisher
-    from router.client.journal import JournalError
     from router.client.node import Node, connect
     from router.client.outcomes import Outcomes
     from router.client.prekeys import Prekeys, SealedError
@@ -64,7 +71,7 @@ __all__ = [
 _PLACES = {
     "router.client.blocking": "BlockingGroup BlockingNode BlockingReceived connect_blocking",
     "router.client.node": "Node connect",
-    "router.client.errors": "CannotPublish ClientError JoinRefused NodeUnavailable NotAnswered Refused",
+    "router.client.errors": "CannotPublish ClientError JoinRefused JournalError NodeUnavailable NotAnswered Refused",
     "router.client.group": "Group Publisher",
     "router.core.wire.crypto": "MessageId PublicKey SigningKey",
     "router.core.wire.errors": "RouterError",
@@ -72,7 +79,6 @@ _PLACES = {
     "router.core.wire.reasons": "Reason",
     "router.core.wire.text": "BadText key_text parse_key",
     "router.settings.home": "Home HomeError",
-    "router.client.journal": "JournalError",
     "router.settings.keyring": "KeyringError",
     "router.settings.names": "UnknownName",
     "router.client.outcomes": "Outcomes",

@@ -25,7 +25,7 @@ FINDS = ("importlib", "pkgutil")  # for the one file that finds modules by name,
 NUMERIC = ("numpy",)  # for the rules of services: it computes, and does nothing else; the router's core goes without it
 _SERVICES = (  # the wire, its tables, contract, client, the command line's kit, private files, rig, bench; no more
     r"router(\.(core\.((wire|service)\..*|link\.(allowance|machine|table))|client(\..*)?|service(\..*)?"
-    r"|cli(\.(ask|command|conditions|conformance|exits|invite|output|qr|services))?|disk\.private_file|actors\.process"
+    r"|cli(\.(ask|command|conditions|conformance|exits|invite|output|qr|services))?|disk\.(private_file|state\..*)|actors\.process"
     r"|rig\.(node|process)|bench\.(goal|report)))?"
     r"|services\.OWN(\..*)?"
 )
@@ -44,9 +44,9 @@ FLOORS = [  # rooms from the ground up: each may import from those below it, and
     "router/core/wire/", "router/core/link/ router/core/log/", "router/core/why/ router/core/service/",
     "router/service/verbs/",
     "router/core/neighbours/", "router/core/routing/", "router/core/control/", "router/core/router.py",
-    "router/disk/store/", "router/disk/log/", "router/transport/", "router/settings/", "router/actors/",
-    "router/client/", "router/service/", "router/cli/", "router/why/", "router/node/", "router/audit/ router/doctor/",
-    "router/rig/", "router/demo/", "router/bench/",
+    "router/disk/store/", "router/disk/state/", "router/disk/log/", "router/transport/", "router/settings/",
+    "router/actors/", "router/client/", "router/service/", "router/cli/", "router/why/", "router/node/",
+    "router/audit/ router/doctor/", "router/rig/", "router/demo/", "router/bench/",
 ]  # fmt: skip
 OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")
 BY_NAME = re.compile(

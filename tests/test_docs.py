@@ -34,7 +34,7 @@ from router.core.wire.reasons import Reason
 from router.settings import config
 from router.settings.config_text import toml_value
 from services.discovery import reasons as of_discovery
-from services.dmq.core import handshake, notification, submission
+from services.dmq.core import handshake, keep_alive, message_submission, notification, peer_sharing_messages, submission
 
 ROOT = Path(__file__).parents[1]
 PAPERS = [str(one.relative_to(ROOT)) for one in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))]
@@ -117,6 +117,9 @@ DMQ_TABLES = {
     "handshake": handshake.TABLE,
     "submission": submission.TABLE,
     **{f"notification {name}": one.table for name, one in notification.REVISIONS.items()},
+    **{f"message submission {version}": one.table for version, one in message_submission.VERSIONS.items()},
+    "keep-alive": keep_alive.TABLE,
+    "peer sharing": peer_sharing_messages.TABLE,
 }
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "proven": ("docs/link.md", partial(drawn, PROVEN)),

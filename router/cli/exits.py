@@ -138,15 +138,14 @@ def _known(error: Exception) -> tuple[Exit, str] | None:
 
 def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     """Return the errors whose text is a sentence for the user, with the exit code of each."""
-    from router.client.errors import ClientError, JoinRefused, NodeUnavailable, NotAnswered, Refused, Renewed, Replaced
-    from router.client.journal import JournalError
+    from router.client import errors
     from router.core.wire.application import SealError
     from router.core.wire.text import BadText
     from router.disk.log.eventlog import ForeignLog
     from router.disk.log.file import LogNotWritten
+    from router.disk.state.environment import StateError
     from router.disk.store.terms import StoreError
     from router.service.plugins import NotStarted, UnknownService
-    from router.service.state import StateError
     from router.service.verbs.verb import VerbFault
     from router.settings.config_text import ConfigError
     from router.settings.home import HomeError
@@ -155,18 +154,18 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     from router.transport.contract import InvalidUrl, ListenFailed
 
     return (
-        ((Renewed, Replaced), Exit.FAILED),
-        ((NodeUnavailable,), Exit.NO_NODE),
-        ((Refused, JoinRefused), Exit.REFUSED),
-        ((NotAnswered,), Exit.TIMED_OUT),
-        ((ConfigError, BadText, KeyringError, InvalidUrl, ClientError, UnknownName, UnknownService), Exit.USAGE),
+        ((errors.Renewed, errors.Replaced), Exit.FAILED),
+        ((errors.NodeUnavailable,), Exit.NO_NODE),
+        ((errors.Refused, errors.JoinRefused), Exit.REFUSED),
+        ((errors.NotAnswered,), Exit.TIMED_OUT),
+        ((ConfigError, BadText, KeyringError, InvalidUrl, errors.ClientError, UnknownName, UnknownService), Exit.USAGE),
         (
             (
                 HomeError,
                 StoreError,
                 StateError,
                 ListenFailed,
-                JournalError,
+                errors.JournalError,
                 ForeignLog,
                 LogNotWritten,
                 SealError,

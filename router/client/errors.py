@@ -18,6 +18,10 @@ class ClientError(RouterError):
         self.text = text
 
 
+class JournalError(ClientError):
+    """An app's journal, or its state, cannot be opened, read or written; the text says why and what to do."""
+
+
 class NodeUnavailable(ClientError):
     """The node cannot be reached, went away for good, or the `with` block has been left."""
 

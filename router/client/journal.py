@@ -1,39 +1,32 @@
-"""The ids of the messages that an app has handled, on disk, so that it never sees one again, even after a crash.
+"""The journal of an app: the ids of the messages that it has handled, so that it never sees one again after a crash.
 
-Each app has its own SQLite file. An id is kept until its message cannot come any more (expiry and ten minutes); beyond
-`ids_max` the oldest are deleted, which matters only if the node then forgets what it has delivered. Ids are written in
-groups: those handled while one commit runs go into the next. The heads of each group are written with them; the app's
-next message there names them as its causes (R-E9).
+The ids lie in the app's state (`router/disk/state/app_state.py`), where they commit with whatever else follows from a
+message. The file that an app names as its journal says which of them are its own: one process at a time holds it, and
+who moves it away begins anew. An id is kept until its message cannot come any more (expiry and ten minutes). The heads
+of each group are written with them; the app's next message there names them as its causes (R-E9).
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
-import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-import trio
-
-from router.client.bell import Bell
-from router.client.errors import ClientError
+from router.client.errors import JournalError
+from router.client.old_places import is_sqlite, take_over_journal
+from router.client.state_writer import StateWriter
 from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.lifetime import expiry_min
-from router.disk.private_file import FILE_MODE
+from router.disk import private_file
+from router.disk.state.app_rows import AppBatch
+from router.disk.state.environment import StateError
 
-IDS_MAX = 10_000_000
-LOOK_UP_MAX = 500
-PRUNE_EVERY = 1000
-
-_SCHEMA = """
-    CREATE TABLE IF NOT EXISTS handled (n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, until_s INTEGER NOT NULL);
-    CREATE INDEX IF NOT EXISTS handled_until ON handled (until_s);
-    CREATE TABLE IF NOT EXISTS heads (
-        grp BLOB NOT NULL, n INTEGER NOT NULL, id BLOB NOT NULL, until_min INTEGER NOT NULL, PRIMARY KEY (grp, n)
-    ) WITHOUT ROWID;
-"""
-
+JOURNAL_ID_BYTES = 8
+_LINE = re.compile(rb"router journal 1 ([0-9a-f]{16})\n")
+_LINE_BYTES = 34
 
 Row = tuple[MessageId, int]
 """An id, and the Unix second after which its message has expired."""
@@ -41,214 +34,141 @@ Head = tuple[MessageId, int]
 """An id, and the minute in which its message expires."""
 
 
-def nothing() -> None:
-    """Do nothing once rows are on disk."""
-
-
-class JournalError(ClientError):
-    """The journal cannot be opened, read or written; the text says why and what to do."""
-
-
 class Journal:
-    """The journal of one app, opened by one process at a time. `open`, `known`, `heads` and `write` block, the others
-    do not. Without a path, and before `open`, nothing is known.
+    """The journal of one app, opened by one process at a time. `open`, `known` and `heads` block, the others do not.
+    Without a path, and before `open`, nothing is known."""
 
-    `on_failed` is called when gathered rows could not be written: `check` raises why.
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | None,
-        wall_s: Callable[[], float],
-        ids_max: int = IDS_MAX,
-        on_failed: Callable[[], object] = nothing,
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None, writer: StateWriter) -> None:
         self.path = None if path is None else Path(path)
-        self._wall_s = wall_s
-        self._ids_max = ids_max
-        self._on_failed = on_failed
-        self._since_pruned = 0
-        self._rows: list[Row] = []
-        self._then: list[Callable[[], None]] = []
-        self._heads: dict[PublicKey, Callable[[], list[Head]]] = {}
-        self._added = self._written = 0  # how often rows were added, and how many of these additions are on disk
-        self._is_writing = False
-        self._failed: JournalError | None = None
-        self._work = Bell()
-        self._lot = trio.lowlevel.ParkingLot()
-        self._opened: sqlite3.Connection | None = None
+        self._writer = writer
+        self._id = b""
+        self._descriptor = -1
+        self._is_taken_over = False
 
     def __repr__(self) -> str:
-        return f"<journal {self.path}: {self._written} messages written by this process>"
+        return f"<journal {self.path} by {self._writer!r}>"
+
+    # -- the file ------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Open the file, if there is to be one. Raise `JournalError`."""
+        """Open the journal, if there is to be one: hold its file, and take over one of an older version. Raise
+        `JournalError`."""
         if self.path is None:
             return
         try:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, FILE_MODE))
-            database = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0)
-        except (OSError, sqlite3.Error) as error:
-            raise self._unusable(error) from None
-        try:
-            self._prepare(database, self._wall_s())
-        except sqlite3.Error as error:
-            database.close()
-            raise self._unusable(error) from None
-        self._opened = database
+            self._hold(self.path)
+            self._id = self._found_id(self.path)
+        except BaseException as error:
+            self._let_go()
+            if isinstance(error, OSError):
+                raise self._unusable(error.strerror or str(error)) from None
+            if isinstance(error, StateError):
+                raise JournalError(str(error)) from None
+            raise
+
+    def _hold(self, path: Path) -> None:
+        """Hold the file that is at the path; one that another process has just replaced is not it."""
+        while True:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, private_file.FILE_MODE)
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                said = f"the journal {path} is in use by another process"
+                raise JournalError(
+                    f"{said}; stop that one first, or give each a name and a journal of its own"
+                ) from None
+            if os.path.samestat(os.fstat(self._descriptor), path.stat()):
+                return
+            self._let_go()
+
+    def _found_id(self, path: Path) -> bytes:
+        """Return the id under which the journal's rows lie in the state."""
+        state, now_min = self._writer.state, self._writer.now_min
+        state.open(now_min)
+        head = os.pread(self._descriptor, _LINE_BYTES + 1, 0)
+        if found := _LINE.fullmatch(head):
+            return bytes.fromhex(found[1].decode())
+        if is_sqlite(head):
+            self._is_taken_over = True
+            return take_over_journal(state, path, os.urandom(JOURNAL_ID_BYTES), now_min)
+        if head.strip(b"\0"):
+            raise self._unusable("it is not a database, nor the file of a journal")
+        id = os.urandom(JOURNAL_ID_BYTES)
+        os.pwrite(self._descriptor, _line(id), 0)
+        os.fsync(self._descriptor)
+        private_file.sync_directory(path.resolve().parent)
+        return id
+
+    def close(self) -> None:
+        """Let go of the file; one of an older version, which is taken over, is replaced."""
+        if self._is_taken_over and self.is_open and self.path is not None:
+            try:
+                private_file.replace(self.path, _line(self._id))
+                for kind in ("-wal", "-shm"):
+                    Path(f"{self.path}{kind}").unlink(missing_ok=True)
+            except OSError:
+                pass  # it stays beside until an app can replace it: nothing is lost
+        self._let_go()
+
+    def _let_go(self) -> None:
+        descriptor, self._descriptor, self._id = self._descriptor, -1, b""
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _unusable(self, why: str) -> JournalError:
+        advice = "see that its directory exists and has room, or move a damaged file away"
+        return JournalError(f"the journal {self.path} cannot be used: {why}; {advice}")
+
+    # -- what is in it -------------------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
         """Whether handled messages are written: there is a path, and `open` has succeeded."""
-        return self._opened is not None
-
-    @property
-    def _database(self) -> sqlite3.Connection:
-        assert self._opened is not None, "the journal has not been opened"
-        return self._opened
-
-    def _prepare(self, database: sqlite3.Connection, now_s: float) -> None:
-        run = database.execute
-        run("PRAGMA locking_mode = EXCLUSIVE")
-        run("PRAGMA journal_mode = WAL")
-        run("PRAGMA synchronous = FULL")
-        database.executescript(_SCHEMA)
-        run("BEGIN IMMEDIATE")
-        self._prune(database, now_s)
-        run("COMMIT")
-
-    def _unusable(self, error: Exception) -> JournalError:
-        if "locked" in str(error):
-            return JournalError(f"the journal {self.path} is in use by another process; stop that one first")
-        advice = "see that its directory exists and has room, or move a damaged file away"
-        why = getattr(error, "strerror", None) or error
-        return JournalError(f"the journal {self.path} cannot be used: {why}; {advice}")
+        return bool(self._id)
 
     def known(self, ids: Sequence[MessageId]) -> Collection[MessageId]:
-        """Return the ids among `ids` that were handled before."""
-        found: set[MessageId] = set()
+        """Return the ids among `ids` that were handled before. Raise `JournalError`."""
         if not self.is_open:
-            return found
+            return ()
         try:
-            for at in range(0, len(ids), LOOK_UP_MAX):
-                some = ids[at : at + LOOK_UP_MAX]
-                asked = f"SELECT id FROM handled WHERE id IN ({','.join('?' * len(some))})"
-                found.update(MessageId(row[0]) for row in self._database.execute(asked, some))
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
-        return found
+            found = self._writer.state.known([self._id + id for id in ids])
+        except StateError as error:
+            raise JournalError(str(error)) from None
+        return {MessageId(key[JOURNAL_ID_BYTES:]) for key in found}
 
     def heads(self, group: PublicKey) -> list[Head]:
-        """Return the heads of a group, oldest first, as they were written last."""
+        """Return the heads of a group, oldest first, as they were written last. Raise `JournalError`."""
         if not self.is_open:
             return []
-        asked = "SELECT id, until_min FROM heads WHERE grp = ? ORDER BY n"
         try:
-            return [(MessageId(id), until) for id, until in self._database.execute(asked, (bytes(group),))]
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
+            return [(MessageId(id), end) for id, end in self._writer.state.heads(self._id + group)]
+        except StateError as error:
+            raise JournalError(str(error)) from None
 
-    def write(self, rows: Sequence[Row], now_s: float, heads: Mapping[PublicKey, Sequence[Head]] | None = None) -> None:
-        """Write the ids, each with the Unix second its message expires, and the heads of groups in place of earlier
-        ones; they are on disk when this returns."""
-        kept = [(bytes(id), until_s + KEEP_AFTER_EXPIRY_S) for id, until_s in rows]
-        run = self._database.execute
-        try:
-            run("BEGIN IMMEDIATE")
-            try:
-                self._database.executemany("INSERT OR IGNORE INTO handled (id, until_s) VALUES (?, ?)", kept)
-                for group, ids in (heads or {}).items():
-                    numbered = [(bytes(group), n, bytes(id), until) for n, (id, until) in enumerate(ids)]
-                    run("DELETE FROM heads WHERE grp = ?", (bytes(group),))
-                    self._database.executemany("INSERT INTO heads VALUES (?, ?, ?, ?)", numbered)
-                self._since_pruned += len(kept)
-                if self._since_pruned >= PRUNE_EVERY:
-                    self._prune(self._database, now_s)
-                run("COMMIT")
-            except sqlite3.Error:
-                if self._database.in_transaction:
-                    run("ROLLBACK")
-                raise
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
-
-    def _prune(self, database: sqlite3.Connection, now_s: float) -> None:
-        run = database.execute
-        self._since_pruned = 0
-        run("DELETE FROM handled WHERE until_s < ?", (int(now_s),))
-        run("DELETE FROM heads WHERE until_min < ?", (expiry_min(now_s),))
-        run("DELETE FROM handled WHERE n <= (SELECT max(n) FROM handled) - ?", (self._ids_max,))
-
-    def count(self) -> int:
-        return int(self._database.execute("SELECT count(*) FROM handled").fetchone()[0])
-
-    # -- groups --------------------------------------------------------------------------------------------
+    def batch(self, rows: Sequence[Row]) -> AppBatch:
+        """Return what is to be written of handled messages, each with the Unix second at which it expires."""
+        return AppBatch([(self._id + id, expiry_min(until_s + KEEP_AFTER_EXPIRY_S)) for id, until_s in rows])
 
     def gather(self, rows: Sequence[Row], then: Callable[[], None]) -> None:
-        """Add the rows to the next commit of `run`; `then` is called when they are on disk."""
-        self._rows += rows
-        self._added += 1
-        self._then.append(then)
-        self._work.ring()
+        """Add the rows to the writer's next commit; `then` is called when they are on disk."""
+        self._writer.gather(self.batch(rows), then)
 
     def keep_heads(self, group: PublicKey, heads: Callable[[], list[Head]]) -> None:
         """Write the result of `heads` at the next commit."""
-        self._heads[group] = heads
-
-    async def remember(self, rows: Sequence[Row]) -> None:
-        """Return when the rows are on disk. Many tasks may wait at once; they share commits."""
-        self.gather(rows, nothing)
-        mine = self._added
-        while self._written < mine:
-            if self._is_writing:
-                await self._lot.park()
-            else:
-                await self._write_what_waits()
-
-    async def run(self) -> None:
-        """Write gathered rows, all that wait in one commit, until cancelled."""
-        while True:
-            await self._work.wait()
-            try:
-                await self.flush()
-            except JournalError as error:
-                self._failed = error
-                self._on_failed()
-
-    async def flush(self) -> None:
-        """Return when all gathered rows are on disk."""
-        while self._rows or self._is_writing:
-            if self._is_writing:
-                await self._lot.park()
-            else:
-                await self._write_what_waits()
+        self._writer.keep_heads(self._id + group, heads)
 
     def check(self) -> None:
-        """Raise, once, the error that kept `run` from writing; rows gathered later make it try again."""
-        failed, self._failed = self._failed, None
-        if failed is not None:
-            raise failed
+        """Raise, once, the error that kept gathered rows from the disk; see `StateWriter.check`."""
+        self._writer.check()
 
-    async def _write_what_waits(self) -> None:
-        rows, self._rows = self._rows, []
-        then, self._then = self._then, []
-        changed, self._heads = self._heads, {}
-        heads = {group: found() for group, found in changed.items()}
-        self._is_writing = True
-        try:
-            await trio.to_thread.run_sync(self.write, rows, self._wall_s(), heads)
-        except BaseException:
-            self._heads = changed | self._heads
-            self._rows[:0] = rows
-            self._then[:0] = then
-            raise
-        else:
-            self._written += len(then)
-            for act in then:
-                act()
-        finally:
-            self._is_writing = False
-            self._lot.unpark_all()
+    async def flush(self) -> None:
+        """Return when all gathered rows are on disk. Raise `JournalError`."""
+        await self._writer.flush()
 
-    def close(self) -> None:
-        self._database.close()
+    async def remember(self, rows: Sequence[Row]) -> None:
+        """Return when the rows are on disk. Raise `JournalError`."""
+        await self._writer.write(self.batch(rows))
+
+
+def _line(id: bytes) -> bytes:
+    return b"router journal 1 %b\n" % id.hex().encode()

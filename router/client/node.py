@@ -57,6 +57,7 @@ from router.client.readers import Readers
 from router.client.received import Received
 from router.client.senders import GroupName, Senders
 from router.client.settling import Settling
+from router.client.state_writer import StateWriter, leave_states
 from router.client.wires import Wires
 from router.core.wire import link_items
 from router.core.wire.admin import Answer, Inquiry
@@ -138,13 +139,13 @@ class Node:
 
         # Where loops wait, and the link's two tasks: who wakes them does not know them.
         loops, to_write, to_ask = trio.lowlevel.ParkingLot(), Bell(), Bell()
-        self._journal = journal = Journal(settings.journal, wall_s, on_failed=loops.unpark_all)
+        self._writer = StateWriter(sign_on.journal_state(), wall_s, on_failed=loops.unpark_all)
+        self._journal = journal = Journal(settings.journal, self._writer)
         inbox = sign_on.inbox(journal.known, problem, wake_loops=loops.unpark_all, wake_link=to_write.ring)
         self._inbox = inbox
-        outbox = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX)
+        outbox, ordering = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX), Ordering(self.key, journal.known)
         self._joins = Joins(sign_on.key, wall_s, to_ask.ring, problem)
         app = AppEnd(outbox, inbox, self._joins, self._hear, self._changed, wall_s, sign_on.dialling.expect)
-        ordering = Ordering(self.key, journal.known)
         kept = KeptKey(sign_on, problem, composer.sign_by, self._joins.sign_by, ordering.sign_by)
         self._link = link = ClientLink(
             sign_on.dialling, sign_on.key, sign_on.offer, app, self._changed, to_write, to_ask, kept.now
@@ -202,17 +203,21 @@ class Node:
             raise ClientError("a connection serves one `async with`; call connect() again")
         self._is_used = True
         self._readers.begin()
+        self._stack.callback(leave_states, {self._sign_on.state, self._writer.state})
         if settings.journal is not None:
-            await trio.to_thread.run_sync(self._journal.open)
             self._stack.callback(self._journal.close)
+            try:
+                await trio.to_thread.run_sync(self._journal.open)
+            except BaseException:
+                await self._stack.aclose()
+                raise
         self._stack.callback(self._sequences.close, self.problems.tell)
         nursery = await self._stack.enter_async_context(trio.open_nursery())
         self._stack.callback(nursery.cancel_scope.cancel)
         try:
             nursery.start_soon(self._link.run)
             nursery.start_soon(self._pulling.run, self._readers.judged)
-            if self._journal.is_open:
-                nursery.start_soon(self._journal.run)
+            nursery.start_soon(self._writer.run)
             await self._link.first_try()
             if not self._link.is_up and (self._link.end.final or settings.when_down == "raise"):
                 raise self._link.end.error()

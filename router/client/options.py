@@ -17,12 +17,14 @@ from router.client.custody.causes import RECENT
 from router.client.custody.inbox import Inbox
 from router.client.errors import ClientError
 from router.client.link import PATIENCE_S, Dialling
+from router.client.old_places import OldAppFiles
 from router.client.ordering import Known
 from router.client.sequence import Sequences
 from router.core.link.session import Offer
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
 from router.core.wire.text import key_text, parse_key, short
 from router.disk import private_file
+from router.disk.state.app_state import AppState
 from router.settings import keyring
 from router.settings.home import Home
 
@@ -89,6 +91,8 @@ class SignOn:
         self.home = Home.chosen(settings.home)
         self.durable = settings.key is not None or settings.as_name is not None
         self.key = self._key()
+        self.state = self._state()
+        """What this app remembers, in memory for a throwaway key."""
         self.url = settings.url or f"unix://{self.home.socket_path}"
         patience_s = math.inf if settings.when_down == "queue" else settings.patience_s
         known_cause = str if settings.url else self.home.why_no_socket
@@ -138,16 +142,24 @@ class SignOn:
         )
 
     def sequences(self) -> Sequences:
-        """Return the sequence numbers; those of a key that is kept are stored in `apps/` in the home."""
-        return Sequences(self._kept("seq"))
+        """Return the sequence numbers of this app's messages."""
+        return Sequences(self.state)
 
     def attempts(self, problem: Callable[[str], None]) -> KeptAttempts:
-        """Return the counts of this app's failures by message, stored beside its sequence numbers."""
-        return KeptAttempts(self.settings.attempts_max, self._kept("failed"), problem)
+        """Return the counts of this app's failures by message."""
+        return KeptAttempts(self.settings.attempts_max, self.state, problem)
 
-    def _kept(self, kind: str) -> Path | None:
-        name = self.settings.as_name or self.key.public.hex()[:16]
-        return Path(self.home) / APPS / f"{name}.{kind}" if self.durable else None
+    def journal_state(self) -> AppState:
+        """Return the state in which this app's journal lies; with a throwaway key, it is one beside the journal."""
+        journal = self.settings.journal
+        return self.state if self.durable or journal is None else AppState(Path(f"{os.fspath(journal)}.state"))
+
+    def _state(self) -> AppState:
+        return (
+            state_of(self.home, self.settings.as_name or self.key.public.hex()[:16])
+            if self.durable
+            else AppState.memory()
+        )
 
     def _key(self) -> SigningKey:
         if self.settings.key is not None:
@@ -174,6 +186,12 @@ class SignOn:
         if expect is None and self.settings.url is None and self.home.key_path.exists():
             return keyring.load(self.home, keyring.NODE).public
         return expect
+
+
+def state_of(home: Home, name: str) -> AppState:
+    """Return the state of the app with that name, or the first 16 digits of its key, in a home."""
+    folder = Path(home) / APPS
+    return AppState(folder / f"{name}.state", OldAppFiles(folder, name))
 
 
 def _check(settings: Settings) -> None:

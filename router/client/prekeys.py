@@ -11,23 +11,28 @@ No node is asked: a sealed body may travel as a unicast, as a message of a pool,
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from router.client.errors import ClientError
-from router.client.options import APPS
-from router.client.sequence import Sequences
+from router.client.old_places import prekey_row
+from router.client.options import state_of
+from router.client.sequence import SequenceError, Sequences
 from router.core.wire import application
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import KEY_BYTES, PublicKey
 from router.core.wire.prekey import Prekey, decode_prekey, encode_prekey, make_prekey
-from router.disk import private_file
+from router.disk.state.app_rows import AppBatch, AppRows
+from router.disk.state.environment import StateError
 from router.settings import keyring
 from router.settings.home import Home
 
 KEPT_MAX = 8
 """So many prekeys of one app can be sealed to: the newest ones."""
+PREKEYS = "prekeys"
+_MADE_BYTES = 8
 
 
 class SealedError(ClientError):
@@ -43,7 +48,8 @@ class SealedContent:
 
 
 class Prekeys:
-    """The prekeys of the app with this name in a home; their secrets lie in `apps/NAME.prekeys`, 0600."""
+    """The prekeys of the app with this name in a home. Their secrets lie sealed in its state, and are forgotten there
+    when they are too old to be sealed to: no copy that is made later opens what was sealed to them."""
 
     def __init__(
         self, as_name: str, *, home: str | os.PathLike[str] | None = None, entropy: Callable[[int], bytes] = os.urandom
@@ -52,12 +58,11 @@ class Prekeys:
             raise ClientError(f'"{keyring.NODE}" is the name of the router\'s own key; choose another one for the app')
         chosen = Home.chosen(home)
         self._key = keyring.load_or_create(chosen, as_name)
-        self._path = Path(chosen) / APPS / f"{as_name}.prekeys"
-        self._sequences_path = Path(chosen) / APPS / f"{as_name}.seq"
+        self._state = state_of(chosen, as_name)
         self._entropy = entropy
 
     def __repr__(self) -> str:
-        return f"<prekeys of {self._key.public.hex()[:12]}…, kept in {self._path}>"
+        return f"<prekeys of {self._key.public.hex()[:12]}…, kept in {self._state!r}>"
 
     def current(self) -> bytes:
         """Return the newest prekey, 146 bytes that all may see; the first call makes one."""
@@ -66,28 +71,39 @@ class Prekeys:
 
     def renew(self) -> bytes:
         """Make a new prekey, and return it. What is sealed to one of the eight newest can be opened."""
+        seed = self._entropy(KEY_BYTES)
+
+        def decide(rows: AppRows) -> AppBatch:
+            batch, known = AppBatch(), rows.rows(PREKEYS)
+            number = 1 + int.from_bytes(known[-1][0], "big") if known else 0
+            batch.put(PREKEYS, number.to_bytes(8, "big"), prekey_row(seed, int(time.time())), secret=True)
+            for key, _ in known[: max(0, len(known) + 1 - KEPT_MAX)]:
+                batch.remove(PREKEYS, key)
+                batch.forgets = True
+            return batch
+
         try:
-            for directory in (self._path.parent.parent, self._path.parent):
-                private_file.make_directory(directory)
-            with private_file.alone(self._path.parent):
-                seeds = [*self._seeds(), self._entropy(KEY_BYTES)][-KEPT_MAX:]
-                private_file.replace(self._path, b"".join(seeds))
-        except OSError as error:
-            raise SealedError(f"{self._path} cannot be written: {error.strerror}; see that there is room") from None
-        return encode_prekey(make_prekey(self._key, seeds[-1]))
+            with closing(self._state) as state:
+                state.change(decide)
+        except StateError as error:
+            raise SealedError(str(error)) from None
+        return encode_prekey(make_prekey(self._key, seed))
 
     def seal(self, prekey: bytes, content: bytes) -> bytes:
         """Return the content sealed to the owner of a prekey, who learns our address. Raise `SealedError` if the bytes
         are no prekey, or it is not signed by its owner."""
-        sequences = Sequences(self._sequences_path)
+        sequences = Sequences(self._state)
         try:
             to = decode_prekey(prekey)
             number = sequences.take(to.owner)
             return application.seal_to(to, self._key, number, (), content, ephemeral_seed=self._entropy(KEY_BYTES))
         except (Malformed, application.SealError) as error:
             raise SealedError(f"nothing can be sealed to this: {error}; ask the other for a prekey again") from None
+        except SequenceError as error:
+            raise SealedError(error.text) from None
         finally:
             sequences.close(_ignore)
+            self._state.close()
 
     def open(self, body: bytes) -> SealedContent:
         """Return what was sealed to us. Raise `SealedError` if it is no sealed body, or not for us, or was changed."""
@@ -106,18 +122,10 @@ class Prekeys:
     def _seeds(self) -> list[bytes]:
         """Return the secrets that are kept, the oldest first."""
         try:
-            data = private_file.read(self._path, KEPT_MAX * KEY_BYTES)
-        except FileNotFoundError:
-            return []
-        except private_file.Exposed as exposed:
-            said = f"{self._path} can be read by others (mode {exposed.mode:03o})"
-            raise SealedError(f"{said}; run: chmod 600 {self._path}, and renew the prekey") from None
-        except OSError as error:
-            raise SealedError(f"{self._path} cannot be read: {error.strerror}") from None
-        if len(data) % KEY_BYTES:
-            said = f"{self._path} is damaged; move it away, and a new prekey is made"
-            raise SealedError(f"{said}: what was sealed to earlier ones cannot be opened any more")
-        return [data[at : at + KEY_BYTES] for at in range(0, len(data), KEY_BYTES)]
+            with closing(self._state) as state:
+                return [row[_MADE_BYTES:] for _, row in state.rows(PREKEYS)]
+        except StateError as error:
+            raise SealedError(str(error)) from None
 
 
 def _ignore(text: str) -> None:

@@ -9,8 +9,9 @@ import trio
 
 from router.client.composer import GroupSender
 from router.client.custody.causes import Causes
-from router.client.journal import Journal, nothing
+from router.client.journal import Journal
 from router.client.ordering import Ordering
+from router.client.state_writer import nothing
 from router.core.wire.application import content_key_id
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.grouplink import GroupLink, parse_link

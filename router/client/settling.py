@@ -70,12 +70,11 @@ class Settling:
     async def leave(self, problem: Callable[[str], None]) -> None:
         """Write the messages that loops have handled, at the end; those that cannot be written come again, and
         `problem` gets the reason."""
-        if self._journal.is_open:
-            with trio.CancelScope(shield=True):
-                try:
-                    await self._journal.flush()
-                except ClientError as error:
-                    problem(error.text)
+        with trio.CancelScope(shield=True):
+            try:
+                await self._journal.flush()
+            except ClientError as error:
+                problem(error.text)
 
     def _keep_heads(self, one: Arrival) -> None:
         """Have the journal's next commit write the causes that the next message to this group will then name."""

@@ -17,6 +17,7 @@ from secrets import token_hex
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
 OTHERS = 0o077
+_ZEROS_AT_ONCE = 1 << 16
 
 
 class Exposed(Exception):
@@ -41,7 +42,7 @@ def create(path: Path, data: bytes) -> None:
         os.link(draft, path)
     finally:
         draft.unlink()
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -60,13 +61,13 @@ def replace(path: Path, data: bytes) -> None:
     except OSError:
         draft.unlink(missing_ok=True)
         raise
-    _sync_directory(target.parent)
+    sync_directory(target.parent)
 
 
 def remove(path: Path) -> None:
     """Remove the file, so that no crash brings it back; nothing if it is gone."""
     path.unlink(missing_ok=True)
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
 def read(path: Path, bytes_max: int) -> bytes:
@@ -79,6 +80,27 @@ def read(path: Path, bytes_max: int) -> bytes:
         if mode & OTHERS:
             raise Exposed(path, mode)
         return file.read(bytes_max + 1)
+
+
+def overwrite(path: Path) -> None:
+    """Write zeros over all of a file, on the disk; a symbolic link is not followed. A file system that writes elsewhere
+    (copy on write, a snapshot, the cells of a flash disk) keeps the old content all the same."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+    try:
+        left = os.fstat(descriptor).st_size
+        while left:
+            left -= os.write(descriptor, bytes(min(left, _ZEROS_AT_ONCE)))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def erase(path: Path) -> None:
+    """Overwrite a file and remove it; of a symbolic link only the link is removed."""
+    if not path.is_symlink():
+        overwrite(path)
+    path.unlink()
+    sync_directory(path.parent)
 
 
 @contextmanager
@@ -113,7 +135,8 @@ def _draft(path: Path, data: bytes, mode: int) -> Path:
     return draft
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
+    """Return when the directory's names are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

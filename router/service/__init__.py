@@ -10,10 +10,10 @@ from router.lazy import load_by_name
 TYPE_CHECKING = False  # type checkers read this name as True
 if TYPE_CHECKING:
     from router.client.received import Received
+    from router.disk.state.environment import StateError
     from router.service.host import Place, Service
     from router.service.plugins import UnknownService, load
     from router.service.running import key_of, run
-    from router.service.state import StateError
 
 __all__ = ["Place", "Received", "Service", "StateError", "UnknownService", "key_of", "load", "run"]
 
@@ -22,7 +22,7 @@ _PLACES = {
     "router.service.host": "Place Service",
     "router.service.plugins": "UnknownService load",
     "router.service.running": "key_of run",
-    "router.service.state": "StateError",
+    "router.disk.state.environment": "StateError",
 }
 
 __getattr__ = load_by_name(__name__, _PLACES)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from router.client.received import Received
 from router.core.wire.errors import RouterError, cause_of
 from router.core.wire.text import counted, key_text, short
+from router.disk.state.environment import StateError
 from router.service import contract as c
 from router.service.attempts import Attempts, FailuresInARow
 from router.service.confined_failures import ConfinedFailures
 from router.service.cycle_changes import CycleChanges, Source
 from router.service.deed_checks import DeedChecks
 from router.service.event_failures import Remedy, as_failed, named, remedy_of
-from router.service.state import StateError
 
 GOES_ON = "; all others go on"
 

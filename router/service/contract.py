@@ -200,10 +200,18 @@ class Tick(Heard, frozen=True):
 
 class Put(Deed, frozen=True):
     """Keep a value under a key of this service's state, of 1 to 511 bytes; None removes it. `setup.kept` reads the
-    state, with what was just decided."""
+    state, with what was just decided. A `secret` value is sealed on the disk, so that `Forget` can make it unreadable
+    once it is removed or replaced; its key is not sealed."""
 
     key: bytes
     value: bytes | None
+    secret: bool = False
+
+
+class Forget(Deed, frozen=True):
+    """Make all secret values unreadable that are removed or replaced, here or earlier, also for whoever copies the
+    state from now on: those that stay are sealed under a new key, in the same transaction, and the old key is
+    overwritten."""
 
 
 class Send(Deed, frozen=True):
@@ -309,13 +317,15 @@ class HandOver(Deed, frozen=True):
 
 class Connect(Deed, frozen=True):
     """Open a stream to `tcp://HOST:PORT`, which from then on is one of this door; the door itself need not be open, but
-    a service names 1,000 others at most.
+    a service names 1,000 others at most. `source`: HOST:PORT of our own end, that of a door that shares its port
+    (`?shared=yes`), so that others know us by one address.
 
     `Opened` with this tag follows, or `ConnectionFailed`."""
 
     door: str
     url: str
     tag: str
+    source: str = ""
 
 
 class Compute(Deed, frozen=True):

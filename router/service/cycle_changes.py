@@ -16,10 +16,10 @@ from router.core.wire.errors import RouterError
 from router.core.wire.lifetime import EXPIRY_MIN
 from router.core.wire.message import MULTICAST, read_header, with_via
 from router.core.wire.reasons import Reason
+from router.disk.state.service_state import Batch
 from router.service import contract as c
 from router.service.deed_checks import DeedChecks, WrongDeed, event_of
 from router.service.sending import ToSend
-from router.service.state import Batch
 
 EXPIRY_MIN_UNKEPT = 60
 NO_ID = MessageId(bytes(32))
@@ -69,9 +69,7 @@ class CycleChanges(Struct):
 
     def take(self, other: CycleChanges) -> None:
         """Add the deeds that follow from one more event."""
-        self.batch.kept.update(other.batch.kept)
-        self.batch.events += other.batch.events
-        self.batch.outbox += other.batch.outbox
+        self.batch.take(other.batch)
         self.deeds += other.deeds
         self.refused += other.refused
         self.unsent += other.unsent
@@ -110,7 +108,7 @@ class DeedSorter:
     def _sort_one(self, follows: CycleChanges, one: object, received: Received | None) -> None:
         deed = self._checks.judge(one, hears_message=received is not None)
         if type(deed) is c.Put:  # as most are
-            follows.batch.kept[deed.key] = deed.value
+            follows.batch.put(deed.key, deed.value, secret=deed.secret)
             return
         self._lay_down(follows, deed, received)
         if isinstance(deed, c.Answer) and deed is not one:
@@ -133,6 +131,8 @@ class DeedSorter:
 
     def _lay_down(self, follows: CycleChanges, deed: c.Deed, received: Received | None) -> None:
         match deed:
+            case c.Forget():
+                follows.batch.forgets = True
             case c.LogEvent():
                 follows.batch.events.append(event_of(deed, self._events))
             case c.Send(kept=False):

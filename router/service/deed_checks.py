@@ -166,7 +166,8 @@ def _check_ip(deed: c.HandOver) -> None:
 
 def check_put(deed: c.Put) -> None:
     """Raise `WrongDeed` if a state cannot keep this."""
-    if type(deed.key) is not bytes or (deed.value is not None and type(deed.value) is not bytes):
+    has_usual_types = type(deed.key) is bytes and type(deed.secret) is bool
+    if not has_usual_types or (deed.value is not None and type(deed.value) is not bytes):
         _check_types(deed)
     if not 0 < len(deed.key) <= KEY_BYTES_MAX:
         raise _wrong(deed, "key", f"it has {len(deed.key)} bytes, where 1 to {KEY_BYTES_MAX} are allowed")

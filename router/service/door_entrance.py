@@ -9,7 +9,7 @@ from math import inf
 
 import trio
 
-from router.service.door_places import STREAMS_MAX, StreamPlaces
+from router.service.door_places import USUAL, DoorBounds, StreamPlaces
 from router.service.stream_reading import StreamReaders
 from router.transport.socket_file import SocketFile, waiting_at
 from router.transport.sockets import ACCEPT_PAUSE_S, EXHAUSTED, RAISE_LIMIT, words
@@ -41,8 +41,10 @@ class DoorEntrance:
         lingering: Callable[[], str],
         give_way: Callable[[str], None],
         warn: Callable[[str], None],
+        bounds: DoorBounds = USUAL,
     ) -> None:
-        self.places = StreamPlaces()
+        self.places = StreamPlaces(bounds.most)
+        self._bounds = bounds
         self._readers = readers
         self._nursery = nursery
         self._begin = begin
@@ -115,6 +117,9 @@ class DoorEntrance:
                 self._rest(own, error)
                 return
             self._admit(stream)
+            if pause_s := self._bounds.pause_after(len(self.places)):
+                self._rest_for(own, pause_s)
+                return
 
     def _admit(self, stream: socket.socket) -> None:
         if self.places.is_full:
@@ -126,12 +131,12 @@ class DoorEntrance:
         """Whether a stream gives way at this full door; nobody is accepted until it has ended."""
         name, found = self._lingering(), self.places.first_to_go()
         if not name and found is None:
-            said = f"has {STREAMS_MAX} streams, the most, all of them known: others are turned away"
+            said = f"has {self._bounds.most} streams, the most, all of them known: others are turned away"
             self._warn_now_and_then("full", said)
             return False
         if not name and found is not None:
             name = found.name
-            said = f"has {STREAMS_MAX} streams, the most: {found} gives way to another one"
+            said = f"has {self._bounds.most} streams, the most: {found} gives way to another one"
             self._warn_now_and_then("full", said)
         self._awaits_place = True
         for own in self._listeners:
@@ -153,10 +158,13 @@ class DoorEntrance:
         """Accept nobody at this socket for a while, mostly for want of descriptors or memory."""
         remedy = f"; {RAISE_LIMIT}" if error.errno in EXHAUSTED else ", and goes on trying"
         self._warn_now_and_then("rests", f"accepts nobody for now: {words(error)}{remedy}")
-        self._readers.unwatch(own.fileno())
-        self._nursery.start_soon(self._watch_later, own)
+        self._rest_for(own, ACCEPT_PAUSE_S)
 
-    async def _watch_later(self, own: socket.socket) -> None:
-        await trio.sleep(ACCEPT_PAUSE_S)
+    def _rest_for(self, own: socket.socket, pause_s: float) -> None:
+        self._readers.unwatch(own.fileno())
+        self._nursery.start_soon(self._watch_later, own, pause_s)
+
+    async def _watch_later(self, own: socket.socket, pause_s: float) -> None:
+        await trio.sleep(pause_s)
         if not self._awaits_place and own in self._listeners:
             self._watch(own)

@@ -16,6 +16,24 @@ STREAMS_MAX = 256
 that were handed over; each is a limit of its own."""
 
 
+class DoorBounds(NamedTuple):
+    """How many streams a door has at most. From `soft` on, the next is accepted after a pause, which grows with their
+    number to `pause_s` at the most; 0: there is no pause."""
+
+    most: int = STREAMS_MAX
+    soft: int = STREAMS_MAX
+    pause_s: float = 0.0
+
+    def pause_after(self, streams: int) -> float:
+        """Return for how long nobody is accepted when so many streams are open."""
+        if self.soft >= self.most or streams < self.soft:
+            return 0.0
+        return self.pause_s * min(1.0, (streams - self.soft) / (self.most - self.soft))
+
+
+USUAL = DoorBounds()
+
+
 class Leaver(NamedTuple):
     """A stream that gives way to another one, and why.
 

@@ -2,6 +2,7 @@
 
     udp://127.0.0.1:4444      tcp://127.0.0.1:4445      unix:board.sock?mode=660&group=staff    (relative to the home)
     tcp://0.0.0.0:443?certificate=chain.pem&key=key.pem      (TLS; files relative to the home)
+    tcp://0.0.0.0:3141?shared=yes      (streams may be dialled from there; see `router.service.door_sharing`)
     multicast://239.0.0.1,[ff12::1]:4100      (see `router.service.multicast`)
 
 Of a stream two chunks may be heard before what follows from the first is carried out, of a datagram's door one: a fast
@@ -23,6 +24,8 @@ import trio
 
 from router.core.wire.errors import RouterError
 from router.service.contract import Came, Connect, HandOver
+from router.service.door_places import USUAL
+from router.service.door_sharing import SHARED, SHARED_BOUNDS, share
 from router.service.handing_over import Dial
 from router.service.multicast import SCHEME as MULTICAST
 from router.service.multicast import Admits, MulticastDoor
@@ -105,12 +108,7 @@ class Doors:
                 elif scheme == "udp":
                     await self._open_udp(door, *host_port(rest))
                 elif scheme == "tcp":
-                    place, _, options = rest.partition("?")
-                    host, port = host_port(place)
-                    if options:
-                        self._streams.show_certificate(door, door_certificate(self._home, options))
-                    for listener in await trio.open_tcp_listeners(port, host=host or None):
-                        self._streams.listen(door, own_socket(listener.socket))
+                    await self._open_tcp(door, rest)
                 elif scheme == "unix":
                     file = socket_file(self._home, rest)
                     self._streams.listen(door, await file.open(), file)
@@ -124,6 +122,18 @@ class Doors:
                 if isinstance(error, OSError) and error.errno in _REMEDIES:
                     remedy = f"{_REMEDIES[error.errno]}, or {remedy}"
                 raise DoorError(f'its door "{door}" cannot be opened at {url}: {said}; {remedy}') from None
+
+    async def _open_tcp(self, door: str, rest: str) -> None:
+        place, _, options = rest.partition("?")
+        host, port = host_port(place)
+        is_shared = options == SHARED
+        if options and not is_shared:
+            self._streams.show_certificate(door, door_certificate(self._home, options))
+        for listener in await trio.open_tcp_listeners(port, host=host or None):
+            own = own_socket(listener.socket)
+            if is_shared:
+                share(own)
+            self._streams.listen(door, own, bounds=SHARED_BOUNDS if is_shared else USUAL)
 
     # -- datagrams -----------------------------------------------------------------------------------------
 

@@ -37,10 +37,11 @@ from router.core.wire.errors import CAUSE_CHARS_MAX, RouterError, cause_of
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.reasons import Reason
 from router.core.wire.text import SUBJECT, key_text, printable, short
+from router.disk.state.environment import StateError
+from router.disk.state.service_state import EVENTS_MAX, Batch, State
 from router.service.attempts import Attempts, FailuresInARow
-from router.service.contract import LogEvent, Put
+from router.service.contract import Forget, LogEvent, Put
 from router.service.deed_checks import EVENT_BYTES_MAX, check_put, event_of, fault_of
-from router.service.state import EVENTS_MAX, Batch, State, StateError
 from router.service.verbs.log_event import LogEvents
 from router.service.verbs.verb import Request
 from router.settings.config import Config
@@ -218,14 +219,16 @@ class Service(TrioActor):
 
     # -- what lasts ----------------------------------------------------------------------------------------
 
-    async def keep(self, *deeds: Put | LogEvent) -> None:
-        """Keep values and note events in one transaction; in `on_message`, together with the fact that the message was
-        handled, so that it does not come again after a crash. Raises `StateError`, `WrongDeed`."""
+    async def keep(self, *deeds: Put | Forget | LogEvent) -> None:
+        """Keep values, forget secrets and note events in one transaction; in `on_message`, together with the fact that
+        the message was handled, so that it does not come again after a crash. Raises `StateError`, `WrongDeed`."""
         batch = Batch()
         for deed in deeds:
             if isinstance(deed, Put):
                 check_put(deed)
-                batch.kept[deed.key] = deed.value
+                batch.put(deed.key, deed.value, secret=deed.secret)
+            elif isinstance(deed, Forget):
+                batch.forgets = True
             else:
                 batch.events.append(event_of(deed, self.place.events))
         if self._in_hand is not None:

@@ -17,6 +17,8 @@ import trio
 
 from router.actors.actor import as_failure
 from router.client.received import Received
+from router.disk.state.environment import StateError
+from router.disk.state.service_state import State
 from router.service import clock
 from router.service import contract as c
 from router.service.alarm import Alarm
@@ -37,7 +39,6 @@ from router.service.request_queue import RequestQueue
 from router.service.requests import Requests
 from router.service.roles import overlay as o
 from router.service.sending import Sending
-from router.service.state import State, StateError
 from router.service.verbs.groups_wanted import GroupsWanted
 from router.service.verbs.verb import news_of
 from router.transport import contract as transport

@@ -18,7 +18,8 @@ import trio
 
 from router.service.contract import Came, Connect, ConnectionFailed, HandOver, Opened
 from router.service.door_entrance import DoorEntrance
-from router.service.door_places import STREAMS_MAX, StreamPlaces, address_of, source_of
+from router.service.door_places import STREAMS_MAX, USUAL, DoorBounds, StreamPlaces, address_of, source_of
+from router.service.door_sharing import dial_from
 from router.service.door_tls import carry
 from router.service.handing_over import Dial, pass_on, unwrapped
 from router.service.stream_reading import Reading, StreamReaders
@@ -154,9 +155,8 @@ class Streams:
         """Speak TLS with this certificate at a door."""
         self._certificates[door] = certificate
 
-    def listen(self, door: str, own: socket.socket, file: SocketFile | None = None) -> None:
-        """Accept connections at a listening socket; `file`: its file, which is made again if it is lost, and goes with
-        it."""
+    def listen(self, door: str, own: socket.socket, file: SocketFile | None = None, bounds: DoorBounds = USUAL) -> None:
+        """Accept connections at a listening socket, with its file (`DoorEntrance.listen`); the first sets bounds."""
         entrance = self._entrances.get(door)
         if entrance is None:
             entrance = self._entrances[door] = DoorEntrance(
@@ -166,6 +166,7 @@ class Streams:
                 partial(self._lingering, door),
                 partial(self.end, door),
                 partial(self._warn_of, door),
+                bounds,
             )
         entrance.listen(own, file)
 
@@ -297,7 +298,7 @@ class Streams:
             if places.is_full:
                 raise ValueError(f"{STREAMS_MAX} streams are open there, and no more may be")
             places.take(name, "")
-            own = await _connected(deed.url)
+            own = await _connected(deed.url, deed.source)
         except trio.TooSlowError:
             places.free(name)
             self._hear(ConnectionFailed(deed.door, deed.tag, f"nobody answered within {CONNECT_S:g} s"))
@@ -437,9 +438,11 @@ def _tune(own: socket.socket) -> None:
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-async def _connected(url: str) -> socket.socket:
+async def _connected(url: str, source: str) -> socket.socket:
     host, port = host_port(url.removeprefix("tcp:"))
     with trio.fail_after(CONNECT_S):
+        if source:
+            return own_socket(await dial_from(host_port(source), host, port))
         return own_socket((await trio.open_tcp_stream(host, port)).socket)
 
 

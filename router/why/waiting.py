@@ -20,8 +20,9 @@ from router.core.why.fate import Trace
 from router.core.why.id_prefix import IdPrefix
 from router.disk.log.search import FoundEvents
 from router.disk.room import DATA
+from router.disk.state.environment import StateError
+from router.disk.state.service_state import State
 from router.service.host import STATES
-from router.service.state import State, StateError
 from router.settings import keyring
 from router.settings.config_services import key_name
 from router.settings.home import Home

@@ -5,37 +5,46 @@ Admission        the admission of a message: checks, signatures in batches elsew
 Consumers        the messages that each gets, and has acknowledged
 StakeSource      the pools that may send
 Holdings         the kept state of all this
+NodePeers        the other nodes
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from router.service import contract as c
 from router.service.pages import Pages
 from services.dmq.core import handshake, notes, submission
 from services.dmq.core import notification as n
-from services.dmq.core.admission import TAG, Admission, AdmissionVerdict
+from services.dmq.core.admission import TAG, Admission, AdmissionVerdict, FromPeer
 from services.dmq.core.authentication import Topic
 from services.dmq.core.chain_time import MAINNET
 from services.dmq.core.client_session import ClientSession
 from services.dmq.core.client_sessions import LOCAL, ClientSessions, Places, door_of
 from services.dmq.core.consumers import Consumers
 from services.dmq.core.fault import Fault, Rejected
+from services.dmq.core.governor import Governor, Targets
 from services.dmq.core.holdings import Holdings
 from services.dmq.core.mempool import MempoolLimits, Row
 from services.dmq.core.networks import consumers_of, network_of
+from services.dmq.core.node_handshake import NodeData
+from services.dmq.core.node_peers import NodePeers
+from services.dmq.core.peers import DOORS, Peers, PeerTerms, address_of
 from services.dmq.core.questions import Questions
-from services.dmq.core.revision import REVISIONS
+from services.dmq.core.revision import REVISIONS, Revision
 from services.dmq.core.session import Heard
 from services.dmq.core.signed_message import SignedMessage
 from services.dmq.core.stake_source import Sources, StakeSource, moment_of
+from services.dmq.core.topology_source import TopologySource
 from services.dmq.core.turned_away import TurnedAway
 from services.dmq.metrics import Metrics, page_of
 from services.dmq.settings import Settings
 
 TICK_S = 1.0
 DOUBT_GATHER_S = 0.01
+RELAYED_SLACK = 8
+"""So many messages of a pool may be live, when a peer brings one, beyond those that its pause allows in their life."""
 METRICS = "metrics"
 DISK_FULL = "its disk is nearly full: messages are refused until there is room; free some space, or move the home"
 
@@ -54,6 +63,7 @@ class DmqNode:
             settings.pool_messages_max,
             settings.pool_bytes_max,
             pause_s=settings.pause_s if paces else 0,
+            pool_relayed_max=_relayed_max(topic.ttl_max_s, settings),
         )
         self._name = setup.name
         self._magic, self._encoding = terms.magic, revision.encoding
@@ -66,15 +76,39 @@ class DmqNode:
         self._turned_away = TurnedAway()
         self._taken: list[Row] = []
         self._tick_s = 0.0
-        self._is_woken_early = False
+        self._wakes_at_s = inf
         self._is_full = False
         self._urls[METRICS] = settings.metrics
         self._metrics = Metrics(settings.metrics_prefix, has_suffix=settings.metrics_suffix)
         self._pages = Pages(METRICS, {"/metrics": self._page})
+        self._nodes = self._node_peers(setup, revision)
+        self._urls |= {door: f"{url}?shared=yes" if url else "" for door, url in _listens(settings).items()}
         sources = Sources(settings.stake_file, settings.stake_command, settings.genesis)
         self._stake = StakeSource(sources, self._holdings)
         shown = {"socket": settings.local_socket, "genesis": settings.genesis}
-        self._questions = Questions(self._holdings, self._clients, self._consumers, self._stake, self._admission, shown)
+        self._questions = Questions(
+            self._holdings, self._clients, self._consumers, self._stake, self._admission, shown, self._nodes
+        )
+
+    def _node_peers(self, setup: c.Setup, revision: Revision) -> NodePeers:
+        settings: Settings = setup.settings
+        targets = Targets(
+            known=settings.known_peers,
+            established=settings.established_peers,
+            active=settings.active_peers,
+            churn_s=settings.churn_s,
+        )
+        listens = {door: url.removeprefix("tcp://") for door, url in _listens(settings).items() if url}
+        own = filter(None, map(address_of, listens.values()))
+        governor = Governor(targets, setup.chance, own, shares=settings.peer_sharing)
+        only_dials = settings.diffusion_mode == "InitiatorOnly"
+        data = NodeData(self._magic, only_dials, settings.peer_sharing)
+        first = frozenset(filter(None, map(address_of, settings.version_1_peers)))
+        terms = PeerTerms(data, revision.encoding, settings.pause_s, {} if only_dials else listens, first)
+        peers = Peers(terms, self._holdings, governor, setup.chance)
+        return NodePeers(
+            peers, TopologySource(settings.topology_file), self._admission, self._holdings, self._turned_away
+        )
 
     def doors(self) -> dict[str, str]:
         return {**self._urls, **{door_of(name): url for name, url in self._named.items()}}
@@ -91,17 +125,22 @@ class DmqNode:
         return list(self._settled(now))
 
     def _settled(self, now: c.Now) -> Iterator[c.Deed]:
+        yield from self._nodes.judge(now)
         for verdict in self._admission.at_once(moment_of(now)):
             yield from self._decided(verdict, now)
         for client in self._consumers.wake(now.mono_s):
             yield from self._go_on(client, now)
         yield from self._admission.batches()
-        yield from self._woken_early(now)
+        yield from self._nodes.settled(now, may_pull=self._stake.is_ready)
+        yield from self._wake(now)
         taken, self._taken = self._taken, []
         yield from notes.accepted(taken, sorted(self._named))
         yield from self._holdings.settled()
 
     def _heard(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
+        if self._nodes.hears(heard):
+            yield from self._nodes.hear(heard, now)
+            return
         match heard:
             case c.Came(door, peer, data) if door != METRICS:
                 yield from self._came(door, peer, data, now)
@@ -109,7 +148,6 @@ class DmqNode:
                 yield from self._holdings.restore(self._named, moment_of(now))
                 yield from self._stake.started(now)
                 self._tick_s = now.mono_s + TICK_S
-                yield self._wake_at(self._tick_s, now)
             case c.Opened(door, peer) if door == METRICS:
                 yield from self._pages.opened(peer, now)
             case c.Came(_, peer, data):
@@ -125,33 +163,30 @@ class DmqNode:
             case c.Asked():
                 yield from self._questions.answer(heard, now)
             case c.Tick():
-                self._is_woken_early = False
+                self._wakes_at_s = inf
                 if now.mono_s >= self._tick_s:
                     yield from self._tick(now)
-                else:
-                    yield self._wake_at(self._tick_s, now)
 
-    def _woken_early(self, now: c.Now) -> Iterator[c.Deed]:
-        """Ask for a tick in between for what gathers, if none is asked for."""
-        if self._consumers.due_s < self._tick_s and not self._is_woken_early:
-            self._is_woken_early = True
-            yield self._wake_at(self._consumers.due_s, now)
-
-    def _wake_at(self, mono_s: float, now: c.Now) -> c.Wake:
-        return c.Wake(now.wall_s + max(0.0, mono_s - now.mono_s))
+    def _wake(self, now: c.Now) -> Iterator[c.Deed]:
+        """Ask for a tick when something is due next, unless that is asked for."""
+        due_s = max(now.mono_s, min(self._tick_s, self._consumers.due_s, self._nodes.due_s))
+        if due_s != self._wakes_at_s:
+            self._wakes_at_s = due_s
+            yield c.Wake(now.wall_s + due_s - now.mono_s)
 
     def _tick(self, now: c.Now) -> Iterator[c.Deed]:
         self._tick_s = now.mono_s + TICK_S
-        yield self._wake_at(self._tick_s, now)
         gone = []
         for row, deeds in self._holdings.expire(now.wall_s):
             gone.append(row)
             yield from deeds
         yield from notes.expired(gone)
+        self._nodes.expired(gone, now)
         yield from self._holdings.forget(now.wall_s)
         for client in self._clients.overdue(now.mono_s):
             yield from client.written(now.mono_s)
         yield from self._stake.due(now)
+        yield from self._nodes.tick(now)
         for cause in self._clients.causes():
             self._turned_away.broken_off(cause)
         yield from self._turned_away.due(now)
@@ -218,14 +253,19 @@ class DmqNode:
 
     def _decided(self, verdict: AdmissionVerdict, now: c.Now) -> Iterator[c.Deed]:
         """Answer a message whose signatures were verified."""
-        client, message = verdict.client, verdict.message
-        if verdict.rejected is not None:
-            yield from self._rejected(client, message, verdict.rejected, now)
-        elif verdict.row is not None:
+        source, message = verdict.source, verdict.message
+        if verdict.row is not None:
             yield from verdict.deeds
             self._taken.append(verdict.row)
-            client.say(submission.NUMBER, submission.MsgAcceptMessage())
-        yield from self._go_on(client, now)
+        if isinstance(source, FromPeer):
+            yield from self._nodes.decided(verdict, now)
+            return
+        if verdict.rejected is not None:
+            yield from self._rejected(source, message, verdict.rejected, now)
+        elif verdict.row is not None:
+            self._nodes.taken(verdict.row, now)
+            source.say(submission.NUMBER, submission.MsgAcceptMessage())
+        yield from self._go_on(source, now)
 
     def _rejected(
         self, client: ClientSession, message: SignedMessage, rejected: Rejected, now: c.Now
@@ -237,3 +277,14 @@ class DmqNode:
             self._is_full = True
             yield c.Warn(DISK_FULL)
         client.say(submission.NUMBER, submission.rejection(rejected, self._encoding.name))
+
+
+def _listens(settings: Settings) -> dict[str, str]:
+    return dict(zip(DOORS, (settings.listen, settings.listen_ipv6), strict=True))
+
+
+def _relayed_max(ttl_s: float, settings: Settings) -> int:
+    """Return how many messages of one pool may be live when a peer brings another: more cannot be honest."""
+    if not settings.pause_s:
+        return settings.pool_messages_max
+    return min(settings.pool_messages_max, int(ttl_s / settings.pause_s) + RELAYED_SLACK)

@@ -17,7 +17,7 @@ from services.dmq.command_options import read_file, read_genesis_file
 from services.dmq.core.chain_time import CARDANO_MAGICS, GENESIS_BYTES_MAX, cardano_network, genesis_network
 from services.dmq.core.handshake import MAGICS
 from services.dmq.core.networks import name_of, network_of
-from services.dmq.core.node_config import MIN_SIG_DELAY, BadNodeConfig, NodeConfig, read_node_config
+from services.dmq.core.node_config import MIN_SIG_DELAY, NODE_PORT, BadNodeConfig, NodeConfig, read_node_config
 from services.dmq.core.stake import STAKE_BYTES_MAX, BadStake, read_stake
 from services.dmq.given_again import absolute_command, given_again, is_anywhere
 from services.dmq.home_node import MODULE
@@ -47,9 +47,9 @@ MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
 )
 @click.option("-c", "--configuration-file", metavar="FILE", help="The configuration file of a dmq-node.")
 @click.option("-t", "--topology-file", metavar="FILE", help="As dmq-node's; it has no effect yet, and that is said.")
-@click.option("--host-addr", metavar="IP", help="As dmq-node's; no effect yet.")
-@click.option("--host-ipv6-addr", metavar="IP", help="As dmq-node's; no effect yet.")
-@click.option("-p", "--port", metavar="PORT", help="As dmq-node's; no effect yet.")
+@click.option("--host-addr", metavar="IP", help="Where other nodes connect, as a dmq-node's.")
+@click.option("--host-ipv6-addr", metavar="IP", help="As --host-addr, besides, for IPv6.")
+@click.option("-p", "--port", metavar="PORT", help=f"The port for other nodes, as a dmq-node's. Default: {NODE_PORT}.")
 @click.option("--cardano-node-socket", metavar="PATH", help="As dmq-node's; no effect.")
 @click.option("--cardano-network-magic", metavar="MAGIC", help="As dmq-node's.")
 @click.option("--dmq-network-magic", metavar="MAGIC", help="As dmq-node's.")
@@ -204,6 +204,18 @@ def _of_node_config(config: NodeConfig, file: str | None, typed: Mapping[str, st
         found |= {name: getattr(config, name) for name in ("metrics", "metrics_prefix", "metrics_suffix")}
     if MIN_SIG_DELAY in typed:
         found["pause_s"] = config.pause_s
+    return found | _listening(config, typed)
+
+
+def _listening(config: NodeConfig, typed: Mapping[str, str]) -> dict[str, object]:
+    """Return the settings of where other nodes connect."""
+    found: dict[str, object] = {}
+    if config.ipv4:
+        found["listen"] = f"tcp://{config.ipv4}:{config.port}"
+    if config.ipv6:
+        found["listen_ipv6"] = f"tcp://[{config.ipv6}]:{config.port}"
+    if not found and "--port" in typed:
+        note("--port has no effect without an address to listen at; give --host-addr, as 0.0.0.0")
     return found
 
 

@@ -10,10 +10,12 @@ from msgspec import Meta
 
 from router.service.settings import Struct, about, door, span
 
+from .core.governor import Targets
 from .core.mempool import MempoolLimits
 from .core.networks import consumers_of, network_of
+from .core.peers import address_of
 
-_POOL = MempoolLimits()
+_POOL, _TARGETS = MempoolLimits(), Targets()
 CONSUMERS_MAX = 16
 Consumer = Annotated[
     str,
@@ -53,8 +55,21 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             yield "consumers", f"{len(self.consumers)} consumers are named; at most {CONSUMERS_MAX} are served"
         if self.metrics.startswith("udp:"):
             yield "metrics", f'metrics is "{self.metrics}", and Prometheus reads over TCP; write tcp://127.0.0.1:12000'
+        yield from self._problems_with_peers()
         if self.stake_file and self.stake_command:
             yield "stake_command", "both a stake file and a stake command are given; keep one"
+
+    def _problems_with_peers(self) -> Iterator[tuple[str, str]]:
+        for setting, url in (("listen", self.listen), ("listen_ipv6", self.listen_ipv6)):
+            if url and (not url.startswith("tcp:") or "?" in url):
+                yield setting, f'{setting} is "{url}", and nodes connect over TCP, without TLS; write tcp://HOST:PORT'
+        for peer in self.version_1_peers:
+            if address_of(peer) is None:
+                yield "version_1_peers", f'version_1_peers names "{peer[:60]}"; write ADDRESS:PORT'
+        speaks = self.listen or self.listen_ipv6 or self.topology_file
+        if speaks and not self.revision.startswith("dmq-"):
+            said = f"{self.revision} is not spoken between nodes; leave out listen and topology_file, or revision"
+            yield "revision", f"revision: {said}"
 
     def at_start(self, home: Path) -> Iterator[tuple[str, str]]:
         """Yield what `router serve` prints of the node: its network, its sockets, and where its stake comes from."""
@@ -62,6 +77,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         yield "socket", _place(self.local_socket, home)
         for name, url in consumers_of(self.consumers).items():
             yield f"consumer {name}", _place(url, home)
+        for url in filter(None, (self.listen, self.listen_ipv6)):
+            yield "nodes", url
+        if self.topology_file:
+            yield "topology", self.topology_file
         if self.metrics:
             yield "metrics", f"{self.metrics}/metrics"
         yield "stake", self.stake_file or " ".join(self.stake_command) or "from nowhere: every message is rejected"
@@ -82,6 +101,34 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     local_socket: Annotated[
         str, door("The socket of signers and of consumers without a name: unix:PATH?mode=660&group=NAME.")
     ] = "unix:dmq-node.socket"
+    listen: Annotated[
+        str, door("Where other nodes connect, and from where they are dialled: tcp://HOST:PORT. Empty: nowhere.")
+    ] = ""
+    listen_ipv6: Annotated[str, door("As listen, besides, for IPv6: tcp://[HOST]:PORT.")] = ""
+    topology_file: Annotated[
+        str,
+        about("The other nodes, as in the topology of a dmq-node; read again when it changes. Empty: none are named."),
+    ] = ""
+    diffusion_mode: Annotated[
+        Literal["InitiatorAndResponder", "InitiatorOnly"],
+        about('Whether dialled nodes may fetch over the same connection; "InitiatorOnly": they are only asked.'),
+    ] = "InitiatorAndResponder"
+    peer_sharing: Annotated[bool, about("Whether nodes are asked for the addresses of others, and told some.")] = True
+    version_1_peers: Annotated[
+        tuple[str, ...],
+        about(
+            "Nodes, as ADDRESS:PORT, to which version 1 alone is offered: a dmq-node that does not name this node then "
+            "hears it at once, and not after 15 minutes."
+        ),
+    ] = ()
+    known_peers: Annotated[int, span(0, 1000, "Nodes whose addresses are kept, at most.")] = _TARGETS.known
+    established_peers: Annotated[int, span(0, 400, "Nodes that this one connects to, besides the local roots.")] = (
+        _TARGETS.established
+    )
+    active_peers: Annotated[int, span(0, 200, "Nodes from which messages are fetched.")] = _TARGETS.active
+    churn_s: Annotated[float, span(10.0, 86_400.0, "Seconds after which some of these nodes give way to others.")] = (
+        _TARGETS.churn_s
+    )
     consumers: Annotated[
         tuple[Consumer, ...],
         about("Durable consumers, each with a name and a socket of its own; where one stopped reading it goes on."),

@@ -216,6 +216,11 @@ class Browser:
             "Browser.grantPermissions", permissions=list(names), origin=origin, browserContextId=self._context
         )
 
+    async def processes(self) -> list[tuple[int, str]]:
+        """Return the processes of the whole browser, each with what it is, as "renderer"."""
+        found = (await self._tools.call("SystemInfo.getProcessInfo"))["processInfo"]
+        return [(one["id"], one["type"]) for one in found]
+
     async def page(self, url: str) -> Page:
         """Return a new tab that has loaded this address."""
         target = (await self._tools.call("Target.createTarget", url="about:blank", browserContextId=self._context))[

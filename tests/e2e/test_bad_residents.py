@@ -20,9 +20,9 @@ from rigs.patience import HANG_S
 from samples.log_facts import read_log
 
 from router.client.node import connect
+from router.disk.state.service_state import EVENTS_MAX, State
 from router.rig import process
 from router.service.running import key_of
-from router.service.state import EVENTS_MAX, State
 
 MIB = 1 << 20
 FILE_BYTES_MAX = 16 * MIB

@@ -19,9 +19,9 @@ from random import Random
 from samples.capd import posted
 
 from router.core.wire.crypto import MessageId, SigningKey
+from router.disk.state.service_state import Batch, State
 from router.service import contract as c
 from router.service.deed_checks import event_of
-from router.service.state import Batch, State
 from services.capd.core import messages as m
 from services.capd.core.message import CapdMessage
 from services.capd.core.pattern import Pattern

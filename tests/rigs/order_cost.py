@@ -26,11 +26,13 @@ from router.client.ordering import OpenedMessage, Order, Ordering
 from router.client.readers import Nothing, Readers
 from router.client.senders import GroupKeys
 from router.client.settling import Settling
+from router.client.state_writer import StateWriter
 from router.core.link.session import MessageRun
 from router.core.wire.application import seal
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import SigningKey
 from router.core.wire.message import message_id, seal_multicast
+from router.disk.state.app_state import AppState
 
 MESSAGES, READ, MEMBERS, BODY_BYTES, SHUFFLED = 2000, 32, 5, 256, 20
 WINDOW = 1 << 16
@@ -75,7 +77,7 @@ def receive(wires: list[bytes], order: Order) -> float:
     """Return the CPU seconds that an app needs to receive all messages."""
     me = SigningKey(b"m" * 32)
     keys = GroupKeys(FAMILY.content_key, Causes())
-    journal = Journal(None, time.time)
+    journal = Journal(None, StateWriter(AppState.memory(), time.time))
     inbox = Inbox(
         WINDOW,
         1 << 30,

@@ -15,6 +15,9 @@ from services.dmq.core.signed_message import Draft, Encoding
 from services.dmq.core.stake import StakeSet
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "vectors" / "dmq.json").read_text())
+BETWEEN_NODES: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "vectors" / "dmq_between_nodes.json").read_text()
+)
 SIGNED = VECTORS["signed"]
 EXPIRES_AT: int = SIGNED["expires_at"]
 NOW = Moment(EXPIRES_AT - 900.0, 1000.0)

@@ -17,6 +17,7 @@ from services.dmq.core import handshake as h
 from services.dmq.core import notification as n
 from services.dmq.core import submission as s
 from services.dmq.core.networks import network_of
+from services.dmq.core.peers import DOORS
 from services.dmq.core.pool_keys import stake_file
 from services.dmq.core.revision import REVISIONS
 from services.dmq.core.session import Session
@@ -40,6 +41,7 @@ class Host:
 
     `gathers`: whether what gathers for a moment does so until the test lets time pass; else it passes at once.
     `settles`: whether what is heard next ends a cycle, as if nothing else had come meanwhile.
+    `outward`: what was dialled, and written to other nodes.
     `stake`: what is read for a stake file; None: reading it fails."""
 
     def __init__(self, settings: Settings, *pools: Any, has_stake: bool = True) -> None:
@@ -52,6 +54,7 @@ class Host:
         self.informed: list[str] = []
         self.clients: dict[tuple[str, str], Client] = {}
         self.waiting: list[c.Compute] = []
+        self.outward: list[c.Connect | c.Write] = []
         self.computes = True
         self.settles = True
         self.gathers = False
@@ -91,6 +94,8 @@ class Host:
                 client.hear(deed.data)
             elif isinstance(deed, c.Compute):
                 self.waiting.append(deed)
+            elif isinstance(deed, c.Connect) or (isinstance(deed, c.Write) and deed.door in DOORS):
+                self.outward.append(deed)
         while self.computes and self.waiting:
             self.compute()
         self.wake_s = next((one.at_s for one in reversed(deeds) if isinstance(one, c.Wake)), self.wake_s)

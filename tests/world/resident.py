@@ -20,6 +20,7 @@ from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.message import Unicast, message_id, open_message, with_via
 from router.core.wire.message import without_via as as_received
 from router.core.wire.reasons import Reason
+from router.disk.state.app_state import AppState
 from router.service import contract as c
 from router.service.cycle_changes import lifetime_of
 from router.service.deed_checks import event_of, reason_of
@@ -83,7 +84,7 @@ class Resident(App):
         self._wakes = 0
         self._pulled: dict[MessageId, PublicKey] = {}
         self.copies = Copies()
-        self._composer = Composer(self.key, Sequences(None), self._wall_s, self.time.random.randbytes)
+        self._composer = Composer(self.key, Sequences(AppState.memory()), self._wall_s, self.time.random.randbytes)
         self._causes = Causes()
         self.requests = Requests(
             lambda word: self._tell(encode_inquiry(word)), self._later, lambda one: self._outbox.add(one), self._after

@@ -7,6 +7,7 @@ from router.client.custody.outbox import Silent, Submission
 from router.client.sequence import Sequences
 from router.core.wire.admin import Inquiry, encode_inquiry
 from router.core.wire.message import message_id
+from router.disk.state.app_state import AppState
 from world.app import App, Habits
 from world.world import World
 
@@ -36,6 +37,6 @@ def test_what_an_app_refuses_is_what_is_refused() -> None:
 
 def ask(app: App) -> None:
     """Ask the app's node for its status; the answer is a message of the node's own."""
-    composer = Composer(app.key, Sequences(None), app._wall_s, app.time.random.randbytes)
+    composer = Composer(app.key, Sequences(AppState.memory()), app._wall_s, app.time.random.randbytes)
     app._outbox.add(Submission(composer.control(app.router, encode_inquiry(Inquiry("status"))), Silent(), again=False))
     app._speak()

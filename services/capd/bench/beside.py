@@ -13,8 +13,8 @@ from typing import Any
 from router.actors.process import program
 from router.bench.goal import Goal
 from router.client.node import connect
+from router.disk.state.service_state import Batch, State
 from router.rig.process import HANG_S, Process, RigFailed, run_command, until
-from router.service.state import Batch, State
 from services.capd.bench.flood import NETWORK
 from services.capd.bench.pools import DATA_BYTES, HALF_BYTES, KEY_BYTES, first_half
 from services.capd.core import rows

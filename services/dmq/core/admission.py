@@ -1,5 +1,5 @@
-"""Admission of a message from a signer: cheap checks, signatures verified elsewhere in batches, the checks once more,
-and the mempool.
+"""Admission of a message from a signer or a peer: cheap checks, signatures verified elsewhere in batches, the checks
+once more, and the mempool.
 
 Batches form by themselves while others are under way. The few messages that come during a commit are verified here,
 which takes less than to ask another process, a millisecond or two at most.
@@ -39,11 +39,22 @@ ATTEMPTS_MAX = 3
 JOB, TAG = "services.dmq.signature_job:verify_batch", "signatures "
 
 
+class FromPeer(Struct, frozen=True):
+    """The source of a message that another node has brought; `address`: that of the node."""
+
+    address: str
+
+
+Source = ClientSession | FromPeer
+"""What brought a message. A client's messages are judged by the time since its pool's last one, those of peers by how
+many of the pool are live: a node that was away gets a backlog."""
+
+
 class Candidate(Struct, frozen=True):
     """A message between the two rounds of checks, with when it expires and what is to be verified; `rests_on`: the
     record of its pool and the stake by which it was judged."""
 
-    client: ClientSession
+    source: Source
     message: SignedMessage
     expires_at: float
     check: SignatureCheck
@@ -53,7 +64,7 @@ class Candidate(Struct, frozen=True):
 class AdmissionVerdict(Struct, frozen=True):
     """The verdict on a message: its row and the deeds that keep it, or why it was rejected."""
 
-    client: ClientSession
+    source: Source
     message: SignedMessage
     rejected: Rejected | None
     row: Row | None = None
@@ -65,7 +76,8 @@ class SignaturesFailed(RuntimeError):
 
 
 class Admission:
-    """Messages on their way into the mempool: at most one of each connection, as the protocol prescribes."""
+    """Messages on their way into the mempool: at most one of each client's connection, as the
+    protocol prescribes, and what peers were asked for."""
 
     def __init__(self, holdings: Holdings, at_once_max: int = AT_ONCE_MAX) -> None:
         self._holdings = holdings
@@ -92,13 +104,13 @@ class Admission:
         found, self._held = list(self._held), deque()
         return found
 
-    def judge(self, client: ClientSession, message: SignedMessage, now: Moment) -> Rejected | None:
+    def judge(self, source: Source, message: SignedMessage, now: Moment) -> Rejected | None:
         """Return why the message is rejected; None if its signatures are to be verified."""
-        if (found := self._unfit(message, now)) is None:
+        if (found := self._unfit(source, message, now)) is None:
             authentication = self._holdings.authentication
             expires_at = authentication.expires_at(message, now)
             check = authentication.signature_check(message, now)
-            self._candidates.append(Candidate(client, message, expires_at, check, self._grounds(message)))
+            self._candidates.append(Candidate(source, message, expires_at, check, self._grounds(message)))
         return found
 
     def at_once(self, now: Moment) -> list[AdmissionVerdict]:
@@ -143,9 +155,9 @@ class Admission:
             self._doubted_until_s = now.mono_s + DOUBT_S
         rejected = self._unfit_now(one, now) or (Rejected(fault) if fault is not None else None)
         if rejected is not None:
-            return AdmissionVerdict(one.client, one.message, rejected)
-        row, deeds = self._holdings.take(one.message, one.expires_at, now)
-        return AdmissionVerdict(one.client, one.message, None, row, deeds)
+            return AdmissionVerdict(one.source, one.message, rejected)
+        row, deeds = self._holdings.take(one.message, one.expires_at, now, is_relayed=_is_relayed(one.source))
+        return AdmissionVerdict(one.source, one.message, None, row, deeds)
 
     def _grounds(self, message: SignedMessage) -> tuple[PoolRecord | None, StakeSet | None]:
         authentication = self._holdings.authentication
@@ -156,11 +168,15 @@ class Admission:
         record, stake = self._grounds(one.message)
         is_as_before = record is one.rests_on[0] and stake is one.rests_on[1] and now.wall_s <= one.expires_at
         if is_as_before:
-            return self._holdings.mempool.judge(one.message, now)
-        return self._unfit(one.message, now)
+            return self._holdings.mempool.judge(one.message, now, is_relayed=_is_relayed(one.source))
+        return self._unfit(one.source, one.message, now)
 
-    def _unfit(self, message: SignedMessage, now: Moment) -> Rejected | None:
-        mempool = self._holdings.mempool
-        found = self._holdings.authentication.judge(message, now, mempool.knows(message))
-        found = found or mempool.judge(message, now)
+    def _unfit(self, source: Source, message: SignedMessage, now: Moment) -> Rejected | None:
+        mempool, is_relayed = self._holdings.mempool, _is_relayed(source)
+        found = self._holdings.authentication.judge(message, now, mempool.knows(message), is_relayed=is_relayed)
+        found = found or mempool.judge(message, now, is_relayed=is_relayed)
         return found if found or self._holdings.has_room else Rejected(Fault.DISK_FULL)
+
+
+def _is_relayed(source: Source) -> bool:
+    return isinstance(source, FromPeer)

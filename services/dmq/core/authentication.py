@@ -73,11 +73,14 @@ class Authentication(Struct):
             return float(message.expires_at)
         return moment.wall_s + (message.ttl_s or 0)
 
-    def judge(self, message: SignedMessage, moment: Moment, is_known: bool) -> Rejected | None:
-        """Return the first of checks 0 to 7 that the message fails; None if none. `is_known`: `Mempool.knows`."""
+    def judge(
+        self, message: SignedMessage, moment: Moment, is_known: bool, *, is_relayed: bool = False
+    ) -> Rejected | None:
+        """Return the first of checks 0 to 7 that the message fails; None if none. `is_known`: `Mempool.knows`;
+        `is_relayed`: a peer has brought it, so the time since the pool's last one says nothing."""
         if is_known:
             return Rejected(Fault.DUPLICATE)
-        for check in _CHECKS:
+        for check in _CHECKS_OF_RELAYED if is_relayed else _CHECKS:
             if (found := check(self, message, moment)) is not None:
                 return found
         return None
@@ -174,3 +177,4 @@ _CHECKS: tuple[Check, ...] = (
     Authentication._eligible,
     Authentication._latest_certificate,
 )
+_CHECKS_OF_RELAYED = tuple(check for check in _CHECKS if check is not Authentication._not_too_frequent)

@@ -130,10 +130,13 @@ class Holdings:
 
     # -- messages ------------------------------------------------------------------------------------------
 
-    def take(self, message: SignedMessage, expires_at: float, now: Moment) -> tuple[Row, list[c.Deed]]:
-        """Take a message that has passed all checks; return its row, and the deeds that keep it."""
+    def take(
+        self, message: SignedMessage, expires_at: float, now: Moment, *, is_relayed: bool = False
+    ) -> tuple[Row, list[c.Deed]]:
+        """Take a message that has passed all checks; return its row, and the deeds that keep it. `is_relayed`: a peer
+        has brought it."""
         has_new_record = self.authentication.take(message, now)
-        row = self.mempool.take(message, expires_at, now)
+        row = self.mempool.take(message, expires_at, now, is_relayed=is_relayed)
         self.counts[ACCEPTED] += 1
         number = rows.key_of(row.number)
         wire = self._just_taken[row.number] = self._encoding.notified(message)

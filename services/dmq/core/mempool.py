@@ -37,7 +37,8 @@ DEAD_MAX = 1024
 class MempoolLimits(Struct, frozen=True):
     """Most live messages and their bytes; `paced_max`: most messages of a pool that wait for peers.
 
-    `pause_s`: seconds between two messages of one pool to peers; 0: none."""
+    `pause_s`: seconds between two messages of one pool to peers; 0: none. `pool_relayed_max`: most live messages of a
+    pool when a peer brings one."""
 
     messages_max: int = 100_000
     bytes_max: int = 256 << 20
@@ -45,6 +46,7 @@ class MempoolLimits(Struct, frozen=True):
     pool_bytes_max: int = 400_000
     paced_max: int = 8
     pause_s: float = 60.0
+    pool_relayed_max: int = 38
 
 
 class Row(Struct, frozen=True, gc=False):
@@ -95,11 +97,16 @@ class Mempool:
         numbers, pool = self._by_id.numbers(message.id), message.certificate.pool
         return bool(numbers) and any(row is not None and row.pool == pool for row in map(self._rows.get, numbers))
 
-    def judge(self, message: SignedMessage, moment: Moment) -> Rejected | None:
-        """Return why there is no room for the message, first by the pool's own limits; None if there is."""
+    def judge(self, message: SignedMessage, moment: Moment, *, is_relayed: bool = False) -> Rejected | None:
+        """Return why there is no room for the message, first by the pool's own limits; None if there is. `is_relayed`:
+        a peer has brought it."""
         limits, size = self._limits, len(message.wire)
         share = self._shares.get(message.certificate.pool) or _Share(message.certificate.pool)
-        if (waiting := share.waiting(moment.wall_s)) >= limits.paced_max:
+        if is_relayed:
+            if share.messages >= limits.pool_relayed_max:
+                said = f"{counted(share.messages, 'message')} of the pool, {limits.pool_relayed_max} at most"
+                return Rejected(Fault.TOO_FREQUENT, said)
+        elif (waiting := share.waiting(moment.wall_s)) >= limits.paced_max:
             return Rejected(Fault.PACE_FULL, counted(waiting, "waits", "wait"))
         if share.messages >= limits.pool_messages_max or share.bytes + size > limits.pool_bytes_max:
             return Rejected(Fault.POOL_FULL, f"{counted(share.messages, 'message')}, {share.bytes} bytes")
@@ -107,11 +114,12 @@ class Mempool:
             return Rejected(Fault.MEMPOOL_FULL, f"{len(self)} messages, {self.bytes} bytes")
         return None
 
-    def take(self, message: SignedMessage, expires_at: float, moment: Moment) -> Row:
-        """Take a message that has passed all checks, and return its row."""
+    def take(self, message: SignedMessage, expires_at: float, moment: Moment, *, is_relayed: bool = False) -> Row:
+        """Take a message that has passed all checks, and return its row; one that a peer has brought is offered to
+        others at once (see `provider.Spacing`)."""
         pool = message.certificate.pool
         share = self._shares.get(pool)
-        former = share.peers_at if share is not None else ()
+        former = share.peers_at if share is not None and not is_relayed else ()
         peers_at = max(moment.wall_s, former[-1] + self._limits.pause_s) if former else moment.wall_s
         row = Row(self.last + 1, message.id, pool, len(message.wire), expires_at, peers_at)
         self._add(row)
@@ -176,7 +184,8 @@ class Mempool:
             share = self._shares[row.pool] = _Share(row.pool)
         share.messages += 1
         share.bytes += row.size
-        share.peers_at = (*share.peers_at, row.peers_at)[-self._limits.paced_max :]
+        if not share.peers_at or row.peers_at >= share.peers_at[-1]:
+            share.peers_at = (*share.peers_at, row.peers_at)[-self._limits.paced_max :]
         self.bytes += row.size
         self.last = row.number
         self._pages.clear()

@@ -25,13 +25,15 @@ FLAGS = {
     "--host-addr": "IPv4", "--host-ipv6-addr": "IPv6", "--port": "PortNumber", "--topology-file": "the topology file",
 }  # fmt: skip
 """The key for each flag. `--min-sig-delay` has no key; the caller reads the file given by `-c`."""
-_ADDRESSES = {"--host-addr": ("IPv4", IPv4Address), "--host-ipv6-addr": ("IPv6", IPv6Address)}
+_ADDRESSES = {"IPv4": IPv4Address, "IPv6": IPv6Address}
+NODE_PORT = 3141
+"""Where a dmq-node listens if it is told no port."""
 MIN_SIG_DELAY = "--min-sig-delay"
 _ALONE = "this node speaks to no other nodes yet"
 _NOT_HONOURED = {
     **dict.fromkeys(
         (
-            "IPv4", "IPv6", "PortNumber", "the topology file", "DiffusionMode", "LedgerPeers", "PeerSharing",
+            "the topology file", "DiffusionMode", "LedgerPeers", "PeerSharing",
             "AcceptedConnectionsLimit", "ProtocolIdleTimeout", "ChurnInterval", "TargetNumberOfRootPeers",
             "TargetNumberOfKnownPeers", "TargetNumberOfEstablishedPeers", "TargetNumberOfActivePeers",
             "TargetNumberOfKnownBigLedgerPeers", "TargetNumberOfEstablishedBigLedgerPeers",
@@ -67,12 +69,16 @@ class NodeConfig(Struct, frozen=True):
     metrics: str = ""
     metrics_prefix: str = "dmq_node_"
     metrics_suffix: bool = True
+    ipv4: str = ""
+    ipv6: str = ""
+    port: int = NODE_PORT
     not_honoured: tuple[str, ...] = ()
 
 
 _HONOURED = {
     "LocalAddress": "local_socket", "NetworkMagic": "magic", "CardanoNetworkMagic": "cardano_magic",
     "ShelleyGenesisFile": "genesis", "TraceOptionMetricsPrefix": "metrics_prefix",
+    "IPv4": "ipv4", "IPv6": "ipv6", "PortNumber": "port",
 }  # fmt: skip
 
 
@@ -153,10 +159,10 @@ def _read_file(data: bytes) -> dict[str, object]:
 
 
 def _typed(flag: str, text: str) -> object:
-    if flag in _ADDRESSES:
-        _check_address(flag, text)
-    if flag == "--port" and not (re.fullmatch("[0-9]{1,5}", text) and int(text) < 1 << 16):
-        raise BadNodeConfig(f"{flag} {text[:40]!r} is no port; give a number up to 65535, or leave it out")
+    if flag == "--port":
+        if not (re.fullmatch("[0-9]{1,5}", text) and int(text) < 1 << 16):
+            raise _no_port(flag, repr(text[:40]))
+        return int(text)
     if not flag.endswith("-magic"):
         return text
     if not re.fullmatch("[0-9]{1,10}", text):
@@ -164,12 +170,16 @@ def _typed(flag: str, text: str) -> object:
     return int(text)
 
 
-def _check_address(flag: str, text: str) -> None:
-    kind, made = _ADDRESSES[flag]
+def _no_port(name: str, shown: str) -> BadNodeConfig:
+    return BadNodeConfig(f"{name} {shown} is no port; give a number up to 65535, or leave it out")
+
+
+def _check_address(key: str, value: object, name: str) -> None:
     try:
-        made(text)
+        _ADDRESSES[key](str(value))
     except ValueError:
-        raise BadNodeConfig(f"{flag} {text[:40]!r} is no {kind} address; give one, or leave it out") from None
+        shown = repr(str(value)[:40])
+        raise BadNodeConfig(f"{name} {shown} is no {key} address; give one, or leave it out") from None
 
 
 def _checked(key: str, value: object, name: str) -> object:
@@ -179,6 +189,11 @@ def _checked(key: str, value: object, name: str) -> object:
             raise BadNodeConfig(
                 f"{name} is no number below 2^{MAGIC_BITS}; give a network magic, as {MAGICS['mainnet']}"
             )
+    elif key in _ADDRESSES:
+        _check_address(key, value, name)
+    elif key == "PortNumber":
+        if type(value) is not int or not 0 <= value < 1 << 16:
+            raise _no_port(name, str(value)[:40])
     elif key == "TraceOptionMetricsPrefix":
         if not isinstance(value, str) or not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_.]{0,31}", value):
             raise BadNodeConfig(f"{key} is no beginning of a metric's name; write letters, digits and _")

@@ -14,16 +14,17 @@ from .client_sessions import ClientSessions
 from .consumers import Consumers
 from .cursor import Cursor
 from .holdings import ACCEPTED, Holdings
+from .node_peers import NodePeers
 from .stake_source import StakeSource
 
 PAGE_MAX = 200
 """Most messages listed in one answer."""
 CAUSES_SHOWN = 5
 """Most causes for which clients were closed that `status` names."""
-STATUS, MEMPOOL, AGAIN = "status", "mempool", "again"
+STATUS, MEMPOOL, AGAIN, PEERS, RELOAD = "status", "mempool", "again", "peers", "reload"
 _ID = "[0-9a-fA-F]{1,128}"
 _WHOLE = "[0-9a-fA-F]{64}"
-_KNOWN = "status, mempool [NUMBER], why ID and again CONSUMER [ID]"
+_KNOWN = "status, mempool [NUMBER], peers, why ID, reload and again CONSUMER [ID]"
 
 
 class Questions:
@@ -37,6 +38,7 @@ class Questions:
         stake: StakeSource,
         admission: Admission,
         settings: Mapping[str, str],
+        nodes: NodePeers,
     ) -> None:
         self._holdings = holdings
         self._clients = clients
@@ -44,12 +46,18 @@ class Questions:
         self._stake = stake
         self._admission = admission
         self._settings = settings
+        self._nodes = nodes
 
     def answer(self, asked: c.Asked, now: c.Now) -> Iterator[c.Deed]:
         words = asked.argument.split()
         match asked.word, words:
             case "status", []:
                 value = self.status(now)
+            case "peers", []:
+                value = {"peers": self._nodes.peers.as_status()}
+            case "reload", []:
+                self._nodes.topology.reload()
+                value = {"topology": self._nodes.topology.file}
             case "mempool", [] | [_]:
                 value = self._mempool(words)
             case "why", [own_id] if re.fullmatch(_WHOLE, own_id):
@@ -96,6 +104,7 @@ class Questions:
                 "is_of_epoch": bool(stake and stake.is_of_epoch(now.wall_s, holdings.authentication.topic.chain)),
                 "problem": self._stake.problem,
             },
+            "nodes": self._nodes.as_status(),
             "clients": {
                 "connected": len(self._clients),
                 "taken": self._clients.taken,

@@ -34,12 +34,14 @@ class TurnedAway:
     def __repr__(self) -> str:
         return f"<TurnedAway: {self._reasons.total()} rejections and {self._causes.total()} connections to be summed>"
 
-    def rejected(self, message: SignedMessage, verdict: Rejected, now: c.Now) -> list[c.Deed]:
-        """Return the note of a rejection, or only count it."""
+    def rejected(self, message: SignedMessage, verdict: Rejected, now: c.Now, peer: str = "") -> list[c.Deed]:
+        """Return the note of a rejection, or only count it. `peer`: the node that has brought the message."""
         if not self._allowance.take(1, now.mono_s):
             self._reasons[verdict.fault.reason] += 1
             return []
         fields = {"pool": message.certificate.pool.hex(), "name": verdict.fault.value, "detail": verdict.detail}
+        if peer:
+            fields["peer"] = peer
         return [c.LogEvent("dmq_rejected", id_of(message.id), verdict.fault.reason, fields)]
 
     def broken_off(self, cause: str) -> None:

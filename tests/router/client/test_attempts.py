@@ -74,10 +74,10 @@ async def test_leaving_and_a_lost_node_count_nothing(end: RouterEnd, group: None
 
 async def test_a_damaged_count_hides_no_error(end: RouterEnd, group: None, tmp_path: Path) -> None:
     await fails(end, tmp_path, 5)
-    [path] = (tmp_path / "apps").glob("*.failed")
-    path.write_bytes(b"rubbish\n")
+    [path] = (tmp_path / "apps").glob("*.state/data.mdb")
+    path.write_bytes(b"rubbish\n" * 1000)
     [said] = await fails(end, tmp_path, 5)
-    assert said.startswith(f"attempts cannot be counted in {path}")
+    assert said.startswith(f"attempts cannot be counted: the state in {path.parent} cannot be opened: ")
 
 
 async def test_a_refusal_by_no_reason_changes_nothing(end: RouterEnd, group: None, tmp_path: Path) -> None:

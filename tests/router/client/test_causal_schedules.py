@@ -27,10 +27,12 @@ from router.client.ordering import OpenedMessage, Ordering
 from router.client.readers import Nothing, Readers
 from router.client.senders import GroupKeys
 from router.client.settling import Settling
+from router.client.state_writer import StateWriter
 from router.core.link.session import MessageRun
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.message import message_id
+from router.disk.state.app_state import AppState
 
 ME, ROUTER = SigningKey(b"m" * 32), SigningKey(b"r" * 32)
 WINDOW = 4
@@ -63,13 +65,13 @@ class Hub:
 class App:
     """One run of an app: its end of the link without the link."""
 
-    def __init__(self, hub: Hub, journal: Journal) -> None:
+    def __init__(self, hub: Hub, journal: Journal, writer: StateWriter) -> None:
         self.hub, self.now_s = hub, 0.0
         self.doubts: list[MessageId] = []
         self.causes = Causes(kept=journal.heads(FAMILY.group))
         keys = GroupKeys(FAMILY.content_key, self.causes)
         self.problems: list[str] = []
-        self.journal = journal
+        self.journal, self.writer = journal, writer
         self.inbox = Inbox(
             WINDOW,
             1 << 20,
@@ -128,15 +130,15 @@ class App:
 
     def commit(self) -> None:
         """Let the journal write waiting rows, and settle messages at the node."""
-        rows, then = self.journal._rows, self.journal._then
-        self.journal._rows, self.journal._then = [], []
-        self.journal.write(rows, WALL_S, {FAMILY.group: self.causes.heads.lasting()})
+        self.journal.keep_heads(FAMILY.group, self.causes.heads.lasting)
+        batch, then = self.writer.take()
+        self.writer.state.commit(batch, self.writer.now_min)
         for act in then:
             act()
 
     def crash(self) -> None:
         """Lose everything that is not on disk; the node continues with the messages it does not know to be settled."""
-        self.journal._rows, self.journal._then = [], []
+        self.writer.take()
         del self.hub.owed[: self.inbox.settled]
         self.hub.answers.clear()
 
@@ -179,13 +181,14 @@ def test_any_schedule_with_crashes(said: tuple[Talk, dict[str, tuple[str, ...]]]
     committed: set[str] = set()
     crashes = data.draw(st.lists(st.integers(0, 12), max_size=2))
     with tempfile.TemporaryDirectory() as folder:
-        journal = Journal(Path(folder) / "journal", lambda: WALL_S)
+        writer = StateWriter(AppState(Path(folder) / "state"), lambda: WALL_S)
+        journal = Journal(Path(folder) / "journal", writer)
         journal.open()
-        app, in_run = App(hub, journal), list[str]()
+        app, in_run = App(hub, journal, writer), list[str]()
         for step in range(10_000):
             if step in crashes:
                 app.crash()
-                app, in_run = App(hub, journal), []
+                app, in_run = App(hub, journal, writer), []
             has_come = app.hear(data.draw(st.integers(1, 3)) if step < 12 else WINDOW)
             found = app.look()
             if found is not None:
@@ -206,6 +209,7 @@ def test_any_schedule_with_crashes(said: tuple[Talk, dict[str, tuple[str, ...]]]
         else:
             raise AssertionError("it never came to rest")
         journal.close()
+        writer.state.close()
     expected = set(causes) - {name for name in slow if talk.id(name) in hub.on_asking}
     assert set(given_names) == expected and app.inbox.settled == app.inbox.received
     for at, (name, lacks) in enumerate(zip(given_names, missing, strict=True)):

@@ -20,6 +20,7 @@ from router.core.wire.grouplink import new_group
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import Multicast, Unicast, message_id, open_message, verify_message
 from router.core.wire.reasons import Reason
+from router.disk.state.app_state import AppState
 
 ALICE = SigningKey(b"a" * 32)
 LINK = new_group(b"g" * 32, b"k" * 32)
@@ -28,7 +29,7 @@ IDS = [MessageId(bytes((n,)) * 32) for n in range(20)]
 
 
 def composer(entropy: Callable[[int], bytes] = os.urandom) -> Composer:
-    return Composer(ALICE, Sequences(None), lambda: NOW_S, entropy)
+    return Composer(ALICE, Sequences(AppState.memory()), lambda: NOW_S, entropy)
 
 
 def multicast(composed: Composed) -> Multicast:

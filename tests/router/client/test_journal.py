@@ -4,23 +4,52 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
 
-from router.client.journal import Head, Journal, JournalError, Row
+from router.client.errors import JournalError
+from router.client.journal import Head, Journal
+from router.client.state_writer import StateWriter
 from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.lifetime import expiry_min
+from router.disk.state.app_rows import AppBatch
+from router.disk.state.app_state import IDS_MAX, AppState
+from router.disk.state.environment import StateError
 
 NOW_S = 1_800_000_000
 IDS = [MessageId(number.to_bytes(32, "big")) for number in range(3000)]
 
 
-def opened(path: Path, wall_s: Callable[[], float], **more: Any) -> Journal:
-    journal = Journal(path, wall_s, **more)
+class Written(Journal):
+    """A journal with its writer at hand."""
+
+    def __init__(self, path: Path, writer: StateWriter) -> None:
+        super().__init__(path, writer)
+        self.writer = writer
+
+    def write(self, rows: Sequence[tuple[MessageId, int]], heads: dict[PublicKey, list[Head]] | None = None) -> None:
+        """Write the rows, and the heads of groups; they are on disk when this returns."""
+        for group, found in (heads or {}).items():
+            self.keep_heads(group, partial(list, found))
+        self.gather(rows, lambda: None)
+        self.writer.state.commit(self.writer.take()[0], self.writer.now_min)
+
+    def count(self) -> int:
+        with self.writer.state.reading() as rows:
+            return rows.handled()
+
+    def leave(self) -> None:
+        self.close()
+        self.writer.state.close()
+
+
+def opened(path: Path, now_s: float = NOW_S, ids_max: int = IDS_MAX, on_failed: Callable[[], object] = dict) -> Written:
+    state = AppState(path.with_name("state"), ids_max=ids_max)
+    journal = Written(path, StateWriter(state, lambda: now_s, on_failed))
     journal.open()
     return journal
 
@@ -31,49 +60,81 @@ def rows(*ids: MessageId, until_s: int = NOW_S + 60) -> list[tuple[MessageId, in
 
 def test_what_is_written_is_known_to_the_next_process(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    journal = opened(path, lambda: NOW_S)
-    journal.write(rows(*IDS[:1200]), NOW_S)
-    journal.write(rows(*IDS[:3]), NOW_S)
+    journal = opened(path)
+    journal.write(rows(*IDS[:1200]))
+    journal.write(rows(*IDS[:3]))
     assert set(journal.known(IDS)) == set(IDS[:1200])
     assert path.stat().st_mode & 0o777 == 0o600
-    journal.close()
-    journal = opened(path, lambda: NOW_S)
-    assert set(journal.known(IDS[1100:1300])) == set(IDS[1100:1200]) and journal.known([]) == set()
-    journal.close()
+    journal.leave()
+    journal = opened(path)
+    assert set(journal.known(IDS[1100:1300])) == set(IDS[1100:1200]) and not journal.known([])
+    journal.leave()
+
+
+def test_who_moves_the_journal_away_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    group = PublicKey(bytes(32))
+    journal = opened(path)
+    journal.write(rows(IDS[0]), {group: [(IDS[1], 99_000_000)]})
+    journal.leave()
+    path.rename(tmp_path / "moved")
+    journal = opened(path)
+    assert not journal.known(IDS[:1]) and not journal.heads(group)
+    journal.leave()
+    journal = opened(tmp_path / "moved")
+    assert set(journal.known(IDS[:2])) == {IDS[0]} and journal.heads(group) == [(IDS[1], 99_000_000)]
+    journal.leave()
+
+
+@pytest.mark.parametrize("left", [b"", bytes(34)])
+def test_a_file_that_a_crash_left_unwritten_is_a_new_journal(tmp_path: Path, left: bytes) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(left)
+    for _ in range(2):
+        journal = opened(path)
+        journal.write(rows(IDS[0]))
+        assert journal.known(IDS[:1])
+        journal.leave()
 
 
 def test_what_cannot_come_any_more_is_forgotten(tmp_path: Path) -> None:
-    journal = opened(tmp_path / "journal", lambda: NOW_S)
-    journal.write(rows(IDS[0], until_s=NOW_S) + rows(IDS[1], until_s=NOW_S + 1000), NOW_S)
-    journal.close()
-    journal = opened(tmp_path / "journal", lambda: NOW_S + 599)
-    assert journal.count() == 2
-    journal.close()
-    journal = opened(tmp_path / "journal", lambda: NOW_S + 601)
+    path, group = tmp_path / "journal", PublicKey(bytes(32))
+    journal = opened(path)
+    journal.write(
+        rows(IDS[0], until_s=NOW_S) + rows(IDS[1], until_s=NOW_S + 1000), {group: [(IDS[0], expiry_min(NOW_S))]}
+    )
+    journal.leave()
+    journal = opened(path, NOW_S + 599)
+    assert journal.count() == 2 and not journal.heads(group)
+    journal.leave()
+    journal = opened(path, NOW_S + 601)
     assert set(journal.known(IDS[:2])) == {IDS[1]}
-    journal.write(rows(*IDS[2:1002]), NOW_S + 2000)
+    journal.leave()
+    journal = opened(path, NOW_S + 2000)
+    journal.write(rows(*IDS[2:1002]))
     assert IDS[1] not in journal.known(IDS[:2])
-    journal.close()
+    journal.leave()
 
 
 def test_at_the_limit_the_oldest_go(tmp_path: Path) -> None:
-    journal = opened(tmp_path / "journal", lambda: NOW_S, ids_max=500)
+    journal = opened(tmp_path / "journal", ids_max=500)
     for at in range(0, 2500, 100):
-        journal.write(rows(*IDS[at : at + 100]), NOW_S)
-    assert 500 <= journal.count() < 500 + 1000
+        journal.write(rows(*IDS[at : at + 100]))
+    assert journal.count() == 500
     assert set(journal.known(IDS[2000:2500])) == set(IDS[2000:2500])
-    journal.close()
+    journal.leave()
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
-    journal = opened(tmp_path / "journal", lambda: NOW_S)
+    journal = opened(tmp_path / "journal")
     with pytest.raises(JournalError, match="in use by another process"):
-        opened(tmp_path / "journal", lambda: NOW_S)
-    journal.close()
+        opened(tmp_path / "journal")
+    journal.leave()
 
 
 def test_nothing_is_known_without_a_path_or_before_it_is_opened(tmp_path: Path) -> None:
-    for journal in (Journal(None, lambda: NOW_S), Journal(tmp_path / "journal", lambda: NOW_S)):
+    writer = StateWriter(AppState.memory(), lambda: NOW_S)
+    for journal in (Journal(None, writer), Journal(tmp_path / "journal", writer)):
         assert not journal.known(IDS[:1]) and not journal.heads(PublicKey(bytes(32))) and not journal.is_open
     journal.open()
     assert journal.is_open
@@ -83,47 +144,46 @@ def test_nothing_is_known_without_a_path_or_before_it_is_opened(tmp_path: Path) 
 def test_what_is_no_journal(tmp_path: Path) -> None:
     (tmp_path / "journal").write_bytes(b"something else" * 100)
     with pytest.raises(JournalError, match=r"not a database.*move a damaged file away"):
-        opened(tmp_path / "journal", lambda: NOW_S)
+        opened(tmp_path / "journal")
     with pytest.raises(JournalError, match="cannot be used"):
-        opened(tmp_path, lambda: NOW_S)
-
-
-def test_a_journal_that_breaks_says_so(tmp_path: Path) -> None:
-    journal = opened(tmp_path / "journal", lambda: NOW_S)
-    journal.close()
-    with pytest.raises(JournalError):
-        journal.write(rows(IDS[0]), NOW_S)
-    with pytest.raises(JournalError):
-        journal.known(IDS[:1])
+        opened(tmp_path)
+    assert (tmp_path / "journal").read_bytes() == b"something else" * 100
 
 
 async def test_many_tasks_share_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = opened(tmp_path / "journal", lambda: NOW_S)
-    commits: list[int] = []
-    write = journal.write
-
-    def counted(some: list[Row], now_s: float, heads: Mapping[PublicKey, Sequence[Head]]) -> None:
-        commits.append(len(some))
-        write(some, now_s, heads)
-
-    monkeypatch.setattr(journal, "write", counted)
+    journal = opened(tmp_path / "journal")
+    commits = counted(journal, monkeypatch)
     async with trio.open_nursery() as nursery:
         for id in IDS[:50]:
             nursery.start_soon(journal.remember, rows(id))
     assert sum(commits) == 50 and len(commits) < 10
-    assert len(journal.known(IDS[:50])) == 50
-    assert repr(journal) == f"<journal {tmp_path / 'journal'}: 50 messages written by this process>"
-    journal.close()
+    assert len(journal.known(IDS[:50])) == 50 and journal.writer.written == 50
+    journal.leave()
+
+
+def counted(journal: Written, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the numbers of ids that the commits from now on write."""
+    commits: list[int] = []
+    state = journal.writer.state
+    commit = state.commit
+
+    def count(batch: AppBatch, now_min: int = 0) -> None:
+        commits.append(len(batch.handled))
+        commit(batch, now_min)
+
+    monkeypatch.setattr(state, "commit", count)
+    return commits
+
+
+def broken(batch: AppBatch, now_min: int = 0) -> None:
+    raise StateError("the disk is full")
 
 
 async def test_a_failed_commit_fails_all_who_wait_and_may_be_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = opened(tmp_path / "journal", lambda: NOW_S)
+    journal = opened(tmp_path / "journal")
     failed: list[JournalError] = []
-
-    def broken(some: object, now_s: float, heads: object) -> None:
-        raise JournalError("the disk is full")
 
     async def remember(id: MessageId) -> None:
         try:
@@ -132,51 +192,42 @@ async def test_a_failed_commit_fails_all_who_wait_and_may_be_tried_again(
             failed.append(error)
 
     with monkeypatch.context() as patch:
-        patch.setattr(journal, "write", broken)
+        patch.setattr(journal.writer.state, "commit", broken)
         async with trio.open_nursery() as nursery:
             for id in IDS[:5]:
                 nursery.start_soon(remember, id)
     assert len(failed) == 5
     await journal.remember(rows(IDS[5]))
     assert len(journal.known(IDS[:6])) == 6
-    journal.close()
+    journal.leave()
 
 
 async def test_what_is_gathered_while_a_commit_runs_goes_into_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = opened(tmp_path / "journal", lambda: NOW_S)
-    commits: list[int] = []
+    journal = opened(tmp_path / "journal")
+    commits = counted(journal, monkeypatch)
     done: list[MessageId] = []
-    write = journal.write
-
-    def counted(some: list[Row], now_s: float, heads: Mapping[PublicKey, Sequence[Head]]) -> None:
-        commits.append(len(some))
-        write(some, now_s, heads)
-
-    monkeypatch.setattr(journal, "write", counted)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(journal.run)
+        nursery.start_soon(journal.writer.run)
         for id in IDS[:2000]:
             journal.gather(rows(id), partial(done.append, id))
         await journal.flush()
         nursery.cancel_scope.cancel()
     assert done == IDS[:2000] and sum(commits) == 2000 and len(commits) <= 2
-    journal.close()
+    journal.leave()
 
 
 async def test_what_cannot_be_gathered_is_told_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = trio.Event()
-    journal = opened(tmp_path / "journal", lambda: NOW_S, on_failed=told.set)
+    journal = opened(tmp_path / "journal", on_failed=told.set)
     done: list[MessageId] = []
-
-    def broken(some: object, now_s: float, heads: object) -> None:
-        raise JournalError("the disk is full")
-
+    group = PublicKey(bytes(32))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(journal.run)
+        nursery.start_soon(journal.writer.run)
         with monkeypatch.context() as patch:
-            patch.setattr(journal, "write", broken)
+            patch.setattr(journal.writer.state, "commit", broken)
+            journal.keep_heads(group, lambda: [(IDS[0], 99_000_000)])
             journal.gather(rows(IDS[0]), partial(done.append, IDS[0]))
             await told.wait()
         with pytest.raises(JournalError, match="the disk is full"):
@@ -186,24 +237,27 @@ async def test_what_cannot_be_gathered_is_told_and_tried_again(tmp_path: Path, m
         journal.gather(rows(IDS[1]), partial(done.append, IDS[1]))
         await journal.flush()
         nursery.cancel_scope.cancel()
-    assert done == IDS[:2]
-    journal.close()
+    assert done == IDS[:2] and journal.heads(group) == [(IDS[0], 99_000_000)]
+    journal.leave()
 
 
 def test_a_killed_process_leaves_a_whole_journal(tmp_path: Path) -> None:
     script = f"""
 import os
-from router.core.wire.crypto import MessageId
+from pathlib import Path
 from router.client.journal import Journal
-journal = Journal({str(tmp_path / "journal")!r}, lambda: {NOW_S})
+from router.client.state_writer import StateWriter
+from router.core.wire.crypto import MessageId
+from router.disk.state.app_rows import AppBatch
+from router.disk.state.app_state import AppState
+state = AppState(Path({str(tmp_path / "state")!r}))
+journal = Journal({str(tmp_path / "journal")!r}, StateWriter(state, lambda: {NOW_S}))
 journal.open()
-journal.write([(MessageId(bytes(32)), {NOW_S + 60})], {NOW_S})
-journal._database.execute("BEGIN IMMEDIATE")
-journal._database.execute("INSERT INTO handled (id, until_s) VALUES (x'00', 1)")
-os.kill(os.getpid(), 9)
+state.commit(journal.batch([(MessageId(bytes(32)), {NOW_S + 60})]))
+state.change(lambda rows: os.kill(os.getpid(), 9))
 """
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
-    journal = opened(tmp_path / "journal", lambda: NOW_S)
+    journal = opened(tmp_path / "journal")
     assert (set(journal.known([MessageId(bytes(32))])), journal.count()) == ({MessageId(bytes(32))}, 1)
-    journal.close()
-    assert [one.name for one in tmp_path.iterdir()] == ["journal"]
+    journal.leave()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["journal", "state"]

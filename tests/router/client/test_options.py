@@ -24,7 +24,7 @@ FAMILY = new_group(b"g" * 32, b"k" * 32)
 def test_a_throwaway_key(tmp_path: Path) -> None:
     one, two = SignOn(Settings(home=tmp_path)), SignOn(Settings(home=tmp_path))
     assert one.key.public != two.key.public and not one.durable
-    assert one.sequences().path is None and not any(tmp_path.iterdir())
+    assert one.state.path is None and not any(tmp_path.iterdir())
     offer = one.offer()
     assert (offer.role, offer.durable, offer.features, offer.name) == ("app", False, (), None)
     assert offer.nonce != one.offer().nonce
@@ -45,7 +45,7 @@ async def test_an_app_is_told_that_its_node_has_no_socket_now(tmp_path: Path) ->
 def test_a_name_keeps_its_key(tmp_path: Path) -> None:
     one = SignOn(Settings(home=tmp_path, as_name="sensor", outcomes=True, window_messages=7))
     assert SignOn(Settings(home=tmp_path, as_name="sensor")).key.public == one.key.public
-    assert one.durable and one.sequences().path == tmp_path / "apps" / "sensor.seq"
+    assert one.durable and one.state.path == tmp_path / "apps" / "sensor.state"
     offer = one.offer()
     assert (offer.durable, offer.features, offer.name, offer.window_messages) == (
         True,
@@ -70,7 +70,7 @@ def test_a_key_of_ones_own(tmp_path: Path) -> None:
     key = SigningKey(b"k" * 32)
     one = SignOn(Settings(home=tmp_path, key=key))
     assert one.key is key and one.durable
-    assert one.sequences().path == tmp_path / "apps" / f"{key.public.hex()[:16]}.seq"
+    assert one.state.path == tmp_path / "apps" / f"{key.public.hex()[:16]}.state"
 
 
 def test_the_routers_key_is_expected_on_its_own_socket(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_what_is_sealed_to_a_prekey_is_opened_by_its_owner_after_a_restart(tmp_p
     again = Prekeys("wallet", home=alice)
     assert [again.open(one) for one in bodies] == [SealedContent(sender, b"link 0"), SealedContent(sender, b"link 1")]
     assert b"link" not in bodies[0] and "link" not in repr(again.open(bodies[0]))
-    assert (alice / "apps" / "wallet.prekeys").stat().st_mode & 0o777 == 0o600
+    assert (alice / "apps" / "wallet.state" / "secrets.key").stat().st_mode & 0o777 == 0o600
 
 
 def test_the_newest_prekeys_can_be_opened_and_no_others(tmp_path: Path) -> None:
@@ -53,10 +53,12 @@ def test_what_was_changed_or_is_nothing_of_the_kind_is_not_taken(tmp_path: Path)
     for wrong in (b"", body[:-1], body[:-1] + bytes([body[-1] ^ 1])):
         with pytest.raises(SealedError, match="cannot be opened"):
             mine.open(wrong)
-    path = alice / "apps" / "a.prekeys"
+    path = alice / "apps" / "a.state" / "secrets.key"
+    line = path.read_bytes()
     path.write_bytes(b"short")
-    with pytest.raises(SealedError, match="is damaged"):
+    with pytest.raises(SealedError, match="is not the key that has sealed them; restore"):
         mine.current()
+    path.write_bytes(line)
     path.chmod(0o644)
     with pytest.raises(SealedError, match="chmod 600"):
         mine.open(body)

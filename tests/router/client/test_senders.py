@@ -12,10 +12,12 @@ from router.client.custody.causes import Causes
 from router.client.journal import Journal
 from router.client.ordering import Ordering
 from router.client.senders import GroupKeys, Senders
+from router.client.state_writer import StateWriter
 from router.core.wire.application import content_key_id
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.grouplink import new_group
 from router.disk import private_file
+from router.disk.state.app_state import AppState
 from router.settings import keyring
 from router.settings.home import Home
 from router.settings.kept_files import KeptFiles
@@ -26,7 +28,7 @@ ME = SigningKey(b"m" * 32).public
 
 
 def senders_at(tmp_path: Path, journal: Journal | None = None) -> tuple[Senders, Ordering]:
-    journal = journal or Journal(None, lambda: NOW_S)
+    journal = journal or Journal(None, StateWriter(AppState.memory(), lambda: NOW_S))
     ordering = Ordering(ME, journal.known)
     return Senders(Home.chosen(tmp_path), 4, ordering, journal), ordering
 
@@ -54,9 +56,11 @@ def test_a_group_that_an_earlier_run_joined_is_found_in_the_home(tmp_path: Path)
 
 
 def test_published_messages_are_causes_and_the_journal_keeps_them(tmp_path: Path) -> None:
-    journal, id = Journal(tmp_path / "journal", lambda: NOW_S), MessageId(b"i" * 32)
+    writer, id = StateWriter(AppState.memory(), lambda: NOW_S), MessageId(b"i" * 32)
+    journal = Journal(tmp_path / "journal", writer)
     journal.open()
-    journal.write([], NOW_S, {FAMILY.group: [(id, UNTIL_MIN)]})
+    journal.keep_heads(FAMILY.group, lambda: [(id, UNTIL_MIN)])
+    writer.state.commit(writer.take()[0])
     senders, ordering = senders_at(tmp_path, journal)
     causes: Causes = senders.of(FAMILY)[0].causes
     assert causes.heads.ids(0) == (id,)
@@ -64,10 +68,10 @@ def test_published_messages_are_causes_and_the_journal_keeps_them(tmp_path: Path
     causes.published(later, UNTIL_MIN, (), is_head=True)
     assert later in ordering.given.ids
     causes.kept(later, UNTIL_MIN)
-    assert not journal._rows, "order of arrival waits for nothing"
+    assert not writer.take()[0], "order of arrival waits for nothing"
     ordering.choose(FAMILY.group, "causal", 30.0, is_sealed=True)
     causes.kept(later, UNTIL_MIN)
-    assert [row[0] for row in journal._rows] == [later]
+    assert [key[-32:] for key, _ in writer.take()[0].handled] == [later]
     journal.close()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from router.client.sequence import SequenceError, Sequences
 from router.core.wire.crypto import SigningKey
+from router.disk.state.app_state import AppState
 
 
 def unheard(problem: str) -> None:
@@ -18,8 +19,12 @@ def unheard(problem: str) -> None:
 ONE, TWO = (SigningKey(bytes((n,)) * 32).public for n in (1, 2))
 
 
+def numbered(path: Path | None, block: int) -> Sequences:
+    return Sequences(AppState(path), block)
+
+
 def test_without_a_path_they_begin_at_0() -> None:
-    numbers = Sequences(None, block=2)
+    numbers = numbered(None, 2)
     assert [numbers.take(ONE) for _ in range(5)] == [0, 1, 2, 3, 4]
     assert numbers.take(TWO) == 0
     numbers.close(unheard)
@@ -27,34 +32,35 @@ def test_without_a_path_they_begin_at_0() -> None:
 
 
 def test_contiguous_across_runs(tmp_path: Path) -> None:
-    path = tmp_path / "apps" / "sensor.seq"
+    path = tmp_path / "apps" / "sensor.state"
     taken = []
     for count in (3, 8, 1):
-        numbers = Sequences(path, block=4)
+        numbers = numbered(path, 4)
         taken += [numbers.take(ONE) for _ in range(count)]
         numbers.close(unheard)
+        numbers.state.close()
     assert taken == list(range(12))
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert path.read_text() == f"{ONE.hex()} 12\n"
+    assert path.stat().st_mode & 0o777 == 0o700 and (path / "data.mdb").stat().st_mode & 0o777 == 0o600
+    assert AppState(path).number(ONE) == 12
 
 
 def test_a_crash_leaves_a_gap_but_no_number_twice(tmp_path: Path) -> None:
-    path = tmp_path / "x.seq"
-    assert [Sequences(path, block=4).take(ONE) for _ in range(3)] == [0, 4, 8]
+    path = tmp_path / "x.state"
+    assert [numbered(path, 4).take(ONE) for _ in range(3)] == [0, 4, 8]
 
 
-def test_two_processes_of_one_name_share_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "x.seq"
-    first, second = Sequences(path, block=2), Sequences(path, block=2)
+def test_two_users_of_one_name_share_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x.state"
+    first, second = numbered(path, 2), numbered(path, 2)
     taken = [one.take(ONE) for _ in range(5) for one in (first, second)]
     assert len(set(taken)) == 10
     first.close(unheard)
     second.close(unheard)
-    assert Sequences(path, block=2).take(ONE) > max(taken)
+    assert numbered(path, 2).take(ONE) > max(taken)
 
 
 def test_the_last_number_can_be_given_back(tmp_path: Path) -> None:
-    for numbers in (Sequences(None, block=2), Sequences(tmp_path / "x.seq", block=2)):
+    for numbers in (numbered(None, 2), numbered(tmp_path / "x.state", 2)):
         assert [numbers.take(ONE), numbers.take(ONE)] == [0, 1]
         numbers.give_back(ONE, 0)
         assert numbers.take(ONE) == 2
@@ -64,43 +70,33 @@ def test_the_last_number_can_be_given_back(tmp_path: Path) -> None:
 
 
 def test_a_number_given_back_at_the_edge_of_a_block(tmp_path: Path) -> None:
-    numbers = Sequences(tmp_path / "x.seq", block=1)
+    numbers = numbered(tmp_path / "x.state", 1)
     assert numbers.take(ONE) == 0
     numbers.give_back(ONE, 0)
     assert [numbers.take(ONE), numbers.take(ONE)] == [0, 1]
 
 
-@pytest.mark.parametrize("text", ["nonsense", "00 1", f"{ONE.hex()} x", f"{ONE.hex()}", "\xff"])
-def test_a_damaged_file(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "x.seq"
-    path.touch(mode=0o600)
-    path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(SequenceError, match="damaged; move it away"):
-        Sequences(path).take(ONE)
-
-
-def test_a_file_that_others_can_change(tmp_path: Path) -> None:
-    path = tmp_path / "x.seq"
-    path.write_text("")
-    path.chmod(0o644)
-    with pytest.raises(SequenceError, match="chmod 600"):
-        Sequences(path).take(ONE)
+def test_there_is_a_most_of_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.client.sequence.GROUPS_MAX", 1)
+    numbers = numbered(tmp_path / "x.state", 4)
+    assert numbers.take(ONE) == 0
+    with pytest.raises(SequenceError, match="to 1 groups, which is the most; use another name"):
+        numbers.take(TWO)
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "apps").write_text("a file")
-    with pytest.raises(SequenceError, match="cannot be written"):
-        Sequences(tmp_path / "apps" / "x.seq").take(ONE)
+    with pytest.raises(SequenceError, match="cannot be opened"):
+        numbered(tmp_path / "apps" / "x.state", 4).take(ONE)
 
 
 def test_what_cannot_be_given_back_is_told_and_raises_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "apps" / "sensor.seq"
-    numbers = Sequences(path, block=4)
+    path = tmp_path / "apps" / "sensor.state"
+    numbers = numbered(path, 4)
     numbers.take(ONE)
     shutil.rmtree(path.parent)
-    path.parent.write_text("a file stands here now")
     problems: list[str] = []
     numbers.close(problems.append)
     [problem] = problems
-    assert "sensor.seq cannot be written: " in problem
-    assert problem.endswith("; see that there is room; some sequence numbers of this app stay unused")
+    assert "sensor.state cannot be written: it was renamed or removed while it was in use; put it back" in problem
+    assert problem.endswith("; some sequence numbers of this app stay unused")

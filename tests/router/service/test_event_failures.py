@@ -12,6 +12,7 @@ from router.client.received import Received
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.errors import CAUSE_CHARS_MAX, RouterError, cause_of
 from router.core.wire.reasons import Reason
+from router.disk.state.environment import StateError
 from router.service import contract as c
 from router.service.attempts import CAREFUL_S, FailuresInARow
 from router.service.confined_failures import ConfinedFailures
@@ -21,7 +22,6 @@ from router.service.deed_checks import DeedChecks
 from router.service.event_failures import EVENT_REMEDIES, as_failed
 from router.service.roles import discovery as d
 from router.service.roles import overlay as o
-from router.service.state import StateError
 
 KEY, ID = SigningKey(bytes(32)).public, MessageId(bytes(32))
 MESSAGE = Received(

@@ -14,11 +14,11 @@ from rigs.patience import HANG_S
 
 from router.core.wire.crypto import SigningKey
 from router.core.wire.reasons import Reason
+from router.disk.state.service_state import Batch, State
 from router.service import contract as c
 from router.service import request_queue
 from router.service.requests import Requests
 from router.service.running import key_of
-from router.service.state import Batch, State
 
 KEYS = [SigningKey(bytes((n,)) * 32).public.hex() for n in range(1, 9)]
 FICKLE = f"""

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from rigs.small_disk import on_a_small_disk
 
+from router.disk.state.service_state import State
 from router.service.contract import has_room
-from router.service.state import State
 
 FILL = """
 import sys
 from pathlib import Path
-from router.service.state import Batch, State, StateError
+from router.disk.state.environment import StateError
+from router.disk.state.service_state import Batch, State
 
 state, kept = State(Path("full/services/hungry")), 0
 spare = Path("full/spare")

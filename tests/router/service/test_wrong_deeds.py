@@ -18,10 +18,10 @@ from router.client.node import Node, connect
 from router.core.wire.admin import VALUE_BYTES_MAX
 from router.core.wire.crypto import SigningKey
 from router.core.wire.reasons import Reason
+from router.disk.state.service_state import Batch, State
 from router.service import contract as c
 from router.service.deed_checks import answer_of
 from router.service.running import key_of
-from router.service.state import Batch, State
 from router.settings.home import Home
 
 RULES = """

@@ -11,8 +11,8 @@ from router.core.why.fate import Trace
 from router.core.why.id_prefix import parse_prefix
 from router.core.why.report import noted_json
 from router.disk.log.search import FoundEvents
+from router.disk.state.service_state import Batch, State
 from router.service.running import key_of
-from router.service.state import Batch, State
 from router.settings.home import Home
 from router.why.waiting import with_waiting
 

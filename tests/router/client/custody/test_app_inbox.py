@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from router.client.custody.arrivals import UNICASTS, Arrival
 from router.client.custody.inbox import Inbox, Prefix
-from router.client.journal import JournalError
+from router.client.errors import JournalError
 from router.core.link.session import MessageRun
 from router.core.routing.intake import Refusal
 from router.core.wire.codec import frame, split_frames

@@ -15,6 +15,10 @@ from samples.dmq_messages import NOTIFICATION, SUBMISSION
 
 from router.core.wire.codec import Malformed, encode
 from services.dmq.core import handshake as h
+from services.dmq.core import keep_alive as ka
+from services.dmq.core import message_submission as ms
+from services.dmq.core import node_handshake as nh
+from services.dmq.core import peer_sharing_messages as ps
 from services.dmq.core import rows
 from services.dmq.core import submission as s
 from services.dmq.core.authentication import PoolRecord
@@ -65,6 +69,31 @@ NOUNS: tuple[tuple[str, str, Callable[[bytes], object], tuple[bytes, ...]], ...]
         for rule, name in (("cip", "cip-29ffe0e"), ("overview", "overview-2025-04"), ("dmq", "dmq"))
     ),
 )  # fmt: skip
+ID = b"i" * 32
+BETWEEN: tuple[ms.Message, ...] = (
+    ms.MsgRequestSigIdsBlocking(0, 33),
+    ms.MsgRequestSigIdsNonBlocking(65_535, 1),
+    ms.MsgReplySigIds((ms.IdAndSize(ID, 1088),)),
+    ms.MsgRequestSigs((ID,)),
+    ms.MsgReplySigs((b"\x80",)),
+    ms.MsgDone(),
+)
+ADDRESSES = (ps.PeerAddress("1.2.3.4", 3141), ps.PeerAddress("2001:db8::1", 1))
+NOUNS += (
+    ("nodes", "node-data", nh.read_node_data, (nh.NodeData(MAGIC, peer_sharing=True).encoded(),)),
+    (
+        "nodes",
+        "keep-alive",
+        ka.decode_message,
+        (ka.encode_message(ka.MsgKeepAlive(7)), ka.encode_message(ka.MsgDone())),
+    ),
+    ("nodes", "peer-sharing", ps.decode_message, (ps.encode_message(ps.MsgShareRequest(10)),)),
+    ("nodes", "address", ps.decode_address, tuple(map(ps.encode_address, ADDRESSES))),
+    *(
+        ("nodes", f"message-{version}", one.decode, tuple(map(one._replace(is_indefinite=False).encode, BETWEEN)))
+        for version, one in ms.VERSIONS.items()
+    ),
+)
 CASES = [pytest.param(*noun, id=f"{noun[0]}-{noun[1]}") for noun in NOUNS]
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from services.dmq.core.handshake import MAGICS
-from services.dmq.core.node_config import BadNodeConfig, NodeConfig, read_node_config
+from services.dmq.core.node_config import NODE_PORT, BadNodeConfig, NodeConfig, read_node_config
 
 GUIDE = {
     "NetworkMagic": MAGICS["preview"],
@@ -35,10 +35,9 @@ def test_the_guides_file_is_honoured_or_answered_key_by_key() -> None:
         "CardanoNodeSocket has no effect: stake comes from a file or a command, not from cardano-node.",
         "PeerSharing has no effect: this node speaks to no other nodes yet.",
         "PeerSelectionCounters has no effect: it is no key of dmq-node.",
-        "--port has no effect: this node speaks to no other nodes yet.",
         "TraceOptions has no effect beyond metrics: this node has a log of its own.",
     )
-    assert found.metrics == ""
+    assert found.metrics == "" and (found.ipv4, found.ipv6, found.port) == ("", "", 6161)
 
 
 @pytest.mark.parametrize(
@@ -60,10 +59,14 @@ def test_metrics_are_where_the_tracing_of_a_dmq_node_has_them(backend: str, url:
 
 def test_a_flag_without_effect_is_named_as_it_was_typed() -> None:
     alone = "has no effect: this node speaks to no other nodes yet."
-    flags = {"--host-addr": "0.0.0.0", "--host-ipv6-addr": "::", "--port": "65535", "--topology-file": "x"}
-    assert read_node_config(None, flags).not_honoured == tuple(f"{flag} {alone}" for flag in flags)
-    file = b'{"PortNumber": 1, "IPv4": "1.2.3.4"}'
-    assert read_node_config(file, {"--port": "0"}).not_honoured == (f"--port {alone}", f"IPv4 {alone}")
+    assert read_node_config(None, {"--topology-file": "x"}).not_honoured == (f"--topology-file {alone}",)
+
+
+def test_where_nodes_connect_is_taken_from_the_file_and_the_flags() -> None:
+    flags = {"--host-addr": "0.0.0.0", "--host-ipv6-addr": "::", "--port": "65535"}
+    found = read_node_config(b'{"PortNumber": 1, "IPv4": "1.2.3.4"}', flags)
+    assert (found.ipv4, found.ipv6, found.port, found.not_honoured) == ("0.0.0.0", "::", 65_535, ())
+    assert read_node_config(b'{"IPv6": "::1"}', {}).port == NODE_PORT == 3141
 
 
 def test_flags_win_over_the_file() -> None:
@@ -99,6 +102,9 @@ def test_a_network_of_ones_own_may_be_beside_any_cardano_network() -> None:
         (None, {"--port": "\u0661"}, "^--port '\u0661' is no port; give"),
         (None, {"--host-addr": "300.1.1.1"}, "^--host-addr '300.1.1.1' is no IPv4 address; give one, or leave it out$"),
         (None, {"--host-addr": "::1"}, "^--host-addr '::1' is no IPv4 address; give"),
+        (b'{"IPv4": 7}', {}, "^IPv4 '7' is no IPv4 address; give one, or leave it out$"),
+        (b'{"PortNumber": "6161"}', {}, "^PortNumber 6161 is no port; give"),
+        (b'{"PortNumber": 65536}', {}, "^PortNumber 65536 is no port; give"),
         (b'{"IPv6": "::1"}', {"--host-ipv6-addr": "1.2.3.4"}, "^--host-ipv6-addr '1.2.3.4' is no IPv6 address; give"),
         (None, {"--local-sockt": "x"}, "--local-sockt is no flag of dmq-node; known are --local-socket,"),
         (None, {"--dmq-network-magic": "42", "--min-sig-delay": "1m"}, "'1m' is no time; give seconds, as 0.01s"),

@@ -1,0 +1,109 @@
+"""The part of a DMQ node between its rules and `Peers`: the topology, admission, and the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from router.service import contract as c
+
+from .admission import Admission, AdmissionVerdict, FromPeer
+from .fault import Fault, Rejected
+from .holdings import Holdings
+from .mempool import Row
+from .peers import DOORS, Peers
+from .signed_message import SignedMessage
+from .stake_source import moment_of
+from .topology_source import TAG, TopologySource
+from .turned_away import TurnedAway
+
+
+class NodePeers:
+    """The other nodes of a DMQ node."""
+
+    def __init__(
+        self, peers: Peers, topology: TopologySource, admission: Admission, holdings: Holdings, turned_away: TurnedAway
+    ) -> None:
+        self.peers = peers
+        self.topology = topology
+        self._admission = admission
+        self._holdings = holdings
+        self._turned_away = turned_away
+
+    def __repr__(self) -> str:
+        return f"<NodePeers: {self.peers!r}, {self.topology!r}>"
+
+    @property
+    def due_s(self) -> float:
+        return self.peers.due_s
+
+    def hears(self, heard: c.Heard) -> bool:
+        """Whether this is about other nodes."""
+        if isinstance(heard, c.Opened | c.Came | c.ConnectionFailed):
+            return heard.door in DOORS
+        return isinstance(heard, c.Computed) and heard.tag == TAG
+
+    def hear(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
+        match heard:
+            case c.Opened():
+                self.peers.opened(heard, now)
+            case c.Came():
+                self.peers.came(heard, now)
+            case c.ConnectionFailed():
+                self.peers.failed(heard, now)
+            case c.Computed():
+                roots, deeds = self.topology.computed(heard, now)
+                if roots is not None:
+                    self.peers.set_roots(roots.groups)
+                yield from deeds
+
+    def judge(self, now: c.Now) -> Iterator[c.Deed]:
+        """Judge what peers have brought; the signatures of what passes are verified with those of clients."""
+        brought, self.peers.brought = self.peers.brought, []
+        for one in brought:
+            rejected = self._admission.judge(FromPeer(one.address), one.message, moment_of(now))
+            if rejected is not None:
+                yield from self._rejected(one.address, one.message, rejected, now)
+
+    def decided(self, verdict: AdmissionVerdict, now: c.Now) -> Iterator[c.Deed]:
+        """Take the verdict on a message that a peer has brought."""
+        assert isinstance(verdict.source, FromPeer)
+        if verdict.rejected is not None:
+            yield from self._rejected(verdict.source.address, verdict.message, verdict.rejected, now)
+        elif verdict.row is not None:
+            self.peers.taken(verdict.row, now, verdict.source.address)
+
+    def taken(self, row: Row, now: c.Now) -> None:
+        """Record that a client has handed a message in."""
+        self.peers.taken(row, now)
+
+    def expired(self, rows: list[Row], now: c.Now) -> None:
+        self.peers.expired(rows, now.mono_s)
+
+    def tick(self, now: c.Now) -> Iterator[c.Deed]:
+        yield from self.topology.due(now)
+        for cause in self.peers.causes():
+            self._turned_away.broken_off(cause)
+
+    def settled(self, now: c.Now, *, may_pull: bool) -> Iterator[c.Deed]:
+        if now.mono_s >= self.peers.due_s:
+            yield from self.peers.due(now)
+        yield from self.peers.settled(now, may_pull=may_pull)
+
+    def as_status(self) -> dict[str, Any]:
+        """Return what `router dmq status` shows of other nodes."""
+        states = [one["state"] for one in self.peers.as_status()]
+        return {
+            "hot": states.count("hot"),
+            "warm": states.count("warm"),
+            "in_handshake": states.count("handshake"),
+            "spaced_out": self.peers.spaced_out,
+            "topology": self.topology.file,
+            "problem": self.topology.problem,
+        }
+
+    def _rejected(self, address: str, message: SignedMessage, rejected: Rejected, now: c.Now) -> Iterator[c.Deed]:
+        self.peers.rejected(message.id, address, rejected)
+        if rejected.fault is Fault.DUPLICATE:  # two have brought it at once
+            return
+        yield from self._turned_away.rejected(message, rejected, now, address)

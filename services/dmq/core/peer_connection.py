@@ -1,0 +1,117 @@
+"""One connection with another node: its session, what it is told and given, and what the operator sees of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import inf
+from typing import Any
+
+from router.core.link.machine import RemoteProtocolError
+from router.service import contract as c
+
+from . import message_submission as ms
+from .peer_session import PeerEvent, PeerSession, Side
+from .peer_sharing_messages import PeerAddress
+from .provider import Announced, Provider
+
+
+class PeerConnection:
+    """`door`, `name`: those of the stream. `provider`: None before the handshake is done. `has_begun`: whether the peer
+    may be pulled from, as far as it goes by itself; in version 1 it has to begin. `fault`: why it is closed; then
+    nothing more is read. `is_left`: we close it."""
+
+    def __init__(self, door: str, name: str, address: PeerAddress, session: PeerSession, now: c.Now) -> None:
+        self.door = door
+        self.name = name
+        self.address = address
+        self.session = session
+        self.provider: Provider | None = None
+        self.has_begun = False
+        self.is_left = False
+        self.fault = ""
+        self.opened_at_s = now.wall_s
+        self.round_trip_s = inf
+        self.firsts = 0
+        self.accepted = 0
+        self.rejected: Counter[str] = Counter()
+        self.bytes_in = self.bytes_out = 0
+
+    def __repr__(self) -> str:
+        return f"<PeerConnection with {self.address}: {self.session!r}>"
+
+    @property
+    def key(self) -> str:
+        """Return the name of the peer in `Fetching`, and in the log."""
+        return str(self.address)
+
+    @property
+    def is_ending(self) -> bool:
+        return bool(self.fault) or self.is_left or self.session.ends
+
+    @property
+    def version(self) -> int:
+        return self.session.agreement.version if self.session.agreement else 0
+
+    @property
+    def due_s(self) -> float:
+        """When something is to be said, or is overdue."""
+        if self.is_ending:
+            return inf
+        return min(self.session.deadline_s(), self.provider.due_s if self.provider else inf)
+
+    def hear(self, data: bytes, now_s: float) -> list[PeerEvent]:
+        """Return what the peer's bytes bring; what is wrong with them becomes the `fault`."""
+        self.bytes_in += len(data)
+        try:
+            return self.session.hear(data, now_s)
+        except RemoteProtocolError as error:
+            return self.break_off(error)
+
+    def say(self, side: Side, message: ms.Message, now_s: float) -> list[PeerEvent]:
+        """Queue a message, and return what had been sent ahead of it."""
+        try:
+            return self.session.say(side, message, now_s)
+        except RemoteProtocolError as error:
+            return self.break_off(error)
+
+    def break_off(self, error: RemoteProtocolError) -> list[PeerEvent]:
+        """Close the connection for a fault of the peer; return what it said before."""
+        self.fault = self.fault or str(error)
+        return list(error.before)
+
+    def announce(self, found: tuple[Announced, ...], now_s: float, *, has_waited: bool) -> list[PeerEvent]:
+        """Answer a request for ids; `has_waited`: it blocks, so an answer without ids has a message of its own."""
+        if has_waited and not found:
+            return self.say(Side.PROVIDER, ms.MsgReplyNoSigIds(), now_s)
+        ids = tuple(ms.IdAndSize(one.id, one.size) for one in found)
+        return self.say(Side.PROVIDER, ms.MsgReplySigIds(ids), now_s)
+
+    def written(self, now_s: float) -> list[c.Deed]:
+        """Return what writes all that was said, and closes the connection if it has ended."""
+        if not (self.session.has_to_write or self.is_ending):
+            return []
+        clock_us = int(now_s * 1e6) & 0xFFFFFFFF
+        sdus: list[bytes] = []
+        while more := self.session.take(clock_us):
+            sdus.append(more)
+        data = b"".join(sdus)
+        self.bytes_out += len(data)
+        deeds: list[c.Deed] = [c.Write(self.door, self.name, data)] if data else []
+        return [*deeds, c.Write(self.door, self.name, b"")] if self.is_ending else deeds
+
+    def as_status(self, state: str, announced: int) -> dict[str, Any]:
+        """Return what `dmq peers` shows."""
+        return {
+            "address": self.key,
+            "state": state,
+            "direction": "outbound" if self.session.we_dialled else "inbound",
+            "version": self.version,
+            "rtt_ms": None if self.round_trip_s == inf else round(1000 * self.round_trip_s, 2),
+            "announced": announced,
+            "first": self.firsts,
+            "accepted": self.accepted,
+            "rejected": dict(sorted(self.rejected.items())),
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+            "since": int(self.opened_at_s),
+        }

@@ -1,0 +1,394 @@
+"""The other nodes: what their connections bring goes to the provider, the fetching, and the governor, and what these
+decide is said there.
+
+    PeerSession    bytes and messages of one connection        Fetching   what is fetched, and from whom
+    Provider       what one peer is told and given             Governor   whom to know, to dial, and to pull from
+
+A message that a peer has brought is judged like a client's (`Admission`), and announced to others when it is kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from math import inf
+from typing import Any
+
+from msgspec import Struct
+
+from router.core.link.machine import Agency, RemoteProtocolError
+from router.core.wire.codec import Malformed
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+
+from . import message_submission as ms
+from .deadlines import Deadlines
+from .fault import Rejected
+from .fetching import AskIds, Fetching, PeerFault, peer_fault
+from .governor import Act, AskPeers, Cool, Dial, Governor, Hang, Heat
+from .holdings import Holdings
+from .known_peers import PeerState, RootGroup
+from .mempool import Row
+from .node_handshake import VERSIONS, NodeData
+from .peer_connection import PeerConnection
+from .peer_session import (
+    PeerAgreed,
+    PeerAnswered,
+    PeerEvent,
+    PeerRefused,
+    PeerSaid,
+    PeersAsked,
+    PeerSession,
+    PeersTold,
+    Side,
+)
+from .peer_sharing_messages import PeerAddress
+from .provider import Provider, Spacings
+from .signed_message import Encoding, SignedMessage
+from .stake_source import moment_of
+
+DIAL = "dial "
+"""How the tag of a dial begins."""
+DOORS = "peers", "peers6"
+"""The doors of other nodes, for IPv4 and IPv6."""
+FORGET_S = 60.0
+"""Seconds between two times at which what is over is dropped."""
+CAUSES_MAX = 50
+_COOLED, _SAID_NO = "pulled from no more", "it does not agree"
+
+
+class PeerTerms(Struct, frozen=True):
+    """How this node speaks to others. `listens_at`: where it is dialled, HOST:PORT by its doors; `version_1`: the peers
+    to which version 1 alone is offered."""
+
+    data: NodeData
+    encoding: Encoding
+    pause_s: float
+    listens_at: Mapping[str, str] = {}
+    version_1: frozenset[PeerAddress] = frozenset()
+
+
+class FromNode(Struct, frozen=True):
+    """A message that a peer has brought, to be judged."""
+
+    address: str
+    message: SignedMessage
+
+
+class Peers:
+    """The connections with other nodes. `brought`: the messages that are to be judged, until they are taken from it.
+    `spaced_out`: how many were not told to a peer before they expired."""
+
+    def __init__(self, terms: PeerTerms, holdings: Holdings, governor: Governor, chance: c.Chance) -> None:
+        self._terms = terms
+        self._holdings = holdings
+        self._governor = governor
+        self._chance = chance
+        self._fetching = Fetching(holdings.mempool)
+        self._connections: dict[str, PeerConnection] = {}  # by the stream's name
+        self._by_key: dict[str, PeerConnection] = {}  # agreed ones, by the peer's address
+        self._spacings = Spacings(terms.pause_s)
+        self._changed: dict[PeerConnection, None] = {}
+        self._deadlines: Deadlines[PeerConnection] = Deadlines()
+        self._forget_s = -inf
+        self._causes: list[str] = []
+        self.brought: list[FromNode] = []
+        self.spaced_out = 0
+        self.refused_for: Counter[str] = Counter()
+
+    def __repr__(self) -> str:
+        return f"<Peers: {len(self._connections)} connections, {self._governor!r}>"
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    @property
+    def due_s(self) -> float:
+        """When `due` has something to do, if nothing comes until then."""
+        return min(self._deadlines.next_s, self._governor.due_s, self._fetching.due_s)
+
+    def set_roots(self, groups: Iterable[RootGroup]) -> None:
+        self._governor.set_roots(groups)
+
+    def causes(self) -> list[str]:
+        """Return why connections were closed since the last call."""
+        found, self._causes = self._causes, []
+        return found
+
+    # -- connections ---------------------------------------------------------------------------------------
+
+    def opened(self, heard: c.Opened, now: c.Now) -> None:
+        """Take a stream that was accepted, or that we have dialled."""
+        dialled = heard.tag.removeprefix(DIAL) if heard.tag.startswith(DIAL) else ""
+        address = address_of(dialled or heard.address)
+        if address is None:  # it is gone already
+            return
+        session = self._session(bool(dialled), address, now)
+        connection = self._connections[heard.peer] = PeerConnection(heard.door, heard.peer, address, session, now)
+        self._changed[connection] = None
+
+    def _session(self, we_dial: bool, address: PeerAddress, now: c.Now) -> PeerSession:
+        versions = (1,) if we_dial and address in self._terms.version_1 else VERSIONS
+        we = Agency.INITIATOR if we_dial else Agency.RESPONDER
+        return PeerSession(we, self._terms.data, now.mono_s, versions, self._chance.randrange(1 << 16))
+
+    def failed(self, heard: c.ConnectionFailed, now: c.Now) -> None:
+        """Record that a dial has failed."""
+        address = address_of(heard.tag.removeprefix(DIAL))
+        if address is not None:
+            self._governor.failed(address, now.mono_s)
+            self._note(f"{address} cannot be reached: {heard.text}")
+
+    def came(self, heard: c.Came, now: c.Now) -> None:
+        """Take bytes of a peer, or the end of its stream."""
+        connection = self._connections.get(heard.peer)
+        if connection is None:
+            return
+        if not heard.data:
+            self._closed(connection, now)
+        elif not connection.fault:
+            self._changed[connection] = None
+            self._handle(connection, connection.hear(heard.data, now.mono_s), now)
+
+    def _closed(self, connection: PeerConnection, now: c.Now) -> None:
+        del self._connections[connection.name]
+        self._changed.pop(connection, None)
+        self._deadlines.set(connection, inf)
+        if connection.fault:
+            self._note(f"{connection.address}: {connection.fault}")
+        if self._by_key.get(connection.key) is connection:
+            del self._by_key[connection.key]
+            self._fetching.end(connection.key)
+            self._governor.closed(connection.address, now.mono_s)
+        elif connection.session.we_dialled:
+            self._governor.failed(connection.address, now.mono_s)
+
+    def _note(self, cause: str) -> None:
+        self._causes.append(cause)
+        self.refused_for[cause if cause in self.refused_for or len(self.refused_for) < CAUSES_MAX else "others"] += 1
+
+    # -- what peers say ------------------------------------------------------------------------------------
+
+    def _handle(self, connection: PeerConnection, events: list[PeerEvent], now: c.Now) -> None:
+        """Handle what a peer has said, and what waited behind that."""
+        while events and not connection.is_left:
+            try:
+                events = [*self._handled(connection, events[0], now), *events[1:]]
+            except RemoteProtocolError as error:
+                events = connection.break_off(error)
+
+    def _handled(self, connection: PeerConnection, event: PeerEvent, now: c.Now) -> list[PeerEvent]:
+        match event:
+            case PeerAgreed():
+                self._agreed(connection, event, now)
+            case PeerRefused(text):
+                connection.fault = connection.fault or (f"{_SAID_NO}: {text}" if text else "")
+            case PeerSaid(Side.PROVIDER, message):
+                return self._asked(connection, message, now)
+            case PeerSaid(_, message):
+                self._brought(connection, message, now)
+            case PeersAsked(amount):
+                shared = self._governor.share(amount, connection.address, now.mono_s)
+                connection.session.tell_peers(shared, now.mono_s)
+            case PeersTold(addresses):
+                self._governor.told(connection.address, addresses, now.mono_s)
+            case PeerAnswered(round_trip_s):
+                connection.round_trip_s = round_trip_s
+        return []
+
+    def _agreed(self, connection: PeerConnection, event: PeerAgreed, now: c.Now) -> None:
+        is_inbound = not connection.session.we_dialled
+        is_new = self._governor.opened(connection.address, event.agreement, now.mono_s, is_inbound=is_inbound)
+        if not is_new or connection.key in self._by_key:
+            connection.is_left = True
+            return
+        self._by_key[connection.key] = connection
+        connection.provider = self._provider(connection)
+        connection.has_begun = connection.version == 2
+
+    def _provider(self, connection: PeerConnection) -> Provider:
+        spacing = self._spacings.of(connection.key)
+        return Provider(self._holdings.mempool, spacing, answers_none=connection.version == 2)
+
+    def _asked(self, connection: PeerConnection, message: ms.Message, now: c.Now) -> list[PeerEvent]:
+        """Answer what a peer asks of us; raise `RemoteProtocolError`."""
+        provider, moment = connection.provider, moment_of(now)
+        assert provider is not None
+        match message:
+            case ms.MsgRequestSigIdsBlocking(acknowledged, most) | ms.MsgRequestSigIdsNonBlocking(acknowledged, most):
+                blocks = isinstance(message, ms.MsgRequestSigIdsBlocking)
+                found = provider.request_ids(blocks, acknowledged, most, moment)
+                return [] if found is None else connection.announce(found, now.mono_s, has_waited=blocks)
+            case ms.MsgRequestSigs(ids):
+                wires = self._holdings.wires(provider.request_bodies(ids, moment))
+                return connection.say(Side.PROVIDER, ms.MsgReplySigs(wires), now.mono_s)
+            case ms.MsgDone():
+                connection.provider = self._provider(connection)
+        return []
+
+    def _brought(self, connection: PeerConnection, message: ms.Message, now: c.Now) -> None:
+        """Take what a peer answers; raise `RemoteProtocolError`."""
+        key = connection.key
+        match message:
+            case ms.MsgInit():
+                connection.has_begun = True
+                self._pull_if_hot(connection)
+            case ms.MsgDone():
+                connection.has_begun = False
+                self._fetching.end(key)
+            case ms.MsgReplySigIds(announced):
+                for own_id in self._fetching.announced(key, announced):
+                    self._peer_has(connection, own_id, now.mono_s)
+            case ms.MsgReplyNoSigIds():
+                self._fetching.no_ids(key)
+            case ms.MsgReplySigs(wires):
+                messages = self._fetching.delivered(key, [self._read(wire) for wire in wires])
+                self.brought += [FromNode(key, one) for one in messages]
+
+    def _read(self, wire: bytes) -> SignedMessage:
+        try:
+            return self._terms.encoding.read(wire)
+        except Malformed as error:
+            raise RemoteProtocolError(Reason.MALFORMED, str(error)) from None
+
+    def _peer_has(self, connection: PeerConnection, own_id: bytes, now_s: float) -> None:
+        mempool = self._holdings.mempool
+        number = mempool.served(own_id)
+        if connection.provider is not None and number is not None and (row := mempool.get(number)) is not None:
+            connection.provider.peer_has(row, now_s)
+
+    # -- verdicts ------------------------------------------------------------------------------------------
+
+    def taken(self, row: Row, now: c.Now, by: str = "") -> None:
+        """Record that a message is live here, whoever brought it; `by`: the peer that did."""
+        holders = self._fetching.taken(row.id)
+        for at, key in enumerate(holders):
+            connection = self._by_key[key]
+            if connection.provider is not None:
+                connection.provider.peer_has(row, now.mono_s)
+            if by and not at:
+                connection.firsts += 1
+                self._governor.was_first(connection.address, now.mono_s)
+        if by and (connection := self._by_key.get(by)) is not None:  # type: ignore[assignment]
+            connection.accepted += 1
+
+    def rejected(self, own_id: bytes, by: str, rejected: Rejected) -> None:
+        """Record that a message of a peer was not taken."""
+        self._fetching.refused(own_id, by, rejected.fault)
+        if (connection := self._by_key.get(by)) is None:
+            return
+        connection.rejected[rejected.fault.reason.word] += 1
+        if peer_fault(rejected.fault) is PeerFault.DISCONNECT:
+            connection.fault = connection.fault or rejected.text
+            self._changed[connection] = None
+
+    def expired(self, rows: list[Row], now_s: float) -> None:
+        """Forget messages that have expired."""
+        for connection in self._by_key.values():
+            if connection.provider is not None:
+                self.spaced_out += connection.provider.expired(rows, now_s)
+
+    # -- what is done --------------------------------------------------------------------------------------
+
+    def due(self, now: c.Now) -> Iterator[c.Deed]:
+        """Say and close what time demands, and dial whom the governor wants."""
+        for connection in self._deadlines.due(now.mono_s):
+            self._changed[connection] = None
+            connection.session.due(now.mono_s)
+            connection.fault = connection.fault or connection.session.overdue(now.mono_s)
+        if now.mono_s >= self._governor.due_s:
+            for act in self._governor.decide(now.mono_s):
+                yield from self._carry_out(act, now)
+        if now.mono_s >= self._forget_s:
+            self._forget_s = now.mono_s + FORGET_S
+            self._spacings.forget(self._by_key.keys(), now.mono_s)
+
+    def _carry_out(self, act: Act, now: c.Now) -> Iterator[c.Deed]:
+        if isinstance(act, Dial):
+            door = DOORS[":" in act.address.ip]
+            source = "" if act.initiator_only else self._terms.listens_at.get(door, "")
+            yield c.Connect(door, f"tcp://{act.address}", f"{DIAL}{act.address}", source)
+            return
+        connection = self._by_key.get(str(act.address))
+        if connection is None:
+            return
+        self._changed[connection] = None
+        match act:
+            case Heat():
+                if connection.version == 1 and connection.session.may(Side.PROVIDER):
+                    connection.session.begin(Side.PROVIDER, now.mono_s)
+                self._pull_if_hot(connection)
+            case Cool():
+                self._fetching.stop(connection.key)
+            case Hang(_, why):
+                connection.session.finish(now.mono_s)
+                connection.is_left = True
+                self._causes.append(f"{connection.address}: {why}")
+            case AskPeers(address, amount):
+                if not connection.session.ask_peers(amount, now.mono_s):
+                    self._governor.told(address, (), now.mono_s)
+
+    def _pull_if_hot(self, connection: PeerConnection) -> None:
+        """Begin to pull from a peer, if the governor wants that and the protocol allows it."""
+        peer = self._governor.get(connection.address)
+        may = connection.has_begun and connection.session.may(Side.CONSUMER)
+        if not may or peer is None or peer.state is not PeerState.HOT:
+            return
+        if not self._fetching.resume(connection.key):
+            self._fetching.begin(connection.key)
+
+    def settled(self, now: c.Now, *, may_pull: bool) -> Iterator[c.Deed]:
+        """Tell peers of what was taken, ask for what is wanted, and write all that was said. `may_pull`: whether
+        messages can be judged yet."""
+        moment = moment_of(now)
+        for connection in self._by_key.values():
+            if connection.provider is None or connection.is_ending or not connection.provider.is_asked:
+                continue
+            self._changed[connection] = None
+            if (found := connection.provider.wake(moment)) is not None:
+                self._handle(connection, connection.announce(found, now.mono_s, has_waited=True), now)
+        for connection in self._changed:
+            if connection.is_ending and self._by_key.get(connection.key) is connection:
+                self._fetching.end(connection.key)
+        if may_pull:
+            self._ask(now)
+        changed, self._changed = list(self._changed), {}
+        for connection in changed:
+            yield from connection.written(now.mono_s)
+            self._deadlines.set(connection, connection.due_s)
+
+    def _ask(self, now: c.Now) -> None:
+        for ask in self._fetching.requests(now.mono_s):
+            connection = self._by_key[ask.peer]
+            self._changed[connection] = None
+            if isinstance(ask, AskIds):
+                kind = ms.MsgRequestSigIdsBlocking if ask.blocking else ms.MsgRequestSigIdsNonBlocking
+                message: ms.Message = kind(ask.acknowledged, ask.most)
+            else:
+                message = ms.MsgRequestSigs(ask.ids)
+            self._handle(connection, connection.say(Side.CONSUMER, message, now.mono_s), now)
+        for key, connection in self._by_key.items():
+            if self._fetching.is_finished(key):
+                self._fetching.end(key)
+                if connection.version == 2:
+                    self._changed[connection] = None
+                    self._handle(connection, connection.say(Side.CONSUMER, ms.MsgDone(), now.mono_s), now)
+
+    # -- the operator --------------------------------------------------------------------------------------
+
+    def as_status(self) -> list[dict[str, Any]]:
+        """Return what `router dmq peers` shows: each connection, and the roots that are not connected."""
+        found = []
+        for connection in self._connections.values():
+            peer = self._governor.get(connection.address)
+            state = peer.state.name.lower() if peer is not None and connection.key in self._by_key else "handshake"
+            found.append(connection.as_status(state, self._fetching.counts(connection.key)[0]))
+        return found
+
+
+def address_of(text: str) -> PeerAddress | None:
+    """Return the address in HOST:PORT; None if it is none."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or len(port) > 5:
+        return None
+    return PeerAddress(host.removeprefix("[").removesuffix("]"), int(port))

@@ -1,0 +1,310 @@
+"""The provider's side of message submission: the ids that a peer is told, in which order, and the bodies that it gets
+(CIP-137, "Message Submission mini-protocol"; docs/dmq.md).
+
+The peer asks for ids, and acknowledges earlier ones; what it has not acknowledged stands in a window, oldest first. A
+request that breaks a rule of the window ends the connection, under the name that dmq-node has for it.
+
+Spacing: a deployed node cuts off whoever gives it two messages of one pool within a minute. So a pool's next message is
+announced `pause + SPACING_SLACK_S` after the peer was told of one of that pool, has fetched it, or has announced one
+itself, and then the newest: oldest first, a peer that was away would only get what is about to expire.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable
+from enum import Enum
+from heapq import heappop, heappush
+from math import inf
+from typing import NamedTuple
+
+from router.core.link.machine import RemoteProtocolError
+from router.core.wire.reasons import Reason
+
+from .authentication import Moment
+from .certificate import PoolId
+from .mempool import Mempool, Row
+
+WINDOW_MAX = 132
+"""Most ids that a peer has been told and has not acknowledged: four requests of 33."""
+NO_IDS_S = 17.0
+"""Seconds after which a request that blocks is answered without ids; the peer waits for 20 s."""
+SPACING_SLACK_S = 2.0
+"""Seconds that are added to a pool's pause, for the way and for clocks."""
+GIVEN_BYTES_MAX = 97_000
+"""Most bytes of bodies in one reply, below the 98,000 that a peer reads; what goes beyond is left out."""
+
+
+class WindowRule(Enum):
+    """What a request for ids or bodies may not do, by dmq-node's names."""
+
+    ACKED_TOO_MANY = "AckedTooManySigIds"
+    REQUESTED_TOO_MANY = "RequestedTooManySigIds"
+    REQUESTED_NOTHING = "RequestedNothing"
+    BLOCKING = "RequestBlocking"
+    NON_BLOCKING = "RequestNonBlocking"
+    UNAVAILABLE = "RequestedUnavailableSig"
+
+
+class Announced(NamedTuple):
+    """An id that a peer was told; `size`: the length of the message in bytes."""
+
+    id: bytes
+    number: int
+    size: int
+
+
+class Spacing:
+    """The times from which on one peer may be told the next message of each pool; `pause_s` 0: at once. It outlasts a
+    connection, as the peer's own clock does."""
+
+    def __init__(self, pause_s: float) -> None:
+        self._spacing_s = pause_s + SPACING_SLACK_S if pause_s else 0.0
+        self._clear_s: dict[PoolId, float] = {}
+
+    def __repr__(self) -> str:
+        return f"<Spacing of {self._spacing_s:g} s, {len(self._clear_s)} pools>"
+
+    @property
+    def is_on(self) -> bool:
+        return self._spacing_s > 0
+
+    def knows(self, pool: PoolId, now_s: float) -> None:
+        """Record that the peer has, or is about to have, a message of the pool."""
+        if self._spacing_s:
+            self._clear_s[pool] = max(now_s + self._spacing_s, self._clear_s.get(pool, -inf))
+
+    def clear_s(self, pool: PoolId) -> float:
+        """Return when the peer may be told the next message of the pool."""
+        return self._clear_s.get(pool, -inf)
+
+    def forget(self, now_s: float) -> bool:
+        """Drop what is over; return whether anything is left."""
+        self._clear_s = {pool: clear_s for pool, clear_s in self._clear_s.items() if clear_s > now_s}
+        return bool(self._clear_s)
+
+
+class Spacings:
+    """The spacing of each peer, which is kept until it is over."""
+
+    def __init__(self, pause_s: float) -> None:
+        self._pause_s = pause_s
+        self._of: dict[str, Spacing] = {}
+
+    def __repr__(self) -> str:
+        return f"<Spacings of {len(self._of)} peers>"
+
+    def of(self, peer: str) -> Spacing:
+        return self._of.setdefault(peer, Spacing(self._pause_s))
+
+    def forget(self, connected: Collection[str], now_s: float) -> None:
+        """Drop what is over, and the peers that are gone."""
+        for peer, spacing in list(self._of.items()):
+            if not spacing.forget(now_s) and peer not in connected:
+                del self._of[peer]
+
+
+class Provider:
+    """What one peer is told and given. `answers_none`: whether a request that blocks is answered after a while without
+    ids, as in version 2. `spaced_out`: how many messages expired before their turn came."""
+
+    def __init__(self, mempool: Mempool, spacing: Spacing, *, answers_none: bool = True) -> None:
+        self._mempool = mempool
+        self._spacing = spacing
+        self._answers_none = answers_none
+        self._window: deque[Announced] = deque()
+        self._numbers: dict[bytes, int] = {}  # those in the window, by id
+        self._sorted_to = 0
+        self._theirs: set[int] = set()  # announced by the peer, and not sorted yet
+        self._waiting: dict[PoolId, list[int]] = {}  # not told yet, in order
+        self._ready: list[tuple[int, PoolId]] = []  # heap of pools whose turn it is
+        self._held: list[tuple[float, PoolId]] = []  # heap of pools that wait for their turn
+        self._due: dict[PoolId, float] = {}  # the one entry of a pool that counts: -inf in `_ready`, else in `_held`
+        self._asked: tuple[int, float] | None = None  # the request that blocks: how many ids, and until when
+        self.spaced_out = 0
+        self.told = 0
+        self.given = 0
+
+    def __repr__(self) -> str:
+        return f"<Provider: {len(self._window)} unacknowledged, messages of {len(self._waiting)} pools wait>"
+
+    @property
+    def backlog(self) -> int:
+        """How many live messages wait for their turn."""
+        return sum(map(len, self._waiting.values()))
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a request for ids waits for an answer."""
+        return self._asked is not None
+
+    @property
+    def due_s(self) -> float:
+        """When `wake` has something to say, if nothing is taken until then."""
+        if self._asked is None:
+            return inf
+        return min(self._asked[1], self._held[0][0] if self._held else inf)
+
+    # -- requests ------------------------------------------------------------------------------------------
+
+    def request_ids(self, blocking: bool, acknowledged: int, most: int, now: Moment) -> tuple[Announced, ...] | None:
+        """Return the ids for a request; None: it blocks, and `wake` will answer. Raise `RemoteProtocolError`."""
+        if (rule := self._broken(blocking, acknowledged, most)) is not None:
+            raise _error(rule, f"{len(self._window)} unacknowledged, {acknowledged} acknowledged, {most} requested")
+        for _ in range(acknowledged):
+            self._numbers.pop(self._window.popleft().id, None)
+        if not blocking:
+            return self._next(most, now)
+        self._asked = most, now.mono_s + NO_IDS_S if self._answers_none else inf
+        return self.wake(now)
+
+    def wake(self, now: Moment) -> tuple[Announced, ...] | None:
+        """Return the answer to the request that blocks, `()` if there is no id and it has waited long enough; None if
+        there is no such request, or it has still to wait."""
+        if self._asked is None:
+            return None
+        most, until_s = self._asked
+        found = self._next(most, now)
+        if not found and now.mono_s < until_s:
+            return None
+        self._asked = None
+        return found
+
+    def request_bodies(self, ids: Iterable[bytes], now: Moment) -> list[Row]:
+        """Return the messages that were asked for and are still live; raise `RemoteProtocolError`."""
+        found: list[Row] = []
+        size = 0
+        for own_id in ids:
+            number = self._numbers.get(own_id)
+            if number is None:
+                raise _error(WindowRule.UNAVAILABLE, f"{own_id.hex()[:16]}… is not one of {len(self._window)} told")
+            row = self._mempool.get(number)
+            if row is None or row.expires_at < now.wall_s or size + row.size > GIVEN_BYTES_MAX:
+                continue
+            size += row.size
+            found.append(row)
+            self._spacing.knows(row.pool, now.mono_s)
+        self.given += len(found)
+        return found
+
+    def _broken(self, blocking: bool, acknowledged: int, most: int) -> WindowRule | None:
+        """Return the rule that a request for ids breaks, in dmq-node's order."""
+        left = len(self._window) - acknowledged
+        if left < 0:
+            return WindowRule.ACKED_TOO_MANY
+        if left + most > WINDOW_MAX:
+            return WindowRule.REQUESTED_TOO_MANY
+        if not most and (blocking or not acknowledged):
+            return WindowRule.REQUESTED_NOTHING
+        if blocking and left:
+            return WindowRule.BLOCKING
+        return None if blocking or left else WindowRule.NON_BLOCKING
+
+    # -- what changes meanwhile ----------------------------------------------------------------------------
+
+    def peer_has(self, row: Row, now_s: float) -> None:
+        """Record that the peer itself has announced a message, which is live here."""
+        self._spacing.knows(row.pool, now_s)
+        if row.number > self._sorted_to:
+            self._theirs.add(row.number)
+            return
+        waiting = self._waiting.get(row.pool, [])
+        if row.number in waiting:
+            waiting.remove(row.number)
+            self._drop_if_empty(row.pool)
+
+    def expired(self, rows: Iterable[Row], now_s: float) -> int:
+        """Forget messages that have expired; return how many of them the peer was not told for their pool's spacing."""
+        spaced = 0
+        for row in rows:
+            self._theirs.discard(row.number)
+            waiting = self._waiting.get(row.pool)
+            if waiting is not None and row.number in waiting:
+                waiting.remove(row.number)
+                spaced += self._spacing.clear_s(row.pool) > now_s
+                self._drop_if_empty(row.pool)
+        self.spaced_out += spaced
+        return spaced
+
+    # -- the order -----------------------------------------------------------------------------------------
+
+    def _next(self, most: int, now: Moment) -> tuple[Announced, ...]:
+        self._sort_in()
+        while self._held and self._held[0][0] <= now.mono_s:
+            until_s, pool = heappop(self._held)
+            if self._due.get(pool) == until_s:
+                self._queue(pool)
+        found: list[Announced] = []
+        while self._ready and len(found) < most:
+            pool = heappop(self._ready)[1]
+            if self._due.get(pool) != -inf:
+                continue
+            del self._due[pool]
+            if (row := self._turn(pool, now)) is not None:
+                found.append(Announced(row.id, row.number, row.size))
+                self._spacing.knows(pool, now.mono_s)
+                self._hold(pool, self._spacing.clear_s(pool), now)
+        self._window += found
+        self._numbers |= {one.id: one.number for one in found}
+        self.told += len(found)
+        return tuple(found)
+
+    def _sort_in(self) -> None:
+        """Let each message that was taken since the last time wait with those of its pool."""
+        if self._sorted_to == self._mempool.last:
+            return
+        for row in self._mempool.after(self._sorted_to):
+            if row.number in self._theirs:
+                continue
+            self._waiting.setdefault(row.pool, []).append(row.number)
+            self._queue(row.pool)
+        self._theirs.clear()
+        self._sorted_to = self._mempool.last
+
+    def _turn(self, pool: PoolId, now: Moment) -> Row | None:
+        """Return the message of the pool that is told now; None: none, or not yet."""
+        waiting = self._waiting.get(pool)
+        if waiting is None:
+            return None
+        if (clear_s := self._spacing.clear_s(pool)) > now.mono_s:
+            self._hold(pool, clear_s, now)
+            return None
+        later_s = inf
+        for number in reversed(waiting) if self._spacing.is_on else tuple(waiting):
+            row = self._mempool.get(number)
+            if row is not None and row.peers_at > now.wall_s:
+                later_s = min(later_s, row.peers_at)
+                continue
+            waiting.remove(number)
+            if row is not None and row.id not in self._numbers and self._mempool.served(row.id) == number:
+                self._drop_if_empty(pool)
+                return row
+        self._drop_if_empty(pool)
+        if later_s < inf:
+            self._hold(pool, now.mono_s + later_s - now.wall_s, now)
+        return None
+
+    def _queue(self, pool: PoolId) -> None:
+        """Let it be the turn of a pool, unless it is already."""
+        if self._due.get(pool) != -inf and (waiting := self._waiting.get(pool)):
+            self._due[pool] = -inf
+            heappush(self._ready, (waiting[-1 if self._spacing.is_on else 0], pool))
+
+    def _hold(self, pool: PoolId, until_s: float, now: Moment) -> None:
+        """Let a pool with further messages wait for its turn."""
+        if pool not in self._waiting:
+            return
+        if until_s <= now.mono_s:
+            self._queue(pool)
+        else:
+            self._due[pool] = until_s
+            heappush(self._held, (until_s, pool))
+
+    def _drop_if_empty(self, pool: PoolId) -> None:
+        if not self._waiting[pool]:
+            del self._waiting[pool]
+            self._due.pop(pool, None)
+
+
+def _error(rule: WindowRule, text: str) -> RemoteProtocolError:
+    return RemoteProtocolError(Reason.WINDOW_EXCEEDED, f"{rule.value}: {text}")

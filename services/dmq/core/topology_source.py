@@ -1,0 +1,83 @@
+"""The schedule for reading the topology: every few seconds, and when an operator asks for it.
+
+Reading happens elsewhere (services/dmq/topology_job.py). A topology that cannot be read changes nothing: the one in
+force stays, and the operator sees why.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from router.core.wire.text import counted
+from router.service import contract as c
+
+from .known_peers import RootGroup
+
+FILE_S = 5.0
+"""Seconds between two looks at the file."""
+JOB, TAG = "services.dmq.topology_job:topology", "topology"
+
+
+class Roots(Struct, frozen=True, array_like=True):
+    """What a topology names. `digest` tells it from others; `missing`: the points whose addresses are not known."""
+
+    digest: bytes
+    groups: tuple[RootGroup, ...]
+    missing: tuple[str, ...] = ()
+    uses_ledger: bool = False
+
+    @property
+    def addresses(self) -> int:
+        return sum(len(group.addresses) for group in self.groups)
+
+
+_ROOTS = msgspec.msgpack.Decoder(Roots)
+
+
+class TopologySource:
+    """Asks for the reads that are due, and takes the answers. `problem`: why the last could not be read, or ""."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.problem = ""
+        self.roots = Roots(b"", ())
+        self._is_asking = False
+        self._has_read = False
+        self._next_s = 0.0
+
+    def __repr__(self) -> str:
+        return f"<TopologySource of {self.file or 'nothing'}: {self.problem or 'no problem'}>"
+
+    def due(self, now: c.Now) -> list[c.Deed]:
+        """Return the question that is due, if any."""
+        if not self.file or self._is_asking or now.mono_s < self._next_s:
+            return []
+        self._is_asking = True
+        return [c.Compute(JOB, msgspec.msgpack.encode((self.file, self.roots.digest)), TAG)]
+
+    def reload(self) -> None:
+        """Look at the file as soon as possible."""
+        self._next_s = 0.0
+
+    def computed(self, heard: c.Computed, now: c.Now) -> tuple[Roots | None, list[c.Deed]]:
+        """Take a read's result; return the new roots, if there are some, and what the operator is told."""
+        self._is_asking = False
+        self._next_s = now.mono_s + FILE_S
+        if heard.error:
+            return None, self._failed(heard.error.removeprefix("BadTopology: "))
+        was_wrong, self.problem = bool(self.problem), ""
+        if not heard.result:
+            return None, [c.Inform(f"the topology {self.file} can be read again")] if was_wrong else []
+        self.roots, self._has_read = _ROOTS.decode(heard.result), True
+        said = f"the topology names {counted(self.roots.addresses, 'address', 'addresses')} of peers"
+        if self.roots.missing:
+            said += f"; {', '.join(self.roots.missing[:5])} could not be looked up yet"
+        return self.roots, [c.Inform(said)]
+
+    def _failed(self, error: str) -> list[c.Deed]:
+        if error == self.problem:
+            return []
+        self.problem = error
+        then = "the one that was read before stays" if self._has_read else "until it can be read, no peer is dialled"
+        return [c.Warn(f"{error}; {then}")]

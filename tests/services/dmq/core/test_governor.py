@@ -1,0 +1,289 @@
+"""The governor: roots, strangers, dials, churn, sharing, by value; and many of them, half of which die, by seeds."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from rigs.peer_world import AGREED, TARGETS, PeerWorld
+
+from services.dmq.core import governor as g
+from services.dmq.core.governor import AskPeers, Cool, Dial, Governor, Hang, Heat, Targets
+from services.dmq.core.known_peers import KnownPeer, PeerSource, PeerState, RootGroup, is_public
+from services.dmq.core.node_handshake import Agreement
+from services.dmq.core.peer_sharing_messages import PeerAddress
+
+ONE_WAY = Agreement(2, False, False)
+SILENT = Agreement(2, True, False)
+
+
+def address(number: int, place: int = 0) -> PeerAddress:
+    return PeerAddress(f"45.{place // 256}.{place % 256}.{number}", 3141)
+
+
+ROOTS = tuple(address(number, number) for number in range(1, 5))
+
+
+def governor(*groups: RootGroup, targets: Targets = TARGETS, own: tuple[PeerAddress, ...] = ()) -> Governor:
+    found = Governor(targets, Random(1), own)
+    found.set_roots(groups)
+    return found
+
+
+def of_kind(acts: list[g.Act], kind: type) -> list[PeerAddress]:
+    return [act.address for act in acts if isinstance(act, kind)]
+
+
+def test_local_roots_are_dialled_and_made_hot_up_to_their_valencies() -> None:
+    of = governor(RootGroup(ROOTS, hot=1, warm=3))
+    dialled = of_kind(of.decide(0), Dial)
+    assert len(dialled) == 3 and set(dialled) <= set(ROOTS)
+    for one in dialled:
+        assert of.opened(one, SILENT, 1.0, is_inbound=False)
+    assert len(of_kind(of.decide(1.0), Heat)) == 1
+    assert of.decide(2.0) == []
+
+
+def test_a_root_behind_a_firewall_is_waited_for_and_hot_when_it_comes() -> None:
+    of = governor(RootGroup(ROOTS[:1], behind_firewall=True))
+    assert of.decide(0) == []
+    of.opened(ROOTS[0], SILENT, 5.0, is_inbound=True)
+    assert of.decide(5.0) == [Heat(ROOTS[0])]
+
+
+def test_who_only_dials_is_never_pulled_from_and_forgotten_when_it_goes() -> None:
+    of = governor()
+    of.opened(ROOTS[0], ONE_WAY, 0.0, is_inbound=True)
+    assert of.decide(0.0) == []
+    of.closed(ROOTS[0], 500.0)
+    assert of.get(ROOTS[0]) is None
+
+
+def test_who_has_dialled_in_is_hot_at_once_but_half_of_the_places_and_two_of_a_prefix_at_most() -> None:
+    of = governor(targets=Targets(active=8))
+    for number in range(1, 10):
+        of.opened(address(number, 7), SILENT, 0.0, is_inbound=True)
+    assert len(of_kind(of.decide(0.0), Heat)) == g.OF_PREFIX_MAX
+    for place in range(20, 30):
+        of.opened(address(1, place), SILENT, 1.0, is_inbound=True)
+    of.decide(1.0)
+    assert len(of.of_state(PeerState.HOT)) == 4
+    for root in ROOTS:
+        of.opened(root, SILENT, 2.0, is_inbound=True)
+    of.set_roots([RootGroup(ROOTS, 0, 0, is_local=False)])
+    assert set(of_kind(of.decide(2.0), Heat)) == set(ROOTS), "those that are named have the other half"
+
+
+def test_a_second_connection_with_a_peer_is_one_too_many() -> None:
+    of = governor()
+    assert of.opened(ROOTS[0], SILENT, 0.0, is_inbound=True)
+    assert not of.opened(ROOTS[0], SILENT, 0.0, is_inbound=False)
+    of.failed(ROOTS[0], 1.0)
+    assert [peer.address for peer in of.peers if peer.is_connected] == [ROOTS[0]], "a dial that met it changes nothing"
+
+
+def test_a_dead_root_is_dialled_ever_more_seldom_and_never_forgotten() -> None:
+    of = governor(RootGroup(ROOTS[:1]))
+    now_s, pauses = 0.0, []
+    for _ in range(12):
+        assert of_kind(of.decide(now_s), Dial) == [ROOTS[0]]
+        of.failed(ROOTS[0], now_s)
+        assert of.decide(now_s) == []
+        pauses.append(of.due_s - now_s)
+        now_s = of.due_s
+    assert 5 <= pauses[0] <= 10 and all(80 <= pause <= 160 for pause in pauses[5:])
+
+
+def test_a_stranger_is_forgotten_after_three_failures_and_not_dialled_again_soon() -> None:
+    of = governor(RootGroup(ROOTS[:1]))
+    of.decide(0)
+    of.opened(ROOTS[0], SILENT, 0.0, is_inbound=False)
+    stranger, now_s = address(9, 99), 0.0
+    of.told(ROOTS[0], [stranger], now_s)
+    for _ in range(3):
+        while not of_kind(of.decide(now_s), Dial):
+            now_s += 1.0
+        of.failed(stranger, now_s)
+    assert of.get(stranger) is None and now_s >= 2 * g.DIAL_S
+    of.told(ROOTS[0], [stranger], now_s)
+    assert of.get(stranger) is None
+    of.told(ROOTS[0], [stranger], now_s + g.RESTS_S)
+    assert of.get(stranger) is not None
+
+
+def test_one_host_is_dialled_once_a_minute_however_many_ports_are_shared() -> None:
+    of = governor()
+    victim = [PeerAddress("45.9.9.9", port) for port in range(1, 30)]
+    of.told(ROOTS[0], victim, 0.0)
+    dials = sum(len(of_kind(of.decide(float(now_s)), Dial)) for now_s in range(600))
+    assert dials <= 10
+
+
+@pytest.mark.parametrize(
+    "ip", ("10.0.0.1", "127.0.0.1", "192.168.1.30", "0.0.0.0", "224.0.0.1", "169.254.1.1", "::1", "fe80::1", "fd00::1")
+)
+def test_what_is_not_public_is_neither_dialled_on_a_strangers_word_nor_shared(ip: str) -> None:
+    assert not is_public(PeerAddress(ip, 3141)) and not is_public(PeerAddress("45.1.1.1", 0))
+    of = governor()
+    of.told(ROOTS[0], [PeerAddress(ip, 3141)], 0.0)
+    assert not of.peers and of.decide(0.0) == []
+    of.set_roots([RootGroup((PeerAddress(ip, 3141),), advertise=True)])
+    assert of_kind(of.decide(0.0), Dial) == [PeerAddress(ip, 3141)], "a root is dialled wherever it is"
+    of.opened(PeerAddress(ip, 3141), AGREED, 1.0, is_inbound=False)
+    assert of.share(10, ROOTS[0], 1.0) == ()
+
+
+def test_our_own_address_is_not_dialled() -> None:
+    of = governor(RootGroup(ROOTS[:2], 2, 2), own=(ROOTS[0],))
+    of.told(ROOTS[1], [ROOTS[0]], 0.0)
+    assert of_kind(of.decide(0.0), Dial) == [ROOTS[1]]
+
+
+def test_what_stays_in_a_new_topology_is_not_cut() -> None:
+    of = governor(RootGroup(ROOTS[:2], 2, 2))
+    of.decide(0.0)
+    for root in ROOTS[:2]:
+        of.opened(root, SILENT, 0.0, is_inbound=False)
+    of.decide(0.0)
+    of.set_roots([RootGroup(ROOTS[1:3], 2, 2)])
+    acts = of.decide(1.0)
+    assert acts == [Dial(ROOTS[2])] and of.get(ROOTS[1]).state is PeerState.HOT  # type: ignore[union-attr]
+    assert of.get(ROOTS[0]).source is PeerSource.SHARED  # type: ignore[union-attr]
+
+
+def test_at_a_churn_the_hot_peer_that_is_never_first_gives_way_if_another_is_there() -> None:
+    targets = Targets(active=4, churn_s=100)
+    of = governor(targets=targets)
+    peers = [address(1, place) for place in range(30, 33)]
+    for one in peers:
+        of.opened(one, SILENT, 0.0, is_inbound=True)
+    of.decide(0.0)
+    hot = [peer.address for peer in of.of_state(PeerState.HOT)]
+    assert len(hot) == 2
+    of.was_first(hot[1], 5.0)
+    acts = of.decide(200.0)
+    assert of_kind(acts, Cool) == [hot[0]] and of_kind(acts, Heat) == [one for one in peers if one not in hot]
+    alone = governor(targets=targets)
+    alone.opened(peers[0], SILENT, 0.0, is_inbound=True)
+    alone.decide(0.0)
+    assert alone.decide(200.0) == [], "the only one stays"
+
+
+def test_earliness_counts_the_last_hour() -> None:
+    peer = KnownPeer(ROOTS[0], PeerSource.SHARED)
+    for now_s in range(0, 7200, 100):
+        peer.was_first(float(now_s))
+    assert 33 <= peer.earliness(7100.0) <= 36 and peer.earliness(20_000.0) == 0 and len(peer.firsts) <= 12
+
+
+def test_peers_are_asked_for_addresses_two_at_once_and_each_seldom() -> None:
+    of = governor(RootGroup(ROOTS, 0, 4))
+    of.decide(0.0)
+    for root in ROOTS:
+        of.opened(root, AGREED, 0.0, is_inbound=False)
+    first = of_kind(of.decide(0.0), AskPeers)
+    assert len(first) == 2
+    for one in first:
+        of.told(one, [], 1.0)
+    second = of_kind(of.decide(1.0), AskPeers)
+    assert set(first) | set(second) == set(ROOTS)
+    for one in second:
+        of.told(one, [], 2.0)
+    assert of_kind(of.decide(500.0), AskPeers) == [] and of.due_s == g.ASK_S
+    assert of_kind(of.decide(g.ASK_S), AskPeers)
+
+
+def test_what_is_shared_is_what_we_have_reached_ten_at_most_and_the_same_for_a_while() -> None:
+    of = governor(targets=Targets(established=60))
+    known = [address(1, place) for place in range(40, 90)]
+    of.told(ROOTS[0], known, 0.0)
+    now_s = 0.0
+    while now_s < 60:
+        for one in of_kind(of.decide(now_s), Dial):
+            of.opened(one, SILENT, now_s, is_inbound=False)
+        now_s += 1
+    of.opened(address(2, 200), SILENT, 0.0, is_inbound=True)
+    shared = of.share(255, known[0], now_s)
+    assert len(shared) == g.SHARED_MAX and set(shared) < set(known) - {known[0]}
+    assert of.share(3, known[0], now_s + 800) == shared[:3]
+    hidden = governor(RootGroup(ROOTS, 1, 4, advertise=False))
+    hidden.decide(0.0)
+    hidden.opened(ROOTS[0], SILENT, 0.0, is_inbound=False)
+    assert hidden.share(10, ROOTS[1], 0.0) == (), "a root that is not to be advertised is not"
+
+
+def test_of_many_connections_those_that_we_dialled_too_many_are_left_at_a_churn() -> None:
+    of = governor(targets=Targets(active=0, churn_s=100))
+    of.told(ROOTS[0], [address(1, place) for place in range(40, 60)], 0.0)
+    for one in of_kind(of.decide(0.0), Dial):
+        of.opened(one, SILENT, 0.0, is_inbound=False)
+    [left] = of_kind(of.decide(200.0), Hang)
+    of.closed(left, 201.0)
+    peer = of.get(left)
+    assert peer is not None and peer.state is PeerState.COLD and peer.dial_s == 201 + g.RESTS_S
+
+
+# -- many nodes ------------------------------------------------------------------------------------------------
+
+NODES = 200
+
+
+def half_dies(seed: int) -> PeerWorld:
+    """Return a world after half of its nodes have died, two churns later."""
+    world = PeerWorld(seed)
+    nodes = [world.add(f"45.{number // 200}.{number % 200}.1") for number in range(NODES)]
+    for node in nodes:
+        others = [one.address for one in nodes if one is not node]
+        world.name_roots(node, world.chance.sample(others, 3))
+    world.run(600)
+    for node in world.chance.sample(nodes, NODES // 2):
+        world.kill(node)
+    world.run(2 * world.targets.churn_s)
+    return world
+
+
+def check_half_dies(seed: int) -> None:
+    world = half_dies(seed)
+    alive = {node.address for node in world.alive()}
+    for node in world.alive():
+        assert node.hot() & alive, f"seed {seed}: {node.address} pulls from nobody"
+    assert world.is_connected(), f"seed {seed}: what one takes does not reach all"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_half_of_all_nodes_die_and_the_others_stay_one_network(seed: int) -> None:
+    check_half_dies(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3, 100))
+def test_half_of_all_nodes_die_in_many_worlds(seed: int) -> None:
+    check_half_dies(seed)
+
+
+@pytest.mark.parametrize("is_one_prefix", (True, False))
+def test_sybils_hold_few_places(is_one_prefix: bool) -> None:
+    world = PeerWorld(5)
+    nodes = [world.add(f"45.1.{number}.1") for number in range(20)]
+    sybils = [world.add(f"46.1.{0 if is_one_prefix else number}.{number + 1}") for number in range(50)]
+    addresses = tuple(one.address for one in sybils)
+    for node in nodes:
+        world.name_roots(node, world.chance.sample([one.address for one in nodes if one is not node], 3))
+    for sybil in sybils:
+        world.name_roots(sybil, [one.address for one in nodes], hot=20)
+        world.shares[sybil.address] = addresses
+    world.run(7200)
+    most = g.OF_PREFIX_MAX if is_one_prefix else world.targets.active // 2
+    for node in nodes:
+        assert len(node.hot() & set(addresses)) <= most
+        assert node.hot() - set(addresses), "honest ones have their places"
+    assert any(node.hot() & set(addresses) for node in nodes), "the sybils were there"
+
+
+def test_a_peer_that_flaps_costs_a_dial_a_minute() -> None:
+    world = PeerWorld(6)
+    node, flapping = world.add("45.1.1.1"), world.add("45.2.1.1")
+    world.flaps.add(flapping.address)
+    world.name_roots(node, [flapping.address])
+    world.run(3600)
+    assert 15 <= node.dials[flapping.address] <= 60

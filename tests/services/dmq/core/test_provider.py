@@ -1,0 +1,205 @@
+"""The provider: the stored scripts with each rule's error, spacing, newest first, and what a peer has itself."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples.dmq import BETWEEN_NODES, BODY, NOW, POOLS, Pool, raw
+
+from router.core.link.machine import RemoteProtocolError
+from services.dmq.core import message_submission as ms
+from services.dmq.core.authentication import Moment
+from services.dmq.core.mempool import Mempool, MempoolLimits, Row
+from services.dmq.core.provider import NO_IDS_S, WINDOW_MAX, Announced, Provider, Spacing, WindowRule
+from services.dmq.core.signed_message import Dmq05, SignedMessage
+
+DMQ = Dmq05()
+PAUSE_S = 60.0
+FREE = MempoolLimits(pause_s=0)
+
+
+def at(seconds: float) -> Moment:
+    return Moment(NOW.wall_s + seconds, NOW.mono_s + seconds)
+
+
+def message_of(number: int, pool: Pool = POOLS[0]) -> SignedMessage:
+    return DMQ.read(DMQ.write(pool.draft(number.to_bytes(2, "big") + pool.id[:2] + BODY)))
+
+
+def mempool_of(messages: list[SignedMessage], lives_s: float = 900.0) -> Mempool:
+    """Return a mempool with these messages, which came at once from peers."""
+    found = Mempool(FREE)
+    for message in messages:
+        found.take(message, NOW.wall_s + lives_s, NOW, is_relayed=True)
+    return found
+
+
+def ids(found: tuple[Announced, ...] | None) -> list[bytes]:
+    assert found is not None
+    return [one.id for one in found]
+
+
+@pytest.mark.parametrize("script", BETWEEN_NODES["provider_version_2"], ids=lambda one: one["name"])
+def test_provider_answers_as_in_the_stored_script(script: dict[str, Any]) -> None:
+    messages = [DMQ.read(raw(BETWEEN_NODES["messages"][name]["cbor_hex"])) for name in script["mempool"]]
+    mempool = mempool_of(messages)
+    wires = {message.id: message.wire for message in messages}
+    provider, codec = Provider(mempool, Spacing(0)), ms.VERSIONS[2]
+    for step in script["steps"]:
+        if step["heard_hex"].startswith("expire"):
+            rows = [row for row in mempool.after(0) if row.id == messages[int(step["heard_hex"].split()[1])].id]
+            mempool._remove(rows[0], NOW.wall_s)
+            continue
+        if step["said"] == "error decoder failure":
+            with pytest.raises(ValueError, match="is not one of"):
+                codec.decode(raw(step["heard_hex"]))
+            continue
+        request = codec.decode(raw(step["heard_hex"]))
+        if step["said"].startswith("error "):
+            with pytest.raises(RemoteProtocolError, match=step["said"].removeprefix("error ")):
+                answer(provider, request, NOW)
+        elif step["said"].startswith("after 17 s"):
+            assert answer(provider, request, NOW) is None and provider.due_s == NOW.mono_s + NO_IDS_S
+            assert provider.wake(at(NO_IDS_S - 0.1)) is None
+            assert provider.wake(at(NO_IDS_S)) == () and codec.encode(ms.MsgReplyNoSigIds()) == raw("8103")
+        elif isinstance(request, ms.MsgRequestSigs):
+            rows = provider.request_bodies(request.ids, NOW)
+            assert codec.encode(ms.MsgReplySigs(tuple(wires[row.id] for row in rows))) == raw(step["said"])
+        else:
+            found = answer(provider, request, NOW)
+            assert found is not None
+            told = tuple(ms.IdAndSize(one.id, one.size) for one in found)
+            assert codec.encode(ms.MsgReplySigIds(told)) == raw(step["said"])
+
+
+def answer(provider: Provider, request: ms.Message, moment: Moment) -> tuple[Announced, ...] | None:
+    match request:
+        case ms.MsgRequestSigIdsBlocking(acknowledged, most):
+            return provider.request_ids(True, acknowledged, most, moment)
+        case ms.MsgRequestSigIdsNonBlocking(acknowledged, most):
+            return provider.request_ids(False, acknowledged, most, moment)
+        case ms.MsgRequestSigs(wanted):
+            provider.request_bodies(wanted, moment)
+    return None
+
+
+def test_the_newest_of_a_pool_is_told_first_and_the_next_when_the_peer_takes_it() -> None:
+    messages = [message_of(number) for number in range(4)]
+    provider = Provider(mempool_of(messages), Spacing(PAUSE_S))
+    assert ids(provider.request_ids(True, 0, 33, NOW)) == [messages[3].id]
+    assert [row.id for row in provider.request_bodies([messages[3].id], at(1))] == [messages[3].id]
+    assert provider.request_ids(True, 1, 33, at(1)) is None and provider.due_s == NOW.mono_s + 1 + NO_IDS_S
+    assert provider.wake(at(18)) == ()
+    assert provider.request_ids(True, 0, 33, at(50)) is None
+    assert provider.wake(at(62.9)) is None, "62 s after it was fetched, not after it was told"
+    assert ids(provider.wake(at(63))) == [messages[2].id]
+
+
+def test_other_pools_do_not_wait_for_one() -> None:
+    messages = [message_of(number, pool) for number in range(3) for pool in POOLS]
+    provider = Provider(mempool_of(messages), Spacing(PAUSE_S))
+    assert ids(provider.request_ids(True, 0, 33, NOW)) == [one.id for one in messages[-3:]]
+
+
+def test_what_the_peer_has_announced_itself_is_not_told_and_counts_for_the_spacing() -> None:
+    mempool = mempool_of([message_of(0), message_of(1)])
+    rows = list(mempool.after(0))
+    provider = Provider(mempool, Spacing(PAUSE_S))
+    provider.peer_has(rows[1], NOW.mono_s)
+    assert provider.request_ids(True, 0, 33, NOW) is None
+    assert provider.wake(at(10)) is None
+    assert ids(provider.wake(at(62))) == [rows[0].id]
+
+
+def test_spacing_outlasts_the_connection() -> None:
+    mempool, spacing = mempool_of([message_of(0)]), Spacing(PAUSE_S)
+    assert len(ids(Provider(mempool, spacing).request_ids(True, 0, 33, NOW))) == 1
+    mempool.take(message_of(1), NOW.wall_s + 900, NOW, is_relayed=True)
+    again = Provider(mempool, spacing)
+    assert again.request_ids(True, 0, 33, at(5)) is None
+    assert spacing.forget(NOW.mono_s + 61) and not spacing.forget(NOW.mono_s + 62)
+
+
+def test_what_expires_before_its_turn_is_counted() -> None:
+    mempool = mempool_of([message_of(0), message_of(1)], lives_s=30)
+    provider = Provider(mempool, Spacing(PAUSE_S))
+    provider.request_ids(True, 0, 33, NOW)
+    assert provider.backlog == 1
+    assert provider.expired(mempool.expire(NOW.wall_s + 30), NOW.mono_s + 30) == provider.spaced_out == 1
+    assert provider.backlog == 0
+
+
+def test_a_message_that_is_early_by_the_mempools_pace_waits_for_peers() -> None:
+    mempool = Mempool(MempoolLimits())
+    for number in range(2):
+        mempool.take(message_of(number), NOW.wall_s + 900, NOW)
+    provider = Provider(mempool, Spacing(PAUSE_S))
+    assert ids(provider.request_ids(True, 0, 33, NOW)) == [message_of(0).id], "the newest is not due yet"
+    assert provider.request_ids(True, 1, 33, at(55)) is None
+    assert ids(provider.wake(at(62))) == [message_of(1).id]
+
+
+def test_version_1_waits_for_a_message_however_long() -> None:
+    provider = Provider(Mempool(FREE), Spacing(0), answers_none=False)
+    assert provider.request_ids(True, 0, 33, NOW) is None and provider.wake(at(10_000)) is None
+
+
+def test_without_a_pause_all_are_told_in_the_order_in_which_they_came() -> None:
+    messages = [message_of(number, POOLS[number % 3]) for number in range(9)]
+    provider = Provider(mempool_of(messages), Spacing(0))
+    assert ids(provider.request_ids(True, 0, 33, NOW)) == [one.id for one in messages]
+
+
+@given(st.integers(0, 1 << 32), st.sampled_from((0.0, PAUSE_S)))
+def test_a_provider_keeps_every_rule_and_tells_each_message_once(seed: int, pause_s: float) -> None:
+    """A peer that keeps the rules is told each message at most once, of one pool never two within the spacing, and
+    with patience all that lives; one that breaks a rule is told which."""
+    chance, mempool = Random(seed), Mempool(FREE)
+    provider, told, window = Provider(mempool, Spacing(pause_s)), dict[bytes, float](), list[Announced]()
+    rows: dict[bytes, Row] = {}
+    clock_s = 0.0
+    last: dict[bytes, float] = {}
+    for number in range(60):
+        clock_s += chance.choice((0.0, 1.0, 20.0))
+        if number < 30 and chance.random() < 0.6:
+            message = MESSAGES[number]
+            rows[message.id] = mempool.take(message, NOW.wall_s + 9000, at(clock_s), is_relayed=True)
+        acknowledged, most = chance.randint(0, len(window)), chance.randint(1, 40)
+        blocking = acknowledged == len(window)
+        found = provider.request_ids(blocking, acknowledged, most, at(clock_s)) or ()
+        del window[:acknowledged]
+        if blocking and not found:
+            clock_s += NO_IDS_S
+            found = provider.wake(at(clock_s)) or ()
+        for one in found:
+            pool = rows[one.id].pool
+            assert one.id not in told and one.size == rows[one.id].size
+            assert clock_s - last.get(pool, -1e9) >= pause_s + 2 * bool(pause_s) or not pause_s
+            told[one.id] = last[pool] = clock_s
+        window += found
+        assert len(window) <= WINDOW_MAX and len(found) <= most
+    for _ in range(200):
+        clock_s += 70
+        found = provider.request_ids(True, len(window), 33, at(clock_s)) or provider.wake(at(clock_s + 17)) or ()
+        window = list(found)
+        told |= {one.id: clock_s for one in found}
+    assert set(told) == set(rows)
+
+
+MESSAGES = [message_of(number, POOLS[number % 3]) for number in range(30)]
+
+
+def test_every_rule_has_the_name_that_a_dmq_node_gives_it() -> None:
+    named = {step["said"].removeprefix("error ") for one in BETWEEN_NODES["provider_version_2"] for step in one["steps"]
+             if step["said"].startswith("error ")} - {"decoder failure"}  # fmt: skip
+    assert named <= {rule.value for rule in WindowRule}
+    provider = Provider(Mempool(FREE), Spacing(0))
+    with pytest.raises(RemoteProtocolError, match=WindowRule.ACKED_TOO_MANY.value):
+        provider.request_ids(True, 1, 1, NOW)
+    with pytest.raises(RemoteProtocolError, match=WindowRule.REQUESTED_NOTHING.value):
+        provider.request_ids(True, 0, 0, NOW)
+    assert provider.due_s > 1e9, "a request that is refused changes nothing"

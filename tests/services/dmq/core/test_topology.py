@@ -1,0 +1,151 @@
+"""The topology: the stored files as they are read, what is wrong with others, the ledger's relays, and its schedule."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples.dmq import BETWEEN_NODES
+
+from router.service import contract as c
+from services.dmq.core.known_peers import RootGroup
+from services.dmq.core.peer_sharing_messages import PeerAddress
+from services.dmq.core.topology import BadTopology, LocalRoots, read_snapshot, read_topology
+from services.dmq.core.topology_source import FILE_S, Roots, TopologySource
+from services.dmq.topology_job import topology
+
+EMPTY: dict[str, Any] = {"localRoots": [], "publicRoots": []}
+ROOT: dict[str, Any] = {"accessPoints": [{"address": "192.168.1.30", "port": 6161}], "valency": 1}
+
+
+def of(**parts: Any) -> bytes:
+    return json.dumps(EMPTY | parts).encode()
+
+
+@pytest.mark.parametrize("case", BETWEEN_NODES["topologies"], ids=lambda one: one["name"])
+def test_a_stored_topology_is_read_as_a_dmq_node_reads_it(case: dict[str, Any]) -> None:
+    data = json.dumps(case["json"]).encode()
+    if "fails" in case:
+        with pytest.raises(BadTopology) as raised:
+            read_topology(data)
+        words = case["fails"].split()
+        assert len([word for word in words if word in str(raised.value)]) >= len(words) / 2, str(raised.value)
+        return
+    found = read_topology(data)
+    assert [as_vector(one) for one in found.local] == case["local"]
+    assert found.public == () and case["public"] == []
+    assert ("never" if found.ledger_after_slot is None else "always") == case["ledger"]
+
+
+def as_vector(group: LocalRoots) -> dict[str, Any]:
+    return {
+        "points": [str(point) for point in group.points],
+        "hot": group.hot,
+        "warm": group.warm,
+        "advertise": group.advertise,
+        "behind_firewall": group.behind_firewall,
+        "mode": "InitiatorOnly" if group.initiator_only else "InitiatorAndResponder",
+    }
+
+
+def test_bootstrap_peers_count_as_public_roots() -> None:
+    found = read_topology(of(bootstrapPeers=[{"address": "1.2.3.4", "port": 6161}]))
+    assert [str(point) for point in found.points] == ["1.2.3.4:6161"] and not found.local
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    (
+        (b"[]", "no JSON object"),
+        (b"{", "no JSON: line 1"),
+        (b"\xff", "no text"),
+        (of(localRoots={}), "no list"),
+        (of(localRoots=[1]), r"localRoots\[0\] is no object"),
+        (of(localRoots=[{"valency": 1}]), "accessPoints"),
+        (of(localRoots=[ROOT | {"valency": True}]), "whole number"),
+        (of(localRoots=[ROOT | {"valency": 2, "warmValency": 1}]), "below the 2"),
+        (of(localRoots=[ROOT | {"advertise": "yes"}]), "true or false"),
+        (of(localRoots=[ROOT | {"accessPoints": [{"address": "1.2.3.4"}]}]), "no port"),
+        (of(localRoots=[ROOT | {"accessPoints": [{"address": "a b", "port": 1}]}]), "neither an address nor a name"),
+        (of(localRoots=[ROOT | {"accessPoints": [{"address": "x", "port": 65536}]}]), "1 to 65535"),
+        (of(localRoots=[ROOT | {"accessPoints": [{"address": "::", "port": 1}]}]), "not a valid destination"),
+        (of(localRoots=[ROOT | {"accessPoints": ROOT["accessPoints"] * 1001}]), "1000 at most"),
+        (of(useLedgerAfterSlot="0"), "whole number"),
+    ),
+)
+def test_what_is_no_topology_is_named_with_its_place_and_remedy(data: bytes, said: str) -> None:
+    with pytest.raises(BadTopology, match=said):
+        read_topology(data)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda one: st.lists(one, max_size=3)
+                    | st.dictionaries(st.sampled_from(["localRoots", "publicRoots", "accessPoints", "address", "port",
+                                                       "valency", "bootstrapPeers"]), one, max_size=4)))  # fmt: skip
+def test_any_json_is_a_topology_or_a_bad_one(found: Any) -> None:
+    try:
+        read_topology(json.dumps(found).encode())
+    except BadTopology:
+        return
+
+
+def test_relays_of_the_ledger_are_read_and_odd_ones_left_out() -> None:
+    relays = [{"address": "1.2.3.4", "port": 3001}, {"domain": "relay.example.org", "port": 3001}, {"domain": "x.org"},
+              {"port": 1}, 7, {"address": "0.0.0.0", "port": 1}]  # fmt: skip
+    data = json.dumps({"version": 2, "bigLedgerPools": [{"accumulatedStake": 0.1, "relays": relays}]}).encode()
+    assert [str(point) for point in read_snapshot(data)] == [
+        "1.2.3.4:3001", "relay.example.org.:3001", "SRV _dmq._mithril._cardano._tcp.x.org.",
+    ]  # fmt: skip
+    with pytest.raises(BadTopology, match="names no pool"):
+        read_snapshot(b"{}")
+
+
+def read(path: Path, known: bytes = b"") -> bytes:
+    return topology(msgspec.msgpack.encode((str(path), known)))
+
+
+def test_the_job_reads_a_file_once_and_again_when_it_says_something_new(tmp_path: Path) -> None:
+    path = tmp_path / "topology.json"
+    path.write_bytes(of(localRoots=[ROOT]))
+    found = msgspec.msgpack.decode(read(path), type=Roots)
+    assert found.groups == (RootGroup((PeerAddress("192.168.1.30", 6161),)),) and not found.missing
+    assert read(path, found.digest) == b""
+    path.write_bytes(of())
+    assert msgspec.msgpack.decode(read(path, found.digest), type=Roots).groups == ()
+    path.unlink()
+    with pytest.raises(BadTopology, match="cannot be read"):
+        read(path, found.digest)
+
+
+def test_a_name_is_looked_up_beside_and_missing_until_then(tmp_path: Path) -> None:
+    path = tmp_path / "topology.json"
+    point = {"address": "localhost", "port": 6161}
+    path.write_bytes(of(localRoots=[ROOT | {"accessPoints": [point]}]))
+    found = msgspec.msgpack.decode(read(path), type=Roots)
+    while found.missing:
+        if again := read(path, found.digest):
+            found = msgspec.msgpack.decode(again, type=Roots)
+    assert PeerAddress("127.0.0.1", 6161) in found.groups[0].addresses
+
+
+def test_a_topology_that_cannot_be_read_changes_nothing_and_is_named_once() -> None:
+    source, now = TopologySource("topology.json"), c.Now(1000.0, 5.0)
+    [asked] = source.due(now)
+    assert isinstance(asked, c.Compute) and source.due(now) == [], "one question at a time"
+    roots = Roots(b"1", (RootGroup((PeerAddress("1.2.3.4", 1),)),))
+    found, said = source.computed(c.Computed(asked.tag, msgspec.msgpack.encode(roots)), now)
+    assert found == roots and isinstance(said[0], c.Inform) and "1 address" in said[0].text
+    later = c.Now(1000.0 + FILE_S, 5.0 + FILE_S)
+    assert source.due(c.Now(1001.0, 6.0)) == [] and len(source.due(later)) == 1
+    found, said = source.computed(c.Computed(asked.tag, error="BadTopology: topology.json: it is half a file"), later)
+    assert found is None and source.roots == roots and source.problem == "topology.json: it is half a file"
+    assert isinstance(said[0], c.Warn) and said[0].text.endswith("the one that was read before stays")
+    assert source.computed(c.Computed(asked.tag, error=f"BadTopology: {source.problem}"), later) == (None, [])
+    source.reload()
+    assert len(source.due(later)) == 1
+    found, said = source.computed(c.Computed(asked.tag), later)
+    assert found is None and not source.problem and isinstance(said[0], c.Inform)
