@@ -11,6 +11,7 @@ import trio
 from router.client.composer import Composer
 from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, NodeUnavailable, NotAnswered, Refused
+from router.client.interrupts import uninterrupted
 from router.client.publishing import Publishing
 from router.core.wire.admin import Answer, Inquiry, encode_inquiry, with_number, without_number
 from router.core.wire.reasons import Reason
@@ -48,6 +49,7 @@ class PendingQuestion:
         self.over.set()
 
 
+@uninterrupted
 class Asking:
     """Keep at most one question open; others wait. A lost connection ends it, and no question is asked twice."""
 

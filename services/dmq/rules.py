@@ -24,8 +24,9 @@ from services.dmq.core.client_session import ClientSession
 from services.dmq.core.client_sessions import LOCAL, ClientSessions, Places, door_of
 from services.dmq.core.consumers import Consumers
 from services.dmq.core.fault import Fault, Rejected
-from services.dmq.core.governor import Governor, Targets
+from services.dmq.core.governor import Governor
 from services.dmq.core.holdings import Holdings
+from services.dmq.core.hot_places import Targets
 from services.dmq.core.mempool import MempoolLimits, Row
 from services.dmq.core.networks import consumers_of, network_of
 from services.dmq.core.node_handshake import NodeData

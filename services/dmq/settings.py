@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from router.service.settings import Struct, about, door, span
 
-from .core.governor import Targets
+from .core.hot_places import Targets
 from .core.mempool import MempoolLimits
 from .core.networks import consumers_of, network_of
 from .core.peers import address_of

@@ -52,12 +52,12 @@ async def test_away_it_loses_nothing_and_what_comes_to_the_old_address_comes_to_
             await laptop.join(group.public, timeout_s=HANG_S)
             old = laptop.key
         async with connect(home=node.home) as speaker:
-            await speaker.send(old, b"1", ttl_s=LIFE_S)
+            await speaker.send(old, b"1", ttl_s=LIFE_S, plain=True)
             id = await speaker.group(group).publish(b"2", ttl_s=LIFE_S)
             new = await renew(node)
             assert new != old and keyring.load(node.home, "laptop").public == new
-            await speaker.send(old, b"3", ttl_s=LIFE_S)
-            await speaker.send(new, b"4", ttl_s=LIFE_S)
+            await speaker.send(old, b"3", ttl_s=LIFE_S, plain=True)
+            await speaker.send(new, b"4", ttl_s=LIFE_S, plain=True)
             await speaker.group(group).publish(b"5", ttl_s=LIFE_S)
             [queued] = await node.ask("queue")
             assert (queued["recipient"], queued["messages"]) == (new.hex(), 5)
@@ -99,8 +99,8 @@ async def test_a_running_app_signs_on_anew_by_itself_and_goes_on(tmp_path: Path)
                 return laptop.is_up and laptop.key == new
 
             await until("the app signs on with its new key", has_new_key)
-            await other.send(old, b"to the old address")
-            await other.send(new, b"to the new one")
+            await other.send(old, b"to the old address", plain=True)
+            await other.send(new, b"to the new one", plain=True)
             await other.group(group).publish(b"to the group")
             await heard.publish(b"from the new key")
 
@@ -133,7 +133,7 @@ async def kept_waiting(found: Rig) -> tuple[NodeProcess, PublicKey]:
     async with connect(home=node.home, as_name="laptop") as laptop:
         old = laptop.key
     async with connect(home=node.home) as speaker:
-        await speaker.send(old, b"1", ttl_s=LIFE_S)
+        await speaker.send(old, b"1", ttl_s=LIFE_S, plain=True)
     return node, old
 
 

@@ -82,7 +82,7 @@ class NodePeers:
 
     def tick(self, now: c.Now) -> Iterator[c.Deed]:
         yield from self.topology.due(now)
-        for cause in self.peers.causes():
+        for cause in self.peers.endings.take():
             self._turned_away.broken_off(cause)
 
     def settled(self, now: c.Now, *, may_pull: bool) -> Iterator[c.Deed]:

@@ -9,7 +9,6 @@ A message that a peer has brought is judged like a client's (`Admission`), and a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import Any
@@ -31,6 +30,7 @@ from .known_peers import PeerState, RootGroup
 from .mempool import Row
 from .node_handshake import VERSIONS, NodeData
 from .peer_connection import PeerConnection
+from .peer_endings import PeerEndings
 from .peer_session import (
     PeerAgreed,
     PeerAnswered,
@@ -53,8 +53,7 @@ DOORS = "peers", "peers6"
 """The doors of other nodes, for IPv4 and IPv6."""
 FORGET_S = 60.0
 """Seconds between two times at which what is over is dropped."""
-CAUSES_MAX = 50
-_COOLED, _SAID_NO = "pulled from no more", "it does not agree"
+SAID_NO = "it does not agree"
 
 
 class PeerTerms(Struct, frozen=True):
@@ -91,10 +90,9 @@ class Peers:
         self._changed: dict[PeerConnection, None] = {}
         self._deadlines: Deadlines[PeerConnection] = Deadlines()
         self._forget_s = -inf
-        self._causes: list[str] = []
+        self.endings = PeerEndings()
         self.brought: list[FromNode] = []
         self.spaced_out = 0
-        self.refused_for: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         return f"<Peers: {len(self._connections)} connections, {self._governor!r}>"
@@ -109,11 +107,6 @@ class Peers:
 
     def set_roots(self, groups: Iterable[RootGroup]) -> None:
         self._governor.set_roots(groups)
-
-    def causes(self) -> list[str]:
-        """Return why connections were closed since the last call."""
-        found, self._causes = self._causes, []
-        return found
 
     # -- connections ---------------------------------------------------------------------------------------
 
@@ -137,7 +130,7 @@ class Peers:
         address = address_of(heard.tag.removeprefix(DIAL))
         if address is not None:
             self._governor.failed(address, now.mono_s)
-            self._note(f"{address} cannot be reached: {heard.text}")
+            self.endings.note(f"{address} cannot be reached: {heard.text}")
 
     def came(self, heard: c.Came, now: c.Now) -> None:
         """Take bytes of a peer, or the end of its stream."""
@@ -155,17 +148,13 @@ class Peers:
         self._changed.pop(connection, None)
         self._deadlines.set(connection, inf)
         if connection.fault:
-            self._note(f"{connection.address}: {connection.fault}")
+            self.endings.note(f"{connection.address}: {connection.fault}")
         if self._by_key.get(connection.key) is connection:
             del self._by_key[connection.key]
             self._fetching.end(connection.key)
             self._governor.closed(connection.address, now.mono_s)
         elif connection.session.we_dialled:
             self._governor.failed(connection.address, now.mono_s)
-
-    def _note(self, cause: str) -> None:
-        self._causes.append(cause)
-        self.refused_for[cause if cause in self.refused_for or len(self.refused_for) < CAUSES_MAX else "others"] += 1
 
     # -- what peers say ------------------------------------------------------------------------------------
 
@@ -182,14 +171,14 @@ class Peers:
             case PeerAgreed():
                 self._agreed(connection, event, now)
             case PeerRefused(text):
-                connection.fault = connection.fault or (f"{_SAID_NO}: {text}" if text else "")
+                connection.fault = connection.fault or (f"{SAID_NO}: {text}" if text else "")
             case PeerSaid(Side.PROVIDER, message):
                 return self._asked(connection, message, now)
             case PeerSaid(_, message):
                 self._brought(connection, message, now)
             case PeersAsked(amount):
                 shared = self._governor.share(amount, connection.address, now.mono_s)
-                connection.session.tell_peers(shared, now.mono_s)
+                return connection.session.tell_peers(shared, now.mono_s)
             case PeersTold(addresses):
                 self._governor.told(connection.address, addresses, now.mono_s)
             case PeerAnswered(round_trip_s):
@@ -294,7 +283,7 @@ class Peers:
         """Say and close what time demands, and dial whom the governor wants."""
         for connection in self._deadlines.due(now.mono_s):
             self._changed[connection] = None
-            connection.session.due(now.mono_s)
+            self._handle(connection, connection.go_on(now.mono_s), now)
             connection.fault = connection.fault or connection.session.overdue(now.mono_s)
         if now.mono_s >= self._governor.due_s:
             for act in self._governor.decide(now.mono_s):
@@ -323,7 +312,7 @@ class Peers:
             case Hang(_, why):
                 connection.session.finish(now.mono_s)
                 connection.is_left = True
-                self._causes.append(f"{connection.address}: {why}")
+                self.endings.note(f"{connection.address}: {why}")
             case AskPeers(address, amount):
                 if not connection.session.ask_peers(amount, now.mono_s):
                     self._governor.told(address, (), now.mono_s)

@@ -29,10 +29,12 @@ from samples.core import (
     ITEMS,
     LINKS,
     PREKEY,
+    PREKEY_ANSWERS,
     PREKEY_SEEDS,
     REDEMPTIONS,
     RENEWAL,
     SEALED,
+    SEALED_BODIES,
     SEALED_TO_BOB,
     WANTED,
     WIRES,
@@ -56,6 +58,7 @@ from router.core.wire.hint import decode_hint
 from router.core.wire.invitation import parse_peer_link
 from router.core.wire.message import open_message, read_header
 from router.core.wire.prekey import decode_prekey, encode_prekey
+from router.core.wire.prekey_exchange import decode_answer as decode_prekey_answer
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
 from router.core.wire.renewal import (
@@ -65,6 +68,7 @@ from router.core.wire.renewal import (
     encode_renewal_notice,
 )
 from router.core.wire.text import BadText
+from router.core.wire.unicast_seal import read_body as read_sealed_body
 from services.capd.core.messages import decode_message as decode_capd
 from services.capd.core.nexa.commands import READERS
 from services.capd.core.nexa.envelope import Packet
@@ -154,6 +158,8 @@ COSTS = {
     "advert.decode_datagram": Cost(decode_datagram, 20_000, 0.1),
     "application.decode_application": Cost(lambda data: decode_application(data, GROUP.public), 350_000, 0.1),
     "application.unseal": Cost(lambda data: unseal(data, GROUP.public, CONTENT_KEYS), 5000, 0.1),
+    "prekey_exchange.decode_answer": Cost(decode_prekey_answer, 2000, 0.1),
+    "unicast_seal.read_body": Cost(read_sealed_body, 5000, 0.1),
     "application.unseal_unicast": Cost(lambda data: unseal_unicast(data, BOB.public, PREKEY_SEEDS), 5000, 0.1),
 }
 REPORT = NeighbourReport(
@@ -163,6 +169,7 @@ SAMPLES = (
     *map(encode_wanted, WANTED), *WIRES, *map(encode_control, CONTROLS),
     *map(link.encode_item, ITEMS), *APPLICATIONS, SEALED, SEALED_TO_BOB,
     encode_prekey(PREKEY), encode_renewal(RENEWAL), encode_renewal_notice(RENEWAL),
+    *SEALED_BODIES, *PREKEY_ANSWERS,
     encode_inquiry(Inquiry("why", "ab 1")), encode_inquiry(Answer(b'{"why":{"message":"')),
     encode_report(REPORT), b'{"why": {"outcomes":', frame(WIRES[0]),
     *(one.text().removeprefix("upsycle:").encode() for one in (*LINKS, *INVITATIONS)),
