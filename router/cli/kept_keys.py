@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import closing
 from difflib import get_close_matches
 from typing import Any
 
@@ -17,9 +18,12 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import at_terminal, columns, note, say, say_json, short_text, time_text
 from router.client.errors import NodeUnavailable
 from router.client.node import connect
+from router.client.options import state_of
+from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS
 from router.core.wire.crypto import PublicKey
 from router.core.wire.renewal import Renewal, encode_renewal
 from router.core.wire.text import key_text, span_text
+from router.disk.state.environment import StateError
 from router.settings import keyring, renewed_keys
 from router.settings.home import Home
 from router.settings.names import Names
@@ -30,7 +34,8 @@ from router.settings.renewed_keys import RenewalError
 @json_option
 @click.pass_context
 def keys(ctx: click.Context, as_json: bool) -> None:
-    """List the keys kept here, how old each is, and the groups that it has joined if the node runs.
+    """List the keys kept here: how old each is, how many prekeys it has and how many addresses it exchanges messages
+    with, and the groups that it has joined if the node runs.
 
     An app signs on with a kept key by `--as NAME`. Messages to the groups that the key has joined wait
     while it is away.
@@ -51,11 +56,17 @@ def keys(ctx: click.Context, as_json: bool) -> None:
             short_text("addr", one["address"]),
             one["kind"],
             span_text(time.time() - one["made_s"]) + ", renewed" * bool(one["former"]),
+            "?" if one["prekeys"] is None else one["prekeys"],
+            "?" if one["correspondents"] is None else one["correspondents"],
             "?" if one["groups"] is None else " ".join(_group(names, key) for key in one["groups"]),
         )
         for one in rows
     ]
-    columns(("NAME", "ADDRESS", "KIND", "AGE", "HAS JOINED"), table, "no keys yet; `router init` makes the node's key")
+    columns(
+        ("NAME", "ADDRESS", "KIND", "AGE", "PREKEYS", "WRITES TO", "HAS JOINED"),
+        table,
+        "no keys yet; `router init` makes the node's key",
+    )
     if joined is None:
         note("no node is running: which groups they have joined is not known")
 
@@ -170,8 +181,21 @@ def _row(
         "kind": kind,
         "made_s": keyring.made_s(home, name),
         "former": [old for old, whose in former.items() if whose == name],
+        **_sealing(home, name),
         "groups": groups,
     }
+
+
+def _sealing(home: Home, name: str) -> dict[str, int | None]:
+    """Return how many prekeys and correspondents an app has; None if its state cannot be read."""
+    state = state_of(home, name)
+    if state.path is None or not state.path.exists():
+        return {"prekeys": 0, "correspondents": 0}
+    try:
+        with closing(state):
+            return {"prekeys": len(state.rows(OWN_PREKEYS)), "correspondents": len(state.rows(CORRESPONDENTS))}
+    except StateError:
+        return {"prekeys": None, "correspondents": None}
 
 
 def _group(names: Names, hex_key: str) -> str:

@@ -146,7 +146,7 @@ class Node:
         outbox, ordering = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX), Ordering(self.key, journal.known)
         self._joins = Joins(sign_on.key, wall_s, to_ask.ring, problem)
         app = AppEnd(outbox, inbox, self._joins, self._hear, self._changed, wall_s, sign_on.dialling.expect)
-        kept = KeptKey(sign_on, problem, composer.sign_by, self._joins.sign_by, ordering.sign_by)
+        kept = KeptKey(sign_on, problem, composer.sign_by, self._joins.sign_by, ordering.sign_by, self._seal_by)
         self._link = link = sign_on.link(app, self._changed, to_write, to_ask, kept.now)
         self._publishing = publishing = sign_on.publishing(outbox, link)
         self.wires = Wires(composer, publishing)
@@ -217,11 +217,11 @@ class Node:
         try:
             nursery.start_soon(self._link.run)
             nursery.start_soon(self._pulling.run, self._readers.judged)
-            nursery.start_soon(self._exchange.run)
             nursery.start_soon(self._writer.run)
             await self._link.first_try()
             if not self._link.is_up and (self._link.end.final or settings.when_down == "raise"):
                 raise self._link.end.error()
+            nursery.start_soon(self._exchange.run)
         except BaseException:
             await self._sign_off()
             raise
@@ -353,6 +353,9 @@ class Node:
 
     # -- events from the link ------------------------------------------------------------------------------
 
+    def _seal_by(self, key: SigningKey) -> None:
+        self._exchange.sign_by(key, self._sign_on.renewals())
+
     def _changed(self) -> None:
         """Act on a link that came up, went down, or settled messages."""
         self._publishing.wake()
@@ -417,7 +420,7 @@ def _exchange(
     return PrekeyExchange(
         composer,
         publishing,
-        lambda: UnicastSealing(sign_on.key, rows, settings.entropy),
+        lambda: UnicastSealing(sign_on.key, rows, settings.entropy, mine=sign_on.renewals()),
         rows,
         problem,
         settings.wall_s,

@@ -71,7 +71,7 @@ def finish(keys: Path, name: str) -> None:
         begun = _begun(keys, name)
         if begun is None:
             return
-        known = _statements(keys, name)
+        known = statements(keys, name)
         if begun.statement not in known:
             lines = [encode_renewal(one).hex() for one in (*known, begun.statement)][-RENEWED_MAX:]
             private_file.replace(_path(keys, name, "renewed"), "".join(f"{one}\n" for one in lines).encode())
@@ -91,8 +91,8 @@ def former(keys: Path) -> dict[PublicKey, str]:
     for path in sorted(keys.glob("*.renewed")) if keys.is_dir() else ():
         name = path.name.removesuffix(".renewed")
         try:
-            found |= {one.old: name for one in _statements(keys, name)}
-        except (OSError, RenewalError, private_file.Exposed):
+            found |= {one.old: name for one in statements(keys, name)}
+        except RenewalError:
             continue  # it only names addresses of the past
     return found
 
@@ -127,13 +127,18 @@ def _read(path: Path) -> BegunRenewal | str | None:
     return f"{said}; restore it, or move it away: then the key is not renewed, unless the node has taken it already"
 
 
-def _statements(keys: Path, name: str) -> list[Renewal]:
+def statements(keys: Path, name: str) -> list[Renewal]:
+    """Return the finished renewals of a name, the newest last. Raise `RenewalError` if they cannot be read."""
     path = _path(keys, name, "renewed")
     try:
         text = private_file.read(path, RENEWED_MAX * _LINE_BYTES_MAX)
         return [decode_renewal(bytes.fromhex(line)) for line in text.decode("ascii").split()]
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise RenewalError(f"{path} cannot be read: {error.strerror}") from None
+    except private_file.Exposed as exposed:
+        raise RenewalError(f"{path} can be read by others (mode {exposed.mode:03o}); run: chmod 600 {path}") from None
     except ValueError:
         said = f"{path} should hold the renewals of the key, and is damaged"
         raise RenewalError(f"{said}; move it away: only the names of former addresses stand there") from None

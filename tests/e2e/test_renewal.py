@@ -10,7 +10,7 @@ import trio
 from rig import NodeProcess, Rig, new_key, rig
 from rigs.patience import HANG_S
 
-from router import NodeUnavailable, connect
+from router import Node, NodeUnavailable, connect
 from router.core.wire.crypto import PublicKey
 from router.rig.process import until
 from router.settings import keyring, renewed_keys
@@ -99,8 +99,8 @@ async def test_a_running_app_signs_on_anew_by_itself_and_goes_on(tmp_path: Path)
                 return laptop.is_up and laptop.key == new
 
             await until("the app signs on with its new key", has_new_key)
-            await other.send(old, b"to the old address", plain=True)
-            await other.send(new, b"to the new one", plain=True)
+            await other.send(old, b"to the old address")
+            await other.send(new, b"to the new one")
             await other.group(group).publish(b"to the group")
             await heard.publish(b"from the new key")
 
@@ -124,6 +124,45 @@ async def test_an_app_with_a_key_of_its_own_is_told(tmp_path: Path) -> None:
         with pytest.raises(NodeUnavailable, match="the key of this app was renewed"):
             async with connect(home=node.home, key=key):
                 pass
+
+
+async def heard(app: Node, count: int) -> list[tuple[bytes, bool, bytes | None]]:
+    """Return what comes to an app: bodies, whether they were sealed, and their senders."""
+    found = []
+    with trio.fail_after(HANG_S):
+        async for message in app.unicasts():
+            found.append((message.body, message.sealed, message.sender))
+            if len(found) == count:
+                await message.settle()
+                break
+    return found
+
+
+async def test_correspondents_write_to_the_new_address_sealed_as_soon_as_they_are_told(tmp_path: Path) -> None:
+    """What was sealed to the old key's prekey while the app was away is opened; a stranger that has only the old
+    address, and asks there, is told as well."""
+    async with rig(tmp_path) as found:
+        node = found.node("node")
+        await node.start()
+        async with connect(home=node.home, as_name="friend") as friend:
+            async with connect(home=node.home, as_name="laptop") as laptop:
+                old = laptop.key
+                await friend.send(old, b"1")
+                assert await heard(laptop, 1) == [(b"1", True, friend.key)]
+                await laptop.send(friend.key, b"2")
+                assert await heard(friend, 1) == [(b"2", True, old)]
+            new = await renew(node)
+            await friend.send(old, b"sealed to the old one")
+            assert await node.queued(new) == 1
+            async with connect(home=node.home, as_name="laptop") as laptop:
+                assert await heard(laptop, 1) == [(b"sealed to the old one", True, friend.key)]
+                await laptop.send(friend.key, b"by the new one")
+                assert await heard(friend, 1) == [(b"by the new one", True, new)]
+                await friend.send(old, b"to whoever has its place")
+                assert await heard(laptop, 1) == [(b"to whoever has its place", True, friend.key)]
+                async with connect(home=node.home, on_problem=print) as stranger:
+                    await stranger.send(old, b"who are you")
+                assert await heard(laptop, 1) == [(b"who are you", True, stranger.key)]
 
 
 async def kept_waiting(found: Rig) -> tuple[NodeProcess, PublicKey]:

@@ -59,7 +59,10 @@ def test_keys_shows_what_each_has_joined_and_leave_ends_it(at_node: Run, group: 
     key = keyring.load(node.home, name).public
     joined = keyring.find(node.home, group)[1].group.hex()
     assert 0 <= time.time() - rows[name].pop("made_s") < HANG_S
-    assert rows[name] == {"name": name, "address": key.hex(), "kind": "app", "former": [], "groups": [joined]}
+    assert rows[name] == {"name": name, "address": key.hex(), "kind": "app", "former": [], "groups": [joined]} | {
+        "prekeys": 0,
+        "correspondents": 0,
+    }
     assert rows["node"]["kind"] == "node"
     table = at_node("keys").stdout
     assert any(line.split()[0] == name and line.split()[-1] == group for line in table.splitlines())
