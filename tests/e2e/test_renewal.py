@@ -126,7 +126,7 @@ async def test_an_app_with_a_key_of_its_own_is_told(tmp_path: Path) -> None:
                 pass
 
 
-async def heard(app: Node, count: int) -> list[tuple[bytes, bool, bytes | None]]:
+async def heard(app: Node, count: int) -> list[tuple[bytes, bool, PublicKey | None]]:
     """Return what comes to an app: bodies, whether they were sealed, and their senders."""
     found = []
     with trio.fail_after(HANG_S):

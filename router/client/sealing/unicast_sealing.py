@@ -16,8 +16,7 @@ from msgspec import Struct
 from router.client.sealing.correspondents import CorrespondentLimits, Correspondents, Verdict, Writing
 from router.client.sealing.own_prekeys import OwnPrekeys, PrekeyLimits
 from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS, RENEWALS, Kept, PrekeyRow, PrekeyRows
-from router.core.neighbours.renewals import Renewals
-from router.core.neighbours.renewals import Verdict as Renewed
+from router.core.neighbours.renewals import Renewals, RenewalVerdict
 from router.core.wire.application import NONCE_BYTES, ApplicationMessage, UnknownContentKey
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_s
@@ -145,10 +144,10 @@ class UnicastSealing:
         """Return the address that has the place of this one, as far as we were told."""
         return PublicKey(self.renewals.newest(address))
 
-    def renewed(self, said: Renewal, now_min: int) -> tuple[Renewed, list[PrekeyRow]]:
+    def renewed(self, said: Renewal, now_min: int) -> tuple[RenewalVerdict, list[PrekeyRow]]:
         """Judge the news that a correspondent's key was renewed; return the rows to write."""
         verdict = self.renewals.hear(said, expiry_s(now_min))
-        if verdict is not Renewed.NEWS:
+        if verdict is not RenewalVerdict.NEWS:
             return verdict, []
         expected = self.correspondents.expects(self.newest(said.new), now_min)  # its prekey comes with the news
         return verdict, [PrekeyRow(RENEWALS, said.old, encode_renewal(said)), *expected]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from router.core.log import events as ev
 from router.core.neighbours.book import Row
-from router.core.neighbours.renewals import Renewals, Verdict
+from router.core.neighbours.renewals import Renewals, RenewalVerdict
 from router.core.neighbours.successors import RENEWED, Successor
 from router.core.routing.admission import SIGN_ON_ANEW, Admission
 from router.core.routing.delivery import Delivery
@@ -72,10 +72,10 @@ class Renewing(Part):
         verdict = self._renewals.hear(said, now.judged_s)
         if not verdict.is_believed:
             raise ValueError(f"the key is not renewed: {verdict.sentence}")
-        if verdict is Verdict.NEWS:
+        if verdict is RenewalVerdict.NEWS:
             self._agreed.append(said)
         self._pending.effects.append(KeyRenewed(bytes(said.old)))
-        return {"old": said.old.hex(), "new": said.new.hex(), "was_known": verdict is Verdict.KNOWN}
+        return {"old": said.old.hex(), "new": said.new.hex(), "was_known": verdict is RenewalVerdict.KNOWN}
 
     def resume(self, begun: Iterable[Renewal], now: Now) -> list[str]:
         """Take the renewals that had begun in the home when the node stopped; return a sentence on each that is

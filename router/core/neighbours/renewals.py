@@ -19,7 +19,7 @@ RENEWALS_MAX = 4096
 believed: further ones are refused."""
 
 
-class Verdict(Enum):
+class RenewalVerdict(Enum):
     """What was made of a statement: whether it is believed, and a sentence for people."""
 
     NEWS = True, "the key is renewed"
@@ -69,23 +69,23 @@ class Renewals:
             key = bytes(one.new)
         return key
 
-    def hear(self, said: Renewal, now_s: int) -> Verdict:
+    def hear(self, said: Renewal, now_s: int) -> RenewalVerdict:
         """Judge a statement, and keep it if it is believed and news. Statements of a chain may come in any order."""
         verdict = self._verdict(said, now_s)
-        if verdict is Verdict.NEWS:
+        if verdict is RenewalVerdict.NEWS:
             self._by_old[bytes(said.old)] = self._by_new[bytes(said.new)] = said
         return verdict
 
-    def _verdict(self, said: Renewal, now_s: int) -> Verdict:
+    def _verdict(self, said: Renewal, now_s: int) -> RenewalVerdict:
         known = self._by_old.get(said.old)
         if not said.verify():
-            return Verdict.FORGED
+            return RenewalVerdict.FORGED
         if known is not None:
-            return Verdict.KNOWN if known.new == said.new else Verdict.OTHER
+            return RenewalVerdict.KNOWN if known.new == said.new else RenewalVerdict.OTHER
         if said.from_s > now_s + CLOCK_SLACK_S:
-            return Verdict.AHEAD
+            return RenewalVerdict.AHEAD
         if self.newest(said.new) == said.old:
-            return Verdict.CIRCLE
+            return RenewalVerdict.CIRCLE
         if said.new in self._by_new:
-            return Verdict.TAKEN
-        return Verdict.NEWS if len(self._by_old) < RENEWALS_MAX else Verdict.FULL
+            return RenewalVerdict.TAKEN
+        return RenewalVerdict.NEWS if len(self._by_old) < RENEWALS_MAX else RenewalVerdict.FULL

@@ -10,7 +10,7 @@ from test_unicast_sealing import NOW_MIN, App, acquainted
 from router.client.sealing.correspondents import Verdict, Writing
 from router.client.sealing.own_prekeys import OwnPrekeys
 from router.client.sealing.rows import OWN_PREKEYS
-from router.core.neighbours.renewals import Verdict as Renewed
+from router.core.neighbours.renewals import RenewalVerdict
 from router.core.wire.application import BadSeal
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_s
@@ -33,7 +33,7 @@ def renew(bob: App, at_min: int = NOW_MIN) -> Renewal:
     return said
 
 
-def hear(alice: App, said: Renewal, now_min: int = NOW_MIN) -> Renewed:
+def hear(alice: App, said: Renewal, now_min: int = NOW_MIN) -> RenewalVerdict:
     verdict, rows = alice.machine.renewed(said, now_min)
     alice.rows.gather(rows)
     return verdict
@@ -53,7 +53,7 @@ def test_who_is_told_seals_to_the_new_address_with_the_prekey_that_comes_with_th
     alice, bob = acquainted()
     old = bob.address
     said = renew(bob)
-    assert hear(alice, said) is Renewed.NEWS and alice.machine.newest(old) == NEW.public
+    assert hear(alice, said) is RenewalVerdict.NEWS and alice.machine.newest(old) == NEW.public
     assert alice.machine.prekey_of(old, NOW_MIN) is Writing.ASK, "if the prekey does not come"
     assert alice.hear_answer(NEW.public, bob.prekey(NOW_MIN), NOW_MIN) is Verdict.TAKEN
     for _ in range(2):
@@ -65,10 +65,10 @@ def test_who_is_told_seals_to_the_new_address_with_the_prekey_that_comes_with_th
 def test_a_second_renewal_of_the_same_key_is_not_believed_also_after_a_restart() -> None:
     alice, bob = acquainted()
     thief, old = renewal(bob, OTHER), bob.address
-    assert hear(alice, renewal(bob)) is Renewed.NEWS
+    assert hear(alice, renewal(bob)) is RenewalVerdict.NEWS
     alice.restart()
-    assert hear(alice, thief) is Renewed.OTHER and alice.machine.newest(old) == NEW.public
-    assert hear(alice, renewal(bob)) is Renewed.KNOWN
+    assert hear(alice, thief) is RenewalVerdict.OTHER and alice.machine.newest(old) == NEW.public
+    assert hear(alice, renewal(bob)) is RenewalVerdict.KNOWN
 
 
 def test_the_sender_with_a_new_key_brings_its_prekey_to_who_knows_the_old_one() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from router.core.neighbours import renewals
-from router.core.neighbours.renewals import CLOCK_SLACK_S, Renewals, Verdict
+from router.core.neighbours.renewals import CLOCK_SLACK_S, Renewals, RenewalVerdict
 from router.core.neighbours.successors import Successor, Successors
 from router.core.wire.crypto import SigningKey
 from router.core.wire.renewal import READ_S, Renewal, make_renewal
@@ -26,15 +26,15 @@ def said(old: SigningKey, new: SigningKey, from_s: int = NOW_S) -> Renewal:
 
 def test_the_first_is_believed_and_a_second_one_is_refused_and_told() -> None:
     known = Renewals()
-    assert known.hear(said(A, B), NOW_S) is Verdict.NEWS
-    assert known.hear(said(A, C), NOW_S) is Verdict.OTHER and "a thief's" in Verdict.OTHER.sentence
+    assert known.hear(said(A, B), NOW_S) is RenewalVerdict.NEWS
+    assert known.hear(said(A, C), NOW_S) is RenewalVerdict.OTHER and "a thief's" in RenewalVerdict.OTHER.sentence
     assert known.newest(A.public) == B.public and known.of(A.public) == said(A, B) and known.of(B.public) is None
 
 
 def test_a_replay_changes_nothing_nor_do_other_dates() -> None:
     known = Renewals([said(A, B)])
     for again in (said(A, B), said(A, B, NOW_S - 500)):
-        assert known.hear(again, NOW_S) is Verdict.KNOWN
+        assert known.hear(again, NOW_S) is RenewalVerdict.KNOWN
     assert known.of(A.public) == said(A, B) and len(known) == 1
 
 
@@ -46,7 +46,7 @@ def test_one_key_alone_renews_nothing() -> None:
         replace(good, old_signature=good.new_signature),
         replace(good, new=C.public),
     ):
-        assert known.hear(forged, NOW_S) is Verdict.FORGED
+        assert known.hear(forged, NOW_S) is RenewalVerdict.FORGED
     assert not list(known)
 
 
@@ -55,41 +55,43 @@ def test_circles_of_any_length_are_refused_in_any_order() -> None:
     for order in permutations(ring):
         known = Renewals()
         verdicts = [known.hear(one, NOW_S) for one in order]
-        assert verdicts == [Verdict.NEWS] * 3 + [Verdict.CIRCLE]
-    assert Renewals([said(A, B)]).hear(said(B, A), NOW_S) is Verdict.CIRCLE
+        assert verdicts == [RenewalVerdict.NEWS] * 3 + [RenewalVerdict.CIRCLE]
+    assert Renewals([said(A, B)]).hear(said(B, A), NOW_S) is RenewalVerdict.CIRCLE
 
 
 @given(st.permutations(range(5)))
 def test_a_chain_is_followed_to_its_end_in_whatever_order_it_is_heard(order: list[int]) -> None:
     known = Renewals()
     for at in order:
-        assert known.hear(said(KEYS[at], KEYS[at + 1]), NOW_S) is Verdict.NEWS
+        assert known.hear(said(KEYS[at], KEYS[at + 1]), NOW_S) is RenewalVerdict.NEWS
     assert {known.newest(one.public) for one in KEYS[:6]} == {KEYS[5].public}
 
 
 def test_no_key_takes_the_place_of_two() -> None:
     known = Renewals([said(A, C)])
-    assert known.hear(said(B, C), NOW_S) is Verdict.TAKEN and B.public not in known
+    assert known.hear(said(B, C), NOW_S) is RenewalVerdict.TAKEN and B.public not in known
 
 
 @pytest.mark.parametrize(
     ("off_s", "verdict"),
     [
-        (-10 * READ_S, Verdict.NEWS),
-        (-CLOCK_SLACK_S, Verdict.NEWS),
-        (CLOCK_SLACK_S, Verdict.NEWS),
-        (CLOCK_SLACK_S + 1, Verdict.AHEAD),
+        (-10 * READ_S, RenewalVerdict.NEWS),
+        (-CLOCK_SLACK_S, RenewalVerdict.NEWS),
+        (CLOCK_SLACK_S, RenewalVerdict.NEWS),
+        (CLOCK_SLACK_S + 1, RenewalVerdict.AHEAD),
     ],
 )
-def test_clocks_may_be_a_day_off_and_old_news_are_news(off_s: int, verdict: Verdict) -> None:
+def test_clocks_may_be_a_day_off_and_old_news_are_news(off_s: int, verdict: RenewalVerdict) -> None:
     assert Renewals().hear(said(A, B, NOW_S + off_s), NOW_S) is verdict
 
 
 def test_beyond_the_bound_none_is_forgotten_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renewals, "RENEWALS_MAX", 2)
     known = Renewals([said(A, B), said(C, D)])
-    assert known.hear(said(B, KEYS[5]), NOW_S) is Verdict.FULL
-    assert known.hear(said(A, C), NOW_S) is Verdict.OTHER and known.hear(said(A, B), NOW_S) is Verdict.KNOWN
+    assert known.hear(said(B, KEYS[5]), NOW_S) is RenewalVerdict.FULL
+    assert (
+        known.hear(said(A, C), NOW_S) is RenewalVerdict.OTHER and known.hear(said(A, B), NOW_S) is RenewalVerdict.KNOWN
+    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.booleans()), max_size=20))
@@ -105,7 +107,7 @@ def test_whatever_is_heard_each_key_leads_to_one_end(heard: list[tuple[int, int,
         while walk[-1] in first:
             walk.append(first[walk[-1]])
         stands = not is_forged and old not in first and old not in walk and new not in first.values()
-        assert (verdict is Verdict.NEWS) is stands
+        assert (verdict is RenewalVerdict.NEWS) is stands
         if stands:
             first[old] = new
     assert {KEYS[old].public: KEYS[new].public for old, new in first.items()} == {one.old: one.new for one in known}
