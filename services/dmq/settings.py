@@ -109,6 +109,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         str,
         about("The other nodes, as in the topology of a dmq-node; read again when it changes. Empty: none are named."),
     ] = ""
+    ledger_snapshot: Annotated[
+        str,
+        about(
+            "The output of cardano-cli query ledger-peer-snapshot, whose relays are dialled as well. Empty: the ledger "
+            "is not asked."
+        ),
+    ] = ""
     diffusion_mode: Annotated[
         Literal["InitiatorAndResponder", "InitiatorOnly"],
         about('Whether dialled nodes may fetch over the same connection; "InitiatorOnly": they are only asked.'),

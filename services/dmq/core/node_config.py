@@ -33,7 +33,7 @@ _ADDRESSES = {"IPv4": IPv4Address, "IPv6": IPv6Address}
 NODE_PORT = 3141
 """Where a dmq-node listens if it is told no port."""
 MIN_SIG_DELAY = "--min-sig-delay"
-_NO_LEDGER = "the ledger is not asked for peers: name them in the topology"
+_NO_LEDGER = "relays of the ledger come from a file: set ledger_snapshot in router.toml"
 _NOT_HONOURED = {
     **dict.fromkeys(
         (

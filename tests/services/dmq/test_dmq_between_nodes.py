@@ -128,6 +128,13 @@ def test_a_message_handed_in_at_one_node_reaches_a_consumer_of_the_other(network
     [peer] = relay.ask("peers")["peers"]
     assert (peer["address"], peer["direction"], peer["state"]) == ("127.0.0.1:1", "inbound", "hot")
     assert (peer["announced"], peer["first"], peer["accepted"], peer["rejected"]) == (1, 1, 1, {})
+    [note] = relay.events("dmq_accepted")
+    assert note.each["from"] == ["127.0.0.1:1"] and "from" not in producer.events("dmq_accepted")[0].each
+    own_id = Dmq05().read(wire()).id.hex()
+    assert producer.ask("why", own_id)["taken_by"] == "127.0.0.1:2"
+    assert {key: relay.ask("why", own_id)[key] for key in ("announced_by", "given_by")} == {
+        "announced_by": "127.0.0.1:1", "given_by": "127.0.0.1:1",
+    }  # fmt: skip
     [back] = producer.ask("peers")["peers"]
     assert back["announced"] == 0, "what a peer has announced itself is not announced to it"
 

@@ -171,6 +171,20 @@ def test_at_a_churn_the_hot_peer_that_is_never_first_gives_way_if_another_is_the
     assert alone.decide(200.0) == [], "the only one stays"
 
 
+def test_relays_of_the_ledger_have_places_of_their_own() -> None:
+    targets = Targets(established=0, active=0, ledger_known=6, ledger_established=4, ledger_active=2)
+    of = governor(targets=targets)
+    of.set_ledger([address(1, place) for place in range(20)] + [PeerAddress("10.0.0.1", 1)])
+    assert len(of.peers) == 6 and {peer.source for peer in of.peers} == {PeerSource.LEDGER}
+    dialled = of_kind(of.decide(0.0), Dial)
+    assert len(dialled) == 4
+    for one in dialled:
+        of.opened(one, SILENT, 0.0, is_inbound=False)
+    assert len(of_kind(of.decide(0.0), Heat)) == 2
+    of.set_ledger([address(1, place) for place in range(20)])
+    assert len(of.peers) == 6, "those that are known count"
+
+
 def test_earliness_counts_the_last_hour() -> None:
     peer = KnownPeer(ROOTS[0], PeerSource.SHARED)
     for now_s in range(0, 7200, 100):

@@ -145,7 +145,7 @@ def test_what_a_dmq_nodes_file_says_of_peers_is_honoured() -> None:
     assert [getattr(found, name) for name in OF_PEERS] == list(given.values()) and not found.not_honoured
     ledger = read_node_config(b'{"LedgerPeers": true, "TargetNumberOfRootPeers": 60}', {})
     assert ledger.not_honoured == (
-        "LedgerPeers has no effect: the ledger is not asked for peers: name them in the topology.",
+        "LedgerPeers has no effect: relays of the ledger come from a file: set ledger_snapshot in router.toml.",
         "TargetNumberOfRootPeers has no effect: all roots of the topology are kept.",
     )
 
