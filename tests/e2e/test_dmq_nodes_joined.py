@@ -41,7 +41,8 @@ class Node:
         load_or_create(home, NODE)
         flags = [
             "--network", NETWORK, "--local-socket", str(self.socket), "--stake", str(path / "keys" / "stake.json"),
-            "--host-addr", "127.0.0.1", "--port", str(port), "--topology-file", str(topology), "--min-sig-delay", "0.01s",
+            "--host-addr", "127.0.0.1", "--port", str(port), "--topology-file", str(topology),
+            "--min-sig-delay", "0.01s",
         ]  # fmt: skip
         self.process = NodeProcess(name, home, path / f"{name}.err", {}, *flags, served_by=(*program("router"), "dmq"))
 

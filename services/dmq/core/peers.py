@@ -78,6 +78,11 @@ class Peers:
         return list(self._terms.listens_at.values())
 
     @property
+    def cold(self) -> int:
+        """How many nodes are known, and not connected."""
+        return len(self._governor.of_state(PeerState.COLD))
+
+    @property
     def fetch_from_us(self) -> int:
         """How many nodes have asked this one for ids over their present connection."""
         return sum(one.provider is not None and one.provider.was_asked for one in self._by_key.values())
