@@ -54,14 +54,14 @@ class NodeProbe:
         self, host: str, port: int, trial: NodeTrial, limits: ProbeLimits | None = None, only: Collection[str] = ()
     ) -> None:
         """`only`: the names of the checks to make; without it, all."""
-        self._place = host, port
+        self._place = ps.PeerAddress(host, port)
         self._trial = trial
         self._limits = limits or ProbeLimits()
         self._only = only
         self._left_out: dict[NodeStage, str] = {}
 
     def __repr__(self) -> str:
-        return f"<NodeProbe of {self._place[0]}:{self._place[1]}>"
+        return f"<NodeProbe of {self._place}>"
 
     async def outcomes(self) -> AsyncIterator[CheckResult]:
         """Yield the outcome of each check; raise `Unreachable` if no node listens."""
@@ -164,15 +164,14 @@ class NodeProbe:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Listener]:
-        host, port = self._place
         try:
             with trio.fail_after(self._limits.answer_s):
-                stream = await trio.open_tcp_stream(host, port)
+                stream = await trio.open_tcp_stream(*self._place)
         except trio.TooSlowError:
-            raise Unreachable(f"nobody answers at {host}:{port}; start the node, or name its port") from None
+            raise Unreachable(f"nobody answers at {self._place}; start the node, or name its port") from None
         except OSError as error:
             cause = error.strerror or str(error)
-            raise Unreachable(f"no node listens at {host}:{port}: {cause}; start it, or name its port") from None
+            raise Unreachable(f"no node listens at {self._place}: {cause}; start it, or name its port") from None
         async with stream:
             yield Listener(stream, Agency.RESPONDER, LIMITS, is_duplex=True)
 
