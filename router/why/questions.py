@@ -23,7 +23,7 @@ from router.core.routing.not_owed import lan_not_owed
 from router.core.why.fate import UNACCOUNTED, Fate, Prospect, Trace, fate
 from router.core.why.id_prefix import IdPrefix, parse_prefix
 from router.core.why.report import NeighbourReport, decode_report, encode_report, may_hear, report
-from router.core.wire.admin import Inquiry
+from router.core.wire.admin import Inquiry, numbered
 from router.core.wire.now import Now
 from router.core.wire.text import BadText
 from router.disk.log.search import CANDIDATES_MAX, FoundEvents, LogSnapshot, offered, unaccepted
@@ -110,38 +110,41 @@ class Fates:
 
     # -- being asked -----------------------------------------------------------------------------------------
 
-    def ask(self, view: View, link: int, argument: str, service: bytes | None, now: Now) -> Deeds:
+    def ask(
+        self, view: View, link: int, argument: str, service: bytes | None, now: Now, mark: int | None = None
+    ) -> Deeds:
         """Begin a question: the owner may ask about the beginning of an id, and with `follow`; a local `service` about
-        a whole id."""
+        a whole id. `mark`: the number under which it is answered."""
         text, _, more = argument.partition(" ")
         try:
             prefix = parse_prefix(text)
         except BadText as error:
-            return self._answer(view, link, _json({"error": str(error)}), now)
-        question = Question(link, text, prefix, None, DEPTH_MAX if more == FOLLOW else 0, service)
+            return self._answer(view, link, mark, _json({"error": str(error)}), now)
+        question = Question(link, text, prefix, None, DEPTH_MAX if more == FOLLOW else 0, service, mark)
         if service is not None and not prefix.is_id:
-            return self._answer(view, link, _error(question, WHOLE_ID), now)
+            return self._answer(view, link, mark, _error(question, WHOLE_ID), now)
         if service is not None and service in self._asking:
-            return self._answer(view, link, _error(question, BUSY), now)
+            return self._answer(view, link, mark, _error(question, BUSY), now)
         return self._begin(view, question, now)
 
-    def asked(self, view: View, link: int, neighbour: bytes, argument: str, now: Now) -> Deeds:
+    def asked(self, view: View, link: int, neighbour: bytes, argument: str, now: Now, mark: int | None = None) -> Deeds:
         """Begin a question of a neighbour's router or app: a whole id, and the number of further routers to ask, which
         is 0 if it is missing."""
         text, _, depth = argument.partition(" ")
         depth = depth or "0"
         said = NeighbourReport(text[:64])
         if WHY not in view.router.directory.grants(neighbour):
-            return self._answer(view, link, encode_report(replace(said, problem=NOT_PERMITTED)), now)
+            return self._answer(view, link, mark, encode_report(replace(said, problem=NOT_PERMITTED)), now)
         try:
             prefix = parse_prefix(text)
         except BadText:
             prefix = IdPrefix(bytes(32), 0)
         if not prefix.is_id or not depth.isdecimal():
-            return self._answer(view, link, encode_report(replace(said, problem=NOT_YOURS)), now)
+            return self._answer(view, link, mark, encode_report(replace(said, problem=NOT_YOURS)), now)
         if neighbour in self._asking:
-            return self._answer(view, link, encode_report(replace(said, problem=BUSY)), now)
-        return self._begin(view, Question(link, text, prefix, neighbour, min(int(depth[:2]), DEPTH_MAX - 1)), now)
+            return self._answer(view, link, mark, encode_report(replace(said, problem=BUSY)), now)
+        further = min(int(depth[:2]), DEPTH_MAX - 1)
+        return self._begin(view, Question(link, text, prefix, neighbour, further, mark=mark), now)
 
     def answered(self, view: View, neighbour: bytes, text: bytes, now: Now) -> Deeds:
         """Take another router's report, and answer the questions for which it was the last one missing; ignore an
@@ -172,7 +175,7 @@ class Fates:
 
     def _begin(self, view: View, question: Question, now: Now) -> Deeds:
         if self._open >= WAITING_MAX:
-            return self._answer(view, question.link, _error(question, BUSY), now)
+            return self._answer(view, question.link, question.mark, _error(question, BUSY), now)
         self._open += 1
         if question.asker is not None:
             self._asking.add(question.asker)
@@ -181,15 +184,15 @@ class Fates:
             return []
         return [Find(question, self._logbook.log(), Look())]
 
-    def _answer(self, view: View, link: int, text: bytes, now: Now) -> Deeds:
-        view.router.answer(link, text, now)
+    def _answer(self, view: View, link: int, mark: int | None, text: bytes, now: Now) -> Deeds:
+        view.router.answer(link, numbered(mark, text), now)
         return []
 
     def _done(self, view: View, question: Question, text: bytes, now: Now) -> None:
         self._open -= 1
         if question.asker is not None:
             self._asking.discard(question.asker)
-        self._answer(view, question.link, text, now)
+        self._answer(view, question.link, question.mark, text, now)
 
     # -- concluding ------------------------------------------------------------------------------------------
 

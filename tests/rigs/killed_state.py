@@ -25,7 +25,7 @@ GROUP, JOURNAL, KEPT, FORGETS_EACH = b"g" * 32, b"journal1", 4, 3
 UNTIL_MIN = 4_000_000_000
 STEPS = ("fsync", "fdatasync", "open", "write", "pwrite", "rename", "unlink", "link")
 """Calls of the system that are steps: a kill comes before any of them, and so after the one before."""
-MOMENT_S = 0.02
+MOMENT_S = 0.1
 
 
 def id_of(number: int) -> bytes:

@@ -35,11 +35,13 @@ class UnknownPrekey(UnknownContentKey):
 
 @dataclass(slots=True)
 class _KeyInUse:
-    """A key to seal with, and how many messages it may still seal."""
+    """A key to seal with, how many messages it may still seal, and the id of the own prekey that one of them has
+    brought."""
 
     key: SealingKey
     until_min: int
     left: int
+    brought: bytes = b""
 
 
 @dataclass(slots=True)
@@ -71,7 +73,6 @@ class UnicastSealing:
         self.correspondents = Correspondents(kept.under(CORRESPONDENTS), correspondents, prekeys)
         self._sealing: OrderedDict[bytes, _KeyInUse] = OrderedDict()
         self._opening: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
-        self._answered_to: OrderedDict[PublicKey, bytes] = OrderedDict()
 
     def __repr__(self) -> str:
         return f"<sealing with {self.own!r}, {self.correspondents!r}>"
@@ -124,15 +125,15 @@ class UnicastSealing:
         return self.current() if to == self._key.public else self.correspondents.prekey_of(to, now_min)
 
     def seal(self, prekey: Prekey, seq: int, content: bytes) -> bytes:
-        """Return the body of a message to the owner of a prekey, which was judged when it came. It brings our own
-        prekey until the recipient has sealed to it."""
-        mine, to = self.current(), prekey.owner
-        is_known = to == self._key.public or self._answered_to.get(to) == mine.id
-        key = self._key_for(prekey)
+        """Return the body of a message to the owner of a prekey, which was judged when it came. The first one under
+        each ephemeral key brings our own prekey, as does the first one after that was renewed."""
+        mine, to, in_use = self.current(), prekey.owner, self._key_for(prekey)
+        is_known = to == self._key.public or in_use.brought == mine.id
+        in_use.brought = mine.id
         nonce = self._entropy(NONCE_BYTES)
-        return seal_body(key, self._key, to, seq, content, nonce=nonce, prekey=None if is_known else mine)
+        return seal_body(in_use.key, self._key, to, seq, content, nonce=nonce, prekey=None if is_known else mine)
 
-    def _key_for(self, prekey: Prekey) -> SealingKey:
+    def _key_for(self, prekey: Prekey) -> _KeyInUse:
         in_use = self._sealing.get(prekey.x25519)
         if in_use is None or not in_use.left:
             made = sealing_key(prekey, self._entropy(KEY_BYTES))
@@ -141,7 +142,7 @@ class UnicastSealing:
         if len(self._sealing) > self._limits.keys_max:
             self._sealing.popitem(last=False)
         in_use.left -= 1
-        return in_use.key
+        return in_use
 
     # -- opening -------------------------------------------------------------------------------------------
 
@@ -159,15 +160,9 @@ class UnicastSealing:
             secret = opening_key(seed, sealed.ephemeral)
         message = open_body(sealed, secret, source, self._key.public)
         if is_new:
-            self._remember(self._opening, place, secret)
-        newest = self.own.current()
-        if newest is not None and newest.prekey.id == sealed.prekey_id:
-            self._remember(self._answered_to, source, sealed.prekey_id)
+            self._opening[place] = secret
+            if len(self._opening) > self._limits.keys_max:
+                self._opening.popitem(last=False)
         if message.prekey is None or source == self._key.public:
             return OpenedUnicast(message)
         return OpenedUnicast(message, *self.correspondents.brought(source, message.prekey, now_min))
-
-    def _remember(self, where: OrderedDict, place: object, value: bytes) -> None:  # type: ignore[type-arg]
-        where[place] = value
-        while len(where) > self._limits.keys_max:
-            where.popitem(last=False)

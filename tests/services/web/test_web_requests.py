@@ -405,10 +405,10 @@ def test_of_very_many_requests_in_one_packet_sixteen_are_answered_and_the_last_c
 
 REPEATED = [
     request(), request(method="HEAD"), request("/nothing"), request("/style.css", "If-None-Match: *"), request("/link"),
-    request("/", "Accept-Encoding: gzip"), request("/groups/friends"), request("/", host="elsewhere"),
-    request("/", "Connection: close"), request("/", method="OPTIONS"),
-    request("/groups/friends", method="POST", body=b""),
-    request("/groups/friends", "Transfer-Encoding: chunked", method="POST") + b"0\r\n\r\n", b"\r\n" + request(),
+    request("/", "Connection: Keep-Alive"), request("/", "Accept-Encoding: gzip"), request("/groups/friends"),
+    request("/", host="elsewhere"), request("/", "Connection: close"), request("/", method="OPTIONS"),
+    request("/groups/friends", method="POST", body=b""), b"\r\n" + request(),
+    request("/groups/friends", "Transfer-Encoding: chunked", method="POST") + b"0\r\n\r\n",
 ]  # fmt: skip
 
 

@@ -93,13 +93,15 @@ def test_a_stranger_is_asked_once_and_then_sealed_to() -> None:
 
 def test_the_answer_is_sealed_at_once_and_the_prekey_is_not_brought_twice() -> None:
     alice, bob = acquainted()
-    first = alice.seal(bob, b"x" * 100, NOW_MIN)
-    bob.open(alice, first, NOW_MIN)
-    assert alice.open(bob, bob.seal(alice, b"answer", NOW_MIN), NOW_MIN) == b"answer"
-    second = alice.seal(bob, b"x" * 100, NOW_MIN)
-    assert len(first) - len(second) > 150
+    first, second, third, fourth = (len(alice.seal(bob, b"x" * 100, NOW_MIN)) for _ in range(4))
+    assert first - second > 150 and (third, fourth) == (second, first)  # with each ephemeral key
     alice.prekey(NOW_MIN + DAY_MIN)
-    assert len(alice.seal(bob, b"x" * 100, NOW_MIN + DAY_MIN)) == len(first)  # a new one is brought
+    assert len(alice.seal(bob, b"x" * 100, NOW_MIN + DAY_MIN)) == first  # a new one is brought
+    bob.open(alice, alice.seal(bob, b"question", NOW_MIN), NOW_MIN)
+    alice.restart()
+    body = alice.seal(bob, b"question", NOW_MIN)
+    bob.open(alice, body, NOW_MIN)
+    assert alice.open(bob, bob.seal(alice, b"answer", NOW_MIN), NOW_MIN) == b"answer"
 
 
 def test_no_nonce_is_used_twice_with_a_key_and_a_key_seals_so_many() -> None:

@@ -16,7 +16,7 @@ TESTS = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
-    ("decide", "check", "decisions"), [(decide, check, 4), (decide_with_log, check_with_log, 7)], ids=["state", "log"]
+    ("decide", "check", "decisions"), [(decide, check, 4), (decide_with_log, check_with_log, 4)], ids=["state", "log"]
 )
 def test_a_kill_at_any_step_leaves_rows_of_one_moment_and_one_key(
     tmp_path: Path, decide: Callable[[Path, int, int], None], check: Callable[[Path, int], int], decisions: int
