@@ -274,6 +274,7 @@ def _record(message: Received) -> dict[str, Any]:
         **where,
         "size": len(message.body),
         **body,
+        "sealed": message.sealed,
         "sender": message.sender,
         "seq": message.seq,
         "received_at": message.received_at,

@@ -27,14 +27,15 @@ import trio
 from router.client.caught_up import CaughtUp
 from router.client.errors import ClientError, NodeUnavailable
 from router.client.feed import Feed
-from router.client.group import IN_FLIGHT, Group, Lifespan, Manner, Publisher
-from router.client.node import ANSWER_S, Address, Node, connect
+from router.client.group import IN_FLIGHT, Group, Manner, Publisher
+from router.client.node import ANSWER_S, Node, connect
 from router.client.options import Options
 from router.client.ordering import GAP_S, Order
 from router.client.outcomes import Outcomes
 from router.client.portal import BlockingLoop, Portal
 from router.client.received import Message, Received
 from router.client.senders import GroupName
+from router.client.sending import Address, UnicastManner
 from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.link_items import Missed, RecipientOutcome
@@ -94,6 +95,7 @@ class _Messages(AsyncIterator[BlockingReceived]):
             one.wire,
             partial(run, one.settle),
             lambda reason, text: run(partial(one.refuse, reason, text)),
+            sealed=one.sealed,
             missing=one.missing,
             late=one.late,
         )
@@ -387,7 +389,7 @@ class BlockingNode:
         *,
         wait: Literal[False] = ...,
         timeout_s: float | None = ...,
-        **span: Unpack[Lifespan],
+        **manner: Unpack[UnicastManner],
     ) -> MessageId: ...
     @overload
     def send(
@@ -397,7 +399,7 @@ class BlockingNode:
         *,
         wait: Literal[True],
         timeout_s: float | None = ...,
-        **span: Unpack[Lifespan],
+        **manner: Unpack[UnicastManner],
     ) -> BlockingOutcomes: ...
     def send(
         self,
@@ -406,11 +408,11 @@ class BlockingNode:
         *,
         wait: bool = False,
         timeout_s: float | None = None,
-        **span: Unpack[Lifespan],
+        **manner: Unpack[UnicastManner],
     ) -> MessageId | BlockingOutcomes:
         if not wait:
-            return self._portal.run(lambda: self._node.send(address, body, **span), timeout_s)
-        told = self._portal.run(lambda: self._node.send(address, body, wait=True, **span), timeout_s)
+            return self._portal.run(lambda: self._node.send(address, body, **manner), timeout_s)
+        told = self._portal.run(lambda: self._node.send(address, body, wait=True, **manner), timeout_s)
         return BlockingOutcomes(self._portal, told)
 
     def ask(self, word: str, argument: str = "", *, timeout_s: float = ANSWER_S) -> bytes:

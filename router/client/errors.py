@@ -63,3 +63,16 @@ class NotAnswered(ClientError):
 
 class CannotPublish(ClientError):
     """The link of this group is for reading only: it lacks the sending key."""
+
+
+class NoPrekey(ClientError):
+    """The recipient's prekey did not come in time, so nothing was sealed, and nothing was sent."""
+
+    def __init__(self, to: PublicKey, waited_s: float) -> None:
+        whom = short(key_text("addr", to))
+        super().__init__(
+            f"no prekey of {whom} came within {waited_s:g} s, so nothing was sent: it is away, or of a version that "
+            "has none; the request waits for it, so send again when it has been here, with a key that is kept "
+            "(`as_name`, `--as`), or send in the open with plain=True (`router send --plain`)"
+        )
+        self.address = to

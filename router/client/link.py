@@ -24,7 +24,7 @@ from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Offer, Session
 from router.core.service.back_off import BackOff
 from router.core.wire import link_items
-from router.core.wire.admin import NUMBERED
+from router.core.wire.admin import ALL_NUMBERED, NUMBERED
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
 from router.transport import contract as transport
@@ -106,9 +106,18 @@ class ClientLink:
 
     @property
     def answers_by_number(self) -> bool:
-        """Whether the router repeats the number of a question in its answer."""
+        """Whether the router repeats the number of a service's request in its answer."""
+        return NUMBERED in self._features
+
+    @property
+    def answers_all_by_number(self) -> bool:
+        """Whether the router repeats the number of every question in its answer."""
+        return ALL_NUMBERED in self._features
+
+    @property
+    def _features(self) -> tuple[str, ...]:
         hello = self._app.session.hello if self.is_up else None
-        return hello is not None and NUMBERED in hello.features
+        return () if hello is None else hello.features
 
     @property
     def is_up(self) -> bool:

@@ -25,7 +25,7 @@ from router.core.router import Router
 from router.core.routing.admission import no_place
 from router.core.service.roles import Role
 from router.core.wire.address import addresses_of_node
-from router.core.wire.admin import NUMBERED
+from router.core.wire.admin import ALL_NUMBERED, NUMBERED
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.now import Now
 from router.disk.store.store import Store
@@ -206,7 +206,7 @@ class RunningNode:
             config.limits.window_bytes,
             b"",
             config.limits.frame_bytes_max,
-            (NUMBERED,),
+            (NUMBERED, ALL_NUMBERED),
             config.node.name or None,
             self._public_pubsub(),
         )
@@ -277,7 +277,7 @@ class RunningNode:
             cycle_limits(config),
             housekeeping_limits(config),
             Inquiries(load_questions(*self._questions(dialler)), router.reception.words),
-            Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
+            Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max, self._key_names.known),
             partial(self._free_bytes, store),
         )
 

@@ -136,7 +136,7 @@ def test_timeouts(node_end: ThreadedEnd, node: BlockingNode) -> None:
 
 
 def test_outcomes(node_end: ThreadedEnd, node: BlockingNode) -> None:
-    outcomes = node.send(SigningKey(b"x" * 32).public, b"x", wait=True)
+    outcomes = node.send(SigningKey(b"x" * 32).public, b"x", wait=True, plain=True)
     assert not outcomes.complete and [one.state for one in outcomes.recipients] == ["queued"]
     done = link.Outcome(outcomes.id, (link.RecipientOutcome(SigningKey(b"x" * 32).public, "delivered"),))
     node_end.run(node_end.end.link_to(node.key).say, done)
