@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         JoinRefused,
         JournalError,
         NodeUnavailable,
+        NoPrekey,
         NotAnswered,
         Refused,
     )
@@ -48,6 +49,7 @@ __all__ = [
     "JournalError",
     "KeyringError",
     "MessageId",
+    "NoPrekey",
     "Node",
     "NodeUnavailable",
     "NotAnswered",
@@ -71,7 +73,9 @@ __all__ = [
 _PLACES = {
     "router.client.blocking": "BlockingGroup BlockingNode BlockingReceived connect_blocking",
     "router.client.node": "Node connect",
-    "router.client.errors": "CannotPublish ClientError JoinRefused JournalError NodeUnavailable NotAnswered Refused",
+    "router.client.errors": (
+        "CannotPublish ClientError JoinRefused JournalError NoPrekey NodeUnavailable NotAnswered Refused"
+    ),
     "router.client.group": "Group Publisher",
     "router.core.wire.crypto": "MessageId PublicKey SigningKey",
     "router.core.wire.errors": "RouterError",

@@ -19,6 +19,8 @@ from router.bench.goals import measured_goals
 from router.bench.report import attack_cells, write_attacks, write_first_messages, write_goals
 from router.bench.rig import workbench
 from router.bench.scenarios import Bench, Shape
+from router.bench.unicasts import ROUNDS as ROUNDS_OF_UNICASTS
+from router.bench.unicasts import sealed_beside_plain
 from router.bench.yardstick import Yardstick
 from router.cli.command import Command, json_option
 from router.cli.output import columns, facts, say, say_json
@@ -98,6 +100,11 @@ BACKLOG_MESSAGES = 50_000
     f"{ROUNDS} take some minutes.",
 )
 @click.option(
+    "--sealed",
+    is_flag=True,
+    help="Measure instead: unicasts of apps over TLS, sealed and in the open by turns.",
+)
+@click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
     help="With --goals, --hostile or --meet: write the result to FILE as Markdown.",
@@ -154,6 +161,7 @@ class _Asked(Struct, frozen=True):
     hostile: bool
     attacks: tuple[str, ...]
     meet: int | None
+    sealed: bool
     report: Path | None
 
 
@@ -192,6 +200,8 @@ def _measured(asked: _Asked, made: Bench, say: Callable[[str], None]) -> list[An
         return [scenarios.drain(made, one, asked.drain) for one in asked.transports or ("unix",)]
     if asked.backlog:
         return [scenarios.backlog(made, one, asked.backlog, say) for one in asked.transports or ("unix",)]
+    if asked.sealed:
+        return [sealed_beside_plain(made, asked.messages // ROUNDS_OF_UNICASTS, say)]
     if asked.idle:
         return [scenarios.idle(made, one, asked.idle) for one in asked.transports or ("tls",)]
     shape = Shape(asked.publishers, asked.subscribers, asked.stalled, asked.duplicates, asked.messages)

@@ -84,7 +84,7 @@ class Rig(NodeProcess):
         self._transport = transport
         self.home.create("edge" if machine else "core", residents=residents)
         for guest in guests:
-            edit_peers(self.home.config_path, AddPeer(Peer(address=guest.public, grant=("join", "store"))))
+            edit_peers(self.home.config_path, AddPeer(Peer(address=guest.public, grant=("join", "store", "relay"))))
 
     @property
     def address(self) -> str:

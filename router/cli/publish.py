@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 import trio
 
-from router.cli import given_link
+from router.cli import given_link, loop
 from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.input import bodies
@@ -52,6 +52,7 @@ class Posting:
     names: Names
     uplinks: frozenset[PublicKey]
     raw: bool = False
+    plain: bool = False
 
     @property
     def asks_outcomes(self) -> bool:
@@ -115,6 +116,7 @@ def _posting(
     as_json: bool,
     files: tuple[str, ...],
     raw: bool = False,
+    plain: bool = False,
 ) -> Posting:
     if files and bodies:
         raise click.UsageError("--file PATH takes the place of BODY; give one of them.")
@@ -141,6 +143,7 @@ def _posting(
         names,
         uplinks,
         raw,
+        plain,
     )
 
 
@@ -158,17 +161,20 @@ def pub(group: str, **given: Any) -> None:
     posting = _posting(**given)
     given_link.warn_of_secret(group, given_link.KEEP_GROUP)
     check_name(invocation().home, posting.as_name)
-    trio.run(_publish, group, posting)
+    loop.run(_publish, group, posting)
 
 
 @click.command(cls=Command)
 @click.argument("address")
 @click.argument("bodies", metavar="[BODY]...|-", nargs=-1)
+@click.option("--plain", is_flag=True, help="Send bodies in the open, which nodes on the way can read.")
 @_options
 def send(address: str, **given: Any) -> None:
     """Send messages to the ADDRESS of an app or service: addr1… text, hex, or a name that the home knows.
 
     The home knows kept keys, services (service-NAME) and neighbours by name. Routers themselves take no messages.
+    Bodies are sealed to the recipient's prekey, which is asked for the first time; if none comes within 30 s, nothing
+    is sent. Services want messages in the open.
     Each BODY is a message. Without BODY, or with -, each line of standard input is one. Prints each message's id when
     the router has it in custody, that is on its disk. Exit code 4: some were refused.
     """
@@ -183,7 +189,7 @@ def send(address: str, **given: Any) -> None:
         raise Failure(Exit.USAGE, said)
     check_name(home, posting.as_name)
     posting.names.read_keys()
-    trio.run(_send, to, posting)
+    loop.run(_send, to, posting)
 
 
 def _passes_on() -> str:
@@ -209,7 +215,7 @@ async def _send(to: PublicKey, posting: Posting) -> None:
     tally = PublishCounts(posting.as_json, posting.names, _passes_on())
     name = posting.names.of_address(to.hex())
     async with posting.connect() as node, tally.counting():
-        send = partial(node.send, to, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min)
+        send = partial(node.send, to, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min, plain=posting.plain)
         last = await _one_by_one(send, posting, tally)
         if last is not None:
             await hear_uplinks(last, posting.uplinks, tally)

@@ -12,7 +12,7 @@ from router.cli.command import invocation
 from router.cli.exits import Exit, Failure, leave_output, unwritten
 from router.cli.output import for_this_home, hint, note, say, say_json, short_text
 from router.cli.services import know_reasons
-from router.client.errors import ClientError, NodeUnavailable, Refused
+from router.client.errors import ClientError, NodeUnavailable, NoPrekey, Refused
 from router.client.outcomes import TERMINAL, Outcomes
 from router.core.log.events import reason_word
 from router.core.wire.crypto import MessageId, PublicKey
@@ -173,6 +173,8 @@ class PublishCounts:
         """Raise `Failure` with the number of messages in custody if the node goes away in the block."""
         try:
             yield
+        except NoPrekey as error:
+            raise Failure(Exit.TIMED_OUT, f"{error}{f'; {self._in_custody}' if self._taken else ''}") from None
         except NodeUnavailable as error:
             said = f"{self._in_custody}; whether the messages after them are is not known"
             raise Failure(Exit.NO_NODE, f"{error}\n{said}") from None

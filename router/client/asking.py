@@ -1,5 +1,5 @@
-"""Questions to the node and its answers: one at a time, since answers come in the order of asking; those of services
-to a router that repeats their numbers go side by side."""
+"""Questions to the node and its answers: side by side, each with its number and its time; one after the other at a
+router that repeats no numbers, since its answers come in the order of asking."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import trio
 from router.client.composer import Composer
 from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, NodeUnavailable, NotAnswered, Refused
+from router.client.interrupts import uninterrupted
 from router.client.publishing import Publishing
 from router.core.wire.admin import Answer, Inquiry, encode_inquiry, with_number, without_number
 from router.core.wire.reasons import Reason
 
 BESIDE_MAX = 16
-"""Most questions of a service that are open side by side; the next ones wait."""
+"""Most questions that are open side by side; the next ones wait."""
 
+WHY = "why"
 OF_SERVICE = "service"
 """The word of a question that a service answers; its name begins the argument."""
 
@@ -48,13 +50,14 @@ class PendingQuestion:
         self.over.set()
 
 
+@uninterrupted
 class Asking:
-    """Keep at most one question open; others wait. A lost connection ends it, and no question is asked twice."""
+    """Keep at most `BESIDE_MAX` questions open; others wait. A lost connection ends them, and none is asked twice."""
 
     def __init__(self, composer: Composer, publishing: Publishing) -> None:
         self._composer = composer
         self._publishing = publishing
-        self._turn = trio.Lock()
+        self._turn, self._whys = trio.Lock(), trio.Lock()
         self._open: PendingQuestion | None = None
         self._late = 0  # answers to questions that were given up
         self._places = trio.Semaphore(BESIDE_MAX)
@@ -97,21 +100,41 @@ class Asking:
         self._publishing.put(run)
         return number
 
-    async def ended(self, number: int, timeout_s: float) -> bytes:
-        """Return the answer to that question as JSON. Raise `NotAnswered`, `Refused` or `NodeUnavailable`."""
+    async def ended(
+        self, number: int, timeout_s: float, inquiry: Inquiry | None = None, until_s: float | None = None
+    ) -> bytes:
+        """Return the answer to that question as JSON. `until_s`: when its time is over, if it began before. Raise
+        `NotAnswered`, `Refused` or `NodeUnavailable`."""
         question, run = self._beside[number]
         try:
-            with trio.move_on_after(timeout_s):
+            with trio.move_on_at(trio.current_time() + timeout_s if until_s is None else until_s):
                 await question.over.wait()
         finally:
             del self._beside[number]
             if not question.over.is_set():
                 self._publishing.take_back(run)
             self._places.release()
-        return _answer_of(question, timeout_s)
+        return _answer_of(question, timeout_s, inquiry)
 
     async def ask(self, inquiry: Inquiry, timeout_s: float) -> bytes:
         """Return the node's answer as JSON. Raise `NotAnswered`, `Refused` or `NodeUnavailable`."""
+        await self._publishing.until_up()
+        if not self._publishing.link.answers_all_by_number:
+            return await self._ask_alone(inquiry, timeout_s)
+        if inquiry.ask != WHY:
+            return await self._ask_beside(inquiry, timeout_s)
+        async with self._whys:  # a node searches for one app at a time
+            return await self._ask_beside(inquiry, timeout_s)
+
+    async def _ask_beside(self, inquiry: Inquiry, timeout_s: float) -> bytes:
+        """Ask beside other questions; its time is over even if it waits for a place until then."""
+        until_s = trio.current_time() + timeout_s
+        with trio.move_on_at(until_s):
+            number = await self.begin(inquiry)
+            return await self.ended(number, timeout_s, inquiry, until_s)
+        raise _not_answered(timeout_s, inquiry)
+
+    async def _ask_alone(self, inquiry: Inquiry, timeout_s: float) -> bytes:
         async with self._turn:
             await self._publishing.until_up()
             router = self._publishing.link.router
@@ -151,10 +174,14 @@ def _answer_of(question: PendingQuestion, timeout_s: float, inquiry: Inquiry | N
     if question.error is not None:
         raise question.error
     if question.answer is None:
-        ask, argument = ("", "") if inquiry is None else (inquiry.ask, inquiry.argument)
-        who, then = "the node", "; is it overloaded?"
-        if ask == OF_SERVICE:
-            who, then = f"the service {argument.partition(' ')[0]}", "; `router status` says how it is"
-        which = f' "{ask}"' if ask and ask != OF_SERVICE else ""
-        raise NotAnswered(f"{who} did not answer{which} within {timeout_s:g} s{then}")
+        raise _not_answered(timeout_s, inquiry)
     return question.answer.text
+
+
+def _not_answered(timeout_s: float, inquiry: Inquiry | None) -> NotAnswered:
+    ask, argument = ("", "") if inquiry is None else (inquiry.ask, inquiry.argument)
+    who, then = "the node", "; is it overloaded?"
+    if ask == OF_SERVICE:
+        who, then = f"the service {argument.partition(' ')[0]}", "; `router status` says how it is"
+    which = f' "{ask}"' if ask and ask != OF_SERVICE else ""
+    return NotAnswered(f"{who} did not answer{which} within {timeout_s:g} s{then}")

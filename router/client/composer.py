@@ -24,6 +24,7 @@ from router.core.wire.grouplink import GroupLink
 from router.core.wire.hint import Hint
 from router.core.wire.lifetime import EXPIRY_MIN, TTL_S, UINT32_MAX, expiry_min
 from router.core.wire.message import message_id, seal_multicast, seal_unicast
+from router.core.wire.prekey import Prekey
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 
@@ -112,6 +113,10 @@ class Composer:
         causes.published(id, until_min, deps, is_head=content_key is not None and ttl_s > 0)
         return Composed(id, frame(wire), partial(causes.refused, id), undo, partial(causes.kept, id, until_min))
 
+    def sign_by(self, key: SigningKey) -> None:
+        """Sign what is composed from now on by another key of this app."""
+        self._key = key
+
     def unicast(self, destination: PublicKey, body: bytes, lifetime: Lifetime) -> Composed:
         """Compose a message to one address, with the body unsealed."""
         now_s = self._wall_s()
@@ -119,6 +124,20 @@ class Composer:
         ttl_s, until_min = self._unlike(destination + digest(body), ttl_s, until_min, now_s)
         wire = seal_unicast(self._key, destination, body, ttl_s=ttl_s, expiry_min=until_min)
         return Composed(message_id(wire), frame(wire), _nothing, _nothing, _nothing)
+
+    def sealed(
+        self, prekey: Prekey, seal: Callable[[Prekey, int, bytes], bytes], body: bytes, lifetime: Lifetime
+    ) -> Composed:
+        """Compose a message to the owner of a prekey, which `seal` seals to it. It expires with the prekey at the
+        latest, as nobody can open it later."""
+        to = prekey.owner
+        ttl_s, until_min = self._bounds(lifetime, self._wall_s())
+        if prekey.until_min is not None:
+            until_min = min(until_min, prekey.until_min)
+        seq = self._sequences.take(to)
+        wire = seal_unicast(self._key, to, seal(prekey, seq, body), ttl_s=ttl_s, expiry_min=until_min)
+        undo = partial(self._sequences.give_back, to, seq)
+        return Composed(message_id(wire), frame(wire), _nothing, undo, _nothing)
 
     def control(self, router: PublicKey, body: bytes) -> bytes:
         """Return the frame of a message to the own router, which acts on each: equal ones are no duplicates (R-C4)."""

@@ -30,6 +30,10 @@ class Replaced(NodeUnavailable):
     """The node runs, but another process has signed on with the same key since, and has taken this one's place."""
 
 
+class Renewed(NodeUnavailable):
+    """The node runs, but another key has taken the place of this app's."""
+
+
 class Refused(ClientError):
     """The router refused a message. `reason.later`: the same message may be accepted later."""
 
@@ -63,3 +67,16 @@ class NotAnswered(ClientError):
 
 class CannotPublish(ClientError):
     """The link of this group is for reading only: it lacks the sending key."""
+
+
+class NoPrekey(ClientError):
+    """The recipient's prekey did not come in time, so nothing was sealed, and nothing was sent."""
+
+    def __init__(self, to: PublicKey, waited_s: float) -> None:
+        whom = short(key_text("addr", to))
+        super().__init__(
+            f"no prekey of {whom} came within {waited_s:g} s, so nothing was sent: it is away, or of a version that "
+            "has none; the request waits for it, so send again when it has been here, with a key that is kept "
+            "(`as_name`, `--as`), or send in the open with plain=True (`router send --plain`)"
+        )
+        self.address = to

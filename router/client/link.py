@@ -17,13 +17,14 @@ from msgspec import Struct
 from router.client.app_end import FINAL, AppEnd, End
 from router.client.bell import Bell
 from router.client.errors import NodeUnavailable
+from router.client.interrupts import uninterrupted
 from router.client.joins import ASK_AGAIN_S
 from router.core.link.liveness import LinkCheck, Liveness, LivenessLimits
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Offer, Session
 from router.core.service.back_off import BackOff
 from router.core.wire import link_items
-from router.core.wire.admin import NUMBERED
+from router.core.wire.admin import ALL_NUMBERED, NUMBERED
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
 from router.transport import contract as transport
@@ -57,9 +58,11 @@ class Dialling(Struct, frozen=True):
     known_cause: Callable[[], str] = str
 
 
+@uninterrupted
 class ClientLink:
     """Keep an app connected until an end is `final` or `close` is called. `changed` is called when the state changes.
-    `to_write` is rung when there is something to send to the node, `to_ask` when the app wants another group.
+    `to_write` is rung when there is something to send to the node, `to_ask` when the app wants another group. `key_now`
+    returns the key that is kept under the app's name, when that may be another one; None if it has no name.
 
     `is_away`: the last attempt to connect failed. Between losing a connection and the next attempt it is neither up nor
     away.
@@ -74,6 +77,7 @@ class ClientLink:
         changed: Callable[[], None],
         to_write: Bell,
         to_ask: Bell,
+        key_now: Callable[[], SigningKey | None] = lambda: None,
     ) -> None:
         self._dialling = dialling
         self._key = key
@@ -82,6 +86,7 @@ class ClientLink:
         self._changed = changed
         self._to_write = to_write
         self._to_ask = to_ask
+        self._key_now = key_now
         self._goodbye: tuple[Reason, str] | None = None
         self._said_goodbye = trio.Event()
         self._tried = trio.Event()
@@ -104,9 +109,18 @@ class ClientLink:
 
     @property
     def answers_by_number(self) -> bool:
-        """Whether the router repeats the number of a question in its answer."""
+        """Whether the router repeats the number of a service's request in its answer."""
+        return NUMBERED in self._features
+
+    @property
+    def answers_all_by_number(self) -> bool:
+        """Whether the router repeats the number of every question in its answer."""
+        return ALL_NUMBERED in self._features
+
+    @property
+    def _features(self) -> tuple[str, ...]:
         hello = self._app.session.hello if self.is_up else None
-        return hello is not None and NUMBERED in hello.features
+        return () if hello is None else hello.features
 
     @property
     def is_up(self) -> bool:
@@ -176,6 +190,8 @@ class ClientLink:
         lost_s = trio.current_time()
         while not self.is_closed:
             self.end = await self._connect()
+            if self.end.is_by_renewal and (key := self._key_now()) is not None:
+                self._key, self.end = key, self.end._replace(final=False)
             now_s = trio.current_time()
             self._is_away = not self.is_up
             if self.is_up:

@@ -25,9 +25,8 @@ import os
 import random as chance
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
-from functools import cached_property, partial
 from types import TracebackType
-from typing import Literal, overload
+from typing import Literal, Unpack, overload
 
 import trio
 
@@ -35,16 +34,19 @@ from router.client.app_end import AppEnd, News
 from router.client.asking import Asking
 from router.client.bell import Bell
 from router.client.caught_up import CaughtUp, read_caught_up
-from router.client.composer import Composer, GroupSender, Lifetime, octets
+from router.client.composer import Composer, GroupSender
 from router.client.custody.arrivals import UNICASTS, Arrival
+from router.client.custody.aside import End
 from router.client.custody.causes import RECENT
 from router.client.custody.outbox import Outbox
 from router.client.errors import ClientError, NodeUnavailable
 from router.client.feed import Feed, Problems
 from router.client.group import Group
+from router.client.interrupts import uninterrupted
 from router.client.joins import Joins
 from router.client.journal import Journal
-from router.client.link import PATIENCE_S, ClientLink
+from router.client.kept_key import KeptKey
+from router.client.link import PATIENCE_S
 from router.client.loops import AddressLoops, Messages
 from router.client.opening import Opener
 from router.client.options import WINDOW_BYTES, WINDOW_MESSAGES, Settings, SignOn, WhenDown
@@ -54,7 +56,11 @@ from router.client.publishing import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MESSAGES_MAX
 from router.client.pulling import Pulling
 from router.client.readers import Readers
 from router.client.received import Received
+from router.client.sealing.exchange import Answering, PrekeyExchange
+from router.client.sealing.rows import PrekeyRows
+from router.client.sealing.unicast_sealing import UnicastSealing
 from router.client.senders import GroupName, Senders
+from router.client.sending import Address, UnicastManner, UnicastSender
 from router.client.settling import Settling
 from router.client.state_writer import StateWriter, leave_states
 from router.client.wires import Wires
@@ -63,17 +69,12 @@ from router.core.wire.admin import Answer, Inquiry
 from router.core.wire.control import Carried, Report
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.hint import Hinted
-from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.core.wire.pubsub import Wanted
 from router.core.wire.reasons import missed_text
-from router.core.wire.text import BadText, parse_key
 from router.service.verbs.caught_up import GroupCaughtUp
-from router.settings.names import Names
 
 ANSWER_S = 30.0
 NEEDS_TRIO = "connect() needs trio: `trio.run(main)`; under asyncio, or without async, use connect_blocking()"
-
-Address = PublicKey | str
 
 
 def connect(
@@ -112,6 +113,7 @@ def connect(
     return Node(Settings(**locals()))
 
 
+@uninterrupted
 class Node:
     """An app's connection to its node, to be used in `async with`, once.
 
@@ -140,25 +142,24 @@ class Node:
         loops, to_write, to_ask = trio.lowlevel.ParkingLot(), Bell(), Bell()
         self._writer = StateWriter(sign_on.journal_state(), wall_s, on_failed=loops.unpark_all)
         self._journal = journal = Journal(settings.journal, self._writer)
-        inbox = sign_on.inbox(journal.known, problem, wake_loops=loops.unpark_all, wake_link=to_write.ring)
-        self._inbox = inbox
-        outbox = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX)
+        self._inbox = inbox = sign_on.inbox(journal.known, problem, self._hear_aside, loops.unpark_all, to_write.ring)
+        outbox, ordering = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX), Ordering(self.key, journal.known)
         self._joins = Joins(sign_on.key, wall_s, to_ask.ring, problem)
         app = AppEnd(outbox, inbox, self._joins, self._hear, self._changed, wall_s, sign_on.dialling.expect)
-        self._link = link = ClientLink(
-            sign_on.dialling, sign_on.key, sign_on.offer, app, self._changed, to_write, to_ask
-        )
-
-        waits = settings.when_down == "queue"
-        self._publishing = publishing = Publishing(outbox, link, waits=waits, asks_outcomes=settings.outcomes)
+        kept = KeptKey(sign_on, problem, composer.sign_by, self._joins.sign_by, ordering.sign_by, self._seal_by)
+        self._link = link = sign_on.link(app, self._changed, to_write, to_ask, kept.now)
+        self._publishing = publishing = sign_on.publishing(outbox, link)
         self.wires = Wires(composer, publishing)
+        self._exchange = exchange = _exchange(sign_on, composer, publishing, self._writer, problem)
+        self._sender = UnicastSender(sign_on.home, composer, publishing, exchange.sealing)
         self._asking = Asking(composer, publishing)
         self._pulling = pulling = Pulling(self.wires, self._asking, publishing)
 
-        ordering = Ordering(self.key, journal.known)
         self._senders = senders = Senders(sign_on.home, settings.causes, ordering, journal)
         self._settling = settling = Settling(inbox, journal, senders.keys, wall_s)
-        self._opener = opener = Opener(settling, senders.keys, journal.known, problem, wall_s, verify=settings.verify)
+        self._opener = opener = Opener(
+            settling, senders.keys, journal.known, problem, wall_s, verify=settings.verify, unseal=exchange.unseal
+        )
         self._readers = Readers(inbox, settling, opener, ordering, pulling.pull, pulling.judge, loops, wall_s)
 
     def __repr__(self) -> str:
@@ -220,6 +221,7 @@ class Node:
             await self._link.first_try()
             if not self._link.is_up and (self._link.end.final or settings.when_down == "raise"):
                 raise self._link.end.error()
+            nursery.start_soon(self._exchange.run)
         except BaseException:
             await self._sign_off()
             raise
@@ -313,37 +315,20 @@ class Node:
 
     @overload
     async def send(
-        self, address: Address, body: bytes, *, ttl_s: int = ..., expiry_min: int = ..., wait: Literal[False] = ...
+        self, address: Address, body: bytes, *, wait: Literal[False] = ..., **manner: Unpack[UnicastManner]
     ) -> MessageId: ...
     @overload
     async def send(
-        self, address: Address, body: bytes, *, ttl_s: int = ..., expiry_min: int = ..., wait: Literal[True]
+        self, address: Address, body: bytes, *, wait: Literal[True], **manner: Unpack[UnicastManner]
     ) -> Outcomes: ...
     async def send(
-        self,
-        address: Address,
-        body: bytes,
-        *,
-        ttl_s: int = TTL_S,
-        expiry_min: int = EXPIRY_MIN,
-        wait: bool = False,
+        self, address: Address, body: bytes, *, wait: bool = False, **manner: Unpack[UnicastManner]
     ) -> MessageId | Outcomes:
-        """Send to one address, with the body unsealed: a key, its text, or a name that the home's owner has given to a
-        neighbour or keeps a key under. The other arguments and errors are those of `Group.publish`."""
-        to = await self._address(address) if isinstance(address, str) else address
-        compose = partial(self._composer.unicast, to, octets(body), Lifetime(ttl_s, expiry_min))
-        posted = await self._publishing.deliver(compose, follow=wait)
+        """Send to one address: a key, its text, or a name that the home's owner has given to a neighbour or keeps a key
+        under. The body is sealed to the recipient's prekey, which is asked for if it is not known; `plain`: in the
+        open. Raise `NoPrekey` if none comes in time; the other arguments and errors are those of `Group.publish`."""
+        posted = await self._sender.send(address, body, follow=wait, **manner)
         return posted.id if posted.outcomes is None else posted.outcomes
-
-    async def _address(self, text: str) -> PublicKey:
-        try:
-            return parse_key(text, "addr")
-        except BadText:
-            return await trio.to_thread.run_sync(lambda: self._names.address(text))
-
-    @cached_property
-    def _names(self) -> Names:
-        return Names.of(self._sign_on.home)
 
     async def pull(self, group: PublicKey, id: MessageId, *, timeout_s: float = ANSWER_S) -> bytes | None:
         """Return the bytes of a message of a joined group, by its id; None if the router does not have it."""
@@ -368,6 +353,9 @@ class Node:
 
     # -- events from the link ------------------------------------------------------------------------------
 
+    def _seal_by(self, key: SigningKey) -> None:
+        self._exchange.sign_by(key, self._sign_on.renewals())
+
     def _changed(self) -> None:
         """Act on a link that came up, went down, or settled messages."""
         self._publishing.wake()
@@ -391,6 +379,9 @@ class Node:
         if settings.on_away is not None:
             settings.on_away(f"the node is away, waiting for it: {link.end.text}" if is_away else "the node is back")
 
+    def _hear_aside(self, wire: bytes, end: End) -> None:
+        self._exchange.hear(wire, end)
+
     def _hear(self, news: News) -> None:
         match news:  # not `Redeemed`: an app of the owner redeems nothing
             case link_items.Outcome():
@@ -401,6 +392,7 @@ class Node:
                 self._readers.ordering.missed(news.group, has_journal=self._journal.is_open)
                 self.problems.tell(missed_text(news.count, news.reason, self._sign_on.whom))
             case Report():
+                self._exchange.hear_report(news)
                 self.reports.tell(news)
             case Answer():
                 self._asking.hear(news)
@@ -411,3 +403,26 @@ class Node:
                 self.caught_up.tell(read_caught_up(argument))
             case Inquiry() | Wanted() | Hinted():
                 self.words.tell(news)
+
+
+def _exchange(
+    sign_on: SignOn,
+    composer: Composer,
+    publishing: Publishing,
+    writer: StateWriter,
+    problem: Callable[[str], None],
+) -> Answering:
+    """Return what asks for prekeys and answers requests for them."""
+    settings, state = sign_on.settings, sign_on.state
+    if not settings.seals:
+        return Answering(composer, publishing)
+    rows = PrekeyRows(state, writer.gather if writer.state is state else state.commit)
+    return PrekeyExchange(
+        composer,
+        publishing,
+        lambda: UnicastSealing(sign_on.key, rows, settings.entropy, mine=sign_on.renewals()),
+        rows,
+        problem,
+        settings.wall_s,
+        durable=sign_on.durable,
+    )

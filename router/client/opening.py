@@ -18,12 +18,13 @@ from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.message import Multicast, Unicast, open_message, verify_message, without_via
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
+from router.core.wire.unicast_seal import BEGINS
 
 
 class Opener:
     """Opens the messages of one app, and counts those that it is given. `group_keys` finds the keys of a group; `known`
     finds ids in the app's journal; `problem` gets sentences about messages that cannot be given to the app, which are
-    settled all the same."""
+    settled all the same; `unseal` opens what was sealed to this app, None if nothing is."""
 
     def __init__(
         self,
@@ -34,11 +35,13 @@ class Opener:
         wall_s: Callable[[], float],
         *,
         verify: bool,
+        unseal: Callable[[Unicast], ApplicationMessage] | None = None,
     ) -> None:
         self._settling = settling
         self._group_keys = group_keys
         self._known = known
         self._undeliverable = Undeliverable(problem, wall_s)
+        self._unseal = unseal
         self._verify = verify
         self._said = Said()
 
@@ -55,16 +58,14 @@ class Opener:
         group = None if isinstance(message, Unicast) else message.group
         if self._verify and not verify_message(one.wire):
             why = "its signature does not fit"
-        elif isinstance(message, Unicast):
-            return self._unicast(message, one)
         else:
             try:
-                return self._multicast(message, one)
+                return self._unicast(message, one) if isinstance(message, Unicast) else self._multicast(message, one)
             except SaidAgain as again:
                 self._undeliverable.note(group, message.via, str(again))
                 return None
-            except Malformed:
-                why = UNSEALED
+            except Malformed as error:
+                why = UNSEALED if group is not None else f"its body is no sealed one: {error}"
             except SealError as error:
                 why = f"its body cannot be opened: {error}"
         self._undeliverable.note(group, message.via, why)
@@ -88,16 +89,18 @@ class Opener:
             causes.given(received.id, received.expiry_min, one.header.ttl_s, received.deps)
 
     def _unicast(self, message: Unicast, one: Arrival) -> Received:
-        source = message.source
+        source, body = message.source, message.body
+        said = self._unseal(message) if self._unseal is not None and body.startswith(BEGINS) else None
+        seq, code, body = (None, None, body) if said is None else (said.seq, said.code, said.content)
         return Received(
             one.id,
-            message.body,
+            body,
             None,
             source,
             source,
-            None,
+            seq,
             (),
-            None,
+            code,
             message.via,
             one.at_s,
             one.redelivered,
@@ -106,6 +109,7 @@ class Opener:
             without_via(one.wire),
             partial(self._settling.finish, one),
             partial(self._settling.refuse, one),
+            sealed=said is not None,
         )
 
     def _is_said_again(self, said: MessageId, message: MessageId) -> bool:
@@ -148,4 +152,5 @@ class Opener:
             without_via(one.wire),
             partial(self._settling.finish, one),
             partial(self._settling.refuse, one),
+            sealed=said is not None,
         )

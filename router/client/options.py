@@ -12,21 +12,29 @@ from typing import Literal, TypedDict
 
 from msgspec import Struct
 
+from router.client.app_end import AppEnd
 from router.client.attempts import KeptAttempts
+from router.client.bell import Bell
+from router.client.custody.aside import Aside, End, is_for_client
 from router.client.custody.causes import RECENT
 from router.client.custody.inbox import Inbox
+from router.client.custody.outbox import Outbox
 from router.client.errors import ClientError
-from router.client.link import PATIENCE_S, Dialling
+from router.client.link import PATIENCE_S, ClientLink, Dialling
 from router.client.old_places import OldAppFiles
 from router.client.ordering import Known
+from router.client.publishing import Publishing
 from router.client.sequence import Sequences
 from router.core.link.session import Offer
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
+from router.core.wire.prekey_exchange import is_request
+from router.core.wire.renewal import Renewal
 from router.core.wire.text import key_text, parse_key, short
 from router.disk import private_file
 from router.disk.state.app_state import AppState
-from router.settings import keyring
+from router.settings import keyring, renewed_keys
 from router.settings.home import Home
+from router.settings.renewed_keys import RenewalError
 
 WINDOW_MESSAGES = 1024
 WINDOW_BYTES = 4 << 20
@@ -36,8 +44,8 @@ WhenDown = Literal["raise", "queue"]
 
 
 class Settings(Struct, frozen=True):
-    """The arguments of `router.connect`, which describes them. The last three are this process's clock and
-    randomness."""
+    """The arguments of `router.connect`, which describes them. `wall_s`, `entropy` and `random` are this process's
+    clock and randomness; `seals`: unicasts are sealed, as a service's are not."""
 
     key: SigningKey | None = None
     as_name: str | None = None
@@ -58,6 +66,7 @@ class Settings(Struct, frozen=True):
     wall_s: Callable[[], float] = time.time
     entropy: Callable[[int], bytes] = os.urandom
     random: Callable[[], float] = chance.random
+    seals: bool = True
 
 
 class Options(TypedDict, total=False):
@@ -125,11 +134,11 @@ class SignOn:
         self,
         known: Known,
         problem: Callable[[str], None],
-        *,
+        hear_aside: Callable[[bytes, End], None],
         wake_loops: Callable[[], object],
         wake_link: Callable[[], None],
     ) -> Inbox:
-        """Return the inbox, with the window that the offer announces."""
+        """Return the inbox, with the window that the offer announces. `hear_aside` gets what is for no loop."""
         settings = self.settings
         return Inbox(
             settings.window_messages,
@@ -139,7 +148,32 @@ class SignOn:
             problem=problem,
             wake_loops=wake_loops,
             wake_link=wake_link,
+            aside=Aside(is_for_client if settings.seals else is_request, hear_aside),
         )
+
+    def link(
+        self,
+        app: AppEnd,
+        changed: Callable[[], None],
+        to_write: Bell,
+        to_ask: Bell,
+        key_now: Callable[[], SigningKey | None],
+    ) -> ClientLink:
+        """Return the link to the node, which begins when it is run."""
+        return ClientLink(self.dialling, self.key, self.offer, app, changed, to_write, to_ask, key_now)
+
+    def publishing(self, outbox: Outbox, link: ClientLink) -> Publishing:
+        """Return what hands in messages over this link."""
+        waits = self.settings.when_down == "queue"
+        return Publishing(outbox, link, waits=waits, asks_outcomes=self.settings.outcomes)
+
+    def renewals(self) -> list[Renewal]:
+        """Return the renewals of the key of this app's name, the newest last; none if they cannot be read."""
+        name = self.settings.as_name
+        try:
+            return [] if name is None else renewed_keys.statements(self.home.key_path.parent, name)
+        except RenewalError:
+            return []
 
     def sequences(self) -> Sequences:
         """Return the sequence numbers of this app's messages."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import trio
 
 from router.client.errors import ClientError
+from router.client.interrupts import uninterrupted
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.reasons import Reason, by_word
 
@@ -18,9 +19,9 @@ class Message:
 
     `group`: the group of a multicast, else None; `source`: the sender of a unicast, else None. `sender`, `seq`, `deps`
     and `code` come from the member's signed words inside the sealed body, None or empty where the body is unsealed
-    (`raw`); a unicast's sender is its source. `via`: the router next to ours, None for a message from this node.
-    `received_at`: Unix seconds. `redelivered`: an earlier run of this app may have seen it. `seen`: the ids that a
-    multicast's header names. `wire`: the bytes as received, without VIA.
+    (`raw`); a unicast's sender is its source. `sealed`: nobody on the way could read the body. `via`: the router next
+    to ours, None for a message from this node. `received_at`: Unix seconds. `redelivered`: an earlier run of this app
+    may have seen it. `seen`: the ids that a multicast's header names. `wire`: the bytes as received, without VIA.
 
     In causal order, `missing`: the ids of its causes that this app has not been given, because they did not come in
     time or were before its time; `late`: it comes after a message that named it as missing.
@@ -40,10 +41,12 @@ class Message:
     seen: tuple[MessageId, ...]
     expiry_min: int
     wire: bytes = field(repr=False)
+    sealed: bool = field(default=False, kw_only=True)
     missing: tuple[MessageId, ...] = field(default=(), kw_only=True)
     late: bool = field(default=False, kw_only=True)
 
 
+@uninterrupted
 @dataclass(frozen=True, slots=True)
 class Received(Message):
     """A message in an app's hands. It is settled when its loop asks for the next one, or by `settle` or `refuse`."""

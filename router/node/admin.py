@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from router.core.control.verb_tables import no_part_for
-from router.core.wire.admin import Inquiry, without_number
+from router.core.wire.admin import Inquiry, numbered
 from router.core.wire.errors import RouterError
 from router.core.wire.now import Now
 from router.node.questions.question import CycleView, Questions, Respond
-from router.node.service_questions import SERVICE, ServiceQuestions, numbered
+from router.node.service_questions import SERVICE, ServiceQuestions
 
 ANSWER_BYTES_MAX = 900_000
 
@@ -33,17 +33,13 @@ class Inquiries:
     def __repr__(self) -> str:
         return f"<inquiries: {', '.join(sorted(self._words)) or 'none'}>"
 
-    def ask(self, asked: CycleView, link: int, inquiry: Inquiry, now: Now) -> None:
-        """Answer an operator, or a service that asks as one: under the number that it gave its question."""
-        router, mark, argument = asked.router, None, inquiry.argument
-        asker = router.links.get(link)
-        if asker is not None and asker.key in router.directory.services:
-            mark, argument = without_number(argument)
+    def ask(self, asked: CycleView, link: int, inquiry: Inquiry, now: Now, mark: int | None = None) -> None:
+        """Answer an operator, or a service that asks as one: under the number `mark` of its question, if it has one."""
+        router = asked.router
         if inquiry.ask == SERVICE:
-            self.of_services.ask(router, link, argument, now, mark)
+            self.of_services.ask(router, link, inquiry.argument, now, mark)
         else:
-            text = self.answer(asked, Inquiry(inquiry.ask, argument))
-            router.answer(link, numbered(mark, text), now)
+            router.answer(link, numbered(mark, self.answer(asked, inquiry)), now)
 
     def answer(self, asked: CycleView, inquiry: Inquiry) -> bytes:
         """Return the answer as JSON; `{"error": sentence}` to an unknown inquiry or one that fails."""

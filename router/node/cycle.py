@@ -41,6 +41,7 @@ from router.core.routing.effects import (
 from router.core.routing.intake import Arrived
 from router.core.routing.job import Job
 from router.core.service.roles import Role
+from router.core.wire.admin import Inquiry, without_number
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
@@ -399,13 +400,15 @@ class Cycle:
                 self._inquire(effect, now)
 
     def _inquire(self, effect: AnswerInquiry, now: Now) -> None:
-        inquiry = effect.inquiry
+        """Answer an inquiry, under its number if it has one."""
+        link, ask = effect.link, effect.inquiry.ask
+        mark, argument = without_number(effect.inquiry.argument)
         if effect.neighbour is not None:
-            self._deeds += self._fates.asked(self, effect.link, effect.neighbour, inquiry.argument, now)
-        elif inquiry.ask == WHY:
-            self._deeds += self._fates.ask(self, effect.link, inquiry.argument, effect.service, now)
+            self._deeds += self._fates.asked(self, link, effect.neighbour, argument, now, mark)
+        elif ask == WHY:
+            self._deeds += self._fates.ask(self, link, argument, effect.service, now, mark)
         else:
-            self._inquiries.ask(self, effect.link, inquiry, now)
+            self._inquiries.ask(self, link, Inquiry(ask, argument), now, mark)
 
 
 def _are_urgent(jobs: Iterable[Job]) -> bool:

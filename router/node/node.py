@@ -25,7 +25,7 @@ from router.core.router import Router
 from router.core.routing.admission import no_place
 from router.core.service.roles import Role
 from router.core.wire.address import addresses_of_node
-from router.core.wire.admin import NUMBERED
+from router.core.wire.admin import ALL_NUMBERED, NUMBERED
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.now import Now
 from router.disk.store.store import Store
@@ -38,6 +38,7 @@ from router.node.dialler import Dialler, LastWords
 from router.node.group_names import GroupNames
 from router.node.guest import InvitationFiles
 from router.node.in_flight import InFlight
+from router.node.key_files import KeyFiles
 from router.node.limits import (
     clock_limits,
     core_limits,
@@ -52,7 +53,7 @@ from router.node.limits import (
     verifiers,
 )
 from router.node.link_events import NetworkChanged
-from router.node.message_router import Drain, MessageRouter
+from router.node.message_router import Drain, HomeFiles, MessageRouter
 from router.node.opened_disk import open_disk
 from router.node.orders import Reconfigured, ServiceNews
 from router.node.peers_file import PeersFile
@@ -180,6 +181,9 @@ class RunningNode:
             self._guest = InvitationFiles(self._home, config.node.name)
             router.redeeming.given(self._guest.offers(), now, self._guest.inviters())
             router.guests.started(config_guests.digest_of(self._home.config_path), now)
+            self._key_files = KeyFiles(self._home.key_path.parent)
+            for problem in router.renewing.resume(self._key_files.begun(), now):
+                log.warning("%s", problem)
             self._offer = self._offer_to_all(config, disk.recovered.epoch)
             self._paces = Paces(pace_limits(config.limits))
             self._in_flight = InFlight(*in_flight_bytes(config.limits))
@@ -206,7 +210,7 @@ class RunningNode:
             config.limits.window_bytes,
             b"",
             config.limits.frame_bytes_max,
-            (NUMBERED,),
+            (NUMBERED, ALL_NUMBERED),
             config.node.name or None,
             self._public(Role.OVERLAY),
             self._public(Role.FINDER),
@@ -225,8 +229,7 @@ class RunningNode:
                 self._logbook,
                 verifiers(config),
                 dialler,
-                self._guest,
-                file,
+                HomeFiles(self._guest, file, self._key_files),
                 self._asked,
                 cycle_limits(config).drain_s,
             )
@@ -278,7 +281,7 @@ class RunningNode:
             cycle_limits(config),
             housekeeping_limits(config),
             Inquiries(load_questions(*self._questions(dialler)), router.reception.words),
-            Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
+            Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max, self._key_names.known),
             partial(self._free_bytes, store),
         )
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from router.core.router import Router
 from router.core.routing.effects import ServiceAnswered
-from router.core.wire.admin import Inquiry, no_service, with_number
+from router.core.wire.admin import Inquiry, no_service, numbered
 from router.core.wire.now import Now
 from router.service.verbs.answer import Asked
 
@@ -78,8 +78,3 @@ class ServiceQuestions:
         """Answer with an error. `away`: the service may be about to start, so that asking again makes sense."""
         said = json.dumps({"error": text, **({"away": True} if away else {})}).encode()
         router.answer(asked.link, numbered(asked.mark, said), now)
-
-
-def numbered(mark: int | None, answer: bytes) -> bytes:
-    """Return an answer as who asked knows it: under the number of the question, if that had one."""
-    return answer if mark is None else with_number(mark, answer.decode()).encode()

@@ -29,7 +29,8 @@ from msgspec import Struct, field
 
 from router.actors.actor import TrioActor, as_failure
 from router.client.errors import ClientError, NodeUnavailable, Refused
-from router.client.node import Node, connect
+from router.client.node import Node
+from router.client.options import Settings as ClientSettings
 from router.client.received import Received
 from router.core.service.back_off import BackOff
 from router.core.wire.crypto import SigningKey
@@ -158,13 +159,16 @@ class Service(TrioActor):
     async def _serve(self) -> None:
         place = self.place
         async with (
-            connect(
-                url=place.url,
-                key=place.key,
-                home=place.home,
-                when_down="queue",
-                outcomes=self.hears_outcomes,
-                on_problem=lambda said: self.log.warning("%s: %s", self, said),
+            Node(
+                ClientSettings(
+                    url=place.url,
+                    key=place.key,
+                    home=place.home,
+                    when_down="queue",
+                    outcomes=self.hears_outcomes,
+                    on_problem=lambda said: self.log.warning("%s: %s", self, said),
+                    seals=False,  # what it says within the node stays there, and strangers are told so
+                )
             ) as self.node,
             trio.open_nursery() as self.nursery,
         ):  # whose tasks end before the connection is left

@@ -11,7 +11,7 @@ but with names and without a grant.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from router.core.routing.not_owed import lan_not_owed
 from router.core.why.fate import UNACCOUNTED, Fate, Prospect, Trace, fate
 from router.core.why.id_prefix import IdPrefix, parse_prefix
 from router.core.why.report import NeighbourReport, decode_report, encode_report, may_hear, report
-from router.core.wire.admin import Inquiry
+from router.core.wire.admin import Inquiry, numbered
 from router.core.wire.now import Now
 from router.core.wire.text import BadText
 from router.disk.log.search import CANDIDATES_MAX, FoundEvents, LogSnapshot, offered, unaccepted
@@ -87,10 +87,18 @@ class View(Protocol):
 
 class Fates:
     """Answers questions, asks other routers, and waits for their answers; every step returns the deeds to be done
-    outside. At most `WAITING_MAX` questions are open."""
+    outside. At most `WAITING_MAX` questions are open. `known_keys` returns the names of the keys that the home keeps,
+    from memory."""
 
-    def __init__(self, logbook: Logs, problems: Callable[[], dict[bytes, str]], ttl_s_max: int) -> None:
+    def __init__(
+        self,
+        logbook: Logs,
+        problems: Callable[[], dict[bytes, str]],
+        ttl_s_max: int,
+        known_keys: Callable[[], Mapping[bytes, str]] = dict,
+    ) -> None:
         self._logbook = logbook
+        self._known_keys = known_keys
         self._ttl_s_max = ttl_s_max
         self._problems = problems
         self._open = 0
@@ -102,38 +110,41 @@ class Fates:
 
     # -- being asked -----------------------------------------------------------------------------------------
 
-    def ask(self, view: View, link: int, argument: str, service: bytes | None, now: Now) -> Deeds:
+    def ask(
+        self, view: View, link: int, argument: str, service: bytes | None, now: Now, mark: int | None = None
+    ) -> Deeds:
         """Begin a question: the owner may ask about the beginning of an id, and with `follow`; a local `service` about
-        a whole id."""
+        a whole id. `mark`: the number under which it is answered."""
         text, _, more = argument.partition(" ")
         try:
             prefix = parse_prefix(text)
         except BadText as error:
-            return self._answer(view, link, _json({"error": str(error)}), now)
-        question = Question(link, text, prefix, None, DEPTH_MAX if more == FOLLOW else 0, service)
+            return self._answer(view, link, mark, _json({"error": str(error)}), now)
+        question = Question(link, text, prefix, None, DEPTH_MAX if more == FOLLOW else 0, service, mark)
         if service is not None and not prefix.is_id:
-            return self._answer(view, link, _error(question, WHOLE_ID), now)
+            return self._answer(view, link, mark, _error(question, WHOLE_ID), now)
         if service is not None and service in self._asking:
-            return self._answer(view, link, _error(question, BUSY), now)
+            return self._answer(view, link, mark, _error(question, BUSY), now)
         return self._begin(view, question, now)
 
-    def asked(self, view: View, link: int, neighbour: bytes, argument: str, now: Now) -> Deeds:
+    def asked(self, view: View, link: int, neighbour: bytes, argument: str, now: Now, mark: int | None = None) -> Deeds:
         """Begin a question of a neighbour's router or app: a whole id, and the number of further routers to ask, which
         is 0 if it is missing."""
         text, _, depth = argument.partition(" ")
         depth = depth or "0"
         said = NeighbourReport(text[:64])
         if WHY not in view.router.directory.grants(neighbour):
-            return self._answer(view, link, encode_report(replace(said, problem=NOT_PERMITTED)), now)
+            return self._answer(view, link, mark, encode_report(replace(said, problem=NOT_PERMITTED)), now)
         try:
             prefix = parse_prefix(text)
         except BadText:
             prefix = IdPrefix(bytes(32), 0)
         if not prefix.is_id or not depth.isdecimal():
-            return self._answer(view, link, encode_report(replace(said, problem=NOT_YOURS)), now)
+            return self._answer(view, link, mark, encode_report(replace(said, problem=NOT_YOURS)), now)
         if neighbour in self._asking:
-            return self._answer(view, link, encode_report(replace(said, problem=BUSY)), now)
-        return self._begin(view, Question(link, text, prefix, neighbour, min(int(depth[:2]), DEPTH_MAX - 1)), now)
+            return self._answer(view, link, mark, encode_report(replace(said, problem=BUSY)), now)
+        further = min(int(depth[:2]), DEPTH_MAX - 1)
+        return self._begin(view, Question(link, text, prefix, neighbour, further, mark=mark), now)
 
     def answered(self, view: View, neighbour: bytes, text: bytes, now: Now) -> Deeds:
         """Take another router's report, and answer the questions for which it was the last one missing; ignore an
@@ -164,7 +175,7 @@ class Fates:
 
     def _begin(self, view: View, question: Question, now: Now) -> Deeds:
         if self._open >= WAITING_MAX:
-            return self._answer(view, question.link, _error(question, BUSY), now)
+            return self._answer(view, question.link, question.mark, _error(question, BUSY), now)
         self._open += 1
         if question.asker is not None:
             self._asking.add(question.asker)
@@ -173,15 +184,15 @@ class Fates:
             return []
         return [Find(question, self._logbook.log(), Look())]
 
-    def _answer(self, view: View, link: int, text: bytes, now: Now) -> Deeds:
-        view.router.answer(link, text, now)
+    def _answer(self, view: View, link: int, mark: int | None, text: bytes, now: Now) -> Deeds:
+        view.router.answer(link, numbered(mark, text), now)
         return []
 
     def _done(self, view: View, question: Question, text: bytes, now: Now) -> None:
         self._open -= 1
         if question.asker is not None:
             self._asking.discard(question.asker)
-        self._answer(view, question.link, text, now)
+        self._answer(view, question.link, question.mark, text, now)
 
     # -- concluding ------------------------------------------------------------------------------------------
 
@@ -225,7 +236,8 @@ class Fates:
         return []
 
     def _prospect(self, view: View, now: Now, trace: Trace, recipient: str, first: int, index: int) -> Prospect:
-        router, key = view.router, bytes.fromhex(recipient)
+        router = view.router
+        key = router.directory.successors.newest(bytes.fromhex(recipient))
         link, queue = router.links.to(key), router.queues.by_recipient.get(key)
         neighbour = router.directory.neighbours.get(key)
         flights = link.flights if link is not None else ()
@@ -282,12 +294,20 @@ class Fates:
         try:
             if asker is None:
                 answer = one(round_.found, trace, round_.whole, round_.reports)
-                text = _json(answer | _not_owed(view.router, round_.whole))
+                names = _names(answer, view.router.directory.name_of, self._known_keys())
+                text = _json(answer | _not_owed(view.router, round_.whole) | {"names": names})
             else:
                 text = encode_report(report(round_.whole, trace, asker.hex(), round_.reports))
         except MISREAD as error:
             text = _error(round_.question, f"{DAMAGED}: {error}")
         self._done(view, round_.question, text, now)
+
+
+def _names(answer: dict[str, Any], name_of: Callable[[bytes], str], known: Mapping[bytes, str]) -> dict[str, str]:
+    """Return the names that this node has for the keys in an answer."""
+    keys = [answer.get("brought_by"), answer.get("destination"), *(one["recipient"] for one in answer["recipients"])]
+    found = {key: name_of(bytes.fromhex(key)) or known.get(bytes.fromhex(key), "") for key in keys if key}
+    return {key: name for key, name in found.items() if name}
 
 
 def _not_owed(router: Router, whole: Fate | None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ class Question(Struct, frozen=True):
     """A question that came over a link. `neighbour`: the key of the router that asks, None for a local app. `depth`:
     the number of further routers through which it may be passed on. `typed`: the text from which the prefix was parsed.
     `service`: the key of a local service that did not connect by the owner's socket, and may ask only about messages
-    that it handed over itself."""
+    that it handed over itself. `mark`: the number under which it is answered."""
 
     link: int
     typed: str
@@ -28,6 +28,7 @@ class Question(Struct, frozen=True):
     neighbour: bytes | None
     depth: int
     service: bytes | None = None
+    mark: int | None = None
 
     @property
     def asker(self) -> bytes | None:

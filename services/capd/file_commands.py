@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import trio
 
+from router.cli import loop
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, note, say_json
@@ -48,7 +49,7 @@ def export_(file: Path, name: str, as_json: bool) -> None:
         raise Failure(
             Exit.USAGE, f"{file} is a device or a pipe, which the export would take the place of; name a file"
         )
-    found, left_out = trio.run(_all, name)
+    found, left_out = loop.run(_all, name)
     now_s = int(time.time())
     found.sort(key=lambda message: message.priority(now_s))
     try:
@@ -78,7 +79,7 @@ def import_(file: Path | None, messages: tuple[str, ...], name: str, as_json: bo
     given = [_whole(hex_of(text, "--hex")) for text in messages] if file is None else messages_in(read_file(file))
     handed_in = HandedIn()
     try:
-        trio.run(_hand_in, name, given, handed_in)
+        loop.run(_hand_in, name, given, handed_in)
     except Exception as error:
         if isinstance(error, Malformed) or handed_in.counts["handed_in"]:
             _say_handed_in(handed_in, as_json)

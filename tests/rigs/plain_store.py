@@ -133,6 +133,10 @@ class PlainStore:
         disk = self._next = self.disk.copied()
         for parcel in changes.parcels:
             self._put(disk, parcel)
+        for recipient, to in changes.moved:
+            moved = {first: left for (whom, first), left in disk.owed.items() if whom == recipient}
+            disk.owed = {one: left for one, left in disk.owed.items() if one[0] != recipient}
+            disk.owed |= {(to, first): left for first, left in moved.items()}
         gone = self._finish(disk, changes, wall_s)
         self._put_small(disk, changes)
         disk.clock = self.clock or disk.clock
@@ -291,9 +295,14 @@ class PlainStore:
         return {identity for expiry, identity in ids if (expiry, identity) in self.disk.ids}
 
     def fetch(
-        self, recipient: bytes, position: int, messages: int, size: int,
-        group: bytes | None = None, before: int | None = None,
-    ) -> tuple[list[Owed], bool]:  # fmt: skip
+        self,
+        recipient: bytes,
+        position: int,
+        messages: int,
+        size: int,
+        group: bytes | None = None,
+        before: int | None = None,
+    ) -> tuple[list[Owed], bool]:
         owed: list[Owed] = []
         for first in sorted(one for whom, one in self.disk.owed if whom == recipient):
             parcel = self.disk.parcels[first]

@@ -19,6 +19,7 @@ from router.core.link.custody import Outgoing
 from router.core.link.session import Ended, MessageRun, Offer, OtherItem, RefusedAt, Session, SettledUpTo, Up
 from router.core.wire import link_items as link
 from router.core.wire.admin import (
+    ALL_NUMBERED,
     NUMBERED,
     Answer,
     Inquiry,
@@ -81,7 +82,7 @@ class RouterEnd:
         self.answers_pings = True
         self.hears_settled = True  # on later connections
         self.answers = True
-        self.numbers = False
+        self.numbers = self.numbers_all = False
         self.greets = True
         self.count_outcomes = False
         self.heard: list[list[bytes]] = []  # by connection: the messages in order, control included
@@ -162,7 +163,7 @@ class RouterLink:
             *router.window,
             os.urandom(16),
             router.frame_bytes_max,
-            (NUMBERED,) if router.numbers else (),
+            ((NUMBERED, ALL_NUMBERED) if router.numbers_all else (NUMBERED,)) if router.numbers else (),
         )
         self.session = Session(offer, router.key, dialler=False, peer=stream.peer)
 

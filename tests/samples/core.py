@@ -17,8 +17,11 @@ from router.core.wire import (
     invitation,
     message,
     prekey,
+    prekey_exchange,
     pubsub,
     redemption,
+    renewal,
+    unicast_seal,
 )
 from router.core.wire import link_items as link
 from router.core.wire.codec import decode
@@ -105,10 +108,21 @@ ITEMS: tuple[link.Item, ...] = (
     link.Redelivered(12),
 )
 
+RENEWAL = renewal.make_renewal(ALICE, BOB, 1_800_000_000, 1_800_604_800)
 PREKEY = prekey.make_prekey(BOB, X25519_SEED)
 CONTENT_KEYS = {application.content_key_id(CONTENT_KEY): CONTENT_KEY}
 PREKEY_SEEDS = {PREKEY.id: X25519_SEED}
 SEALED = application.seal(ALICE, GROUP.public, 5, IDS[:2], b"hello", content_key=CONTENT_KEY, nonce=NONCE)
+UNTIL_MIN = EXPIRY_MIN + 8 * 1440
+DATED_PREKEY = prekey.make_prekey(BOB, X25519_SEED, UNTIL_MIN)
+ALICES_PREKEY = prekey.make_prekey(ALICE, b"y" * 32, UNTIL_MIN)
+SEALED_BODIES = tuple(
+    unicast_seal.seal_body(
+        unicast_seal.sealing_key(DATED_PREKEY, EPHEMERAL), ALICE, BOB.public, 7, b"psst", nonce=NONCE, prekey=mine
+    )
+    for mine in (None, ALICES_PREKEY)
+)
+PREKEY_ANSWERS = prekey_exchange.encode_answer(DATED_PREKEY), prekey_exchange.encode_answer(None)
 SEALED_TO_BOB = application.seal_to(PREKEY, ALICE, 0, (), b"psst", ephemeral_seed=EPHEMERAL)
 APPLICATIONS = (
     application.encode_application(ALICE, GROUP.public, 0, IDS[:1], application.ACK, b""),
@@ -116,6 +130,7 @@ APPLICATIONS = (
     application.encode_application(ALICE, GROUP.public, 1 << 40, IDS, application.MULTICAST, b"m" * 300),
     application.encode_application(ALICE, GROUP.public, 2, (), application.MEMBER_ADD, b"\xa1\x63mem\x80"),
     application.encode_application(ALICE, GROUP.public, 3, (), 15, b"\xf6"),
+    application.encode_application(ALICE, GROUP.public, 4, (), application.WITH_PREKEY, b"p", ALICES_PREKEY),
 )
 
 ADDRESSES = tuple(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from router.client.custody import unread
 from router.client.custody.arrivals import UNICASTS, Arrival, Read, Span, Waiting, arrivals_of
+from router.client.custody.aside import Aside, set_aside
 from router.client.custody.unread import Unread
 from router.client.errors import ClientError
 from router.core.link.custody import CONTROL_SLACK_MESSAGES
@@ -49,7 +50,7 @@ class Prefix:
 class Inbox:
     """The inbox of one app. `durable`: the key is kept; `known` looks ids up in the app's journal; `problem` gets
     sentences about messages that cannot be given to the app; `wake_loops` is called when loops may ask again,
-    `wake_link` when there is something to send to the node."""
+    `wake_link` when there is something to send to the node; `aside` gets what is for no loop."""
 
     def __init__(
         self,
@@ -61,12 +62,14 @@ class Inbox:
         problem: Callable[[str], None],
         wake_loops: Callable[[], object],
         wake_link: Callable[[], None],
+        aside: Aside | None = None,
     ) -> None:
         self._durable = durable
         self._known = known
         self._problem = problem
         self._wake_loops = wake_loops
         self._wake_link = wake_link
+        self._aside = aside
         self._window_messages = window_messages
         self._crowd = max(1, window_messages // 2), max(1, window_bytes // 2)
         self._asked: set[bytes | None] = set()
@@ -150,7 +153,8 @@ class Inbox:
         if kept:
             again = min(self._again, len(kept))
             self._again -= again
-            self._reads.append(Read(data, kept, runs, at_s, again, self._link))
+            read = Read(data, kept, runs, at_s, again, self._link)
+            self._reads.append(read if self._aside is None else set_aside(read, self._aside, self._end_aside))
             if again and self._recent:
                 self._has_parsed()  # copies that the app has already handled: no loop may ever ask for them
             self._wake_loops()
@@ -286,8 +290,11 @@ class Inbox:
 
     def _end_one(self, one: Arrival, link: int, k: int) -> None:
         """End number `k` of connection `link` as this message, of which it may be a copy, has ended."""
-        if one.refused is not None and link == self._link:
-            self._refusals.append((k, *one.refused))
+        self._end_aside(link, k, one.refused)
+
+    def _end_aside(self, link: int, k: int, refused: tuple[Reason, str] | None) -> None:
+        if refused is not None and link == self._link:
+            self._refusals.append((k, *refused))
             self._wake_link()
         self._end(link, k, k)
 

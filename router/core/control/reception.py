@@ -190,8 +190,9 @@ class Reception:
         """Carry out an order of the operator, and answer it once that is committed."""
         part, method = self._orders[order.ask]
         before = self._decided(link)
+        number, argument = without_number(order.argument)
         try:
-            answer = method(order.argument, now)
+            answer = method(argument, now)
             json.dumps(answer)
         except Exception as error:  # it may be somebody else's part
             has_decided = self._decided(link) != before
@@ -199,7 +200,7 @@ class Reception:
                 answer = {"error": str(error)[:400]}
             else:
                 answer = self._failed(f'the order "{order.ask}"', part, error, has_decided=has_decided)
-        self._speaker.answer(link, None, answer, now)
+        self._speaker.answer(link, number, answer, now)
 
 
 def as_answer(verb: Verb, answer: object) -> dict[str, Any]:

@@ -26,6 +26,8 @@ ANSWER = b"\x82\x08"
 _ASK_ITEMS_MAX = 7
 NUMBERED = "numbered"
 """The feature of a router that repeats the number of a service's request in its answer."""
+ALL_NUMBERED = "all-numbered"
+"""The feature of a router that repeats the number of every inquiry in its answer, also of an app's."""
 
 
 class Inquiry(Struct, frozen=True):
@@ -51,6 +53,11 @@ def without_number(text: str) -> tuple[int | None, str]:
     mark, _, rest = text.partition(" ") if text[:1] == "#" else ("", "", "")
     number = mark[1:]
     return (int(number), rest) if number.isascii() and number.isdecimal() and len(number) <= 18 else (None, text)
+
+
+def numbered(mark: int | None, answer: bytes) -> bytes:
+    """Return an answer as who asked knows it: under the number of the question, if that had one."""
+    return answer if mark is None else with_number(mark, answer.decode()).encode()
 
 
 def is_inquiry(body: bytes) -> bool:

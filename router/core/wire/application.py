@@ -1,9 +1,10 @@
 """Application messages: signed by a member of a group, sealed, and carried in BODY (R-E1 … R-E7).
 
     group      BODY = enc([1, key id, nonce, ciphertext])       under the group's content key
-    unicast    BODY = enc([2, prekey id, ephemeral, ciphertext])       to a prekey that the recipient signed
+    by hand    BODY = enc([2, prekey id, ephemeral, ciphertext])       to a prekey that the recipient signed
 
-The plaintext is the specification's message, enc([header, body]); header keys in order: to seq sig deps from.
+What an app sends to one address is sealed as `unicast_seal.py` has it. The plaintext is the specification's message,
+enc([header, body]); header keys in order: to seq sig deps from.
 Ciphertexts are XChaCha20-Poly1305. The unencrypted parts name no member.
 """
 
@@ -19,10 +20,12 @@ from nacl.exceptions import CryptoError
 from . import shape
 from .codec import DEPTH_MAX, Malformed, decode, encode
 from .crypto import KEY_BYTES, MessageId, PublicKey, Signature, SigningKey, digest, verify
-from .prekey import KEY_ID_BYTES, Prekey, exactly
+from .prekey import KEY_ID_BYTES, Prekey, exactly, prekey_fields, read_prekey
 
 ACK, UNICAST, MULTICAST = 0, 1, 2
 MEMBER_ADD, MEMBER_REMOVE = 11, 12
+WITH_PREKEY = 17
+"""A unicast that brings its sender's prekey, so that the answer is sealed at once."""
 OPAQUE_CODES = (10, MEMBER_ADD, MEMBER_REMOVE, 13, 14, 15)  # the key agreement's (R-E6); carried, not read
 DEPS_MAX = 256
 OPAQUE_ITEMS_MAX = 4096
@@ -65,7 +68,8 @@ class ApplicationMessage(Struct, frozen=True):
 
     `content` is the bytes of a UNICAST or MULTICAST body, empty for an ACK, the CBOR of any other body.
     `deps` are router message ids of the same group (R-E2); `seq` counts from 0 per sender and group (R-E3).
-    `signature` is the member's own: nobody else can repeat the message under a different signature.
+    `signature` is the member's own: nobody else can repeat the message under a different signature. `prekey`: the one
+    that a message with the code `WITH_PREKEY` brings, its own signature unchecked.
     """
 
     sender: PublicKey
@@ -75,6 +79,7 @@ class ApplicationMessage(Struct, frozen=True):
     code: int
     content: bytes
     signature: Signature
+    prekey: Prekey | None = None
 
     @property
     def said(self) -> MessageId:
@@ -95,7 +100,7 @@ def seal(
 ) -> bytes:
     """Return the BODY of a multicast. `nonce`: 24 random bytes, never used twice with one content key."""
     plain = encode_application(member, group, seq, deps, code, content)
-    ciphertext = _encrypt(plain, _GROUP_LABEL + group, nonce, content_key)
+    ciphertext = encrypt(plain, _GROUP_LABEL + group, nonce, content_key)
     return encode([_FOR_GROUP, content_key_id(content_key), nonce, ciphertext])
 
 
@@ -109,7 +114,7 @@ def unseal(body: bytes, group: PublicKey, content_keys: Mapping[bytes, bytes]) -
     if content_key is None:
         text = f"sealed under content key {key_id.hex()}, which is none of the {len(content_keys)} known"
         raise UnknownContentKey(f"{text}; add the group's newer link")
-    plain = _decrypt(ciphertext, _GROUP_LABEL + group, nonce, content_key)
+    plain = decrypt(ciphertext, _GROUP_LABEL + group, nonce, content_key)
     return decode_application(plain, group)
 
 
@@ -134,10 +139,10 @@ def seal_to(
     plain = encode_application(member, prekey.owner, seq, deps, code, content)
     ephemeral = bindings.crypto_scalarmult_base(exactly(ephemeral_seed, KEY_BYTES, "an ephemeral seed"))
     try:
-        key = _shared_key(ephemeral_seed, prekey.x25519, ephemeral, prekey.x25519)
+        key = shared_key(ephemeral_seed, prekey.x25519, _UNICAST_KEY_LABEL, ephemeral + prekey.x25519)
     except BadSeal:
         raise BadPrekey("the prekey is a point of small order, to which nothing can be sealed") from None
-    ciphertext = _encrypt(plain, _UNICAST_LABEL + prekey.owner, bytes(NONCE_BYTES), key)
+    ciphertext = encrypt(plain, _UNICAST_LABEL + prekey.owner, bytes(NONCE_BYTES), key)
     return encode([_FOR_ONE, prekey.id, ephemeral, ciphertext])
 
 
@@ -148,22 +153,30 @@ def unseal_unicast(body: bytes, recipient: PublicKey, prekey_seeds: Mapping[byte
     if seed is None:
         raise UnknownContentKey(f"sealed to the prekey {key_id.hex()}, which is not ours, or no longer")
     x25519 = bindings.crypto_scalarmult_base(exactly(seed, KEY_BYTES, "an X25519 seed"))
-    key = _shared_key(seed, ephemeral, ephemeral, x25519)
-    plain = _decrypt(ciphertext, _UNICAST_LABEL + recipient, bytes(NONCE_BYTES), key)
+    key = shared_key(seed, ephemeral, _UNICAST_KEY_LABEL, ephemeral + x25519)
+    plain = decrypt(ciphertext, _UNICAST_LABEL + recipient, bytes(NONCE_BYTES), key)
     return decode_application(plain, recipient)
 
 
 def encode_application(
-    member: SigningKey, group: PublicKey, seq: int, deps: Sequence[MessageId], code: int, content: bytes
+    member: SigningKey,
+    group: PublicKey,
+    seq: int,
+    deps: Sequence[MessageId],
+    code: int,
+    content: bytes,
+    prekey: Prekey | None = None,
 ) -> bytes:
-    """Return enc([header, body]), signed by the member (R-E1); raise ValueError for a message no member may send."""
+    """Return enc([header, body]), signed by the member (R-E1); raise ValueError for a message no member may send.
+
+    `prekey`: the member's own, for a message with the code `WITH_PREKEY`."""
     if code == ACK and (len(deps) != 1 or content):
         raise ValueError(f"an ACK has no content and one dependency, not {len(deps)} (R-E4)")
     if len(deps) > DEPS_MAX:
         raise ValueError(f"{len(deps)} dependencies; at most {DEPS_MAX} are allowed")
     shape.uint(seq, "seq")
     header: dict[str, Any] = {"to": group, "seq": seq, "deps": list(deps), "from": member.public}
-    body = [code, _body_value(code, content)]
+    body = [code, _body_value(code, content, prekey)]
     signature = member.sign(encode([header, body]))
     return encode([{**header, "sig": signature}, body])
 
@@ -176,17 +189,19 @@ def decode_application(plain: bytes, group: PublicKey) -> ApplicationMessage:
     sender = shape.checked_key(found["from"], "from")
     signature = shape.signature(found["sig"], "sig")
     code, value = shape.array(body, "the application body", 2, 2)
-    content = _content(shape.uint(code, "the body's code"), value, deps)
+    content, prekey = _content(shape.uint(code, "the body's code"), value, deps)
     to = shape.public_key(found["to"], "to")
     if to != group:
         raise BadMemberSignature(f"the member signed this for {to.hex()}, not for {group.hex()}")
     header.pop("sig")
     if not verify(sender, encode([header, body]), signature):
         raise BadMemberSignature(f"the signature is not by the member it names, {sender.hex()}")
-    return ApplicationMessage(sender, to, shape.uint(found["seq"], "seq"), deps, code, content, signature)
+    return ApplicationMessage(sender, to, shape.uint(found["seq"], "seq"), deps, code, content, signature, prekey)
 
 
-def _body_value(code: int, content: bytes) -> Any:
+def _body_value(code: int, content: bytes, prekey: Prekey | None) -> Any:
+    if code == WITH_PREKEY and prekey is not None:
+        return [bytes(content), prekey_fields(prekey)]
     if code == ACK:
         return {}
     if code in (UNICAST, MULTICAST):
@@ -196,7 +211,14 @@ def _body_value(code: int, content: bytes) -> Any:
     raise ValueError(f"application messages have no code {code}")
 
 
-def _content(code: int, value: Any, deps: tuple[MessageId, ...]) -> bytes:
+def _content(code: int, value: Any, deps: tuple[MessageId, ...]) -> tuple[bytes, Prekey | None]:
+    if code == WITH_PREKEY:
+        content, prekey = shape.array(value, "what comes with a prekey", 2, 2)
+        return shape.octets(content, "the content", 0, 1 << 32), read_prekey(prekey)
+    return _content_alone(code, value, deps), None
+
+
+def _content_alone(code: int, value: Any, deps: tuple[MessageId, ...]) -> bytes:
     if code == ACK:
         shape.fields(value, "ACK", ())
         if len(deps) != 1:
@@ -221,13 +243,15 @@ def _parts(body: bytes, kind: int, middle_bytes: int) -> tuple[bytes, bytes, byt
     )
 
 
-def _encrypt(plain: bytes, bound_to: bytes, nonce: bytes, key: bytes) -> bytes:
+def encrypt(plain: bytes, bound_to: bytes, nonce: bytes, key: bytes) -> bytes:
+    """Return the ciphertext with its tag; it opens only under the same nonce and `bound_to`."""
     exactly(key, KEY_BYTES, "a content key")
     exactly(nonce, NONCE_BYTES, "a nonce")
     return bindings.crypto_aead_xchacha20poly1305_ietf_encrypt(plain, bound_to, nonce, key)
 
 
-def _decrypt(ciphertext: bytes, bound_to: bytes, nonce: bytes, key: bytes) -> bytes:
+def decrypt(ciphertext: bytes, bound_to: bytes, nonce: bytes, key: bytes) -> bytes:
+    """Return the plaintext; raise `BadSeal` if it was sealed otherwise."""
     exactly(key, KEY_BYTES, "a content key")
     try:
         return bindings.crypto_aead_xchacha20poly1305_ietf_decrypt(ciphertext, bound_to, nonce, key)
@@ -235,9 +259,12 @@ def _decrypt(ciphertext: bytes, bound_to: bytes, nonce: bytes, key: bytes) -> by
         raise BadSeal("the seal does not fit: the body was changed, or sealed for somebody else") from None
 
 
-def _shared_key(secret: bytes, public: bytes, ephemeral: bytes, prekey: bytes) -> bytes:
+def shared_key(secret: bytes, public: bytes, label: bytes, both: bytes) -> bytes:
+    """Return the key that only the holders of either secret can compute. `both`: the ephemeral key and the prekey.
+
+    Raises `BadSeal` if the public one is of small order."""
     try:
         shared = bindings.crypto_scalarmult(secret, public)
     except CryptoError:
         raise BadSeal("the ephemeral key is a point of small order") from None
-    return digest(_UNICAST_KEY_LABEL + shared + ephemeral + prekey)
+    return digest(label + shared + both)

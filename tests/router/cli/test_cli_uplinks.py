@@ -83,7 +83,9 @@ def test_tables_fit_80_columns(pair: Pair) -> None:
 
 def test_an_address_that_nobody_knows_ends_with_4(pair: Pair) -> None:
     result = pair.edge("send", key_text("addr", SigningKey(b"n" * 32).public), "hello")
-    assert result.exit_code == 4 and "was refused by hub" in result.stderr
+    assert result.exit_code == 4 and "no-route" in result.stderr
+    plain = pair.edge("send", key_text("addr", SigningKey(b"n" * 32).public), "hello", "--plain")
+    assert plain.exit_code == 4 and "was refused by hub" in plain.stderr
 
 
 def test_while_the_uplink_is_away_it_is_said_to_be_unknown(tmp_path: Path) -> None:

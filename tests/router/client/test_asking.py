@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import trio
 from rigs.router_end import RouterEnd
@@ -121,3 +123,53 @@ async def test_a_router_that_repeats_no_numbers_is_asked_one_question_at_a_time(
     async with sign_on(end) as node:
         ended = [await node.begin_asking(word, "x") for word in ("one", "two")]
         assert [await one() for one in ended] == [b'{"asked": "one x"}', b'{"asked": "two x"}']
+
+
+async def test_a_slow_question_of_an_app_holds_up_no_other_where_the_router_repeats_all_numbers(
+    end: RouterEnd, autojump_clock: MockClock
+) -> None:
+    end.numbers = end.numbers_all = True
+    end.answers = False
+    answers: dict[str, bytes] = {}
+    async with sign_on(end) as node, trio.open_nursery() as nursery:
+
+        async def ask(word: str, timeout_s: float = 30) -> None:
+            answers[word] = await node.ask(word, timeout_s=timeout_s)
+
+        async def ask_in_vain() -> None:
+            with pytest.raises(NotAnswered, match='did not answer "slow" within 9 s'):
+                await node.ask("slow", timeout_s=9)
+
+        for one in (ask_in_vain, *(partial(ask, word) for word in ("why", "status", "peers"))):
+            nursery.start_soon(one)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(partial(ask, "why"))
+        await wait_all_tasks_blocked()
+        asked = [one.ask for one in end.inquiries]
+        assert sorted(asked) == ["peers", "slow", "status", "why"], "one question about a message at a time"
+        for one in reversed(end.inquiries):
+            if one.ask != "slow":
+                end.link_to(node.key).answer(one)
+        begun_s = trio.current_time()
+        await wait_all_tasks_blocked()
+        assert set(answers) == {"why", "status", "peers"} and trio.current_time() == begun_s
+        assert answers["status"] == b'{"asked": "status "}'
+        end.link_to(node.key).answer(end.inquiries[-1])
+
+
+async def test_a_question_that_finds_no_place_ends_in_its_time(end: RouterEnd, autojump_clock: MockClock) -> None:
+    end.numbers = end.numbers_all = True
+    end.answers = False
+    async with sign_on(end) as node, trio.open_nursery() as nursery:
+
+        async def ask_in_vain(timeout_s: float) -> None:
+            begun_s = trio.current_time()
+            with pytest.raises(NotAnswered):
+                await node.ask("status", timeout_s=timeout_s)
+            assert trio.current_time() - begun_s == pytest.approx(timeout_s)
+
+        for _ in range(BESIDE_MAX):
+            nursery.start_soon(ask_in_vain, 20)
+        await wait_all_tasks_blocked()
+        await ask_in_vain(5)
+        assert len(end.inquiries) == BESIDE_MAX

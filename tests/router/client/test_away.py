@@ -26,7 +26,7 @@ async def test_who_listens_hears_once_that_the_node_is_away_and_back(
     async with sign_on(end, on_away=said.append) as node:
         await node.join(OPEN)
         end.cut()
-        await node.send(node.key, b"up again at the first attempt")
+        await node.send(node.key, b"up again at the first attempt", plain=True)
         assert not said
         end.stop()
         await trio.sleep(300)

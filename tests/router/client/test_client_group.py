@@ -75,7 +75,7 @@ async def test_leave(end: RouterEnd) -> None:
         await node.leave(FAMILY.group)
         assert end.members[OPEN.public] == {}
         end.cut()
-        await node.send(node.key, b"up again")
+        await node.send(node.key, b"up again", plain=True)
         assert end.bodies(-1) == [b"up again"] and end.members[OPEN.public] == {}
 
 

@@ -80,7 +80,7 @@ async def test_a_lost_connection_shows_no_message_twice(end: RouterEnd, autojump
         seen = [await anext(loop) for _ in range(2)]  # the second is held
         await wait_all_tasks_blocked()
         end.cut()
-        await node.send(node.key, b"up again")
+        await node.send(node.key, b"up again", plain=True)
         assert len(end.hellos) == 2
         seen += [await anext(loop) for _ in range(2)]
         assert [one.body for one in seen] == [b"0", b"1", b"2", b"3"]
@@ -98,7 +98,7 @@ async def test_what_was_handled_while_away_is_settled_later(end: RouterEnd, auto
         await wait_all_tasks_blocked()
         end.link_to(node.key).scope.cancel()
         assert [one.body for one in await take(group, 3)] == [b"0", b"1", b"2"]
-        await node.send(SigningKey(b"x" * 32).public, b"up again")
+        await node.send(SigningKey(b"x" * 32).public, b"up again", plain=True)
         with trio.move_on_after(1):
             await take(group, 1)
         assert not end.queues[node.key].wires
@@ -112,7 +112,7 @@ async def test_messages_of_two_lost_connections_do_not_pile_up(end: RouterEnd, a
                 end.publish(wire[:-1] + bytes((end.key.seed[len(end.hellos)],)))
             await wait_all_tasks_blocked()
             end.cut()
-            await node.send(SigningKey(b"x" * 32).public, b"up again")
+            await node.send(SigningKey(b"x" * 32).public, b"up again", plain=True)
             await wait_all_tasks_blocked()
         assert len(await take(group, 4)) == 4
         assert node.problems.total == 2 and "4 messages" in node.problems.unread()[0]
@@ -136,7 +136,7 @@ async def test_the_end_is_said_on_a_later_connection_too(end: RouterEnd, autojum
     async with sign_on(end, b"n") as node:
         group = await node.join(OPEN)
         end.cut()
-        await node.send(SigningKey(b"x" * 32).public, b"up again")
+        await node.send(SigningKey(b"x" * 32).public, b"up again", plain=True)
         for wire in raw_wires(2):
             end.publish(wire)
         await take(group, 2)
@@ -151,7 +151,7 @@ async def test_groups_are_joined_again(end: RouterEnd, autojump_clock: MockClock
         end.cut()
         await wait_all_tasks_blocked()
         assert not end.members[OPEN.public]  # a throwaway key leaves with its connection
-        await node.send(node.key, b"up again")
+        await node.send(node.key, b"up again", plain=True)
         end.publish(raw_wires(1)[0])
         assert [one.body for one in await take(group, 1)] == [b"0"]
         assert node.key in end.members[FAMILY.group]
@@ -173,7 +173,7 @@ async def test_a_join_survives_a_lost_connection(end: RouterEnd, autojump_clock:
         assert OPEN.public not in end.members or node.key not in end.members[OPEN.public]
         end.join_answer = True
         end.cut()
-        await node.send(node.key, b"up again")
+        await node.send(node.key, b"up again", plain=True)
         assert node.key in end.members[OPEN.public]
 
 
@@ -221,7 +221,7 @@ async def test_publishing_just_after_a_loss_waits_for_the_first_attempt(
         end.cut()
         await wait_all_tasks_blocked()
         assert not node.is_up
-        await node.send(SigningKey(b"x" * 32).public, b"x")
+        await node.send(SigningKey(b"x" * 32).public, b"x", plain=True)
         began = trio.current_time()
         end.stop()
         await wait_all_tasks_blocked()

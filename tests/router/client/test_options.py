@@ -132,9 +132,9 @@ async def test_names_of_the_home_are_addresses(tmp_path: Path, nursery: trio.Nur
     (tmp_path / "router.toml").write_text(f'[[peers]]\naddress = "{bob.hex()}"\nname = "bob"\n')
     async with router.connect(home=tmp_path, url=end.url) as node:
         for name in ("laptop", "bob", laptop.hex()):
-            await node.send(name, b"x")
+            await node.send(name, b"x", plain=True)
         with pytest.raises(router.UnknownName, match="names are: bob, laptop;"):
-            await node.send("carol", b"x")
+            await node.send("carol", b"x", plain=True)
     sent = [open_message(wire) for wire in end.heard[0]]
     assert [one.destination for one in sent if isinstance(one, Unicast)] == [laptop, bob, laptop]
 

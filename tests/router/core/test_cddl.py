@@ -21,20 +21,26 @@ from samples.core import (
     ALICE,
     APPLICATIONS,
     BARE,
+    BOB,
     CONTENT_KEYS,
     CONTROLS,
+    DATED_PREKEY,
     GROUP,
     HINTS,
     INVITATIONS,
     ITEMS,
     LINKS,
     PREKEY,
+    PREKEY_ANSWERS,
     PREKEY_SEEDS,
     REDEMPTIONS,
+    RENEWAL,
     SEALED,
+    SEALED_BODIES,
     SEALED_TO_BOB,
     WANTED,
     WIRES,
+    X25519_SEED,
     value_of,
 )
 from samples.discovery import MESSAGES
@@ -50,9 +56,17 @@ from router.core.wire.link_items import decode_item, encode_item
 from router.core.wire.link_text import SCHEME
 from router.core.wire.message import open_message
 from router.core.wire.prekey import decode_prekey, encode_prekey
+from router.core.wire.prekey_exchange import decode_answer
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
+from router.core.wire.renewal import (
+    decode_renewal,
+    decode_renewal_notice,
+    encode_renewal,
+    encode_renewal_notice,
+)
 from router.core.wire.text import BadText
+from router.core.wire.unicast_seal import open_body, opening_key, read_body
 from services.discovery.core.messages import decode_message, encode_message
 from services.pubsub.core import messages as pubsub_messages
 
@@ -86,6 +100,11 @@ def _unseal_unicast(body: bytes) -> object:
     return unseal_unicast(body, PREKEY.owner, PREKEY_SEEDS)
 
 
+def _open_body(body: bytes) -> object:
+    sealed = read_body(body)
+    return open_body(sealed, opening_key(X25519_SEED, sealed.ephemeral), ALICE.public, BOB.public)
+
+
 def _link_of(data: bytes) -> str:
     return SCHEME + urlsafe_b64encode(data).rstrip(b"=").decode()
 
@@ -115,7 +134,11 @@ NOUNS: tuple[tuple[str, str, Decoder, tuple[bytes, ...]], ...] = (
     ("application", "message", _open_group, APPLICATIONS),
     ("application", "sealed-body", _unseal, (SEALED,)),
     ("application", "sealed-body", _unseal_unicast, (SEALED_TO_BOB,)),
-    ("application", "prekey", decode_prekey, (encode_prekey(PREKEY),)),
+    ("application", "sealed-body", _open_body, SEALED_BODIES),
+    ("application", "prekey", decode_prekey, (encode_prekey(PREKEY), encode_prekey(DATED_PREKEY))),
+    ("application", "prekey-answer", decode_answer, PREKEY_ANSWERS),
+    ("renewal", "renewal", decode_renewal, (encode_renewal(RENEWAL),)),
+    ("renewal", "notice", decode_renewal_notice, (encode_renewal_notice(RENEWAL),)),
     ("grouplink", "grouplink", _parse_link, tuple(link_bytes(one.text()) for one in LINKS)),
     ("hint", "hint", decode_hint, HINTS),
     ("advert", "message", decode_advertisement, tuple(one.message for one in ADVERTISEMENTS)),
@@ -127,10 +150,12 @@ BEYOND_CDDL = (
     "an id stands twice in the list of seen ids",
     "an ACK acknowledges exactly one message",
     "the seal does not fit",
+    "a point of small order",
     "addr is not a name that DNS knows",
     "at is not a name that DNS knows",
     "a topic stands twice among the rings",
     "an index points beyond the advertisements",
+    "the old address would be read for",
 )
 CASES = [
     pytest.param(stem, rule, decoder, data, id=f"{stem}-{rule}-{at}")

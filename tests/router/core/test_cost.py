@@ -29,9 +29,12 @@ from samples.core import (
     ITEMS,
     LINKS,
     PREKEY,
+    PREKEY_ANSWERS,
     PREKEY_SEEDS,
     REDEMPTIONS,
+    RENEWAL,
     SEALED,
+    SEALED_BODIES,
     SEALED_TO_BOB,
     WANTED,
     WIRES,
@@ -55,9 +58,17 @@ from router.core.wire.hint import decode_hint
 from router.core.wire.invitation import parse_peer_link
 from router.core.wire.message import open_message, read_header
 from router.core.wire.prekey import decode_prekey, encode_prekey
+from router.core.wire.prekey_exchange import decode_answer as decode_prekey_answer
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
+from router.core.wire.renewal import (
+    decode_renewal,
+    decode_renewal_notice,
+    encode_renewal,
+    encode_renewal_notice,
+)
 from router.core.wire.text import BadText
+from router.core.wire.unicast_seal import read_body as read_sealed_body
 from services.capd.core.messages import decode_message as decode_capd
 from services.capd.core.nexa.commands import READERS
 from services.capd.core.nexa.envelope import Packet
@@ -140,11 +151,15 @@ COSTS = {
     "capd's messages.decode_message": Cost(decode_capd, 8000, 60, 64),  # up to 8,192 ids
     "commands.decode_command": Cost(any_command, 15_000, 90, 64),  # all 12 of them, message by message
     "redemption.decode_redemption": Cost(decode_redemption, 3000, 0.1),
+    "renewal.decode_renewal": Cost(decode_renewal, 2000, 0.1),
+    "renewal.decode_renewal_notice": Cost(decode_renewal_notice, 2000, 0.1),
     "address.parse_address": Cost(lambda data: parse_address(data.decode("latin-1")), 6000, 0.1),
     "advert.decode_advertisement": Cost(decode_advertisement, 20_000, 0.1),
     "advert.decode_datagram": Cost(decode_datagram, 20_000, 0.1),
     "application.decode_application": Cost(lambda data: decode_application(data, GROUP.public), 350_000, 0.1),
     "application.unseal": Cost(lambda data: unseal(data, GROUP.public, CONTENT_KEYS), 5000, 0.1),
+    "prekey_exchange.decode_answer": Cost(decode_prekey_answer, 2000, 0.1),
+    "unicast_seal.read_body": Cost(read_sealed_body, 5000, 0.1),
     "application.unseal_unicast": Cost(lambda data: unseal_unicast(data, BOB.public, PREKEY_SEEDS), 5000, 0.1),
 }
 REPORT = NeighbourReport(
@@ -153,7 +168,9 @@ REPORT = NeighbourReport(
 SAMPLES = (
     *map(encode_wanted, WANTED), *WIRES, *map(encode_control, CONTROLS),
     *map(link.encode_item, ITEMS), *APPLICATIONS, SEALED, SEALED_TO_BOB,
-    encode_prekey(PREKEY), encode_inquiry(Inquiry("why", "ab 1")), encode_inquiry(Answer(b'{"why":{"message":"')),
+    encode_prekey(PREKEY), encode_renewal(RENEWAL), encode_renewal_notice(RENEWAL),
+    *SEALED_BODIES, *PREKEY_ANSWERS,
+    encode_inquiry(Inquiry("why", "ab 1")), encode_inquiry(Answer(b'{"why":{"message":"')),
     encode_report(REPORT), b'{"why": {"outcomes":', frame(WIRES[0]),
     *(one.text().removeprefix("upsycle:").encode() for one in (*LINKS, *INVITATIONS)),
     *map(encode_message, MESSAGES), *map(submission.encode_message, SUBMISSION),

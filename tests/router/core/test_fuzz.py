@@ -17,9 +17,12 @@ from samples.core import (
     HINTS,
     ITEMS,
     PREKEY,
+    PREKEY_ANSWERS,
     PREKEY_SEEDS,
     REDEMPTIONS,
+    RENEWAL,
     SEALED,
+    SEALED_BODIES,
     SEALED_TO_BOB,
     WANTED,
     WIRES,
@@ -35,8 +38,16 @@ from router.core.wire.hint import decode_hint
 from router.core.wire.link_items import decode_item, encode_item
 from router.core.wire.message import open_message, read_header, verify_message
 from router.core.wire.prekey import decode_prekey, encode_prekey
+from router.core.wire.prekey_exchange import decode_answer
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
+from router.core.wire.renewal import (
+    decode_renewal,
+    decode_renewal_notice,
+    encode_renewal,
+    encode_renewal_notice,
+)
+from router.core.wire.unicast_seal import read_body
 from services.discovery.core.messages import decode_message, encode_message
 
 Reader = Callable[[bytes], object]
@@ -54,10 +65,14 @@ READERS: dict[str, Reader] = {
     "decode_hint": decode_hint,
     "decode_item": decode_item,
     "decode_prekey": decode_prekey,
+    "decode_renewal": decode_renewal,
+    "decode_renewal_notice": decode_renewal_notice,
     "decode_advertisement": decode_advertisement,
     "decode_datagram and verify": lambda data: decode_datagram(data).verify(),
     "decode_application": lambda data: decode_application(data, GROUP.public),
     "unseal": lambda data: unseal(data, GROUP.public, CONTENT_KEYS),
+    "read_body": read_body,
+    "decode_answer": decode_answer,
     "unseal_unicast": lambda data: unseal_unicast(data, BOB.public, PREKEY_SEEDS),
 }
 SAMPLES = (
@@ -69,6 +84,10 @@ SAMPLES = (
     SEALED,
     SEALED_TO_BOB,
     encode_prekey(PREKEY),
+    encode_renewal(RENEWAL),
+    encode_renewal_notice(RENEWAL),
+    *SEALED_BODIES,
+    *PREKEY_ANSWERS,
     *map(encode_message, MESSAGES),
     *map(encode_redemption, REDEMPTIONS),
     *HINTS,

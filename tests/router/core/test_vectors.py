@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from router.core.wire import application, control, grouplink, message, prekey
+from router.core.wire import application, control, grouplink, message, prekey, prekey_exchange, renewal, unicast_seal
 from router.core.wire import link_items as link
 from router.core.wire.codec import frame
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey, digest
@@ -27,6 +27,7 @@ CONTENT_KEY, NONCE, X25519_SEED, EPHEMERAL_SEED = (
     digest(b"content key"), digest(b"nonce")[:24], digest(b"x25519"), digest(b"ephemeral"),
 )  # fmt: skip
 IDS = tuple(MessageId(digest(b"message %d" % n)) for n in range(16))
+UNTIL_MIN = 3_600_000
 WIRE_BYTES_MAX = 1024  # longer ones are given by their digest
 
 
@@ -66,6 +67,10 @@ def make() -> dict[str, Any]:
             for side in link.SIDES
         },
         "application": _application(),
+        "renewal": {
+            "statement": renewal.encode_renewal(_renewal()).hex(),
+            "notice": renewal.encode_renewal_notice(_renewal()).hex(),
+        },
         "grouplink": {"may_send": _group_link().text(), "read_only": _group_link().read_only().text()},
         "text": {kind: key_text(kind, GROUP.public) for kind in ("addr", "group", "msg")},
     }  # fmt: skip
@@ -151,6 +156,8 @@ def _items() -> dict[str, link.Item]:
 def _application() -> dict[str, Any]:
     group = GROUP.public
     bob = prekey.make_prekey(BOB, X25519_SEED)
+    dated = prekey.make_prekey(BOB, X25519_SEED, UNTIL_MIN)
+    alices = prekey.make_prekey(ALICE, CONTENT_KEY, UNTIL_MIN)
     plain = {
         "ack": (0, IDS[:1], application.ACK, b""),
         "unicast": (1, (), application.UNICAST, b"\xa0"),
@@ -163,8 +170,20 @@ def _application() -> dict[str, Any]:
         "sealed": application.seal(ALICE, group, 2, IDS[:2], b"hello", content_key=CONTENT_KEY, nonce=NONCE).hex(),
         "prekey": prekey.encode_prekey(bob).hex(),
         "prekey_id": bob.id.hex(),
+        "dated_prekey": prekey.encode_prekey(dated).hex(),
+        "prekey_answer": prekey_exchange.encode_answer(dated).hex(),
+        "sealed_bodies": [_sealed_body(dated, mine).hex() for mine in (None, alices)],
         "sealed_to_bob": application.seal_to(bob, ALICE, 0, (), b"psst", ephemeral_seed=EPHEMERAL_SEED).hex(),
     }
+
+
+def _renewal() -> renewal.Renewal:
+    return renewal.make_renewal(ALICE, BOB, 1_800_000_000, 1_800_604_800)
+
+
+def _sealed_body(to: prekey.Prekey, mine: prekey.Prekey | None) -> bytes:
+    key = unicast_seal.sealing_key(to, EPHEMERAL_SEED)
+    return unicast_seal.seal_body(key, ALICE, to.owner, 9, b"psst", nonce=NONCE, prekey=mine)
 
 
 def _group_link() -> grouplink.GroupLink:
@@ -225,6 +244,18 @@ def test_frozen_bodies_are_opened() -> None:
     to_bob = bytes.fromhex(frozen["sealed_to_bob"])
     assert application.unseal_unicast(to_bob, BOB.public, seeds).content == b"psst"
     assert prekey.decode_prekey(bytes.fromhex(frozen["prekey"])).verify()
+    answered = prekey_exchange.decode_answer(bytes.fromhex(frozen["prekey_answer"]))
+    assert answered is not None and answered.verify() and answered.until_min == UNTIL_MIN
+    for body in map(bytes.fromhex, frozen["sealed_bodies"]):
+        sealed = unicast_seal.read_body(body)
+        secret = unicast_seal.opening_key(seeds[sealed.prekey_id], sealed.ephemeral)
+        assert unicast_seal.open_body(sealed, secret, ALICE.public, BOB.public).content == b"psst"
+
+
+def test_frozen_renewals_are_read_back() -> None:
+    frozen = FROZEN["renewal"]
+    assert renewal.decode_renewal(bytes.fromhex(frozen["statement"])) == _renewal() and _renewal().verify()
+    assert renewal.decode_renewal_notice(bytes.fromhex(frozen["notice"])) == _renewal()
 
 
 def test_frozen_texts_are_read_back() -> None:

@@ -16,8 +16,9 @@ const CLOCK_OFF_MS = 90000;
 const LEFT = 25, PEER_REFUSED = 24, BAD_SIGNATURE = 4, NOT_AUTHORISED = 9;
 const GOODBYE_MS = 5000, ASK_AGAIN_MS = 2000, ANSWER_MS = 10000, LEAVE_MS = 3000;
 const GAP_S = 30;
-const COMPOSED_AT_ONCE = 64;
+const COMPOSED_AT_ONCE = 256;
 const JOIN = 1;
+const PREKEY_ASKED = '8214a0', NO_PREKEY = '8215f6';
 
 export class Engine {
   #tabs = new Map();
@@ -110,7 +111,7 @@ export class Engine {
     if (!this.#tabs.has(tab)) this.#tabs.set(tab, new Set());
     if (url && (url !== this.where?.url || this.dialling.isFinal || invitation)) await this.#moveTo({ url, expect }, invitation);
     else if (this.where && this.dialling.isFinal) this.dialling.start();
-    return { forgets: this.forgets, key: this.key.public, ...this.state, waiting: this.outbox.ids(), rights: this.rights ?? null, expect: this.where?.expect ?? null,
+    return { takesSeveral: true, forgets: this.forgets, key: this.key.public, ...this.state, waiting: this.outbox.ids(), rights: this.rights ?? null, expect: this.where?.expect ?? null,
       groups: this.#present().map(one => [one.name, one.kept.name, !!one.kept.signer]) };
   }
 
@@ -204,6 +205,8 @@ export class Engine {
   async #signOn() {
     const { link } = this;
     this.isSignedOn = link;
+    this.isDenied = false;
+    for (const group of this.#groups.values()) group.isJoined = false;
     this.#state('up');
     await Promise.all([...this.#groups.values()].map(group => !group.kept.left ? this.#askToJoin(group) : group.kept.isHeard || this.#askToLeave(group)));
     this.#say([CONTROL.askTerms, {}]);
@@ -326,6 +329,10 @@ export class Engine {
     if (result) return this.#notJoined(group, new Refusal(NOT_AUTHORISED, 'the node does not let this key into the group'));
     this.#joining.delete(name);
     group.isJoined = true;
+    if (this.isDenied && this.#present().every(one => one.isJoined)) {
+      this.isDenied = false;
+      this.#state('up');
+    }
     if (!group.kept.wasJoined) {
       group.kept.wasJoined = true;
       this.store.putGroup(name, group.kept);
@@ -341,6 +348,7 @@ export class Engine {
 
   #deny(where) {
     const text = `the node does not let this key ${where}`;
+    this.isDenied = true;
     this.#state('up', text);
     this.#problem(text);
   }
@@ -439,8 +447,17 @@ export class Engine {
       this.inbox.pass(link, k);
       return this.#hearNode(found.control, link);
     }
+    if (found.source && hex(found.body) === PREKEY_ASKED) return this.#answerNull(link, k, found.source);
     if (found.address) this.#groups.get(found.address)?.causes.received(found.id, found.exp);
     return this.inbox.arrive(link, k, found);
+  }
+
+  // Who asks for a prekey is told to send in the open: this app opens nothing that is sealed to it alone.
+  async #answerNull(link, k, to) {
+    const { wire } = await this.composer.unicast({ to, body: unhex(NO_PREKEY), ttl: 86400, minutes: 1440 });
+    if (link.isUp) link.toSay.push([wire, { refused() {} }]);
+    this.inbox.pass(link, k);
+    this.#pump();
   }
 
   #readers(address) {
@@ -504,8 +521,10 @@ export class Engine {
     if (link === this.link && link.isUp && this.isSignedOn !== link) this.#signOn();
   }
 
+  // A node does not answer a stranger that asks to join, so that the terms tell.
   #terms({ result, gr, exp }) {
-    if (this.rights & ~gr & JOIN) this.#deny('in any more: ask for a new invitation');
+    const isOut = this.#present().some(one => one.kept.wasJoined && !one.isJoined);
+    if (this.rights & ~gr & JOIN || !(gr & JOIN) && isOut) this.#deny('in any more: ask for a new invitation');
     this.rights = gr;
     this.#tell({ event: 'terms', rights: gr, exp, number: result });
   }

@@ -222,7 +222,7 @@ def test_every_row_has_the_form_of_the_paper(tmp_path: Path) -> None:
     batch.heads[PLACE] = [(bytes(32), 9)] * 16
     batch.put("prekeys", bytes(8), prekey_row(bytes(32), 1_800_000_000), secret=True)
     batch.put("failed", bytes(32), attempts_row(1, 2))
-    batch.put("taken", b"apps", b"1")
+    batch.put("taken", b"apps", bytes(32))
     state.commit(batch)
     assert fits("prekey", state.get("prekeys", bytes(8)) or b"")
     state.close()
@@ -235,6 +235,7 @@ def test_every_row_has_the_form_of_the_paper(tmp_path: Path) -> None:
     assert meta.keys() == {b"version", b"secrets"}
     expected = {"handled": "minute", "ends": "nothing", "heads": "heads", "numbers": "number", "secrets": "sealed"}
     assert all(fits(rule, value) for name, rule in expected.items() for _, value in found[name])
+    assert fits("last-record", bytes(8)) and fits("journal-file", "router journal 1 0123456789abcdef\n")
     assert fits("version", meta[b"version"]) and fits("key-id", meta[b"secrets"])
     assert [key for key, _ in found["ends"]] == [(9).to_bytes(4, "big") + key_of(1)]
     rows = dict(found["rows"])

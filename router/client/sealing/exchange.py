@@ -1,0 +1,379 @@
+"""Prekeys asked for and given: what an app sends of its own accord so that its unicasts are sealed.
+
+Requests and answers are unicasts like others, so they wait at routers for who is away. They are taken from what the
+node hands over before a loop sees it, and a request is settled once its answer is in custody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+import trio
+
+from router.client.composer import Composer, Lifetime
+from router.client.custody.aside import End
+from router.client.custody.outbox import Submission
+from router.client.errors import ClientError, NoPrekey, Refused
+from router.client.publishing import Publishing
+from router.client.sealing.correspondents import Verdict, Writing
+from router.client.sealing.rows import PrekeyRow, PrekeyRows
+from router.client.sealing.telling import RenewalTelling
+from router.client.sealing.unicast_sealing import UnicastSealing, UnknownPrekey
+from router.client.undeliverable import Undeliverable
+from router.core.wire.application import ApplicationMessage
+from router.core.wire.codec import Malformed
+from router.core.wire.control import Report
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
+from router.core.wire.errors import RouterError
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import Unicast, open_message, verify_message
+from router.core.wire.prekey import Prekey
+from router.core.wire.prekey_exchange import ASK, decode_answer, encode_answer
+from router.core.wire.reasons import Reason, reason_from
+from router.core.wire.renewal import Renewal, decode_renewal_notice, is_renewal_notice
+
+PREKEY_S = 30.0
+"""How long a message waits for the recipient's prekey once the node has the request."""
+ANSWERS_MAX = 256
+"""Most answers that the node has not taken yet; requests beyond them wait at the node."""
+LOOK_S = 600.0
+"""How often prekeys are looked at: renewed daily, forgotten at their end."""
+_LIVES = Lifetime(6 * 86_400, 6 * 1440)
+_LIVES_SHORT = Lifetime(60, 2)
+"""The life of a request by a key that is thrown away, and so hears no answer later."""
+
+
+class _Request:
+    """A request for a prekey under way, and the sink of its submission. `answered` is set when something came."""
+
+    def __init__(self, id: MessageId | None, on_custody: Callable[[], None]) -> None:
+        self.answered = trio.Event()
+        self.in_custody = trio.Event()
+        self.error: ClientError | None = None
+        self.waiting = 0
+        self.id = id
+        self._on_custody = on_custody
+        if id is None:
+            self.in_custody.set()
+
+    def refused(self, reason: Reason, text: str) -> None:
+        self.failed(Refused(reason, text, self.id))
+
+    def ended(self) -> None:
+        if self.error is None:
+            self._on_custody()
+        self.in_custody.set()
+
+    def failed(self, error: ClientError) -> None:
+        self.error = error
+        self.in_custody.set()
+
+
+class _Reply:
+    """An answer under way, and the sink of its submission; `ends` settle the requests that it answers."""
+
+    def __init__(self, over: Callable[[], None]) -> None:
+        self.ends: list[End] = []
+        self._over = over
+
+    def refused(self, reason: Reason, text: str) -> None:
+        """Do nothing: who asked is gone, or not let in, and the request is settled all the same."""
+
+    def ended(self) -> None:
+        self._over()
+        for end in self.ends:
+            end(None)
+
+    def failed(self, error: ClientError) -> None:
+        """Settle nothing, so that the requests come again to a later run."""
+        self._over()
+
+
+class Answering:
+    """Answers requests for prekeys: that there is none, as a service says, which sends and reads in the open."""
+
+    def __init__(self, composer: Composer, publishing: Publishing) -> None:
+        self._composer = composer
+        self._publishing = publishing
+        self._replies: dict[PublicKey, _Reply] = {}
+
+    def __repr__(self) -> str:
+        return f"<answers to requests for prekeys: {len(self._replies)} under way>"
+
+    def hear(self, wire: bytes, end: End) -> None:
+        """Act on a request, or an answer, that the node has handed over; `end` settles or refuses it."""
+        message = open_message(wire)
+        assert isinstance(message, Unicast)
+        if message.body != ASK:
+            end((Reason.PEER_REFUSED, Verdict.NOT_ASKED.value))
+        elif message.source not in self._replies and len(self._replies) >= ANSWERS_MAX:
+            end((Reason.RATE_LIMITED, "too many requests for prekeys at once"))
+        else:
+            self.reply(message.source, end)
+
+    @property
+    def sealing(self) -> PrekeyExchange | None:
+        """Return what seals; None if everything goes in the open."""
+        return None
+
+    @property
+    def unseal(self) -> Callable[[Unicast], ApplicationMessage] | None:
+        """Return what opens sealed messages; None if they are given to the app as they are."""
+        return None
+
+    def hear_report(self, report: Report) -> None:
+        """Do nothing: nothing was asked."""
+
+    def sign_by(self, key: SigningKey, mine: Sequence[Renewal]) -> None:
+        """Do nothing: nothing is sealed."""
+
+    async def run(self) -> None:
+        """Do nothing: there is no prekey to renew."""
+        await trio.lowlevel.checkpoint()
+
+    def reply(self, to: PublicKey, end: End) -> None:
+        """Send this app's prekey, or that it has none; one answer that is still under way serves."""
+        found = self._replies.get(to)
+        if found is None:
+            found = self._replies[to] = _Reply(partial(self._replied, to))
+            composed = self._composer.unicast(to, encode_answer(self._own_prekey()), _LIVES)
+            self._publishing.put(Submission(composed.frame, found))
+        found.ends.append(end)
+
+    def _replied(self, to: PublicKey) -> None:
+        self._replies.pop(to, None)
+
+    def _own_prekey(self) -> Prekey | None:
+        return None
+
+
+class PrekeyExchange(Answering):
+    """Gets the prekeys of those to whom an app writes, gives its own, and seals and opens with them.
+
+    `machine` makes what seals of what is kept in `rows`, at the first use; `problem` gets sentences about what was not
+    accepted; `durable`: the key is kept, and hears answers that come to a later run."""
+
+    def __init__(
+        self,
+        composer: Composer,
+        publishing: Publishing,
+        machine: Callable[[], UnicastSealing],
+        rows: PrekeyRows,
+        problem: Callable[[str], None],
+        wall_s: Callable[[], float],
+        *,
+        durable: bool,
+    ) -> None:
+        super().__init__(composer, publishing)
+        self._machine_of = machine
+        self._rows = rows
+        self._problem = problem
+        self._undeliverable = Undeliverable(problem, wall_s)
+        self._wall_s = wall_s
+        self._durable = durable
+        self._made: UnicastSealing | None = None
+        self._requests: dict[PublicKey, _Request] = {}
+        self._telling = RenewalTelling(composer, publishing, lambda: self.machine, self._own_prekey, rows, problem)
+
+    @property
+    def sealing(self) -> PrekeyExchange:
+        return self
+
+    @property
+    def unseal(self) -> Callable[[Unicast], ApplicationMessage]:
+        return self.open
+
+    @property
+    def machine(self) -> UnicastSealing:
+        """Return what seals and opens; the first use reads what is kept."""
+        if self._made is None:
+            self._made = self._machine_of()
+        return self._made
+
+    @property
+    def _now_min(self) -> int:
+        return expiry_min(self._wall_s())
+
+    def _write(self, rows: list[PrekeyRow]) -> None:
+        """Write what is known of others, and what is forgotten, soon."""
+        if rows:
+            self._rows.gather(rows)
+
+    def _own_prekey(self) -> Prekey:
+        """Return the prekey of today, once its secret is on disk. Raise `RouterError` if it cannot be written."""
+        self.machine.renew(self._now_min)
+        return self.machine.current()
+
+    async def run(self) -> None:
+        """Forget what has ended as time goes by, and tell of renewals."""
+        async with trio.open_nursery() as nursery:
+            if self._durable:
+                nursery.start_soon(self._telling.run)
+            while True:
+                try:
+                    if self._rows.is_begun or self._made is not None:
+                        self._write(self.machine.tick(self._now_min))
+                except RouterError as error:  # whoever sends is told again
+                    self._problem(f"prekeys are not forgotten at their end: {error}")
+                await trio.sleep(LOOK_S)
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    async def prekey_of(self, to: PublicKey, timeout_s: float = PREKEY_S) -> Prekey | None:
+        """Return the prekey of an address, None if it wants messages in the open; ask it if that is not known. Raise
+        `NoPrekey`, `Refused` or `NodeUnavailable`."""
+        self._own_prekey()
+        to = self.machine.newest(to)
+        found = self.machine.prekey_of(to, self._now_min)
+        if isinstance(found, Writing) and found is not Writing.PLAIN:
+            await self._ask(to, timeout_s)
+            found = self.machine.prekey_of(to, self._now_min)
+        if found is Writing.ASK or found is Writing.WAIT:
+            raise NoPrekey(to, timeout_s)
+        return found if isinstance(found, Prekey) else None
+
+    async def _ask(self, to: PublicKey, timeout_s: float) -> None:
+        """Ask an address for its prekey, unless it was asked just now, and wait for the answer."""
+        await self._publishing.until_room()
+        request = self._requests.get(to) or self._requested(to)
+        request.waiting += 1
+        try:
+            await request.in_custody.wait()
+            if request.error is not None:
+                raise request.error
+            with trio.move_on_after(timeout_s):
+                await request.answered.wait()
+            if request.error is not None:
+                raise request.error
+        finally:
+            request.waiting -= 1
+            if not request.waiting and self._requests.get(to) is request:
+                del self._requests[to]
+
+    def _requested(self, to: PublicKey) -> _Request:
+        if self.machine.prekey_of(to, self._now_min) is Writing.ASK:
+            composed = self._composer.unicast(to, ASK, _LIVES if self._durable else _LIVES_SHORT)
+            request = _Request(composed.id, partial(self._asked, to))
+            self._publishing.submit(Submission(composed.frame, request))
+        else:
+            request = _Request(None, _nothing)
+        self._requests[to] = request
+        return request
+
+    def hear_report(self, report: Report) -> None:
+        """Fail those who wait for an answer to a request that was refused on its way, or has expired."""
+        request = self._requests.get(report.destination)
+        if request is not None and request.id == report.message:
+            self._write(self.machine.correspondents.not_asked(report.destination))
+            request.failed(Refused(reason_from(report.reason), f"it was {report.state} on its way", report.message))
+            request.answered.set()
+
+    def _asked(self, to: PublicKey) -> None:
+        self._write(self.machine.correspondents.asked(to, self._now_min))
+
+    def seal(self, prekey: Prekey, seq: int, content: bytes) -> bytes:
+        """Return the body sealed to the owner of a prekey."""
+        return self.machine.seal(prekey, seq, content)
+
+    # -- receiving -----------------------------------------------------------------------------------------
+
+    def hear(self, wire: bytes, end: End) -> None:
+        message = open_message(wire)
+        assert isinstance(message, Unicast)
+        if message.body == ASK:
+            try:
+                self._telling.heard(message)
+                super().hear(wire, end)
+            except RouterError as error:
+                self._problem(f"a request for a prekey waits at the node: {error}")
+                end((Reason.INTERNAL, "its state cannot be written"))
+            return
+        is_renewal = is_renewal_notice(message.body)
+        why = self._heard_renewal(message, wire) if is_renewal else self._heard_answer(message, wire)
+        if why:
+            self._not_used(message, why, "renewal" if is_renewal else "prekey")
+        end((Reason.PEER_REFUSED, why) if why else None)
+
+    def _not_used(self, message: Unicast, why: str, what: str) -> None:
+        self._undeliverable.note(None, message.via, f"the {what} that it brings is not used: {why}")
+
+    def _heard_answer(self, message: Unicast, wire: bytes) -> str:
+        """Act on an answer; return why it is not accepted, "" if it is."""
+        if not verify_message(wire):
+            return "its signature does not fit"
+        if message.expiry_min <= self._now_min - 1:
+            return "its answer has expired"
+        try:
+            prekey = decode_answer(message.body)
+        except Malformed as error:
+            return str(error)
+        if message.source in map(
+            self.machine.newest, self._requests
+        ):  # the answer may come before the node has told that it took the request
+            self._asked(message.source)
+        verdict, rows = self.machine.correspondents.answered(message.source, prekey, self._now_min)
+        self._write(rows)
+        if verdict.is_accepted:
+            self._has_prekey_of(message.source)
+        return "" if verdict.is_accepted else verdict.value
+
+    # -- renewals ------------------------------------------------------------------------------------------
+
+    def sign_by(self, key: SigningKey, mine: Sequence[Renewal]) -> None:
+        """Seal and open for another key of this app, and tell those that it writes to."""
+        if self._made is not None:
+            self._made.sign_by(key, mine)
+        self._telling.renewed()
+
+    def newest(self, address: PublicKey) -> PublicKey:
+        """Return the address that has the place of this one, as far as this app was told."""
+        return self.machine.newest(address)
+
+    def _heard_renewal(self, message: Unicast, wire: bytes) -> str:
+        """Act on the news of a renewal; return why it is not believed, "" if it is."""
+        if not verify_message(wire):
+            return "its signature does not fit"
+        try:
+            said = decode_renewal_notice(message.body)
+        except Malformed as error:
+            return str(error)
+        if said.old not in self.machine.correspondents and said.old not in self._requests:
+            return "this app has never written to that address"
+        verdict, rows = self.machine.renewed(said, self._now_min)
+        self._write(rows)
+        return "" if verdict.is_believed else verdict.sentence
+
+    def _has_prekey_of(self, source: PublicKey) -> None:
+        """Go on where a prekey of this address, or of one whose place it has, is waited for."""
+        for to, request in self._requests.items():
+            if self.machine.newest(to) == source:
+                request.answered.set()
+
+    def open(self, message: Unicast) -> ApplicationMessage:
+        """Return what the source has sealed to this app. Raise `Malformed` or a `SealError`; who has sealed to a prekey
+        that is not ours is told the one of today."""
+        try:
+            with suppress(RouterError):  # without a prekey that is on disk nothing is told
+                self._telling.heard(message)
+            opened = self.machine.open(message.body, message.source, self._now_min, message.destination)
+        except UnknownPrekey:
+            with suppress(RouterError):  # without a prekey that is on disk nothing is told
+                if len(self._replies) < ANSWERS_MAX:
+                    self.reply(message.source, _settle_nothing)
+            raise
+        self._write(opened.rows)
+        if opened.verdict is Verdict.TAKEN:
+            self._has_prekey_of(message.source)
+        if opened.verdict is not None and not opened.verdict.is_accepted:
+            self._problem(f"a prekey inside a sealed message is not used: {opened.verdict.value}")
+        return opened.message
+
+
+def _nothing() -> None:
+    """Do nothing: the request was recorded by the one who sent it."""
+
+
+def _settle_nothing(_: tuple[Reason, str] | None) -> None:
+    """Settle nothing: nobody has asked for this answer."""

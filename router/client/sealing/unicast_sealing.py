@@ -1,0 +1,207 @@
+"""What seals an app's unicasts and opens those of others: its own prekeys, its correspondents, and the keys that are in
+use with each (pure). Each decision returns with the rows to write.
+
+One ephemeral key serves several messages to a correspondent; both ends remember what it shares with the prekey, as long
+as the prekey lives.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from router.client.sealing.correspondents import CorrespondentLimits, Correspondents, Verdict, Writing
+from router.client.sealing.own_prekeys import OwnPrekeys, PrekeyLimits
+from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS, RENEWALS, Kept, PrekeyRow, PrekeyRows
+from router.core.neighbours.renewals import Renewals, RenewalVerdict
+from router.core.wire.application import NONCE_BYTES, ApplicationMessage, UnknownContentKey
+from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
+from router.core.wire.lifetime import expiry_s
+from router.core.wire.prekey import Prekey
+from router.core.wire.renewal import Renewal, decode_renewal, encode_renewal
+from router.core.wire.unicast_seal import SealingKey, open_body, opening_key, read_body, seal_body, sealing_key
+
+
+class SealingLimits(Struct, frozen=True):
+    """`messages_max`: how many messages one ephemeral key seals. `keys_max`: most keys remembered, of each side."""
+
+    messages_max: int = 1024
+    keys_max: int = 1024
+
+
+class UnknownPrekey(UnknownContentKey):
+    """A body is sealed to a prekey that is not ours, or was forgotten at its end."""
+
+
+@dataclass(slots=True)
+class _KeyInUse:
+    """A key to seal with, how many messages it may still seal, and the id of the own prekey that one of them has
+    brought."""
+
+    key: SealingKey
+    until_min: int
+    left: int
+    brought: bytes = b""
+
+
+@dataclass(slots=True)
+class OpenedUnicast:
+    """An opened message; `verdict` is None unless it brought a prekey; `rows` are to be written."""
+
+    message: ApplicationMessage
+    verdict: Verdict | None = None
+    rows: list[PrekeyRow] = field(default_factory=list)
+
+
+class UnicastSealing:
+    """Seals and opens for one key. `entropy` returns random bytes; `mine`: the renewals by which that key has taken the
+    place of earlier ones, the newest last."""
+
+    def __init__(
+        self,
+        key: SigningKey,
+        kept: PrekeyRows,
+        entropy: Callable[[int], bytes],
+        limits: SealingLimits | None = None,
+        correspondents: CorrespondentLimits | None = None,
+        prekeys: PrekeyLimits | None = None,
+        mine: Sequence[Renewal] = (),
+    ) -> None:
+        self._key = key
+        self.mine = tuple(mine)
+        self._kept, self._prekeys = kept, prekeys
+        self._entropy = entropy
+        self._limits = limits or SealingLimits()
+        self.own = self._own_in(kept.under(OWN_PREKEYS))
+        self.renewals = Renewals(decode_renewal(statement) for _, statement in kept.under(RENEWALS))
+        self.correspondents = Correspondents(kept.under(CORRESPONDENTS), correspondents, prekeys)
+        self._sealing: OrderedDict[bytes, _KeyInUse] = OrderedDict()
+        self._opening: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<sealing with {self.own!r}, {self.correspondents!r}>"
+
+    # -- own prekeys ---------------------------------------------------------------------------------------
+
+    def tick(self, now_min: int) -> list[PrekeyRow]:
+        """Forget what has ended, with the keys that were made of it; return the rows to write."""
+        rows = self.own.forget_ended(now_min) + self.correspondents.forget_ended(now_min)
+        for in_use in [one for one, key in self._sealing.items() if key.until_min <= now_min]:
+            del self._sealing[in_use]
+        self._forget_opening(now_min)
+        return rows
+
+    def renew(self, now_min: int) -> None:
+        """Make a new prekey if there is none of today, and write it, before it is given out."""
+        if not self.own.is_due(now_min):
+            return
+        own, seed = self.own, self._entropy(KEY_BYTES)
+
+        def decide(kept: Kept) -> list[PrekeyRow]:
+            nonlocal own
+            own = self._own_in(kept)  # another process of this name may have made one
+            return own.renew(now_min, seed) if own.is_due(now_min) else []
+
+        self._kept.change(OWN_PREKEYS, decide)
+        self.own = own
+        self._forget_opening(now_min)
+
+    def _forget_opening(self, now_min: int) -> None:
+        for one in [one for one in self._opening if self.own.seed_of(one[0], now_min) is None]:
+            del self._opening[one]
+
+    def current(self) -> Prekey:
+        """Return the prekey to give out; `renew` has made it."""
+        found = self.own.current()
+        assert found is not None, "no prekey has been made"
+        return found.prekey
+
+    def _read_again(self) -> OwnPrekeys:
+        """Read the own prekeys again: another process of this name may have made one."""
+        self.own = self._own_in(self._kept.under(OWN_PREKEYS))
+        return self.own
+
+    def _own_in(self, kept: Kept) -> OwnPrekeys:
+        """Return the prekeys in these rows; one that an earlier key has given out is given out no more."""
+        since_s = max((one.from_s for one in self.mine), default=0)
+        return OwnPrekeys(self._key, kept, self._prekeys, since_s)
+
+    # -- renewals ------------------------------------------------------------------------------------------
+
+    def sign_by(self, key: SigningKey, mine: Sequence[Renewal]) -> None:
+        """Seal and open for another key, which has taken the place of this one."""
+        self._key, self.mine = key, tuple(mine)
+        self._sealing.clear()  # the first message under each new one brings our prekey, signed by this key
+        self._read_again()
+
+    def is_former(self, address: PublicKey) -> bool:
+        """Whether an address was ours, and its key was renewed."""
+        return any(one.old == address for one in self.mine)
+
+    def newest(self, address: PublicKey) -> PublicKey:
+        """Return the address that has the place of this one, as far as we were told."""
+        return PublicKey(self.renewals.newest(address))
+
+    def renewed(self, said: Renewal, now_min: int) -> tuple[RenewalVerdict, list[PrekeyRow]]:
+        """Judge the news that a correspondent's key was renewed; return the rows to write."""
+        verdict = self.renewals.hear(said, expiry_s(now_min))
+        if verdict is not RenewalVerdict.NEWS:
+            return verdict, []
+        expected = self.correspondents.expects(self.newest(said.new), now_min)  # its prekey comes with the news
+        return verdict, [PrekeyRow(RENEWALS, said.old, encode_renewal(said)), *expected]
+
+    # -- sealing -------------------------------------------------------------------------------------------
+
+    def prekey_of(self, to: PublicKey, now_min: int) -> Prekey | Writing:
+        """Return the prekey to seal with, or how else to write to this address. One's own address has one's own prekey,
+        which `renew` has made."""
+        to = self.newest(to)
+        return self.current() if to == self._key.public else self.correspondents.prekey_of(to, now_min)
+
+    def seal(self, prekey: Prekey, seq: int, content: bytes) -> bytes:
+        """Return the body of a message to the owner of a prekey, which was judged when it came. The first one under
+        each ephemeral key brings our own prekey, as does the first one after that was renewed."""
+        mine, to, in_use = self.current(), prekey.owner, self._key_for(prekey)
+        is_known = to == self._key.public or in_use.brought == mine.id
+        in_use.brought = mine.id
+        nonce = self._entropy(NONCE_BYTES)
+        return seal_body(in_use.key, self._key, to, seq, content, nonce=nonce, prekey=None if is_known else mine)
+
+    def _key_for(self, prekey: Prekey) -> _KeyInUse:
+        in_use = self._sealing.get(prekey.x25519)
+        if in_use is None or not in_use.left:
+            made = sealing_key(prekey, self._entropy(KEY_BYTES))
+            in_use = self._sealing[prekey.x25519] = _KeyInUse(made, prekey.until_min or 0, self._limits.messages_max)
+        self._sealing.move_to_end(prekey.x25519)
+        if len(self._sealing) > self._limits.keys_max:
+            self._sealing.popitem(last=False)
+        in_use.left -= 1
+        return in_use
+
+    # -- opening -------------------------------------------------------------------------------------------
+
+    def open(self, body: bytes, source: PublicKey, now_min: int, destination: PublicKey | None = None) -> OpenedUnicast:
+        """Return what `source` has sealed to us, or to a former address of ours (`destination`). Raise `Malformed`, or
+        a `SealError` such as `UnknownPrekey`."""
+        sealed = read_body(body)
+        place = sealed.prekey_id, sealed.ephemeral
+        secret = self._opening.get(place)
+        is_new = secret is None
+        if secret is None:
+            seed = self.own.seed_of(sealed.prekey_id, now_min) or self._read_again().seed_of(sealed.prekey_id, now_min)
+            if seed is None:
+                said = f"it is sealed to the prekey {sealed.prekey_id.hex()}, which is not ours, or no longer"
+                raise UnknownPrekey(f"{said}; the sender gets the one of today, and should send it again")
+            secret = opening_key(seed, sealed.ephemeral)
+        to = destination if destination is not None and self.is_former(destination) else self._key.public
+        message = open_body(sealed, secret, source, to)
+        if is_new:
+            self._opening[place] = secret
+            if len(self._opening) > self._limits.keys_max:
+                self._opening.popitem(last=False)
+        if message.prekey is None or source == self._key.public:
+            return OpenedUnicast(message)
+        return OpenedUnicast(message, *self.correspondents.brought(source, message.prekey, now_min))

@@ -1,0 +1,278 @@
+"""What an app says to one other is sealed: by default, before anything leaves, and never silently in the open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+from rigs.router_end import RouterEnd, later
+from samples.apps import sign_on
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from router import ClientError, Node, NoPrekey, Refused
+from router.client.options import Settings
+from router.client.received import Received
+from router.client.sealing.exchange import ANSWERS_MAX
+from router.core.wire.control import Report
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.message import Unicast, message_id, open_message, seal_unicast
+from router.core.wire.prekey import make_prekey
+from router.core.wire.prekey_exchange import ASK, NULL_ANSWER, encode_answer
+from router.core.wire.reasons import Reason
+from router.core.wire.unicast_seal import BEGINS
+
+SECRET = b"nobody on the way may read this"
+BOB = SigningKey(b"b" * 32)
+
+
+@pytest.fixture
+async def end(nursery: trio.Nursery) -> RouterEnd:
+    made = RouterEnd()
+    await nursery.start(made.run)
+    return made
+
+
+def service(end: RouterEnd) -> Node:
+    return Node(Settings(url=end.url, key=BOB, seals=False))
+
+
+def bodies(end: RouterEnd) -> list[bytes]:
+    return [body for connection in range(len(end.heard)) for body in end.bodies(connection)]
+
+
+async def one_of(node: Node) -> Received:
+    message = await anext(node.unicasts())
+    await message.settle()
+    return message
+
+
+async def test_send_seals_and_the_answer_is_sealed_at_once(end: RouterEnd) -> None:
+    async with sign_on(end) as alice, sign_on(end) as bob:
+        id = await alice.send(bob.key, SECRET)
+        message = await one_of(bob)
+        assert (message.id, message.body, message.sealed) == (id, SECRET, True)
+        assert (message.source, message.sender, message.seq) == (alice.key, alice.key, 0)
+        before = len(bodies(end))
+        await bob.send(alice.key, SECRET)
+        assert (await one_of(alice)).body == SECRET
+        assert len(bodies(end)) == before + 1, "nothing was asked"
+    assert bodies(end).count(ASK) == 1
+    assert all(SECRET not in body and b"psst" not in body for body in bodies(end))
+    assert sum(body.startswith(BEGINS) for body in bodies(end)) == 2
+
+
+async def test_an_answer_is_given_without_a_loop_and_the_request_is_settled_after_it(end: RouterEnd) -> None:
+    async with sign_on(end) as alice, sign_on(end) as bob, trio.open_nursery() as nursery:
+        nursery.start_soon(alice.send, bob.key, SECRET)
+        await wait_all_tasks_blocked()
+        assert end.link_to(bob.key).settled == 1 and len(end.queues[bob.key].wires) == 1
+
+
+async def test_no_prekey_sends_nothing_and_the_late_answer_serves_the_next(
+    end: RouterEnd, autojump_clock: MockClock
+) -> None:
+    bob = BOB.public
+    async with sign_on(end) as alice:
+        begun_s = trio.current_time()
+        with pytest.raises(NoPrekey, match=r"came within 30 s, so nothing was sent: .*plain=True") as caught:
+            await alice.send(bob, SECRET)
+        assert caught.value.address == bob and trio.current_time() - begun_s == pytest.approx(30)
+        with pytest.raises(NoPrekey):
+            await alice.send(bob, SECRET)
+        assert bodies(end) == [ASK], "it is asked once in ten minutes"
+        async with sign_on(end, seed=b"b") as node:
+            await wait_all_tasks_blocked()
+            await alice.send(bob, SECRET)
+            assert (await one_of(node)).body == SECRET
+    assert all(SECRET not in body for body in bodies(end))
+
+
+async def test_the_reason_for_which_a_request_is_refused_is_raised_at_once(end: RouterEnd) -> None:
+    end.refuse = lambda message: Reason.NO_ROUTE
+    async with sign_on(end) as alice:
+        with pytest.raises(Refused) as caught:
+            await alice.send(BOB.public, SECRET)
+        assert caught.value.reason is Reason.NO_ROUTE
+        assert caught.value.message == message_id(end.heard[-1][-1])
+
+
+async def test_a_request_that_is_refused_further_on_ends_the_wait(end: RouterEnd) -> None:
+    async with sign_on(end) as alice, trio.open_nursery() as nursery:
+
+        async def send() -> None:
+            with pytest.raises(Refused, match="it was refused on its way") as caught:
+                await alice.send(BOB.public, SECRET)
+            assert caught.value.reason is Reason.NO_ROUTE
+
+        for _ in range(2):
+            nursery.start_soon(send)
+            await wait_all_tasks_blocked()
+            ask = message_id(end.heard[-1][-1])
+            end.link_to(alice.key).tell(Report(ask, BOB.public, "refused", Reason.NO_ROUTE, 0))
+            await wait_all_tasks_blocked()
+    assert bodies(end) == [ASK, ASK], "it is asked again"
+
+
+async def test_several_who_wait_ask_once(end: RouterEnd) -> None:
+    async with sign_on(end) as alice, sign_on(end) as bob:
+        async with trio.open_nursery() as nursery:
+            for number in range(5):
+                nursery.start_soon(alice.send, bob.key, b"%d" % number)
+        assert sorted([(await one_of(bob)).body for _ in range(5)]) == [b"%d" % number for number in range(5)]
+    assert bodies(end).count(ASK) == 1
+
+
+async def test_two_who_ask_each_other_at_once(end: RouterEnd) -> None:
+    async with sign_on(end) as alice, sign_on(end) as bob:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(alice.send, bob.key, b"to bob")
+            nursery.start_soon(bob.send, alice.key, b"to alice")
+        assert ((await one_of(bob)).body, (await one_of(alice)).body) == (b"to bob", b"to alice")
+
+
+async def test_plain_is_a_choice(end: RouterEnd) -> None:
+    async with sign_on(end) as alice, sign_on(end) as bob:
+        await alice.send(bob.key, b"for all to read", plain=True)
+        message = await one_of(bob)
+        assert (message.body, message.sealed, message.seq) == (b"for all to read", False, None)
+        for body in (ASK, NULL_ANSWER, BEGINS + b"x"):
+            with pytest.raises(ClientError, match="begins like a sealed one"):
+                await alice.send(bob.key, body, plain=True)
+    assert bodies(end) == [b"for all to read"]
+
+
+async def test_a_service_says_null_and_stays_in_the_open(end: RouterEnd) -> None:
+    async with sign_on(end) as alice, service(end) as echo:
+        await alice.send(echo.key, b"hello")
+        assert (await one_of(echo)).body == b"hello"
+        await echo.send(alice.key, b"echo")
+        message = await one_of(alice)
+        assert (message.body, message.sealed) == (b"echo", False)
+        await alice.send(echo.key, b"again")
+    assert bodies(end) == [ASK, b"hello", b"again", NULL_ANSWER, b"echo"]
+
+
+async def test_what_one_says_to_oneself_is_sealed_too(end: RouterEnd) -> None:
+    async with sign_on(end) as node:
+        await node.send(node.key, SECRET)
+        message = await one_of(node)
+        assert (message.body, message.sealed) == (SECRET, True)
+    assert bodies(end)[0].startswith(BEGINS)
+
+
+async def test_a_sealed_message_expires_with_the_prekey(end: RouterEnd) -> None:
+    async with sign_on(end) as alice, sign_on(end) as bob:
+        id = await alice.send(bob.key, SECRET, expiry_min=30 * 1440)
+        week = await alice.send(bob.key, SECRET)
+        unicasts = {message_id(wire): open_message(wire) for wire in end.heard[0]}
+    assert unicasts[id].expiry_min - (later() - 60) == pytest.approx(8 * 1440, abs=2)
+    assert unicasts[week].expiry_min - (later() - 60) == pytest.approx(1440, abs=2)
+
+
+async def test_a_restarted_app_opens_what_came_and_needs_no_prekey_again(end: RouterEnd, tmp_path: Path) -> None:
+    homes = {"alice": tmp_path / "alice", "bob": tmp_path / "bob"}
+    async with sign_on(end, seed=b"a", home=homes["alice"]) as alice, sign_on(end, seed=b"b", home=homes["bob"]) as bob:
+        await alice.send(bob.key, b"first")
+    async with sign_on(end, seed=b"a", home=tmp_path / "alice") as alice:
+        await alice.send(bob.key, b"while you were away")
+    async with sign_on(end, seed=b"b", home=tmp_path / "bob") as bob:
+        assert [(await one_of(bob)).body for _ in range(2)] == [b"first", b"while you were away"]
+    assert bodies(end).count(ASK) == 1
+
+
+# -- bad input -----------------------------------------------------------------------------------------------
+
+
+def owe(end: RouterEnd, to: Node, body: bytes, source: SigningKey = BOB) -> MessageId:
+    wire = seal_unicast(source, to.key, body, ttl_s=60, expiry_min=later())
+    end.owe(to.key, wire)
+    return message_id(wire)
+
+
+async def test_prekeys_that_nobody_asked_for_or_that_are_forged_are_refused_and_reported(end: RouterEnd) -> None:
+    until_min = later() + 1440
+    forged = make_prekey(BOB, b"x" * 32, until_min)
+    async with sign_on(end) as alice:
+        owe(end, alice, encode_answer(forged))
+        await wait_all_tasks_blocked()
+        assert end.refusals == [(1, Reason.PEER_REFUSED)]
+        assert "nobody asked this address for it" in alice.problems.unread()[0]
+        wire = bytearray(seal_unicast(BOB, alice.key, encode_answer(forged), ttl_s=60, expiry_min=later()))
+        wire[-1] ^= 1
+        end.owe(alice.key, bytes(wire))
+        await wait_all_tasks_blocked()
+        assert "its signature does not fit" in alice.problems.unread()[1]
+        assert settled(end, alice) == 2
+
+
+async def test_what_is_sealed_to_an_unknown_prekey_is_refused_and_its_sender_is_told_the_present_one(
+    end: RouterEnd, tmp_path: Path
+) -> None:
+    async with sign_on(end, seed=b"a", home=tmp_path / "alice") as alice:
+        async with sign_on(end, seed=b"b", home=tmp_path / "bob") as bob:
+            await alice.send(bob.key, b"first")
+            assert (await one_of(bob)).body == b"first"
+        # Bob has lost his prekeys.
+        async with sign_on(end, seed=b"b", home=tmp_path / "anew") as bob, trio.open_nursery() as nursery:
+            nursery.start_soon(one_of, bob)
+            await alice.send(bob.key, b"lost")
+            await wait_all_tasks_blocked()
+            assert end.refusals == [(1, Reason.PEER_REFUSED)]
+            assert "the sender gets the one of today" in bob.problems.unread()[0]
+            await alice.send(bob.key, b"found")
+
+
+async def test_what_was_sealed_for_another_or_by_another_is_refused(end: RouterEnd) -> None:
+    mallory = SigningKey(b"m" * 32)
+    async with sign_on(end) as alice, sign_on(end) as bob:
+        await alice.send(bob.key, SECRET)
+        await one_of(bob)
+        body = next(body for body in bodies(end) if body.startswith(BEGINS))
+        owe(end, bob, body, mallory)
+        owe(end, bob, body[:-1] + bytes([body[-1] ^ 1]))
+        owe(end, bob, BEGINS)
+        owe(end, bob, b"the next one", mallory)
+        assert (await one_of(bob)).body == b"the next one"
+        await wait_all_tasks_blocked()
+        assert [reason for _, reason in end.refusals] == [Reason.PEER_REFUSED] * 3
+        assert sum("cannot be opened: the seal does not fit" in said for said in bob.problems.unread()) == 1
+        assert any("its body is no sealed one" in said for said in bob.problems.unread())
+
+
+async def test_requests_beyond_the_bound_wait_at_the_node(end: RouterEnd) -> None:
+    async with sign_on(end) as alice:
+        end.holding = True
+        for number in range(ANSWERS_MAX + 2):
+            owe(end, alice, ASK, SigningKey(number.to_bytes(32, "big")))
+        owe(end, alice, ASK, SigningKey((0).to_bytes(32, "big")))
+        await wait_all_tasks_blocked()
+        assert [reason for _, reason in end.refusals] == [Reason.RATE_LIMITED] * 2
+        assert settled(end, alice) == 0
+        end.release()
+        await wait_all_tasks_blocked()
+        assert settled(end, alice) == ANSWERS_MAX + 3
+        assert len({message.destination for message in _unicasts(end)}) == ANSWERS_MAX
+
+
+def _unicasts(end: RouterEnd) -> list[Unicast]:
+    found = (open_message(wire) for connection in end.heard for wire in connection)
+    return [one for one in found if isinstance(one, Unicast)]
+
+
+def settled(end: RouterEnd, node: Node) -> int:
+    return end.link_to(node.key).settled
+
+
+async def test_a_request_is_answered_again_after_a_connection_was_lost(end: RouterEnd) -> None:
+    async with sign_on(end, seed=b"a") as alice:
+        end.holding = True
+        owe(end, alice, ASK)
+        await wait_all_tasks_blocked()
+        assert settled(end, alice) == 0
+        end.cut()
+        end.holding = False
+        await alice.until_up()
+        while not (end.queues.get(BOB.public) and settled(end, alice)):
+            await wait_all_tasks_blocked()
+        assert not end.queues[alice.key].wires
