@@ -21,7 +21,6 @@ from router.client.sealing.correspondents import Verdict, Writing
 from router.client.sealing.rows import PrekeyRow, PrekeyRows
 from router.client.sealing.unicast_sealing import OpenedUnicast, UnicastSealing, UnknownPrekey
 from router.client.undeliverable import Undeliverable
-from router.core.wire.application import ApplicationMessage
 from router.core.wire.codec import Malformed
 from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, PublicKey
@@ -31,6 +30,7 @@ from router.core.wire.message import Unicast, open_message, verify_message
 from router.core.wire.prekey import Prekey
 from router.core.wire.prekey_exchange import ASK, decode_answer, encode_answer
 from router.core.wire.reasons import Reason, reason_from
+from router.core.wire.unicast_seal import OpenedBody
 
 PREKEY_S = 30.0
 """How long a message waits for the recipient's prekey once the node has the request."""
@@ -117,7 +117,7 @@ class Answering:
         return None
 
     @property
-    def unseal(self) -> Callable[[Unicast], ApplicationMessage] | None:
+    def unseal(self) -> Callable[[Unicast], OpenedBody] | None:
         """Return what opens sealed messages; None if they are given to the app as they are."""
         return None
 
@@ -176,7 +176,7 @@ class PrekeyExchange(Answering):
         return self
 
     @property
-    def unseal(self) -> Callable[[Unicast], ApplicationMessage]:
+    def unseal(self) -> Callable[[Unicast], OpenedBody]:
         return self.open
 
     @property
@@ -305,7 +305,7 @@ class PrekeyExchange(Answering):
             request.answered.set()
         return "" if verdict.is_accepted else verdict.value
 
-    def open(self, message: Unicast) -> ApplicationMessage:
+    def open(self, message: Unicast) -> OpenedBody:
         """Return what the source has sealed to this app. Raise `Malformed` or a `SealError`; who has sealed to a prekey
         that is not ours is told the one of today."""
         try:

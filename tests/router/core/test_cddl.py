@@ -36,6 +36,7 @@ from samples.core import (
     REDEMPTIONS,
     SEALED,
     SEALED_BODIES,
+    SEALED_PLAINS,
     SEALED_TO_BOB,
     WANTED,
     WIRES,
@@ -59,7 +60,7 @@ from router.core.wire.prekey_exchange import decode_answer
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
 from router.core.wire.text import BadText
-from router.core.wire.unicast_seal import open_body, opening_key, read_body
+from router.core.wire.unicast_seal import open_body, opening_key, read_body, read_plain
 from services.discovery.core.messages import decode_message, encode_message
 from services.pubsub.core import messages as pubsub_messages
 
@@ -129,6 +130,7 @@ NOUNS: tuple[tuple[str, str, Decoder, tuple[bytes, ...]], ...] = (
     ("application", "sealed-body", _unseal_unicast, (SEALED_TO_BOB,)),
     ("application", "sealed-body", _open_body, SEALED_BODIES),
     ("application", "prekey", decode_prekey, (encode_prekey(PREKEY), encode_prekey(DATED_PREKEY))),
+    ("application", "sealed-plain", read_plain, SEALED_PLAINS),
     ("application", "prekey-answer", decode_answer, PREKEY_ANSWERS),
     ("grouplink", "grouplink", _parse_link, tuple(link_bytes(one.text()) for one in LINKS)),
     ("hint", "hint", decode_hint, HINTS),

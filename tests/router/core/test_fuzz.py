@@ -22,6 +22,7 @@ from samples.core import (
     REDEMPTIONS,
     SEALED,
     SEALED_BODIES,
+    SEALED_PLAINS,
     SEALED_TO_BOB,
     WANTED,
     WIRES,
@@ -40,7 +41,7 @@ from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.prekey_exchange import decode_answer
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
-from router.core.wire.unicast_seal import read_body
+from router.core.wire.unicast_seal import read_body, read_plain
 from services.discovery.core.messages import decode_message, encode_message
 
 Reader = Callable[[bytes], object]
@@ -63,6 +64,7 @@ READERS: dict[str, Reader] = {
     "decode_application": lambda data: decode_application(data, GROUP.public),
     "unseal": lambda data: unseal(data, GROUP.public, CONTENT_KEYS),
     "read_body": read_body,
+    "read_plain": read_plain,
     "decode_answer": decode_answer,
     "unseal_unicast": lambda data: unseal_unicast(data, BOB.public, PREKEY_SEEDS),
 }
@@ -76,6 +78,7 @@ SAMPLES = (
     SEALED_TO_BOB,
     encode_prekey(PREKEY),
     *SEALED_BODIES,
+    *SEALED_PLAINS,
     *PREKEY_ANSWERS,
     *map(encode_message, MESSAGES),
     *map(encode_redemption, REDEMPTIONS),
