@@ -28,10 +28,8 @@ LOCK := $(LOCK_ONLY) pyproject.toml
 
 # What a browser loads of others: copied by `make vendor` as npm hands it out, checked by the lock file's digests.
 VENDOR := services/web/static/vendor
-HASHES := _blake.js _md.js _u64.js blake2.js blake3.js utils.js legacy.js
+HASHES := _md.js _u64.js utils.js legacy.js
 CIPHERS := _arx.js _poly1305.js chacha.js utils.js
-CBORG := $(addprefix lib/,0uint.js 1negint.js 2bytes.js 3string.js 4array.js 5map.js 6tag.js 7float.js bl.js \
-	byte-utils.js common.js decode.js encode.js is.js jump.js token.js)
 
 .PHONY: help demo test check house long bare bench lock vendor axe browser trio-typing clean
 .DELETE_ON_ERROR:
@@ -96,7 +94,6 @@ vendor:
 	@cd .tools/vendor && npm ci --silent --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund
 	@$(call TAKE,@noble/hashes,hashes,LICENSE $(HASHES))
 	@$(call TAKE,@noble/ciphers,ciphers,LICENSE $(CIPHERS))
-	@$(call TAKE,cborg,cborg,LICENSE $(CBORG))
 TAKE = rm -rf $(VENDOR)/$2 && for file in $3; do install -D -m 644 .tools/vendor/node_modules/$1/$$file $(VENDOR)/$2/$$file || exit 1; done
 
 # What tests pages for accessibility; not part of the product.

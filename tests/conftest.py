@@ -9,6 +9,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,6 +91,18 @@ def _warm_start(request: pytest.FixtureRequest) -> Iterator[None]:
     warm.install()
     yield
     warm.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _runtime_directory() -> Iterator[None]:
+    """Remove at the end where nodes put their sockets if their homes have long paths: one that is killed leaves it."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        TemporaryDirectory(prefix="run-", dir="/tmp", ignore_cleanup_errors=True) as path,
+    ):
+        Path(path).chmod(0o1777)  # As /tmp, for nodes of other users.
+        patch.setenv("XDG_RUNTIME_DIR", path)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -127,9 +127,9 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "settings": ("docs/settings.md", settings_table),
     "events": ("docs/services.md", partial(of_every_service, EVENTS)),
     "deeds": ("docs/services.md", partial(of_every_service, DEEDS)),
-    "events of roles": ("docs/services.md", partial(of_roles, EVENTS)),
+    "events of roles": ("docs/verbs.md", partial(of_roles, EVENTS)),
     "failures": ("docs/services.md", of_failures),
-    "deeds of roles": ("docs/services.md", partial(of_roles, DEEDS)),
+    "deeds of roles": ("docs/verbs.md", partial(of_roles, DEEDS)),
     **{name: ("docs/dmq.md", partial(drawn, table)) for name, table in DMQ_TABLES.items()},
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import trio
 
+from router.cli import loop
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
 from router.client.node import ANSWER_S, Node, connect
@@ -25,13 +26,13 @@ STARTING_S, AGAIN_S = 60.0, 0.3
 def ask(home: Home, word: str, argument: str = "", timeout_s: float = ANSWER_S) -> Any:
     """Return the node's answer, decoded from JSON. Raise `Failure` if it is an error, else the client's errors."""
     _await_socket(home)
-    return trio.run(_asked, home, word, argument, timeout_s)[0]
+    return loop.run(_asked, home, word, argument, timeout_s)[0]
 
 
 def ask_peers(home: Home) -> list[dict[str, Any]]:
     """Return the node's neighbours and apps, without the app that asks."""
     _await_socket(home)
-    found, asker = trio.run(_asked, home, "peers", "", ANSWER_S)
+    found, asker = loop.run(_asked, home, "peers", "", ANSWER_S)
     return [one for one in found if one["address"] != asker.hex()]
 
 

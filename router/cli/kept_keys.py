@@ -8,9 +8,8 @@ from difflib import get_close_matches
 from typing import Any
 
 import click
-import trio
 
-from router.cli import given_link
+from router.cli import given_link, loop
 from router.cli.ask import ask
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
@@ -67,7 +66,7 @@ def leave(group: str, as_name: str, as_json: bool) -> None:
     given_link.warn_of_secret(group, given_link.KEEP_GROUP)
     home = invocation().home
     key = keyring.load(home, as_name).public
-    found = trio.run(_leave, home, group, as_name)
+    found = loop.run(_leave, home, group, as_name)
     if as_json:
         say_json({"name": as_name, "address": key, "group": found})
     else:

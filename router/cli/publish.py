@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 import trio
 
-from router.cli import given_link
+from router.cli import given_link, loop
 from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.input import bodies
@@ -161,7 +161,7 @@ def pub(group: str, **given: Any) -> None:
     posting = _posting(**given)
     given_link.warn_of_secret(group, given_link.KEEP_GROUP)
     check_name(invocation().home, posting.as_name)
-    trio.run(_publish, group, posting)
+    loop.run(_publish, group, posting)
 
 
 @click.command(cls=Command)
@@ -189,7 +189,7 @@ def send(address: str, **given: Any) -> None:
         raise Failure(Exit.USAGE, said)
     check_name(home, posting.as_name)
     posting.names.read_keys()
-    trio.run(_send, to, posting)
+    loop.run(_send, to, posting)
 
 
 def _passes_on() -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 import trio
 
-from router.cli import given_link
+from router.cli import given_link, loop
 from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.kept_keys import check_name
@@ -126,7 +126,7 @@ def sub(group: str, raw: bool, causal: bool, since: float | None, **given: Any) 
         raise click.UsageError("--causal needs sealed bodies, which say what they follow; leave out --raw")
     given_link.warn_of_secret(group, given_link.KEEP_GROUP)
     since_s = None if since is None else instant(since, time.time_ns()) // SECOND_NS
-    trio.run(_until_signal, _subscribe, group, raw, since_s, replace(_listening(**given), is_causal=causal))
+    loop.run(_until_signal, _subscribe, group, raw, since_s, replace(_listening(**given), is_causal=causal))
 
 
 @click.command(cls=Command)
@@ -137,7 +137,7 @@ def recv(**given: Any) -> None:
     With --as NAME it is the address of that kept key; otherwise a temporary one, which ends with this command. With
     --queue it also waits for a node that does not run yet, which does not count for --timeout.
     """
-    trio.run(_until_signal, _receive, _listening(**given))
+    loop.run(_until_signal, _receive, _listening(**given))
 
 
 async def _subscribe(name: str, raw: bool, since_s: int | None, listening: ReceiveOptions) -> None:

@@ -14,6 +14,7 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.cli import loop
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure, is_interrupt
 from router.cli.node_link import dialled
@@ -78,7 +79,7 @@ def take(invitation: Invitation, wishes: Wishes) -> None:
         runs = wishes.change(UpdatePeer(peer) if known else AddPeer(peer))
         if kept.outcome == "waiting" and runs:
             hint(f"asking {_shown(peer)} at {', '.join(peer.urls)} to be let in; Ctrl-C leaves the node asking")
-            cause = trio.run(look, home, kept.id, wishes.timeout_s)
+            cause = loop.run(look, home, kept.id, wishes.timeout_s)
             kept = received.find(home, invitation.id) or kept
     except (ConfigError, OSError):  # the file is as it was
         if before is None:

@@ -11,6 +11,7 @@ import trio
 from router.client.composer import Composer
 from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, NodeUnavailable, NotAnswered, Refused
+from router.client.interrupts import uninterrupted
 from router.client.publishing import Publishing
 from router.core.wire.admin import Answer, Inquiry, encode_inquiry, with_number, without_number
 from router.core.wire.reasons import Reason
@@ -49,6 +50,7 @@ class PendingQuestion:
         self.over.set()
 
 
+@uninterrupted
 class Asking:
     """Keep at most `BESIDE_MAX` questions open; others wait. A lost connection ends them, and none is asked twice."""
 

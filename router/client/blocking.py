@@ -12,12 +12,13 @@ here take `timeout_s` and raise `TimeoutError`; a loop's `next(timeout_s)` retur
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Generic, Literal, TypeVar, Unpack, overload
 
@@ -242,9 +243,11 @@ class BlockingNode:
     def __init__(self, settings: Options) -> None:
         self._settings = settings
         self._inside: tuple[Node, Portal] | None = None
-        self._started: Future[None] = Future()
+        self._started = SimpleQueue[BaseException | None]()
         self._thread = threading.Thread(target=self._live, name="router client", daemon=True)
-        self._stop = trio.Event()
+        self._scope = trio.CancelScope()
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._is_left = False
         self._failure: BaseException | None = None
 
     def __repr__(self) -> str:
@@ -268,32 +271,52 @@ class BlockingNode:
         try:
             trio.run(self._run)
         except BaseException as error:
-            if not self._started.done():
-                self._started.set_exception(error)
+            self._started.put(error)
             self._failure = error
 
     async def _run(self) -> None:
-        async with connect(**self._settings) as node:
-            self._inside = node, Portal(trio.lowlevel.current_trio_token())
-            self._started.set_result(None)
-            await self._stop.wait()
+        self._token = trio.lowlevel.current_trio_token()
+        if self._is_left:
+            return
+        with self._scope:
+            async with connect(**self._settings) as node:
+                self._inside = node, Portal(self._token)
+                self._started.put(None)
+                await trio.sleep_forever()
 
     def __enter__(self) -> BlockingNode:
         if self._thread.ident is not None:
             raise ClientError("a connection serves one `with`; call connect_blocking() again")
-        self._thread.start()
-        self._started.result()
+        atexit.register(self._leave)  # for a Ctrl-C that comes just as the block ends
+        try:
+            self._thread.start()
+            if (failure := self._started.get()) is not None:
+                raise failure
+        except BaseException:
+            self._leave()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(NodeUnavailable):  # the thread has already ended
-            self._portal.do(partial(self._node.fail, error))
-            self._portal.do(self._stop.set)
-        self._thread.join()
+        try:
+            with suppress(NodeUnavailable):  # the thread has already ended
+                self._portal.do(partial(self._node.fail, error))
+        finally:
+            self._leave()
         if self._failure is not None and error is None:
             raise self._failure
+
+    def _leave(self) -> None:
+        """Sign off, and return when that is done."""
+        self._is_left = True
+        if self._thread.is_alive():  # not so in a process forked from this one
+            if self._token is not None:
+                with suppress(trio.RunFinishedError):
+                    self._token.run_sync_soon(self._scope.cancel)
+            self._thread.join()
+        atexit.unregister(self._leave)
 
     # -- state ---------------------------------------------------------------------------------------------
 

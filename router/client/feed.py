@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 
 import trio
 
+from router.client.interrupts import uninterrupted
+
 log = logging.getLogger(__name__)
 
 NEWS_MAX = 256
@@ -16,6 +18,7 @@ NEWS_MAX = 256
 T = TypeVar("T")
 
 
+@uninterrupted
 class Feed(Generic[T]):
     """`async for` takes the news one by one, waiting for more until the feed ends.
 

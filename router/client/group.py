@@ -11,6 +11,7 @@ import trio
 
 from router.client.composer import Composed, Composer, GroupSender, Lifetime, octets
 from router.client.errors import ClientError
+from router.client.interrupts import uninterrupted
 from router.client.loops import AddressLoops, Messages
 from router.client.outcomes import Outcomes
 from router.client.publishing import Posted, Publishing
@@ -40,6 +41,7 @@ class Manner(Lifespan, total=False):
     raw: bool | None
 
 
+@uninterrupted
 class Group:
     """A group of one app, made by `Node.join` (which receives) or `Node.group` (which need not).
 
@@ -167,6 +169,7 @@ class Group:
         return partial(self._composer.multicast, self._sender, octets(body), lifetime, raw=as_it_is)
 
 
+@uninterrupted
 class Publisher:
     """`async with group.publisher() as p: await p.publish(body)`: return the id when the message is handed in, and wait
     while `in_flight` are not yet in custody. Leaving the block waits for all of them.

@@ -12,9 +12,11 @@ import fcntl
 import os
 import re
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from router.client.errors import JournalError
+from router.client.interrupts import uninterrupted
 from router.client.old_places import is_sqlite, take_over_journal
 from router.client.state_writer import StateWriter
 from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
@@ -34,6 +36,7 @@ Head = tuple[MessageId, int]
 """An id, and the minute in which its message expires."""
 
 
+@uninterrupted
 class Journal:
     """The journal of one app, opened by one process at a time. `open`, `known` and `heads` block, the others do not.
     Without a path, and before `open`, nothing is known."""
@@ -58,6 +61,8 @@ class Journal:
         try:
             self._hold(self.path)
             self._id = self._found_id(self.path)
+            if not self._is_taken_over:  # then its file stays as it is for now
+                self._writer.state.begin_log(self._descriptor, self._id)
         except BaseException as error:
             self._let_go()
             if isinstance(error, OSError):
@@ -85,7 +90,7 @@ class Journal:
         """Return the id under which the journal's rows lie in the state."""
         state, now_min = self._writer.state, self._writer.now_min
         state.open(now_min)
-        head = os.pread(self._descriptor, _LINE_BYTES + 1, 0)
+        head = os.pread(self._descriptor, _LINE_BYTES, 0)
         if found := _LINE.fullmatch(head):
             return bytes.fromhex(found[1].decode())
         if is_sqlite(head):
@@ -101,6 +106,9 @@ class Journal:
 
     def close(self) -> None:
         """Let go of the file; one of an older version, which is taken over, is replaced."""
+        if self.is_open:
+            with suppress(StateError):  # what stays in the file is read from there by the next run
+                self._writer.state.end_log()
         if self._is_taken_over and self.is_open and self.path is not None:
             try:
                 private_file.replace(self.path, _line(self._id))

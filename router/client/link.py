@@ -17,6 +17,7 @@ from msgspec import Struct
 from router.client.app_end import FINAL, AppEnd, End
 from router.client.bell import Bell
 from router.client.errors import NodeUnavailable
+from router.client.interrupts import uninterrupted
 from router.client.joins import ASK_AGAIN_S
 from router.core.link.liveness import LinkCheck, Liveness, LivenessLimits
 from router.core.link.machine import RemoteProtocolError
@@ -57,6 +58,7 @@ class Dialling(Struct, frozen=True):
     known_cause: Callable[[], str] = str
 
 
+@uninterrupted
 class ClientLink:
     """Keep an app connected until an end is `final` or `close` is called. `changed` is called when the state changes.
     `to_write` is rung when there is something to send to the node, `to_ask` when the app wants another group.

@@ -9,6 +9,7 @@ from typing import Any
 import trio
 
 from router.client.custody.arrivals import Arrival
+from router.client.interrupts import uninterrupted
 from router.client.ordering import OpenedMessage
 from router.client.readers import Nothing, Readers
 from router.client.received import Received
@@ -16,6 +17,7 @@ from router.client.received import Received
 CHECKPOINT_EVERY = 16  # messages that a loop gets in a row before other tasks may run
 
 
+@uninterrupted
 class Loop:
     """One loop over messages, and the message that it holds. It does not refer to its `Messages`, so that the end of
     these shows that the loop was abandoned, although frames of an earlier wait may live on."""
@@ -61,6 +63,7 @@ class Loop:
             await trio.lowlevel.checkpoint()
 
 
+@uninterrupted
 class AddressLoops:
     """The loops over one address. A message held by an abandoned loop is settled when the next loop asks."""
 
@@ -82,6 +85,7 @@ class AddressLoops:
         return [loop.held for _, loop in self._loops if loop.held is not None and not loop.held.done]
 
 
+@uninterrupted
 class Messages(AsyncIterator[Received]):
     """One loop over messages. Several loops over the same group share its messages: each goes to one of them."""
 

@@ -42,6 +42,7 @@ from router.client.custody.outbox import Outbox
 from router.client.errors import ClientError, NodeUnavailable
 from router.client.feed import Feed, Problems
 from router.client.group import Group
+from router.client.interrupts import uninterrupted
 from router.client.joins import Joins
 from router.client.journal import Journal
 from router.client.link import PATIENCE_S
@@ -111,6 +112,7 @@ def connect(
     return Node(Settings(**locals()))
 
 
+@uninterrupted
 class Node:
     """An app's connection to its node, to be used in `async with`, once.
 

@@ -10,6 +10,7 @@ from collections import deque
 
 import trio
 
+from router.client.interrupts import uninterrupted
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.link_items import Outcome, RecipientOutcome
 
@@ -18,6 +19,7 @@ TERMINAL = frozenset(("delivered", "acked", "unconfirmed", "expired", "refused",
 UNREAD_MAX = 16_384
 
 
+@uninterrupted
 class Outcomes:
     """`async for` gives each change of state until all recipients have reached a terminal state.
 

@@ -9,6 +9,7 @@ import trio
 from router.client.composer import Composed
 from router.client.custody.outbox import Outbox, Submission
 from router.client.errors import NOT_BEGUN, ClientError, NodeUnavailable, Refused
+from router.client.interrupts import uninterrupted
 from router.client.link import ClientLink
 from router.client.outcomes import Followed, Outcomes
 from router.core.wire.crypto import MessageId
@@ -18,6 +19,7 @@ IN_FLIGHT_MESSAGES_MAX = 10_000
 IN_FLIGHT_BYTES_MAX = 64 << 20
 
 
+@uninterrupted
 class Posted:
     """One message that was handed in, and the sink of its submission. `done` is called once, when its fate is known."""
 
@@ -63,6 +65,7 @@ class Posted:
                 self._done(self)
 
 
+@uninterrupted
 class Publishing:
     """Hand in messages. At most `IN_FLIGHT_MESSAGES_MAX` and `IN_FLIGHT_BYTES_MAX` are unsettled; more wait here."""
 

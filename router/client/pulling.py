@@ -11,6 +11,7 @@ from router.client.asking import Asking
 from router.client.bell import Bell
 from router.client.custody.asks import MissingMessage
 from router.client.errors import ClientError
+from router.client.interrupts import uninterrupted
 from router.client.publishing import Publishing
 from router.client.wires import Wires
 from router.core.wire.control import Pull
@@ -29,6 +30,7 @@ Judged = Callable[[MessageId, bool | None], None]
 """Called with a message of `judge`, and whether it is in this app's queue; None: the node did not answer."""
 
 
+@uninterrupted
 class Pulling:
     """Asks for missing messages. Those that the node has are carried to this app; those that it gets from another
     router come through the queue, to all subscribers."""

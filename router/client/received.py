@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import trio
 
 from router.client.errors import ClientError
+from router.client.interrupts import uninterrupted
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.reasons import Reason, by_word
 
@@ -45,6 +46,7 @@ class Message:
     late: bool = field(default=False, kw_only=True)
 
 
+@uninterrupted
 @dataclass(frozen=True, slots=True)
 class Received(Message):
     """A message in an app's hands. It is settled when its loop asks for the next one, or by `settle` or `refuse`."""

@@ -14,6 +14,7 @@ import trio
 from router.client.custody.arrivals import Arrival
 from router.client.custody.inbox import Inbox
 from router.client.errors import ClientError
+from router.client.interrupts import uninterrupted
 from router.client.journal import Journal, Row
 from router.client.said import SAID_KEEP_S
 from router.client.senders import GroupKeys
@@ -22,6 +23,7 @@ from router.core.wire.lifetime import expiry_s
 from router.core.wire.reasons import Reason
 
 
+@uninterrupted
 class Settling:
     """Settles and refuses the messages of an inbox. `group_keys` finds the causes of a group's next message, which the
     journal keeps."""
@@ -70,6 +72,10 @@ class Settling:
     async def leave(self, problem: Callable[[str], None]) -> None:
         """Write the messages that loops have handled, at the end; those that cannot be written come again, and
         `problem` gets the reason."""
+        async with trio.open_nursery() as nursery:  # a task of its own, which Ctrl-C does not interrupt
+            nursery.start_soon(self._flush, problem)
+
+    async def _flush(self, problem: Callable[[str], None]) -> None:
         with trio.CancelScope(shield=True):
             try:
                 await self._journal.flush()

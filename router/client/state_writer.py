@@ -13,6 +13,7 @@ import trio
 
 from router.client.bell import Bell
 from router.client.errors import JournalError
+from router.client.interrupts import uninterrupted
 from router.core.wire.lifetime import expiry_min
 from router.disk.state.app_rows import AppBatch, Until
 from router.disk.state.app_state import AppState
@@ -23,6 +24,7 @@ def nothing() -> None:
     """Do nothing once rows are on disk."""
 
 
+@uninterrupted
 class StateWriter:
     """The writer of one app's state. `on_failed` is called when what was gathered could not be written: `check` raises
     why, and what is gathered later is tried together with it."""

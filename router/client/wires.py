@@ -8,6 +8,7 @@ import trio
 
 from router.client.composer import Composed, Composer, GroupSender, Lifetime
 from router.client.custody.outbox import Silent, Submission
+from router.client.interrupts import uninterrupted
 from router.client.publishing import Posted, Publishing
 from router.core.wire.codec import frame, unframe
 from router.core.wire.control import Carried, Control, Pull, encode_control
@@ -18,6 +19,7 @@ from router.core.wire.message import message_id, with_via
 Done = Callable[[Posted], None]
 
 
+@uninterrupted
 class Wires:
     """Work with the signed bytes of an app's messages; `Node.wires`."""
 

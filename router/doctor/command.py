@@ -13,6 +13,7 @@ import click
 import trio
 from msgspec.structs import asdict
 
+from router.cli import loop
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure, innermost
 from router.cli.output import address_text, for_this_home, hint, say, say_json
@@ -84,7 +85,7 @@ def doctor(as_json: bool) -> None:
     """
     home = invocation().home
     hint("checking; this takes some seconds")
-    findings, is_running = trio.run(examine, home)
+    findings, is_running = loop.run(examine, home)
     if as_json:
         say_json([asdict(one) for one in findings])
     else:

@@ -11,6 +11,7 @@ import click
 import trio
 
 from router.actors.process import stop_signals
+from router.cli import loop
 from router.cli.command import ARGUMENTS, Command, invocation, json_option
 from router.cli.config import overrides
 from router.cli.exits import Exit, Failure
@@ -91,7 +92,7 @@ def serve(
         log.warning("%s", said)
     node = RunningNode(invocation().home_to_write, load(), load, needed)
     try:
-        trio.run(_serve, node, home, as_json, start or _start())
+        loop.run(_serve, node, home, as_json, start or _start())
     except* KeyboardInterrupt:
         log.info("interrupted before it was ready")  # Ctrl-C ends it, also before the signal receiver runs
 

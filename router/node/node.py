@@ -277,7 +277,7 @@ class RunningNode:
             cycle_limits(config),
             housekeeping_limits(config),
             Inquiries(load_questions(*self._questions(dialler)), router.reception.words),
-            Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max),
+            Fates(self._logbook, lambda: dialler.problems, config.limits.ttl_s_max, self._key_names.known),
             partial(self._free_bytes, store),
         )
 

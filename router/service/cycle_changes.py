@@ -110,6 +110,9 @@ class DeedSorter:
         if type(deed) is c.Put:  # as most are
             follows.batch.put(deed.key, deed.value, secret=deed.secret)
             return
+        if type(deed) is c.Write:
+            follows.deeds.append(deed)
+            return
         self._lay_down(follows, deed, received)
         if isinstance(deed, c.Answer) and deed is not one:
             self._warn(deed.value["error"])

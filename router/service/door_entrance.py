@@ -9,13 +9,15 @@ from math import inf
 
 import trio
 
-from router.service.door_places import USUAL, DoorBounds, StreamPlaces
+from router.service.door_places import CROWD_SHARE, USUAL, DoorBounds, StreamPlaces, source_of
 from router.service.stream_reading import StreamReaders
 from router.transport.socket_file import SocketFile, waiting_at
 from router.transport.sockets import ACCEPT_PAUSE_S, EXHAUSTED, RAISE_LIMIT, words
 
 ACCEPTS_MAX = 16
 """Most connections that are accepted at a door before other streams are read."""
+ASIDE_MAX = 128
+"""Most streams that wait aside at a crowded door; further ones are turned away."""
 WARN_AGAIN_S = 10.0
 """Seconds between two warnings of one kind about a door."""
 _PEER_GONE = frozenset((
@@ -31,7 +33,8 @@ class DoorEntrance:
     which then frees its place; `warn` tells the operator.
 
     At a full door, one that lingers or the one that has to go is ended first, and the next one is accepted in its
-    place."""
+    place. From the soft bound on, the streams of a crowded source wait aside and are let in one by one, sources in
+    turn, while those of others are let in at once."""
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class DoorEntrance:
         self._listeners: list[socket.socket] = []
         self._files: list[SocketFile] = []
         self._awaits_place = False
+        self._aside: list[tuple[str, socket.socket]] = []  # of crowded sources, in the order in which they came
         self._warned_s: dict[str, float] = {}
 
     def __repr__(self) -> str:
@@ -86,8 +90,9 @@ class DoorEntrance:
 
     def close(self) -> None:
         """Close the listening sockets, and remove their files."""
-        for own in self._listeners:
+        for own in (*self._listeners, *[stream for _, stream in self._aside]):
             own.close()
+        self._aside.clear()
         for file in self._files:
             file.remove()
 
@@ -117,15 +122,35 @@ class DoorEntrance:
                 self._rest(own, error)
                 return
             self._admit(stream)
-            if pause_s := self._bounds.pause_after(len(self.places)):
-                self._rest_for(own, pause_s)
-                return
 
     def _admit(self, stream: socket.socket) -> None:
         if self.places.is_full:
             stream.close()
+        elif self._bounds.pause_after(len(self.places)) and self._is_of_crowd(source := source_of(stream)):
+            self._set_aside(source, stream)
         else:
             self._begin(stream)
+
+    def _is_of_crowd(self, source: str) -> bool:
+        waits = any(source == one for one, _ in self._aside)
+        return waits or self.places.of_source(source) * CROWD_SHARE >= self._bounds.most
+
+    def _set_aside(self, source: str, stream: socket.socket) -> None:
+        if len(self._aside) >= ASIDE_MAX:
+            stream.close()
+            return
+        self._aside.append((source, stream))
+        if len(self._aside) == 1:
+            self._nursery.start_soon(self._let_in)
+
+    async def _let_in(self) -> None:
+        """Let those in who wait aside: after each pause the first of the source with the fewest streams."""
+        while self._aside:
+            await trio.sleep(self._bounds.pause_after(len(self.places)))
+            if not self.places.is_full:
+                found = min(self._aside, key=lambda one: self.places.of_source(one[0]))
+                self._aside.remove(found)
+                self._begin(found[1])
 
     def _makes_room(self) -> bool:
         """Whether a stream gives way at this full door; nobody is accepted until it has ended."""
@@ -158,13 +183,10 @@ class DoorEntrance:
         """Accept nobody at this socket for a while, mostly for want of descriptors or memory."""
         remedy = f"; {RAISE_LIMIT}" if error.errno in EXHAUSTED else ", and goes on trying"
         self._warn_now_and_then("rests", f"accepts nobody for now: {words(error)}{remedy}")
-        self._rest_for(own, ACCEPT_PAUSE_S)
-
-    def _rest_for(self, own: socket.socket, pause_s: float) -> None:
         self._readers.unwatch(own.fileno())
-        self._nursery.start_soon(self._watch_later, own, pause_s)
+        self._nursery.start_soon(self._watch_later, own)
 
-    async def _watch_later(self, own: socket.socket, pause_s: float) -> None:
-        await trio.sleep(pause_s)
+    async def _watch_later(self, own: socket.socket) -> None:
+        await trio.sleep(ACCEPT_PAUSE_S)
         if not self._awaits_place and own in self._listeners:
             self._watch(own)

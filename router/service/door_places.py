@@ -16,16 +16,20 @@ STREAMS_MAX = 256
 that were handed over; each is a limit of its own."""
 
 
+CROWD_SHARE = 16
+"""A source with one in so many of a door's places is a crowd."""
+
+
 class DoorBounds(NamedTuple):
-    """How many streams a door has at most. From `soft` on, the next is accepted after a pause, which grows with their
-    number to `pause_s` at the most; 0: there is no pause."""
+    """How many streams a door has at most. From `soft` on, the next one of a crowd is let in after a pause, which grows
+    with the number of streams to `pause_s` at the most; 0: there is no pause."""
 
     most: int = STREAMS_MAX
     soft: int = STREAMS_MAX
     pause_s: float = 0.0
 
     def pause_after(self, streams: int) -> float:
-        """Return for how long nobody is accepted when so many streams are open."""
+        """Return for how long a crowd waits when so many streams are open."""
         if self.soft >= self.most or streams < self.soft:
             return 0.0
         return self.pause_s * min(1.0, (streams - self.soft) / (self.most - self.soft))
@@ -76,6 +80,10 @@ class StreamPlaces:
     @property
     def is_full(self) -> bool:
         return len(self._sources) >= self._most
+
+    def of_source(self, source: str) -> int:
+        """Return how many streams of that source have a place."""
+        return sum(one == source for one in self._sources.values())
 
     def take(self, name: str, source: str) -> None:
         """Give a stream a place."""

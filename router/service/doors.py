@@ -43,6 +43,7 @@ SENDERS_MAX = 256
 """Most senders of datagrams at one door whom rules can answer: those of the latest datagrams."""
 _REMEDIES = {
     errno.EADDRINUSE: "another program listens there: stop it",
+    errno.EADDRNOTAVAIL: "that address is none of this machine: 0.0.0.0, or [::] for IPv6, stands for all that it has",
     errno.EEXIST: "that file is no socket: move it away",
 }
 

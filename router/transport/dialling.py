@@ -110,6 +110,7 @@ class _Race:
         with trio.move_on_after(self._stagger_s if may_go_on else float("inf")):
             await self._news.wait()
 
+    @trio.lowlevel.enable_ki_protection  # a task of an app's, too: Ctrl-C waits for its main task
     async def _try(self, one: DialTarget) -> None:
         try:
             if one.address:

@@ -112,6 +112,7 @@ def _aligned(size: int) -> int:
     return (size + 3) & ~3
 
 
+@trio.lowlevel.enable_ki_protection  # a task of an app's, too: Ctrl-C waits for its main task
 async def watch(on_change: Callable[[], None]) -> None:
     """Call `on_change` when addresses or routes of this machine have changed; return if the system does not tell."""
     announcements = Announcements()

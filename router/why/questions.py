@@ -11,7 +11,7 @@ but with names and without a grant.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -87,10 +87,18 @@ class View(Protocol):
 
 class Fates:
     """Answers questions, asks other routers, and waits for their answers; every step returns the deeds to be done
-    outside. At most `WAITING_MAX` questions are open."""
+    outside. At most `WAITING_MAX` questions are open. `known_keys` returns the names of the keys that the home keeps,
+    from memory."""
 
-    def __init__(self, logbook: Logs, problems: Callable[[], dict[bytes, str]], ttl_s_max: int) -> None:
+    def __init__(
+        self,
+        logbook: Logs,
+        problems: Callable[[], dict[bytes, str]],
+        ttl_s_max: int,
+        known_keys: Callable[[], Mapping[bytes, str]] = dict,
+    ) -> None:
         self._logbook = logbook
+        self._known_keys = known_keys
         self._ttl_s_max = ttl_s_max
         self._problems = problems
         self._open = 0
@@ -285,12 +293,20 @@ class Fates:
         try:
             if asker is None:
                 answer = one(round_.found, trace, round_.whole, round_.reports)
-                text = _json(answer | _not_owed(view.router, round_.whole))
+                names = _names(answer, view.router.directory.name_of, self._known_keys())
+                text = _json(answer | _not_owed(view.router, round_.whole) | {"names": names})
             else:
                 text = encode_report(report(round_.whole, trace, asker.hex(), round_.reports))
         except MISREAD as error:
             text = _error(round_.question, f"{DAMAGED}: {error}")
         self._done(view, round_.question, text, now)
+
+
+def _names(answer: dict[str, Any], name_of: Callable[[bytes], str], known: Mapping[bytes, str]) -> dict[str, str]:
+    """Return the names that this node has for the keys in an answer."""
+    keys = [answer.get("brought_by"), answer.get("destination"), *(one["recipient"] for one in answer["recipients"])]
+    found = {key: name_of(bytes.fromhex(key)) or known.get(bytes.fromhex(key), "") for key in keys if key}
+    return {key: name for key, name in found.items() if name}
 
 
 def _not_owed(router: Router, whole: Fate | None) -> dict[str, Any]:

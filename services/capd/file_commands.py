@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import trio
 
+from router.cli import loop
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, note, say_json
@@ -45,7 +46,7 @@ def export_(file: Path, name: str, as_json: bool) -> None:
         raise Failure(
             Exit.USAGE, f"{file} is a device or a pipe, which the export would take the place of; name a file"
         )
-    found, left_out = trio.run(_all, name)
+    found, left_out = loop.run(_all, name)
     now_s = int(time.time())
     found.sort(key=lambda message: message.priority(now_s))
     try:
@@ -75,7 +76,7 @@ def import_(file: Path | None, messages: tuple[str, ...], name: str, as_json: bo
     counts, turned_away = Counter({"handed_in": 0, "new": 0, "known": 0}), Counter[Reason]()
     given = [_whole(hex_of(text, "--hex")) for text in messages] if file is None else messages_in(read_file(file))
     try:
-        trio.run(_hand_in, name, given, counts, turned_away)
+        loop.run(_hand_in, name, given, counts, turned_away)
     except* Malformed as group:
         _say_handed_in(counts, turned_away, as_json)
         raise Failure(Exit.FAILED, f"{file}: {_first(group)}") from None

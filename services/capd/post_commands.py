@@ -8,6 +8,7 @@ from typing import Any
 import click
 import trio
 
+from router.cli import loop
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, note, say, say_json, time_text
@@ -44,7 +45,7 @@ def post(data: str | None, hex_text: str | None, keep: int | None, name: str, as
     ends, the last one stays until its life is over: `router capd rescind ID` ends it before. Begun again, the
     command knows nothing of those before.
     """
-    trio.run(_post_all, _wish(data_of(data, hex_text), wishes, keep), keep, name, as_json)
+    loop.run(_post_all, _wish(data_of(data, hex_text), wishes, keep), keep, name, as_json)
 
 
 @click.command(cls=Command)
@@ -60,11 +61,11 @@ def reply(id: str, data: str | None, hex_text: str | None, name: str, as_json: b
     not hold; then the command says so.
     """
     own_id, rest = id_of(id), data_of(data, hex_text)
-    held = trio.run(held_id, name, own_id)
+    held = loop.run(held_id, name, own_id)
     if held is None:
         note(f"the pool does not hold {id}: look whether that is the id; the reply is posted all the same")
     whole = reply_prefix(held or own_id) + rest
-    trio.run(_post_all, _wish(whole, wishes, None), None, name, as_json)
+    loop.run(_post_all, _wish(whole, wishes, None), None, name, as_json)
 
 
 @click.command(cls=Command)
@@ -76,7 +77,7 @@ def solve(data: str | None, hex_text: str | None, as_json: bool, **wishes: Any) 
 
     `router capd import --hex` hands it in, at any node's pool.
     """
-    found = trio.run(made, _wish(data_of(data, hex_text), wishes, None))
+    found = loop.run(made, _wish(data_of(data, hex_text), wishes, None))
     wire = found.message.encoded().hex()
     if as_json:
         say_json({**found.facts(), "message": wire})
@@ -103,7 +104,7 @@ def rescind(id: str, secret: str | None, name: str, as_json: bool) -> None:
             raise Failure(Exit.USAGE, f"the secret has {len(found)} bytes; one has at most {SECRET_BYTES_MAX}")
     else:
         found = _kept_secret(own_id)
-    ended = trio.run(_rescind, name, own_id, found)
+    ended = loop.run(_rescind, name, own_id, found)
     shown = [shown_id(one) for one in ended]
     if as_json:
         say_json({"rescinded": shown})

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import trio
 
+from router.cli import loop
 from router.cli.command import Command, Seconds, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, hint, one_line, say, say_json, size_text, while_read
@@ -31,7 +32,7 @@ ALONE = "nobody: the pool is alone, and its offers stay here; name nodes in serv
 @json_option
 def info(name: str, as_json: bool) -> None:
     """Say how full the pool is, and which priorities it passes on and takes."""
-    found, outside = trio.run(_info, name)
+    found, outside = loop.run(_info, name)
     if as_json:
         say_json(
             {
@@ -62,9 +63,9 @@ def info(name: str, as_json: bool) -> None:
 def get(id: str, name: str, as_json: bool) -> None:
     """Print the message with this ID, however it stands; exit code 1 if the pool does not hold it."""
     own_id = id_of(id)
-    found: m.Found = trio.run(_ask, name, m.Get, own_id)
+    found: m.Found = loop.run(_ask, name, m.Get, own_id)
     if not found.messages:
-        found = trio.run(_ask, name, m.Get, own_id[::-1])  # in the order in which an id is sent
+        found = loop.run(_ask, name, m.Get, own_id[::-1])  # in the order in which an id is sent
     if not found.messages:
         said = f"the pool does not hold {id}; `router why {id}` says what became of it, if this node had it"
         raise Failure(Exit.FAILED, said)
@@ -93,7 +94,7 @@ def query(
 
     A byte beyond the end of short data matches only where the mask is 0.
     """
-    trio.run(_query, name, pattern_of(prefix, value, mask), start, limit, ids, as_json)
+    loop.run(_query, name, pattern_of(prefix, value, mask), start, limit, ids, as_json)
 
 
 @click.command(cls=Command)
@@ -148,10 +149,10 @@ def watch(
             raise Failure(Exit.USAGE, f"{said}; that for any data is --prefix ''")
         if not invocation().keeps_key(as_name):  # connecting would create the key
             raise Failure(Exit.FAILED, f"{as_name} has no such query")
-        trio.run(_forget, name, as_name, pattern)
+        loop.run(_forget, name, as_name, pattern)
         return
     try:
-        shown = trio.run(_watch, name, as_name, pattern, life, count, timeout, ids, as_json)
+        shown = loop.run(_watch, name, as_name, pattern, life, count, timeout, ids, as_json)
     except* Replaced:
         said = f"another command has signed on as {as_name}, and what waits for {as_name} is printed there from now on"
         raise Failure(Exit.FAILED, f"{said}; give each watch a name of its own") from None

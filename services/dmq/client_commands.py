@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import click
 import trio
 
+from router.cli import loop
 from router.cli.command import Command, Seconds, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note, say, say_json, while_read
@@ -93,7 +94,7 @@ def watch(
 
 def _run(function: Any, *arguments: Any) -> Any:
     try:
-        return trio.run(function, *arguments)
+        return loop.run(function, *arguments)
     except* DmqError as group:
         error = group.exceptions[0]
         while isinstance(error, ExceptionGroup):

@@ -10,7 +10,7 @@ from services.dmq.client_commands import submit, watch
 from services.dmq.conform_command import conform
 from services.dmq.demo_command import demo
 from services.dmq.doctor_command import doctor
-from services.dmq.node_commands import again, mempool, status
+from services.dmq.node_commands import again, mempool, peers, reload, status
 from services.dmq.serve_command import serve
 from services.dmq.signing_commands import keygen, sign
 from services.dmq.verify_command import verify
@@ -25,5 +25,21 @@ def dmq() -> None:
     """Run and use nodes of Cardano's Decentralized Message Queue (CIP-137)."""
 
 
-for _command in (serve, status, mempool, again, demo, verify, keygen, sign, submit, watch, conform, doctor, bench):
+for _command in (
+    serve,
+    status,
+    peers,
+    mempool,
+    reload,
+    again,
+    demo,
+    verify,
+    keygen,
+    sign,
+    submit,
+    watch,
+    conform,
+    doctor,
+    bench,
+):
     dmq.add_command(_command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from router.cli.conformance import show_all
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
 from router.core.wire.text import counted
+from router.service.streams import host_port
 from services.dmq import key_files
 from services.dmq.client.connection import ClientLimits, DmqError, NoPlace, OtherNetwork, Unreachable, connect
 from services.dmq.command_options import (
@@ -27,27 +28,30 @@ from services.dmq.command_options import (
     revision_option,
 )
 from services.dmq.conform.as_node import AsNode, ListensAlready, listening
+from services.dmq.conform.as_peer import AsPeer
+from services.dmq.conform.node_probe import NodeProbe
 from services.dmq.conform.probe import Probe, ProbeLimits
 from services.dmq.core.chain_time import ChainTime
 from services.dmq.core.conformance_checks import Trial
 from services.dmq.core.envelope import BadEnvelope
 from services.dmq.core.networks import Terms, name_of
+from services.dmq.core.node_checks import NodeTrial
 from services.dmq.core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys, generate, read_keys
 from services.dmq.core.revision import Revision
 from services.dmq.core.trial_messages import Signer
 from services.dmq.home_node import HomeNode, consumer_at, service_name
 from services.dmq.node_commands import name_option
 
-SCHEME = "unix://"
+Run = Callable[[], Awaitable[int]]
+SCHEME, TCP = "unix://", "tcp://"
 
 
 @click.command(cls=Command)
-@click.argument("url", metavar="unix://PATH", required=False)
+@click.argument("url", metavar="unix://PATH|tcp://HOST:PORT", required=False)
 @click.option(
     "--as-node",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="Play a node that listens on PATH, and check the signer or aggregator that connects.",
+    metavar="PATH|tcp://HOST:PORT",
+    help="Play a node that listens there, and check the signer, aggregator or other node that connects.",
 )
 @click.option(
     "--connections",
@@ -88,7 +92,7 @@ SCHEME = "unix://"
 @json_option
 def conform(
     url: str | None,
-    as_node: Path | None,
+    as_node: str | None,
     connections: int,
     keys: Path | None,
     kes_period: int | None,
@@ -101,11 +105,11 @@ def conform(
     genesis: Path | None,
     as_json: bool,
 ) -> None:
-    """Check that a node, or with --as-node a client, keeps to CIP-137 as it is deployed.
+    """Check that a node, or with --as-node a client or a node, keeps to CIP-137 as it is deployed.
 
-    A line a check: check, state, sent, expected, got, ok, parted by tabs. Exit code 1 if one is not met. Without --keys
-    nothing is handed in that a node would take, and what needs it is left out. At a named consumer's socket the checks
-    would read its messages, so name the common one.
+    A node's socket is checked as clients use it, its port as other nodes do. A line a check: check, state, sent,
+    expected, got, ok, parted by tabs. Exit code 1 if one is not met. Without --keys nothing is handed in that a node
+    would take. At a named consumer's socket the checks would read its messages, so name the common one.
     """
     is_given = network is not None
     if network is None:
@@ -116,15 +120,31 @@ def conform(
     signer = None if keys is None else _pool(keys, chain, kes_period, counted_for, is_given)
     trial = Trial(revision, network.magic, _stranger(chain, kes_period), signer)
     if (url is None) == (as_node is None):
-        raise click.UsageError(f"give either {SCHEME}PATH, of a node, or --as-node PATH, to play one")
+        raise click.UsageError(f"give either {SCHEME}PATH or {TCP}HOST:PORT, of a node, or --as-node, to play one")
     with _exits():
         if as_node is not None:
-            wrong = trio.run(_play, AsNode(trial, chain), as_node, connections, as_json)
+            run = _played(trial, chain, as_node, connections, as_json)
         else:
-            limits = ProbeLimits(timeout, silence)
-            wrong = trio.run(partial(_probe, _path(url or ""), trial, limits, only, as_json=as_json))
+            run = _probed(trial, url or "", ProbeLimits(timeout, silence), only, as_json)
+        wrong = trio.run(run)
     if wrong:
         raise SystemExit(Exit.FAILED)
+
+
+def _played(trial: Trial, chain: ChainTime, place: str, connections: int, as_json: bool) -> Run:
+    """Return what plays a node at that place."""
+    if not place.startswith(TCP):
+        return partial(_play, AsNode(trial, chain), Path(place), connections, as_json)
+    between = AsPeer(NodeTrial(trial.magic, trial.stranger), chain)
+    return partial(_play_peer, between, *_place(place), connections, as_json)
+
+
+def _probed(trial: Trial, url: str, limits: ProbeLimits, only: tuple[str, ...], as_json: bool) -> Run:
+    """Return what checks the node at that URL."""
+    if not url.startswith(TCP):
+        return partial(_probe, _path(url), trial, limits, only, as_json=as_json)
+    probe = NodeProbe(*_place(url), NodeTrial(trial.magic, trial.stranger), limits, only)
+    return partial(show_all, probe.outcomes(), as_json=as_json)
 
 
 @contextmanager
@@ -138,6 +158,13 @@ def _exits() -> Iterator[None]:
         raise Failure(Exit.REFUSED, str(error)) from None
     except ListensAlready as error:
         raise Failure(Exit.FAILED, str(error)) from None
+
+
+def _place(url: str) -> tuple[str, int]:
+    try:
+        return host_port(url.removeprefix("tcp:"))
+    except ValueError:
+        raise click.UsageError(f"{url!r} names no place; write {TCP}HOST:PORT") from None
 
 
 def _path(url: str) -> Path:
@@ -184,6 +211,18 @@ async def _play(node: AsNode, path: Path, connections: int, as_json: bool) -> in
     async with listening(path) as listener:
         more = "" if connections > 1 else ", --connections N for more"
         note(f"listening on {path}; ends after {counted(connections, 'connection')}{more}")
+        return await show_all(node.outcomes(listener, connections), as_json=as_json)
+
+
+async def _play_peer(node: AsPeer, host: str, port: int, connections: int, as_json: bool) -> int:
+    """Play a node for that many others, and return how many outcomes are wrong."""
+    try:
+        [listener, *_] = await trio.open_tcp_listeners(port, host=host or None)
+    except OSError as error:
+        cause = error.strerror or str(error)
+        raise ListensAlready(f"cannot listen at {host}:{port}: {cause}; name a port that is free") from None
+    async with listener:
+        note(f"listening at {host}:{listener.socket.getsockname()[1]}; ends after {counted(connections, 'connection')}")
         return await show_all(node.outcomes(listener, connections), as_json=as_json)
 
 

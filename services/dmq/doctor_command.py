@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import click
 import trio
 
+from router.cli import loop
 from router.cli.ask import ask
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
@@ -80,7 +81,7 @@ def doctor(
 
 
 def _facts(node: HomeNode, socket: Path, stake: Path | None, network: Terms, revision: Revision) -> Facts:
-    asked = trio.run(_asked, socket, network.magic, revision)
+    asked = loop.run(_asked, socket, network.magic, revision)
     return Facts(
         str(socket),
         _mode(socket),

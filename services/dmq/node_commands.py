@@ -1,5 +1,5 @@
-"""`router dmq status`, `mempool`, `again`: the messages and rejections of a running node, and the progress of its
-consumers."""
+"""`router dmq status`, `mempool`, `peers`, `reload`, `again`: the messages and rejections of a running node, the other
+nodes, and the progress of its consumers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from router.core.wire.text import counted, span_text
 from services.dmq.core.certificate import pool_text
 from services.dmq.home_node import service_name
 
+_COUNTS = {"ANNOUNCED": "announced", "FIRST": "first", "ACCEPTED": "accepted"}
+"""What is counted of a peer's messages."""
 name_option = click.option("--name", help="The service's name, if there are several DMQ nodes in the home.")
 
 
@@ -47,6 +49,7 @@ def status(name: str | None, as_json: bool) -> None:
             ("accepted", str(found["accepted"])),
             ("rejected", rejected),
             ("stake", _stake(stake)),
+            ("nodes", about_nodes(found["nodes"])),
             *about_clients(found["clients"]),
         ]
     )
@@ -70,6 +73,14 @@ def about_clients(clients: Mapping[str, Any]) -> list[tuple[str, str]]:
         *(("", f"{count}: {cause}") for cause, count in clients["causes"].items()),
         *([("", f"and {others} for other causes")] if others else []),
     ]
+
+
+def about_nodes(nodes: Mapping[str, Any]) -> str:
+    """Return what is said of the other nodes."""
+    said = f"{nodes['hot']} hot, {nodes['warm']} warm, {nodes['in_handshake']} in the handshake"
+    if nodes["spaced_out"]:
+        said += f"; {counted(nodes['spaced_out'], 'message')} expired before one of them would take them"
+    return f"{said}; {nodes['problem']}" if nodes["problem"] else said
 
 
 def _stake(stake: dict[str, Any]) -> str:
@@ -112,6 +123,50 @@ def mempool_table(found: Sequence[Mapping[str, Any]], wall_s: float) -> tuple[li
         for row, one in zip(rows, found, strict=True):
             row.append(_time(one["peers_at"]) if one["peers_at"] > wall_s else "")
     return heads, rows
+
+
+@click.command(cls=Command)
+@name_option
+@json_option
+def peers(name: str | None, as_json: bool) -> None:
+    """List the other nodes to which the running node is connected."""
+    found = asked(name, "peers")["peers"]
+    if as_json:
+        say_json(found)
+        return
+    heads = ["ADDRESS", "STATE", "DIRECTION", "VERSION", "RTT (ms)", *_COUNTS, "REJECTED", "IN", "OUT", "SINCE (UTC)"]
+    columns(heads, [_peer(one) for one in found], "no other nodes are connected")
+
+
+def _peer(one: Mapping[str, Any]) -> list[str]:
+    rejected = ", ".join(f"{count} {word}" for word, count in one["rejected"].items()) or "0"
+    rtt = "-" if one["rtt_ms"] is None else f"{one['rtt_ms']:g}"
+    counts = [str(one[key]) for key in _COUNTS.values()]
+    sizes = [size_text(one["bytes_in"]), size_text(one["bytes_out"])]
+    version = str(one["version"] or "-")
+    return [
+        one["address"],
+        one["state"],
+        one["direction"],
+        version,
+        rtt,
+        *counts,
+        rejected,
+        *sizes,
+        _time(one["since"]),
+    ]
+
+
+@click.command(cls=Command)
+@name_option
+@json_option
+def reload(name: str | None, as_json: bool) -> None:
+    """Let the running node read its topology again, at once."""
+    found = asked(name, "reload")
+    if as_json:
+        say_json(found)
+    else:
+        say(f"the topology {found['topology']} is read" if found["topology"] else "no topology is named")
 
 
 @click.command(cls=Command)

@@ -24,13 +24,15 @@ from services.dmq.core.client_session import ClientSession
 from services.dmq.core.client_sessions import LOCAL, ClientSessions, Places, door_of
 from services.dmq.core.consumers import Consumers
 from services.dmq.core.fault import Fault, Rejected
-from services.dmq.core.governor import Governor, Targets
+from services.dmq.core.governor import Governor
 from services.dmq.core.holdings import Holdings
+from services.dmq.core.hot_places import Targets
 from services.dmq.core.mempool import MempoolLimits, Row
 from services.dmq.core.networks import consumers_of, network_of
 from services.dmq.core.node_handshake import NodeData
 from services.dmq.core.node_peers import NodePeers
-from services.dmq.core.peers import DOORS, Peers, PeerTerms, address_of
+from services.dmq.core.peer_exchange import PeerTerms
+from services.dmq.core.peers import DOORS, Peers, address_of
 from services.dmq.core.questions import Questions
 from services.dmq.core.revision import REVISIONS, Revision
 from services.dmq.core.session import Heard
@@ -107,7 +109,11 @@ class DmqNode:
         terms = PeerTerms(data, revision.encoding, settings.pause_s, {} if only_dials else listens, first)
         peers = Peers(terms, self._holdings, governor, setup.chance)
         return NodePeers(
-            peers, TopologySource(settings.topology_file), self._admission, self._holdings, self._turned_away
+            peers,
+            TopologySource(settings.topology_file, settings.ledger_snapshot),
+            self._admission,
+            self._holdings,
+            self._turned_away,
         )
 
     def doors(self) -> dict[str, str]:
@@ -134,7 +140,7 @@ class DmqNode:
         yield from self._nodes.settled(now, may_pull=self._stake.is_ready)
         yield from self._wake(now)
         taken, self._taken = self._taken, []
-        yield from notes.accepted(taken, sorted(self._named))
+        yield from notes.accepted(taken, sorted(self._named), self._nodes.peers.exchange.trail.giver)
         yield from self._holdings.settled()
 
     def _heard(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:

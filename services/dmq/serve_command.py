@@ -17,8 +17,16 @@ from services.dmq.command_options import read_file, read_genesis_file
 from services.dmq.core.chain_time import CARDANO_MAGICS, GENESIS_BYTES_MAX, cardano_network, genesis_network
 from services.dmq.core.handshake import MAGICS
 from services.dmq.core.networks import name_of, network_of
-from services.dmq.core.node_config import MIN_SIG_DELAY, NODE_PORT, BadNodeConfig, NodeConfig, read_node_config
+from services.dmq.core.node_config import (
+    MIN_SIG_DELAY,
+    NODE_PORT,
+    OF_PEERS,
+    BadNodeConfig,
+    NodeConfig,
+    read_node_config,
+)
 from services.dmq.core.stake import STAKE_BYTES_MAX, BadStake, read_stake
+from services.dmq.core.topology import TOPOLOGY_BYTES_MAX, BadTopology, read_topology
 from services.dmq.given_again import absolute_command, given_again, is_anywhere
 from services.dmq.home_node import MODULE
 from services.dmq.settings import Settings
@@ -46,7 +54,9 @@ MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
     "--metrics", metavar="URL", help="Where Prometheus reads metrics, as tcp://127.0.0.1:12000; none: nowhere."
 )
 @click.option("-c", "--configuration-file", metavar="FILE", help="The configuration file of a dmq-node.")
-@click.option("-t", "--topology-file", metavar="FILE", help="As dmq-node's; it has no effect yet, and that is said.")
+@click.option(
+    "-t", "--topology-file", metavar="FILE", help="The other nodes, as dmq-node's; read again when it changes."
+)
 @click.option("--host-addr", metavar="IP", help="Where other nodes connect, as a dmq-node's.")
 @click.option("--host-ipv6-addr", metavar="IP", help="As --host-addr, besides, for IPv6.")
 @click.option("-p", "--port", metavar="PORT", help=f"The port for other nodes, as a dmq-node's. Default: {NODE_PORT}.")
@@ -183,9 +193,19 @@ def _node_config(file: str | None, typed: Mapping[str, str]) -> NodeConfig:
         raise Failure(Exit.USAGE, f"{where}{error}") from None
     for sentence in config.not_honoured:
         note(sentence)
-    if (topology := typed.get("--topology-file")) is not None and not Path(topology).exists():
-        note(f"the topology file {topology} does not exist")
+    if (topology := typed.get("--topology-file")) is not None:
+        _check_topology(topology)
     return config
+
+
+def _check_topology(path: str) -> None:
+    """Raise `Failure` for a topology that cannot be read at the first start; later the one before stays in force."""
+    if invocation().chosen_home.holds_node:
+        return
+    try:
+        read_topology(read_file(Path(path), TOPOLOGY_BYTES_MAX))
+    except BadTopology as error:
+        raise Failure(Exit.USAGE, f"{path}: {error}") from None
 
 
 def _of_node_config(config: NodeConfig, file: str | None, typed: Mapping[str, str]) -> dict[str, object]:
@@ -204,7 +224,7 @@ def _of_node_config(config: NodeConfig, file: str | None, typed: Mapping[str, st
         found |= {name: getattr(config, name) for name in ("metrics", "metrics_prefix", "metrics_suffix")}
     if MIN_SIG_DELAY in typed:
         found["pause_s"] = config.pause_s
-    return found | _listening(config, typed)
+    return found | _listening(config, typed) | _of_peers(config)
 
 
 def _listening(config: NodeConfig, typed: Mapping[str, str]) -> dict[str, object]:
@@ -216,6 +236,14 @@ def _listening(config: NodeConfig, typed: Mapping[str, str]) -> dict[str, object
         found["listen_ipv6"] = f"tcp://[{config.ipv6}]:{config.port}"
     if not found and "--port" in typed:
         note("--port has no effect without an address to listen at; give --host-addr, as 0.0.0.0")
+    return found
+
+
+def _of_peers(config: NodeConfig) -> dict[str, object]:
+    """Return the settings of which nodes to speak to, as far as they differ from what holds anyway."""
+    found = {name: getattr(config, name) for name in OF_PEERS if getattr(config, name) != getattr(NodeConfig(), name)}
+    if config.topology:
+        found["topology_file"] = str(Path(config.topology).absolute())
     return found
 
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from router.service.settings import Struct, about, door, span
 
-from .core.governor import Targets
+from .core.hot_places import Targets
 from .core.mempool import MempoolLimits
 from .core.networks import consumers_of, network_of
 from .core.peers import address_of
@@ -108,6 +108,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     topology_file: Annotated[
         str,
         about("The other nodes, as in the topology of a dmq-node; read again when it changes. Empty: none are named."),
+    ] = ""
+    ledger_snapshot: Annotated[
+        str,
+        about(
+            "The output of cardano-cli query ledger-peer-snapshot, whose relays are dialled as well. Empty: the ledger "
+            "is not asked."
+        ),
     ] = ""
     diffusion_mode: Annotated[
         Literal["InitiatorAndResponder", "InitiatorOnly"],

@@ -1,28 +1,41 @@
-"""Read the topology in a separate process, and look up the names in it: in threads, so that no name holds up the
-signatures that are verified there, too."""
+"""Read topology and ledger peer snapshot in a separate process, and look up the names in them: in threads, so that no
+name holds up the signatures that are verified there, too."""
 
 from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from .core.peer_sharing_messages import PeerAddress
-from .core.topology import TOPOLOGY_BYTES_MAX, AccessPoint, BadTopology, read_topology
+from .core.topology import (
+    SNAPSHOT_BYTES_MAX,
+    TOPOLOGY_BYTES_MAX,
+    AccessPoint,
+    BadTopology,
+    Topology,
+    read_snapshot,
+    read_topology,
+)
 from .core.topology_source import Roots
 
+T = TypeVar("T")
 LOOKUPS_MAX = 4
 """Names that are looked up at once."""
 NAMES_S = 300.0
 """Seconds after which a name is looked up again."""
 ADDRESSES_MAX = 16
 """Most addresses of one name that are used."""
+NAMES_MAX = 50
+RELAYS_MAX = 1000
+"""Most names of a ledger peer snapshot that are looked up, and most addresses of it that are used."""
 
 
 class _Lookup(NamedTuple):
@@ -36,27 +49,37 @@ _found: dict[AccessPoint, tuple[PeerAddress, ...]] = {}
 
 
 def topology(argument: bytes) -> bytes:
-    """Return the roots in a topology file; b"" if they are still those of `known`. The argument holds the path and
-    `known`."""
-    path, known = msgspec.msgpack.decode(argument, type=tuple[str, bytes])
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(TOPOLOGY_BYTES_MAX + 1)
-    except OSError as error:
-        raise BadTopology(f"the topology file {path} cannot be read: {error.strerror}; see to it") from None
-    try:
-        found = read_topology(data)
-    except BadTopology as error:
-        raise BadTopology(f"{path}: {error}") from None
+    """Return the roots in a topology file, and the relays in a ledger peer snapshot; b"" if they are still those of
+    `known`. The argument holds both paths, "" for none, and `known`."""
+    path, snapshot, known = msgspec.msgpack.decode(argument, type=tuple[str, str, bytes])
+    found = _read(path, read_topology, TOPOLOGY_BYTES_MAX) if path else Topology()
+    points = _read(snapshot, read_snapshot, SNAPSHOT_BYTES_MAX) if snapshot else ()
     groups = found.groups(_addresses)
     missing = tuple(str(point) for point in found.points if not _addresses(point))
-    encoded = msgspec.msgpack.encode((groups, missing, found.ledger_after_slot is not None))
-    digest = blake2b(encoded, digest_size=16).digest()
-    return (
-        b""
-        if digest == known
-        else msgspec.msgpack.encode(Roots(digest, groups, missing, found.ledger_after_slot is not None))
-    )
+    ledger = tuple(islice(_relays(points), RELAYS_MAX))
+    digest = blake2b(msgspec.msgpack.encode((groups, missing, ledger)), digest_size=16).digest()
+    return b"" if digest == known else msgspec.msgpack.encode(Roots(digest, groups, missing, ledger))
+
+
+def _read(path: str, reader: Callable[[bytes], T], bytes_max: int) -> T:
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(bytes_max + 1)
+    except OSError as error:
+        raise BadTopology(f"{path} cannot be read: {error.strerror}; see to it") from None
+    try:
+        return reader(data)
+    except BadTopology as error:
+        raise BadTopology(f"{path}: {error}") from None
+
+
+def _relays(points: Sequence[AccessPoint]) -> Iterator[PeerAddress]:
+    """Yield the addresses of relays; of names the first few are looked up, since there are thousands."""
+    names = 0
+    for point in points:
+        names += not point.is_address
+        if point.is_address or names <= NAMES_MAX:
+            yield from _addresses(point)
 
 
 def _addresses(point: AccessPoint) -> Sequence[PeerAddress]:

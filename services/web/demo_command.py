@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import trio
 
+from router.cli import loop
 from router.cli.command import Command, json_option
 from router.cli.conditions import Condition, show_conditions
 from router.cli.exits import Exit, Failure
@@ -31,7 +31,7 @@ def demo(messages: int, as_json: bool) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="web-demo-") as base:
         try:
-            played = trio.run(_play, Path(base), messages, as_json)
+            played = loop.run(_play, Path(base), messages, as_json)
         except* (RigFailed, NoAnswer) as group:
             raise Failure(Exit.FAILED, "; ".join(map(str, group.exceptions))) from None
     said = f"the node was killed once, and {played.repeated} posts were repeated; {played.seconds:.1f} s"

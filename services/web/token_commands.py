@@ -7,8 +7,8 @@ import time
 from datetime import UTC, datetime
 
 import click
-import trio
 
+from router.cli import loop
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import columns, hint, say, say_json
@@ -48,7 +48,7 @@ def token(
         else:
             say(f'The token "{name}" is ended.')
         return
-    keys = trio.run(_keys_of, (*publish, *read))
+    keys = loop.run(_keys_of, (*publish, *read))
     wish = {
         "name": name,
         "publish": {one: keys[one] for one in publish},

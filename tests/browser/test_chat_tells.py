@@ -12,6 +12,7 @@ from page_node import page_node
 from rigs.patience import HANG_S
 
 from router import connect
+from router.rig.process import until
 
 pytestmark = pytest.mark.xdist_group("browser")
 WHY = "document.querySelector('.mine .why').textContent"
@@ -141,3 +142,18 @@ async def test_forget_me_here_removes_all_and_the_old_link_does_not_come_back(de
                 await page.until("document.getElementById('notice').textContent.includes('Ask for a new one')")
                 assert await page.js(STATE) == "Not invited."
                 assert await page.js("document.getElementById('enter').hidden")
+
+
+async def test_guest_whose_rights_have_ended_is_told_so_also_when_it_comes_again(devtools: str, tmp_path: Path) -> None:
+    with trio.fail_after(HANG_S):
+        async with fresh(devtools) as browser, page_node(tmp_path, web=True) as node:
+            page = await entered(browser, await invited(node))
+            [guest] = [one for one in (await node.run("peers", "--json")).json if one["standing"] != "local"]
+
+            async def is_removed() -> bool:
+                return (await node.run("peer", "remove", guest["address"])).code == 0
+
+            await until("the removal of the guest", is_removed)  # who may just be being written into router.toml
+            await page.until(f"{STATE}.startsWith('Ended: ')")
+            await page.goto(f"{node.site}/chat/")
+            await page.until(f"{STATE}.startsWith('Ended: ')")

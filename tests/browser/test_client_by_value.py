@@ -12,7 +12,8 @@ from chrome import Page, fresh
 
 from router.client.custody.causal import CausalOrder, Given, OrderLimits
 from router.client.custody.causes import Heads
-from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.codec import Malformed, decode, encode
+from router.core.wire.crypto import MessageId, PublicKey, digest
 
 pytestmark = pytest.mark.xdist_group("browser")
 GAP_S = 1.0
@@ -138,3 +139,119 @@ async def test_signed_words_that_another_member_seals_again_are_shown_once(devto
         await page.js("void (found.come(1, 'first', 'read', 'words'), found.come(2, 'copy', 'read', 'words'))")
         assert await page.js("found.given") == ["first"]
         assert "shown once" in (await page.js("found.problems"))[0]
+
+
+NUMBERS = [0, 23, 24, 255, 256, 65535, 65536, 2**32 - 1, 2**32, 2**53 - 1, 2**53, 2**53 + 1, 2**64 - 1]
+TEXTS = [
+    "",
+    "a",
+    "aa",
+    "b",
+    "é",
+    "aé",
+    "日本",
+    "🙂",
+    "x" * 23,
+    "x" * 24,
+    "x" * 300,
+    "\ufeff",
+    "__proto__",
+    "1",
+    "10",
+    "2",
+]
+BYTES = [bytes(size) for size in (0, 1, 23, 24, 255, 256, 65535, 65536, 200_000)]
+
+
+def value(chance: random.Random, depth: int = 0) -> Any:
+    """Return a plain value of any kind."""
+    match chance.randrange(9 if depth < 5 else 7):
+        case 0:
+            return chance.choice(NUMBERS)
+        case 1:
+            return -1 - chance.choice(NUMBERS)
+        case 2:
+            return chance.choice(BYTES[:6])
+        case 3 | 4:
+            return chance.choice(TEXTS)
+        case 5 | 6:
+            return chance.choice((True, False, None))
+        case 7:
+            return [value(chance, depth + 1) for _ in range(chance.randrange(30))]
+        case _:
+            return {key: value(chance, depth + 1) for key in chance.sample(TEXTS, chance.randrange(8))}
+
+
+def is_plain(item: bytes) -> bool:
+    try:
+        decode(item, 1 << 20)
+    except Malformed:
+        return False
+    return True
+
+
+async def test_items_are_read_and_written_as_python_does(devtools: str, port: int) -> None:
+    chance = random.Random(7)
+    whole = [encode(one) for one in (*NUMBERS, *(-1 - one for one in NUMBERS), *TEXTS, *BYTES)]
+    whole += [encode(value(chance)) for _ in range(300)]
+    spoilt = [bytes.fromhex(one) for one in (
+        "", "1800", "1817", "190018", "1900ff", "1a00000100", "1a0000ffff", "1b0000000000000001",
+        "1b00000000ffffffff", "5803414243", "780141", "9801f6", "b80161610a", "5f4141ff", "7f6161ff", "9fff",
+        "bfff", "c11a00000000", "c2410a", "d9d9f7f6", "f7", "f0", "f818", "f93c00", "fa3f800000",
+        "fb3ff0000000000000", "ff", "fc", "1c", "3f", "0000", "61ff", "62c328", "a1f6f6", "a2616201616101",
+        "a2616101616101", "a2626161016162f6", "8301", "a26161", "44414243", "9bffffffffffffffff",
+        "bbffffffffffffffff", "5bffffffffffffffff", "7bffffffffffffffff", "9affffffff", "81" * 40,
+    )]  # fmt: skip
+    for one in whole[:200]:
+        if len(one) > 1:
+            spoilt.append(one[: chance.randrange(len(one))])
+            at = chance.randrange(min(len(one), 40))
+            spoilt.append(one[:at] + bytes([chance.randrange(256)]) + one[at + 1 :])
+    items = whole + spoilt
+    due = [one.hex() if is_plain(one) else "malformed" for one in items]
+    assert not any(one.startswith("malformed") for one in due[: len(whole)]) and "malformed" in due
+    async with fresh(devtools) as browser:
+        page = await opened(browser, port)
+        found = await page.js(f"cbor({json.dumps([one.hex() for one in items])})")
+        assert [row for row in zip(items, due, found, strict=True) if row[1] != row[2]] == []
+
+
+async def test_what_is_said_in_one_turn_goes_together(devtools: str, port: int) -> None:
+    async with fresh(devtools) as browser:
+        page = await opened(browser, port)
+        assert await page.js("gathered(true)") == [1, [2, 3], 4, 5, 6, 7, [8, 9]]
+        assert await page.js("gathered(false)") == [1, 2, 3, 4, 5, 6, 7, 8, 9], "an older end takes one at a time"
+        goodbye = encode([8, 25, "over"])[0]
+        assert await page.js("linked(5, 100)") == [[0, 1, 2, 3, 4], [99, goodbye], None]
+        assert await page.js("linked(3, 200000)") == [[0, 1], [2], [99, goodbye], None], "256 KiB are enough for one"
+
+
+async def test_digests_are_those_of_python(devtools: str, port: int) -> None:
+    sizes = [
+        0,
+        1,
+        2,
+        63,
+        64,
+        65,
+        127,
+        128,
+        129,
+        1023,
+        1024,
+        1025,
+        2048,
+        2049,
+        3072,
+        3073,
+        4096,
+        4097,
+        5121,
+        8192,
+        16385,
+    ]
+    sizes += [31_744, 100_000, 1 << 20]
+    due = [digest(bytes(at % 251 for at in range(size))).hex() for size in sizes]
+    async with fresh(devtools) as browser:
+        page = await opened(browser, port)
+        assert await page.js(f"digests({sizes})") == due

@@ -169,8 +169,9 @@ async def test_page_that_is_older_than_its_node_is_told_to_load_again(devtools: 
     """The node's hello, as a later one may say it, comes to the link; its own goes nowhere."""
     newer = """class { static OPEN = 1; readyState = 1; send() {} close() {}
       constructor() { import('../router/wire.js').then(wire => {
+        const item = wire.encode([2, { v: [2], key: new Uint8Array(32) }]);
         this.onopen();
-        this.onmessage({ data: wire.frame(wire.encode([2, { v: [2], key: new Uint8Array(32) }])).buffer });
+        this.onmessage({ data: wire.joined(wire.frameHead(item.length), item).buffer });
       }); } }"""
     async with fresh(devtools) as browser:
         page = await browser.page(f"http://127.0.0.1:{port}/test/talk.html")

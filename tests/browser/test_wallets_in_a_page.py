@@ -38,6 +38,25 @@ async def test_page_and_python_trade_over_the_pool(
     assert said == ["ada looks for offers", "ada takes: 5 for 7", "ada hears page: agreed"]
 
 
+async def test_page_finds_what_python_offers(
+    devtools: str, port: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    origin = f"http://127.0.0.1:{port}"
+    async with (
+        page_node(tmp_path, origin, web=True, pool=True) as node,
+        fresh(devtools) as browser,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(wallets.offer, "bob", "7 for 5", str(node.home.path))
+        page = await browser.page(f"{origin}/test/capd.html")
+        await page.until("window.find")
+        given = {"site": node.site, "invitation": await node.invite()}
+        assert await page.js(f"find({json.dumps(given)})") == {"took": "7 for 5", "heard": "bob: agreed"}
+        assert not page.complaints
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == ["bob offers: 7 for 5", "bob hears page: done"] and said[2].startswith("bob rescinds ")
+
+
 async def post(node: PageNode, *texts: bytes) -> None:
     async with connect(as_name="bob", home=node.home.path) as app, capd.open_pool(app) as pool:
         for text in texts:

@@ -38,9 +38,14 @@ class RawLink(AppLink):
     """
 
     def __init__(
-        self, key: SigningKey, *, role: str = "app", durable: bool = False, window: int = 4096,
+        self,
+        key: SigningKey,
+        *,
+        role: str = "app",
+        durable: bool = False,
+        window: int = 4096,
         pubsub: PublicKey | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         offer = Offer(role, bytes(8), durable, window, 8 << 20, os.urandom(16), pubsub=pubsub)
         super().__init__(key, offer, Outbox(1 << 20, 1 << 30))
         self.got: list[bytes] = []
@@ -181,9 +186,15 @@ def multicast(group: SigningKey, body: bytes, *, ttl_s: int = LIFE_S, expiry_s: 
 
 @asynccontextmanager
 async def linked(
-    node: NodeProcess, key: SigningKey, *, tls: bool = False, role: str = "app", durable: bool = False,
-    window: int = 4096, pubsub: PublicKey | None = None,
-) -> AsyncIterator[RawLink]:  # fmt: skip
+    node: NodeProcess,
+    key: SigningKey,
+    *,
+    tls: bool = False,
+    role: str = "app",
+    durable: bool = False,
+    window: int = 4096,
+    pubsub: PublicKey | None = None,
+) -> AsyncIterator[RawLink]:
     """Open a link to that node, over its owner's socket or over TLS."""
     found = RawLink(key, role=role, durable=durable, window=window, pubsub=pubsub)
     url = node.url if tls else f"unix://{node.home.socket_path}"

@@ -107,9 +107,14 @@ class Rig:
         self.processes: list[Process] = []
 
     def node(
-        self, name: str, role: config.Role = "edge", settings: Settings = MappingProxyType({}), *,
-        listens: bool | None = None, verbose: bool = False,
-    ) -> NodeProcess:  # fmt: skip
+        self,
+        name: str,
+        role: config.Role = "edge",
+        settings: Settings = MappingProxyType({}),
+        *,
+        listens: bool | None = None,
+        verbose: bool = False,
+    ) -> NodeProcess:
         """Return a node that is not started yet; by default a core listens on TLS and an edge does not."""
         listens = role == "core" if listens is None else listens
         found = NodeProcess(self.base, name, role, settings, listens=listens, verbose=verbose)

@@ -51,9 +51,11 @@ async def test_a_member_that_names_causes_nobody_has_holds_up_no_other(tmp_path:
         await core.start()
         await edge.start()
         async with (
-            connect(home=core.home) as bob, connect(home=edge.home) as app, connect(home=edge.home) as patient,
+            connect(home=core.home) as bob,
+            connect(home=edge.home) as app,
+            connect(home=edge.home) as patient,
             linked(core, new_key()) as link,
-        ):  # fmt: skip
+        ):
             group = await app.join(FAMILY, order="causal", gap_s=1.0)
             waiting = await patient.join(FAMILY, order="causal", gap_s=HANG_S)
             await app.join(OTHER)

@@ -67,9 +67,11 @@ async def test_four_cores_of_which_three_know_the_first_find_each_other_for_each
             await one.node.start()
         with trio.fail_after(HANG_S):
             async with (
-                connect(home=cores[0].home) as a, connect(home=cores[1].home) as b, connect(home=cores[2].home) as c,
+                connect(home=cores[0].home) as a,
+                connect(home=cores[1].home) as b,
+                connect(home=cores[2].home) as c,
                 connect(home=cores[3].home) as d,
-            ):  # fmt: skip
+            ):
                 for app in (a, b, c, d):
                     await app.join(NEWS)
                 await until(cores, NEWS.public, 3)

@@ -93,5 +93,7 @@ async def test_nine_cores_know_each_other_without_the_first_and_a_tenth_is_known
             alive = [*cores[1:], tenth]
             await start([tenth])
             later_s = await until_all_know(alive, alive)
-            print(f"nine know each other after {took_s / PERIOD_S:.0f} periods, all of the tenth after "
-                  f"{later_s / PERIOD_S:.0f}; the aim is {PERIODS}")  # fmt: skip
+            print(
+                f"nine know each other after {took_s / PERIOD_S:.0f} periods, all of the tenth after "
+                f"{later_s / PERIOD_S:.0f}; the aim is {PERIODS}"
+            )

@@ -176,9 +176,11 @@ async def test_a_message_is_pulled_and_sent_on_as_it_is_to_a_neighbour_that_was_
     book = key_of(near, "guestbook").public
     with trio.fail_after(HANG_S):
         async with (
-            serving(near.path, {}), serving(far.path, {}), connect(home=near, as_name="guest") as node,
+            serving(near.path, {}),
+            serving(far.path, {}),
+            connect(home=near, as_name="guest") as node,
             connect(home=far, as_name="reader") as reader,
-        ):  # fmt: skip
+        ):
             group, afar = [await one.join(book, timeout_s=HANG_S) for one in (node, reader)]
             await node.send(book, f"meet {there.hex()} {url}".encode())
             await until("the neighbour is known", lambda: is_known(near, there, "guestbook"))

@@ -1,4 +1,4 @@
-"""A verb of services is two files (law 6), shown by a node with the two verbs that docs/services.md builds.
+"""A verb of services is two files (law 6), shown by a node with the two verbs that docs/verbs.md builds.
 
 The paper's files are written into a copy of the tree, where no other file changes: a service follows whoever writes to
 it, and hears when they are connected and when they are gone; another one is answered when somebody connects.
@@ -39,7 +39,7 @@ def write(place: Path) -> None:
     for service in ("watch", "greet"):
         (place / service).mkdir()
         (place / service / "__init__.py").touch()
-    shown = programs("services.md")
+    shown = programs("verbs.md")
     for path in NEW:
         assert not (place / path).exists(), "the verb is new"
         (place / path).write_text(shown[path])

@@ -147,10 +147,11 @@ async def test_a_router_is_told_only_of_what_it_handed_over_and_only_with_the_gr
         group = new_key()
         async with (
             connect(home=core.home) as bob,
-            linked(core, asker, tls=True, role="router") as one, linked(core, other, tls=True, role="router") as two,
+            linked(core, asker, tls=True, role="router") as one,
+            linked(core, other, tls=True, role="router") as two,
             linked(core, unpermitted, tls=True, role="router") as three,
             linked(core, stranger, tls=True, role="router") as four,
-        ):  # fmt: skip
+        ):
             await bob.join(group.public, timeout_s=HANG_S)
             wire = multicast(group, b"hello")
             assert await one.publish(wire) == [None]

@@ -25,9 +25,15 @@ def log_directory(directory: Path, name: str) -> Path:
 
 
 def write_fleet(
-    directory: Path, nodes: int, messages: int, seed: int, *, segment_bytes: int = SEGMENT_BYTES,
-    segment_s: int = SEGMENT_S, is_over: bool = False,
-) -> World:  # fmt: skip
+    directory: Path,
+    nodes: int,
+    messages: int,
+    seed: int,
+    *,
+    segment_bytes: int = SEGMENT_BYTES,
+    segment_s: int = SEGMENT_S,
+    is_over: bool = False,
+) -> World:
     """Write `directory`/NODE/log/events-*.jsonl of each node, truth.json and keys.json. Same arguments, same bytes.
 
     The logs stop in the middle of all activity; if `is_over`, every message has ended and every node has stopped.

@@ -19,13 +19,17 @@ from pathlib import Path
 
 import pytest
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 
+from router.core.wire.codec import Malformed
 from router.core.wire.crypto import SigningKey
-from services.dmq.core import handshake
+from services.dmq.core import handshake, node_handshake
 from services.dmq.core.certificate import issue
 from services.dmq.core.chain_time import NETWORKS
 from services.dmq.core.handshake import MAGICS
 from services.dmq.core.kes import KesSigningKey
+from services.dmq.core.message_submission import SEED, VERSIONS, MsgDone, MsgRequestSigs
+from services.dmq.core.node_handshake import NodeData
 from services.dmq.core.pool_keys import PoolKeys, stake_file
 from services.dmq.core.signed_message import Dmq05
 
@@ -114,11 +118,11 @@ def ready(*command: object) -> Iterator[None]:
 
 
 @contextmanager
-def node(written: Written) -> Iterator[Path]:
+def node(written: Written, *flags: str) -> Iterator[Path]:
     """A node of ours; its socket takes connections when it says that it is ready."""
     socket = written.place / "node.sock"
     serve = [*ROUTER, "--home", written.place / "home", "dmq", "serve", "--json", "--network", NETWORK]
-    with ready(*serve, "--local-socket", socket, "--stake", written.stake):
+    with ready(*serve, "--local-socket", socket, "--stake", written.stake, *flags):
         yield socket
 
 
@@ -155,3 +159,31 @@ def test_multiplexer_and_handshake_are_read_by_another_library(ouroboros_ts: lis
     assert [(one["agency"], one["protocol"]) for one in found] == [(True, 0)] * 3
     kinds = [one["message"] for one in found]
     assert kinds == ["HandshakeAcceptVersion", "HandshakeRefuse", "HandshakeQueryReply"]
+
+
+def test_what_a_node_says_to_another_is_read_by_another_library(ouroboros_ts: list[str], written: Written) -> None:
+    """Its proposal is given, and its keep-alive and its question for peers are the library's own."""
+    offer = handshake.encode_message(node_handshake.propose(NodeData(MAGICS[NETWORK], peer_sharing=True))).hex()
+    nodes = [*ouroboros_ts[:-1], ouroboros_ts[-1].replace("peer.js", "nodes.js")]
+    port = free_port()
+    with node(written, "--host-addr", "127.0.0.1", "--port", str(port)):
+        found = [json.loads(line) for line in said(*nodes, "127.0.0.1", port, offer)]
+    assert [(one["protocol"], one["message"]) for one in found] == [
+        (0, "HandshakeAcceptVersion"), (12, "KeepAliveResponse"), (13, "PeerSharingResponse"),
+    ]  # fmt: skip
+    assert found[1]["cookie"] == 48_879 and found[2]["payload"] == "820180"
+
+
+def test_gouroboros_follows_the_cips_text_between_nodes_and_not_what_is_deployed(gouroboros: list[str]) -> None:
+    """So it reads no request for bodies and no end of version 2, and no deployed node reads its own."""
+    deployed = VERSIONS[2]
+    asks, ends = deployed.encode(MsgRequestSigs((bytes(32),))), deployed.encode(MsgDone())
+    *wires, asks_read, ends_read = said(*gouroboros, "between", asks.hex(), ends.hex())
+    assert [type(SEED.decode(bytes.fromhex(one))).__name__ for one in wires] == [
+        "MsgInit", "MsgRequestSigIdsBlocking", "MsgReplySigIds", "MsgRequestSigs", "MsgReplySigs", "MsgDone",
+    ]  # fmt: skip
+    for wire in wires[3:4] + wires[5:]:
+        with pytest.raises(Malformed):
+            deployed.decode(bytes.fromhex(wire))
+    assert isinstance(deployed.decode(bytes.fromhex(wires[4])), MsgRequestSigs), "its bodies are a request there"
+    assert "MsgRequestMessages" not in asks_read and ends_read == "not read"

@@ -55,7 +55,8 @@ class Here:
         self.router = Router(KEY, directory, CoreLimits(), Recovered(), self.now())
         self.segments = Segments(path / "log", KEY, LogLimits(segment_bytes=1))
         self.book = Logbook(self.segments, self.store, 1e9, 1 << 40)
-        self.fates = Fates(self.book, dict, 86_400)
+        self.names: dict[bytes, str] = {}
+        self.fates = Fates(self.book, dict, 86_400, lambda: self.names)
         self.told: dict[int, list[dict[str, Any]]] = {}
         self.asked: list[tuple[int, Inquiry]] = []
         self.identity = ""

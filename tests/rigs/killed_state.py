@@ -23,9 +23,9 @@ from router.disk.state.secrets import KEY_FILE, NEXT_FILE
 
 GROUP, JOURNAL, KEPT, FORGETS_EACH = b"g" * 32, b"journal1", 4, 3
 UNTIL_MIN = 4_000_000_000
-STEPS = ("fsync", "open", "write", "pwrite", "rename", "unlink", "link")
+STEPS = ("fsync", "fdatasync", "open", "write", "pwrite", "rename", "unlink", "link")
 """Calls of the system that are steps: a kill comes before any of them, and so after the one before."""
-MOMENT_S = 0.02
+MOMENT_S = 0.1
 
 
 def id_of(number: int) -> bytes:
@@ -57,6 +57,40 @@ def decide(path: Path, decisions: int, out: int) -> None:
     for _ in range(decisions):
         os.write(out, state.change(decide_next).numbers[GROUP].to_bytes(4, "big"))
     state.close()
+
+
+def decide_with_log(path: Path, decisions: int, out: int) -> None:
+    """Write so many messages as handled, most of them to a journal's log, and the number of each that is on disk."""
+    state = AppState(path)
+    descriptor = os.open(path.with_name("journal"), os.O_RDWR | os.O_CREAT, 0o600)
+    state.begin_log(descriptor, JOURNAL)
+    [(newest, _)] = state.heads(JOURNAL + GROUP) or [(bytes(32), 0)]
+    first = int.from_bytes(newest, "big") + 1
+    for number in range(first, first + decisions):
+        batch = decision(number)
+        if number % FORGETS_EACH:
+            batch = AppBatch(batch.handled, heads=batch.heads)
+        state.commit(batch)
+        os.write(out, number.to_bytes(4, "big"))
+    state.end_log()
+    os.close(descriptor)
+    state.close()
+
+
+def check_with_log(path: Path, said: int) -> int:
+    """Compare what is known as handled with the last message that is said to be on disk, or the one behind."""
+    state = AppState(path)
+    descriptor = os.open(path.with_name("journal"), os.O_RDWR | os.O_CREAT, 0o600)
+    state.begin_log(descriptor, JOURNAL)
+    [(newest, _)] = state.heads(JOURNAL + GROUP) or [(bytes(32), 0)]
+    number = int.from_bytes(newest, "big")
+    assert number in (said, said + 1), f"message {said} was on disk, and {number} is the last one now"
+    keys = [JOURNAL + id_of(one) for one in range(number + 2)]
+    assert state.known(keys) == {*keys[1:-1]}
+    assert state.number(GROUP) == number - number % FORGETS_EACH, "what was written with others is of the same moment"
+    state.close()
+    os.close(descriptor)
+    return number
 
 
 def check(path: Path, said: int) -> int:

@@ -71,10 +71,23 @@ class OneRouter:
         return Now(WALL_S * 1_000_000_000 + ns + max(0, ahead_ns), 1_000_000_000 + ns, ahead_ns)
 
     def link(
-        self, key: bytes, *, role: str = "app", owner: bool = True, durable: bool = True, messages: int = 8,
-        size: int = 4096, outcome: bool = False, dialled: bool = False, place: str = "", ip: str = "",
-        offset_s: float | None = 0.0, runs: bool = False, frame_bytes: int = 1 << 20, pubsub: PublicKey | None = None,
-    ) -> int:  # fmt: skip
+        self,
+        key: bytes,
+        *,
+        role: str = "app",
+        owner: bool = True,
+        durable: bool = True,
+        messages: int = 8,
+        size: int = 4096,
+        outcome: bool = False,
+        dialled: bool = False,
+        place: str = "",
+        ip: str = "",
+        offset_s: float | None = 0.0,
+        runs: bool = False,
+        frame_bytes: int = 1 << 20,
+        pubsub: PublicKey | None = None,
+    ) -> int:
         """Open a link and return its number. `offset_s`: how far the clock at its other end is ahead; None: not
         compared. `runs`: it takes outcomes of several messages."""
         number = len(self._numbers) + 1

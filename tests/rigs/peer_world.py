@@ -8,7 +8,8 @@ from heapq import heappop, heappush
 from itertools import count
 from random import Random
 
-from services.dmq.core.governor import AskPeers, Dial, Governor, Hang, Targets
+from services.dmq.core.governor import AskPeers, Dial, Governor, Hang
+from services.dmq.core.hot_places import Targets
 from services.dmq.core.known_peers import PeerState, RootGroup
 from services.dmq.core.node_handshake import Agreement
 from services.dmq.core.peer_sharing_messages import PeerAddress

@@ -291,9 +291,14 @@ class PlainStore:
         return {identity for expiry, identity in ids if (expiry, identity) in self.disk.ids}
 
     def fetch(
-        self, recipient: bytes, position: int, messages: int, size: int,
-        group: bytes | None = None, before: int | None = None,
-    ) -> tuple[list[Owed], bool]:  # fmt: skip
+        self,
+        recipient: bytes,
+        position: int,
+        messages: int,
+        size: int,
+        group: bytes | None = None,
+        before: int | None = None,
+    ) -> tuple[list[Owed], bool]:
         owed: list[Owed] = []
         for first in sorted(one for whom, one in self.disk.owed if whom == recipient):
             parcel = self.disk.parcels[first]

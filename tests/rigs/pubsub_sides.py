@@ -23,8 +23,15 @@ NOW = c.Now(1_800_000_000, 1_000)
 class Side:
     """The pub/sub service of one node, its kept state, and the requests to its router."""
 
-    def __init__(self, number: int, wanted: Iterable[PublicKey] = (), *, mode: str = "overlay",
-                 kept: dict[bytes, bytes] | None = None, service: SigningKey | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        number: int,
+        wanted: Iterable[PublicKey] = (),
+        *,
+        mode: str = "overlay",
+        kept: dict[bytes, bytes] | None = None,
+        service: SigningKey | None = None,
+    ) -> None:
         self.number = number
         self.router = SigningKey(bytes((11, number)) * 16)
         self.service = service or SigningKey(bytes((12, number)) * 16)

@@ -50,7 +50,7 @@ class Core(NodeProcess):
 
     def __init__(
         self, base: Path, group: PublicKey, neighbours: list[SigningKey], *, relays: bool, run: str, profile: str
-    ) -> None:  # fmt: skip
+    ) -> None:
         home = Home(base / "core")
         home.create("core")
         for key in neighbours:

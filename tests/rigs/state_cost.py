@@ -57,6 +57,7 @@ def on_sqlite(folder: Path) -> Write:
 
 def on_state(folder: Path) -> Write:
     state = AppState(folder / "state")
+    state.begin_log(os.open(folder / "log", os.O_RDWR | os.O_CREAT, 0o600), JOURNAL)
 
     def write(ids: list[bytes]) -> None:
         state.commit(AppBatch([(JOURNAL + id, expiry_min(UNTIL_S)) for id in ids]), expiry_min(NOW_S))

@@ -57,10 +57,16 @@ class TopicNetwork:
     node last got a message for the first time."""
 
     def __init__(
-        self, topics: Sequence[Topic], seed: int, *, limits: f.ForwardingLimits | None = None,
-        repair: r.RepairLimits | None = None, dead: Collection[int] = (), droppers: Collection[int] = (),
+        self,
+        topics: Sequence[Topic],
+        seed: int,
+        *,
+        limits: f.ForwardingLimits | None = None,
+        repair: r.RepairLimits | None = None,
+        dead: Collection[int] = (),
+        droppers: Collection[int] = (),
         loss: float = 0.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.chance = Random(seed)
         self.dead, self.droppers, self.loss = dead, droppers, loss
         self.now_s = self.last_s = 0.0

@@ -32,6 +32,7 @@ COMMAND = [sys.executable, "-P", "-m"]
 OURS = (
     "router", "router.bench.clients", "router.bench.strangers", "router.bench.unlogged", "router.node.verifier_process",
     "router.service.apart", "router.service.worker", "services.dmq.demo.aggregator", "services.dmq.demo.signers",
+    "rigs.interrupted",
 )  # fmt: skip
 LOADED = (
     "router.actors", "router.cli", "router.client", "router.core", "router.disk", "router.node", "router.service",

@@ -57,9 +57,14 @@ def in_parts(rows: Sequence[Line], parts: int) -> list[Rows]:
 
 
 def seal(
-    directory: Path, key: SigningKey, parts: Iterable[Rows], predecessor: str | None = None, *,
-    version: int = 1, encode: Callable[[Rows], bytes] = encode_lines,
-) -> list[Path]:  # fmt: skip
+    directory: Path,
+    key: SigningKey,
+    parts: Iterable[Rows],
+    predecessor: str | None = None,
+    *,
+    version: int = 1,
+    encode: Callable[[Rows], bytes] = encode_lines,
+) -> list[Path]:
     """Write each part as a signed segment, the first after `predecessor`. `encode` may write lines that no router
     would."""
     directory.mkdir(parents=True, exist_ok=True)

@@ -57,9 +57,14 @@ class Log:
         return self.lines[-1]
 
     def accepted(
-        self, first: int, ids: Iterable[int | str], recipients: Sequence[str] = (APP,), at: float = 0, ttl: int = 60,
+        self,
+        first: int,
+        ids: Iterable[int | str],
+        recipients: Sequence[str] = (APP,),
+        at: float = 0,
+        ttl: int = 60,
         **columns: Any,
-    ) -> Line:  # fmt: skip
+    ) -> Line:
         texts = [message_id(one) for one in ids]
         n = len(texts)
         given: dict[str, Any] = {

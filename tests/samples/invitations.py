@@ -13,9 +13,14 @@ FRIENDS = new_group(b"f" * 32, b"k" * 32, "friends")
 
 
 def invitation(
-    *urls: str, until_s: float, secret: bytes = b"s" * 16, rights: tuple[str, ...] = ("join", "store", "relay"),
-    name: str | None = "the core", group: GroupLink | None = FRIENDS, key: SigningKey = CORE,
-) -> Invitation:  # fmt: skip
+    *urls: str,
+    until_s: float,
+    secret: bytes = b"s" * 16,
+    rights: tuple[str, ...] = ("join", "store", "relay"),
+    name: str | None = "the core",
+    group: GroupLink | None = FRIENDS,
+    key: SigningKey = CORE,
+) -> Invitation:
     """Return an invitation by the core, to `FRIENDS` unless another group is given."""
     addresses = [parse_address(one) for one in urls or ("tls://core.example.org:4100",)]
     return make_invitation(

@@ -57,8 +57,9 @@ WHOLE = sealed(events_of(RouterChange(4, 5, "start", ()), accepted(3), outward(9
 """Six lines: header, start (10), three messages (11-13), two deliveries (14, 15), footer."""
 
 
-def write_log(directory: Path, key: SigningKey = KEY, segments: int = 4, at_ns: int = 5, after: str | None = None,
-              first: int = 1) -> Path:  # fmt: skip
+def write_log(
+    directory: Path, key: SigningKey = KEY, segments: int = 4, at_ns: int = 5, after: str | None = None, first: int = 1
+) -> Path:
     """Write segments of two events each."""
     directory.mkdir(exist_ok=True)
     for number in range(segments):

@@ -59,9 +59,16 @@ class Batch(NamedTuple):
 
 
 def parcel(
-    random: Random, first: int, wall_s: int, *, count: int = 0, size: int = 0, recipients: int = 0, stored: bool = True,
+    random: Random,
+    first: int,
+    wall_s: int,
+    *,
+    count: int = 0,
+    size: int = 0,
+    recipients: int = 0,
+    stored: bool = True,
     indexed: bool = True,
-) -> Parcel:  # fmt: skip
+) -> Parcel:
     """Make a parcel whose frames hold random bytes (`size` bytes each, if given): the store uses nothing but their
     ids."""
     count = count or random.randrange(1, 9)

@@ -76,9 +76,16 @@ class App:
     """An app that keeps messages until they are settled, and after a reconnect sends unsettled ones again, in order."""
 
     def __init__(
-        self, time: Time, name: str, key: SigningKey, router: PublicKey,
-        connect: Callable[[App], tuple[Session, WireEnd] | None], *, durable: bool, habits: Habits,
-    ) -> None:  # fmt: skip
+        self,
+        time: Time,
+        name: str,
+        key: SigningKey,
+        router: PublicKey,
+        connect: Callable[[App], tuple[Session, WireEnd] | None],
+        *,
+        durable: bool,
+        habits: Habits,
+    ) -> None:
         self.time = time
         self.name = name
         self.key = key

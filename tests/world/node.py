@@ -128,10 +128,14 @@ class Node:
     """A node. A crash loses memory and the uncommitted batch; the disk, the configuration and the log stay."""
 
     def __init__(
-        self, time: Time, name: str, key: SigningKey, settings: Settings,
+        self,
+        time: Time,
+        name: str,
+        key: SigningKey,
+        settings: Settings,
         open_store: Callable[[Disk, StoreLimits, bytes], AnyStore],
         open_log: Callable[[Node], AnyLog] = MemoryLog,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.time = time
         self.clocks = Clocks(time)
         self.name = name

@@ -29,9 +29,12 @@ class Requests:
     the answer to the rules, `hand_in` sends a message; `after(seconds, call)` is the resident's clock."""
 
     def __init__(
-        self, say: Callable[[Inquiry], None], hear: Callable[[c.Heard], None], hand_in: Callable[[Submission], None],
+        self,
+        say: Callable[[Inquiry], None],
+        hear: Callable[[c.Heard], None],
+        hand_in: Callable[[Submission], None],
         after: Callable[[float, Callable[[], None]], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._say = say
         self._hear = hear
         self._hand_in = hand_in

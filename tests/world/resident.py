@@ -57,9 +57,16 @@ class Resident(App):
     """A resident. `kept`, `notes` and `heard` are on its disk, and change together with its messages (`diary`)."""
 
     def __init__(
-        self, world: World, node: Node, name: str, rules: Callable[[c.Setup], c.Rules], settings: object,
-        habits: Habits, key: SigningKey | None = None, events: frozenset[str] = frozenset(),
-    ) -> None:  # fmt: skip
+        self,
+        world: World,
+        node: Node,
+        name: str,
+        rules: Callable[[c.Setup], c.Rules],
+        settings: object,
+        habits: Habits,
+        key: SigningKey | None = None,
+        events: frozenset[str] = frozenset(),
+    ) -> None:
         self.kept: dict[bytes, bytes] = {}
         self.notes: list[c.LogEvent] = []
         self.heard: set[bytes] = set()
@@ -68,9 +75,14 @@ class Resident(App):
         self._options = settings
         self._events = events
         super().__init__(
-            world.time, name, key or world.key(), node.address, lambda app: world._connect_app(app, node, True),
-            durable=True, habits=replace(habits, features=("outcome",)),
-        )  # fmt: skip
+            world.time,
+            name,
+            key or world.key(),
+            node.address,
+            lambda app: world._connect_app(app, node, True),
+            durable=True,
+            habits=replace(habits, features=("outcome",)),
+        )
         world.apps.append(self)
         self.start()
 

@@ -57,9 +57,11 @@ class World:
     """A world in which everything is made in the order of the calls, from the seed."""
 
     def __init__(
-        self, seed: int, open_store: Callable[[Disk, StoreLimits, bytes], AnyStore] = PlainStore,
+        self,
+        seed: int,
+        open_store: Callable[[Disk, StoreLimits, bytes], AnyStore] = PlainStore,
         open_log: Callable[[Node], AnyLog] = MemoryLog,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.seed = seed
         self.time = Time(seed)
         self.nodes: list[Node] = []
@@ -106,9 +108,17 @@ class World:
         return node
 
     def link(
-        self, one: Node, other: Node, *, uplink: bool = False, grants: str = "", grants_back: str = "",
-        delay_s: float = 0.01, known: bool = True, both: bool = False,
-    ) -> Cable:  # fmt: skip
+        self,
+        one: Node,
+        other: Node,
+        *,
+        uplink: bool = False,
+        grants: str = "",
+        grants_back: str = "",
+        delay_s: float = 0.01,
+        known: bool = True,
+        both: bool = False,
+    ) -> Cable:
         """Let `one` dial `other`; `grants` is what `other` grants `one`, `uplink` makes `other` an uplink of `one`.
 
         `known` False: `one` is not configured at `other`. `both`: the other end dials as well.

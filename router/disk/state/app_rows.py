@@ -53,6 +53,12 @@ class AppBatch(Struct):
     def __bool__(self) -> bool:
         return bool(self.handled or self.heads or self.numbers or self.rows or self.forgets)
 
+    @property
+    def is_of_handled(self) -> bool:
+        """Whether it only says that messages were handled."""
+        other = self.numbers or self.rows or self.forgets or self.handled_before is not tuple
+        return bool(self.handled or self.heads) and not other
+
     def put(self, table: str, key: bytes, value: bytes, *, secret: bool = False) -> None:
         """Keep a value under a key of a table, whose name is of small letters and dashes. Tables need not be
         declared."""

@@ -35,9 +35,12 @@ from typing import Any, Protocol
 
 from router.disk.state.app_rows import TABLES, AppBatch, AppRows, DiskRows, MemoryRows, Until
 from router.disk.state.environment import SHARED, Environment, StateForm
+from router.disk.state.handled_log import HandledLog
 from router.disk.state.secrets import Secrets
 
 IDS_MAX = 10_000_000
+LOGS = "logs"
+"""The table of the last record of each log that is in the state."""
 OPEN_PRUNE_MAX = 10_000
 """How many handled ids that are not needed any more leave when the state is opened; the others leave with commits."""
 FORM = StateForm(
@@ -75,6 +78,8 @@ class AppState:
         self._memory = MemoryRows()
         self._environment: Environment | None = None
         self._secrets: Secrets | None = None
+        self._log: HandledLog | None = None
+        self._log_row = b""
 
     @classmethod
     def memory(cls) -> AppState:
@@ -86,8 +91,10 @@ class AppState:
 
     def open(self, now_min: int = 0) -> None:
         """Open it, unless that was done. What handled ids and heads are not needed at that minute leave."""
+        if self.path is None or self._environment is not None:
+            return
         with self._lock:
-            if self.path is None or self._environment is not None:
+            if self._environment is not None:
                 return
             environment = SHARED.open(self.path, FORM)
             try:
@@ -117,6 +124,22 @@ class AppState:
         `OSError`."""
         if self._old is not None and self.is_open:
             self._old.remove()
+
+    def begin_log(self, descriptor: int, name: bytes) -> None:
+        """From now on append handled messages to the log in this file, which only this process holds, under a name
+        that stays with it."""
+        with self._lock:
+            row = self.get(LOGS, name)
+            self._log_row, self._log = name, HandledLog(descriptor, int.from_bytes(row or b"", "big"))
+
+    def end_log(self) -> None:
+        """Take all of the log into the state, before its file is closed. Raise `StateError`."""
+        with self._lock:
+            try:
+                if self._log is not None and not self._log.is_empty:
+                    self.change(lambda rows: AppBatch())
+            finally:
+                self._log = None
 
     def close(self) -> None:
         """Leave the disk; the next use opens it again."""
@@ -150,11 +173,15 @@ class AppState:
 
     def known(self, keys: Sequence[bytes]) -> Collection[bytes]:
         """Return the keys among these of messages that were handled."""
+        log = self._log
+        logged = {key for key in keys if key in log} if log is not None else set()
         with self.reading() as rows:
-            return rows.known(keys)
+            return logged.union(rows.known(keys))
 
     def heads(self, place: bytes) -> list[Until]:
         """Return the heads of a group, oldest first, as they were written last."""
+        if self._log is not None and (heads := self._log.waiting.heads.get(place)) is not None:
+            return [*heads]
         with self.reading() as rows:
             return rows.heads(place)
 
@@ -167,27 +194,42 @@ class AppState:
 
     def commit(self, batch: AppBatch, now_min: int = 0) -> None:
         """Write all of it durably, or nothing. Handled ids that are not needed at that minute leave with it."""
-        if batch:
+        if batch and not (batch.is_of_handled and self._appended(batch)):
             self.change(lambda rows: batch, now_min)
+
+    def _appended(self, batch: AppBatch) -> bool:
+        """Whether the batch went to the log."""
+        with self._lock:
+            try:
+                return self._log is not None and self._log.append(batch)
+            except OSError:
+                return False  # the state says what is wrong with the disk, or has room
 
     def change(self, decide: Decide, now_min: int = 0) -> AppBatch:
         """Write what `decide` returns, in the transaction in which it reads: no other process writes in between. It
         must not wait, and may be called again."""
-        self.open()
-        environment, secrets = self._environment, self._secrets
-        if environment is None or secrets is None:
-            batch = decide(self._memory)
-            self._memory.apply(batch, now_min, self._ids_max)
+        with self._lock:
+            self.open()
+            environment, secrets = self._environment, self._secrets
+            if environment is None or secrets is None:
+                batch = decide(self._memory)
+                self._memory.apply(batch, now_min, self._ids_max)
+                return batch
+            batch, key = environment.write(partial(self._write, decide, now_min, environment, secrets))
+            if self._log is not None:
+                self._log.folded()
+            if key:
+                self._finish_forgetting(environment, secrets, key)
             return batch
-        batch, key = environment.write(partial(self._write, decide, now_min, environment, secrets))
-        if key:
-            self._finish_forgetting(environment, secrets, key)
-        return batch
 
     def _write(
         self, decide: Decide, now_min: int, environment: Environment, secrets: Secrets, txn: Any
     ) -> tuple[AppBatch, bytes]:
         rows = DiskRows(txn, environment.db, secrets)
+        if self._log is not None and not self._log.is_empty:
+            logged = AppBatch(self._log.waiting.handled, heads=self._log.waiting.heads)
+            logged.put(LOGS, self._log_row, self._log.number.to_bytes(8, "big"))
+            rows.apply(logged, now_min, self._ids_max)
         batch = decide(rows)
         return batch, rows.apply(batch, now_min, self._ids_max) if batch else b""
 

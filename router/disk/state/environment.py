@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from errno import EACCES, EPERM, EROFS
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar
 
 import lmdb
@@ -36,6 +36,39 @@ class StateForm(Struct, frozen=True):
     version: int
     anew: str
     goes_on: str
+
+
+class ReadingTransaction:
+    """A transaction that reads, while no other thread moves the map. Raises `StateError`."""
+
+    __slots__ = ("_begin", "_lock", "_txn", "_unusable")
+
+    def __init__(
+        self, lock: threading.RLock, begin: Callable[[], Any], unusable: Callable[[str, Exception], StateError]
+    ) -> None:
+        self._lock = lock
+        self._begin = begin
+        self._unusable = unusable
+
+    def __repr__(self) -> str:
+        return "<a transaction that reads>"
+
+    def __enter__(self) -> Any:
+        self._lock.acquire()
+        try:
+            self._txn = self._begin()
+        except lmdb.Error as error:
+            self._lock.release()
+            raise self._unusable("cannot be read", error) from None
+        return self._txn
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._txn.abort()
+        self._lock.release()
+        if isinstance(error, lmdb.Error | SystemError):
+            raise self._unusable("cannot be read", error) from None
 
 
 class Environment:
@@ -113,15 +146,9 @@ class Environment:
                 self._env.set_mapsize(0)
             return self._env.begin(write=write)
 
-    @contextmanager
-    def reading(self) -> Iterator[Any]:
-        """Give a transaction that reads the last commit, in which nothing may wait. Raise `StateError`."""
-        with self._readers:
-            try:
-                with self._begin() as txn:
-                    yield txn
-            except (lmdb.Error, SystemError) as error:
-                raise self.unusable("cannot be read", error) from None
+    def reading(self) -> ReadingTransaction:
+        """Return a context that gives a transaction, which reads the last commit and in which nothing may wait."""
+        return ReadingTransaction(self._readers, self._begin, self.unusable)
 
     def write(self, change: Callable[[Any], T]) -> T:
         """Commit what `change` writes in a transaction, or nothing; return its result. It is called again if the

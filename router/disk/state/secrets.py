@@ -172,8 +172,7 @@ def _put_in_place(folder: Path, id: bytes) -> None:
     if new is not None and new.id == id and (old is None or old.id != id):
         if os.path.lexists(at):
             private_file.overwrite(at)
-        after.rename(at)
-        private_file.sync_directory(folder)
+        after.rename(at)  # which need not be on disk: a key is found under either name
 
 
 def _read(path: Path) -> SecretKey | None:

@@ -134,8 +134,12 @@ class State(Mapping[bytes, bytes]):
 
     def __getitem__(self, key: bytes) -> bytes:
         with self._env.reading() as txn:
-            [(_, value)] = self._found(txn, (key,))
-        return value
+            found = txn.get(key, db=self._db["kept"])
+            if found is None and self._has_secrets:
+                found = self._secrets.get(txn, key)
+        if found is None:
+            raise KeyError(key)
+        return bytes(found)
 
     def __iter__(self) -> Iterator[bytes]:
         with self._env.reading() as txn:

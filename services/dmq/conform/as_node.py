@@ -89,7 +89,7 @@ class AsNode:
         """Serve the next client, and yield the findings."""
         peer, _ = await listener.accept()
         async with trio.SocketStream(peer) as stream:
-            talk = _Talk(self._trial, Listener(stream, self._trial.revision, Agency.INITIATOR, LIMITS))
+            talk = _Talk(self._trial, Listener(stream, Agency.INITIATOR, LIMITS))
             async for outcome in self._judged(talk):
                 yield outcome
 

@@ -11,12 +11,9 @@ import trio
 
 from router.core.link.machine import Agency, RemoteProtocolError
 from router.core.wire.codec import Malformed
-from services.dmq.core import handshake, notification, submission
 from services.dmq.core.mux import Demultiplexer, Inbox
-from services.dmq.core.revision import Revision
 
 READ_BYTES = 1 << 16
-_PROTOCOLS = (handshake.NUMBER, submission.NUMBER, notification.NUMBER)
 
 
 class Said(NamedTuple):
@@ -38,12 +35,23 @@ class Quiet(Exception):
 class Listener:
     """Reads messages from a stream; `bytes_max` of each protocol."""
 
-    def __init__(self, stream: trio.abc.Stream, revision: Revision, by: Agency, bytes_max: Mapping[int, int]) -> None:
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        by: Agency,
+        bytes_max: Mapping[int, int],
+        loose: Mapping[int, bytes] = {},
+        *,
+        is_duplex: bool = False,
+    ) -> None:
+        """`by`: the side that speaks; `loose`: how messages of a protocol begin whose list is shorter than it says.
+        `is_duplex`: it may begin protocols of its own as well, which are skipped."""
         self.stream = stream
-        loose = {notification.NUMBER: revision.notification.loose} if by is Agency.RESPONDER else {}
         self._limits = bytes_max
-        self._demultiplexer = Demultiplexer((number, by) for number in _PROTOCOLS)
-        self._inboxes = {one: Inbox(2 * bytes_max[one] + (1 << 18), loose.get(one, b"")) for one in _PROTOCOLS}
+        self._by = by
+        sides = {by, Agency.INITIATOR} if is_duplex else {by}
+        self._demultiplexer = Demultiplexer((number, side) for number in bytes_max for side in sides)
+        self._inboxes = {one: Inbox(2 * most + (1 << 18), loose.get(one, b"")) for one, most in bytes_max.items()}
         self._heard: deque[Said] = deque()
 
     def __repr__(self) -> str:
@@ -68,7 +76,9 @@ class Listener:
 
     def _hear(self, data: bytes) -> None:
         try:
-            for (number, _), payload in self._demultiplexer.feed(data, 0.0):
+            for (number, side), payload in self._demultiplexer.feed(data, 0.0):
+                if side is not self._by:
+                    continue
                 self._inboxes[number].add(payload)
                 self._heard.extend(self._messages(number))
         except RemoteProtocolError as error:

@@ -258,7 +258,8 @@ class Probe:
             cause = error.strerror or "the path is too long for a socket"
             raise Unreachable(f"no node listens on {self._path}: {cause}; start it, or name its socket") from None
         async with stream:
-            yield Listener(stream, self._trial.revision, Agency.RESPONDER, LIMITS)
+            loose = {notification.NUMBER: self._trial.revision.notification.loose}
+            yield Listener(stream, Agency.RESPONDER, LIMITS, loose)
 
 
 def has_more(wire: bytes, revision: Revision) -> bool:

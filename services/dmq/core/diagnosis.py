@@ -81,7 +81,31 @@ def findings(facts: Facts, revision: Revision, chain: ChainTime, wall_s: float) 
         _stake(facts, chain, wall_s),
         _certificates(facts, messages, chain, wall_s),
         _consumers(facts),
+        _nodes(facts),
     ]
+
+
+def _nodes(facts: Facts) -> Finding:
+    """Judge whether what is handed in here reaches others, and what others have reaches this node."""
+    if facts.status is None:
+        return Finding("nodes", None, *_not_run(facts))
+    nodes = facts.status.get("nodes")
+    if not nodes or not (nodes["listens_at"] or nodes["topology"]):
+        return Finding("nodes", True, "no other node is named, and none is let in: what is handed in stays here")
+    if nodes["problem"]:
+        return Finding("nodes", False, nodes["problem"], "correct the topology; the one read before stays in force")
+    said = f"{counted(nodes['hot'], 'node is', 'nodes are')} fetched from, {nodes['fetch_from_us']} fetch from this one"
+    if not nodes["hot"]:
+        why = next(iter(nodes["causes"]), "none was named, and none has dialled in")
+        remedy = "name others with --topology-file; one that listens at its public address alone is not reached at "
+        return Finding("nodes", False, f"{said}; {why}", f"{remedy}an internal one: --host-addr 0.0.0.0 serves both")
+    if not nodes["fetch_from_us"]:
+        remedy = (
+            "let a node name this one; a dmq-node that does not name it fetches after 15 minutes, and at once if "
+            "version_1_peers names it"
+        )
+        return Finding("nodes", False, f"{said}: what is handed in here reaches nobody", remedy)
+    return Finding("nodes", True, f"{said}; with that one gone there is none" if nodes["hot"] == 1 else said)
 
 
 def _read(wires: Iterable[bytes], revision: Revision) -> Iterator[SignedMessage]:

@@ -13,58 +13,33 @@ at once; who only dials, never.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from math import inf
-from typing import TypeVar
 
 from msgspec import Struct
 
 from router.core.service.back_off import BackOff
 from router.service import contract as c
 
+from .hot_places import OF_PREFIX_MAX, HotPlaces, Targets
 from .known_peers import KnownPeer, PeerSource, PeerState, RootGroup, is_public, prefix
 from .node_handshake import Agreement
+from .peer_book import RESTS_S, SHARED_MAX, PeerBook
 from .peer_sharing_messages import PeerAddress
 
-Key = TypeVar("Key")
 DIALS_MAX = 8
 """Most dials under way."""
-OF_PREFIX_MAX = 2
-"""Most strangers of one place of the network that are hot; and twice as many that are known."""
 STRANGER_FAILURES_MAX = 3
 """After so many failed dials in a row a stranger is forgotten."""
-DIAL_S = 60.0
-"""Least seconds between two dials to one host for which only strangers have given their word."""
 BACK_OFF = BackOff(10.0, 160.0, calm_s=120.0)
-RESTING_MAX = 2000
-"""Most addresses that are remembered after they were forgotten, so that nobody makes us dial them again at once."""
-RESTS_S = 600.0
 ASK_S = 900.0
 ASKED_MAX = 2
-SHARED_MAX = 10
-"""Seconds between two questions for addresses to one peer, most such questions under way, and most addresses in one."""
-CHOICE_S = 823.0
-"""For how long the same addresses are shared, so that nobody learns all by asking often."""
+"""Seconds between two questions for addresses to one peer, and most such questions under way."""
 TRIAL_S = 60.0
 """Seconds for which a hot stranger keeps its place from those that were never pulled from, and between two of them."""
 CHURN_SHARE = 5
 """One in so many of the hot, connected and known strangers gives way at a churn, at least one."""
-
-
-class Targets(Struct, frozen=True):
-    """How many peers are known, connected, and hot, as in dmq-node's configuration; the big ones of the ledger besides.
-
-    `churn_s`: seconds between two churns."""
-
-    roots: int = 60
-    known: int = 150
-    established: int = 30
-    active: int = 20
-    ledger_known: int = 15
-    ledger_established: int = 10
-    ledger_active: int = 5
-    churn_s: float = 3300.0
 
 
 class Dial(Struct, frozen=True):
@@ -115,29 +90,25 @@ class Governor:
         self._own = frozenset(own)
         self._shares = shares
         self._groups: tuple[RootGroup, ...] = ()
-        self._peers: dict[PeerAddress, KnownPeer] = {}
-        self._of_state: dict[PeerState, dict[PeerAddress, KnownPeer]] = {state: {} for state in PeerState}
-        self._budget = _DialBudget()
+        self._book = PeerBook()
         self._churn_s = inf
         self._trial_s = -inf
-        self._choice = _Choice()
         self.due_s = -inf
         """When `decide` has something to do, if nothing happens until then."""
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{len(of)} {state.name.lower()}" for state, of in self._of_state.items())
-        return f"<Governor: {said}>"
+        return f"<Governor: {self._book!r}>"
 
     @property
     def peers(self) -> list[KnownPeer]:
         """Return all that are known."""
-        return list(self._peers.values())
+        return self._book.peers
 
     def get(self, address: PeerAddress) -> KnownPeer | None:
-        return self._peers.get(address)
+        return self._book.get(address)
 
     def of_state(self, state: PeerState) -> list[KnownPeer]:
-        return list(self._of_state[state].values())
+        return self._book.of(state)
 
     # -- what is learned -----------------------------------------------------------------------------------
 
@@ -150,60 +121,52 @@ class Governor:
         for group in self._groups:
             for address in group.addresses:
                 named.setdefault(address, group)
-        for peer in self._peers.values():
+        for peer in self._book.peers:
             if peer.group is not None and peer.address not in named:
                 peer.group, peer.source = None, PeerSource.SHARED
         for address, group in named.items():
             if address in self._own:
                 continue
-            peer = self._learn(address, PeerSource.LOCAL if group.is_local else PeerSource.PUBLIC)
+            peer = self._book.learn(address, PeerSource.LOCAL if group.is_local else PeerSource.PUBLIC)
             peer.group = group
 
     def set_ledger(self, addresses: Iterable[PeerAddress]) -> None:
         """Take relays of the ledger, so many as there is place for."""
-        known = sum(peer.source is PeerSource.LEDGER for peer in self._peers.values())
-        fresh = [one for one in addresses if is_public(one) and one not in self._own and one not in self._peers]
+        known = sum(peer.source is PeerSource.LEDGER for peer in self._book.peers)
+        fresh = [one for one in addresses if is_public(one) and one not in self._own and one not in self._book]
         for address in self._chance.sample(fresh, min(len(fresh), max(0, self._targets.ledger_known - known))):
-            self._learn(address, PeerSource.LEDGER)
+            self._book.learn(address, PeerSource.LEDGER)
 
     def told(self, address: PeerAddress, shared: Iterable[PeerAddress], now_s: float) -> None:
         """Take the addresses that a peer has shared."""
         self.due_s = -inf
-        if (teller := self._peers.get(address)) is not None:
+        if (teller := self._book.get(address)) is not None:
             teller.is_asked = False
-        of_prefix = Counter(prefix(peer.address.ip) for peer in self._peers.values() if peer.is_stranger)
+        of_prefix = Counter(prefix(peer.address.ip) for peer in self._book.peers if peer.is_stranger)
         for one in shared:
             if self._is_welcome(one, now_s) and of_prefix[prefix(one.ip)] < 2 * OF_PREFIX_MAX:
                 of_prefix[prefix(one.ip)] += 1
-                self._learn(one, PeerSource.SHARED)
+                self._book.learn(one, PeerSource.SHARED)
 
     def was_first(self, address: PeerAddress, now_s: float) -> None:
         """Count that the peer was the first to announce a message that was taken."""
-        if (peer := self._peers.get(address)) is not None:
+        if (peer := self._book.get(address)) is not None:
             peer.was_first(now_s)
 
     def _is_welcome(self, address: PeerAddress, now_s: float) -> bool:
-        if address in self._peers or address in self._own or not is_public(address):
+        if address in self._book or address in self._own or not is_public(address):
             return False
-        return not self._budget.rests(address, now_s) and len(self._peers) < self._targets.known
-
-    def _learn(self, address: PeerAddress, source: PeerSource) -> KnownPeer:
-        peer = self._peers.get(address)
-        if peer is None:
-            peer = self._peers[address] = self._of_state[PeerState.COLD][address] = KnownPeer(address, source)
-        elif source < peer.source:
-            peer.source = source
-        return peer
+        return not self._book.rests(address, now_s) and len(self._book) < self._targets.known
 
     # -- what has happened ---------------------------------------------------------------------------------
 
     def opened(self, address: PeerAddress, agreement: Agreement, now_s: float, *, is_inbound: bool) -> bool:
         """Record a connection on which both have agreed; return False if it is one too many with this peer."""
         self.due_s = -inf
-        peer = self._peers.get(address) or self._learn(address, PeerSource.INBOUND)
+        peer = self._book.get(address) or self._book.learn(address, PeerSource.INBOUND)
         if peer.is_connected or peer.state is PeerState.CLOSING:
             return False
-        self._move(peer, PeerState.WARM, now_s)
+        self._book.move(peer, PeerState.WARM, now_s)
         peer.agreement, peer.is_inbound, peer.was_hot = agreement, is_inbound, False
         if not is_inbound:
             peer.has_answered = True
@@ -211,18 +174,18 @@ class Governor:
 
     def failed(self, address: PeerAddress, now_s: float) -> None:
         """Record that a dial has failed, or that the peer did not agree."""
-        peer = self._peers.get(address)
+        peer = self._book.get(address)
         if peer is not None and peer.state is PeerState.DIALLING:
             self._count_failure(peer, now_s)
 
     def closed(self, address: PeerAddress, now_s: float) -> None:
         """Record the end of a connection. One that did not last counts as a failed dial."""
-        peer = self._peers.get(address)
+        peer = self._book.get(address)
         if peer is None or peer.state <= PeerState.DIALLING:
             return
         is_ours = peer.state is PeerState.CLOSING
         if peer.source is PeerSource.INBOUND and not (peer.agreement and peer.agreement.is_duplex):
-            self._drop(peer)  # nobody listens there
+            self._book.drop(peer)  # nobody listens there
             return
         if not is_ours and now_s - peer.since_s < BACK_OFF.calm_s:
             self._count_failure(peer, now_s)
@@ -236,25 +199,12 @@ class Governor:
         peer.failures += 1
         peer.dial_s = now_s + BACK_OFF.pause_s(peer.failures, self._chance.random())
         if peer.is_stranger and peer.failures >= STRANGER_FAILURES_MAX:
-            self._forget(peer, now_s)
+            self._book.forget(peer, now_s)
 
     def _cold(self, peer: KnownPeer, now_s: float) -> None:
         self.due_s = -inf
-        self._move(peer, PeerState.COLD, now_s)
+        self._book.move(peer, PeerState.COLD, now_s)
         peer.agreement, peer.is_asked, peer.is_inbound = None, False, False
-
-    def _move(self, peer: KnownPeer, state: PeerState, now_s: float) -> None:
-        del self._of_state[peer.state][peer.address]
-        self._of_state[state][peer.address] = peer
-        peer.state, peer.since_s = state, now_s
-
-    def _drop(self, peer: KnownPeer) -> None:
-        del self._peers[peer.address]
-        del self._of_state[peer.state][peer.address]
-
-    def _forget(self, peer: KnownPeer, now_s: float) -> None:
-        self._drop(peer)
-        self._budget.forgotten(peer.address, now_s)
 
     # -- decisions -----------------------------------------------------------------------------------------
 
@@ -271,11 +221,9 @@ class Governor:
         return acts
 
     def _dials(self, now_s: float) -> Iterator[Act]:
-        room = DIALS_MAX - len(self._of_state[PeerState.DIALLING])
+        room = DIALS_MAX - self._book.count(PeerState.DIALLING)
         for peer in self._wanted(now_s) if room > 0 else ():
-            if peer.is_stranger:
-                self._budget.dialled(peer.address, now_s)
-            self._move(peer, PeerState.DIALLING, now_s)
+            self._book.dialled(peer, now_s)
             yield Dial(peer.address, peer.group is not None and peer.group.initiator_only)
             room -= 1
             if room <= 0:
@@ -285,17 +233,17 @@ class Governor:
         """Yield the peers that are to be dialled now, in order."""
         for group in self._groups:
             if group.is_local and not group.behind_firewall:
-                yield from self._ripe(self._of_group(group), now_s)
+                yield from self._due_for_dial(self._of_group(group), now_s)
         targets = self._targets
-        held = [*self.of_state(PeerState.DIALLING), *self.of_state(PeerState.WARM), *self.of_state(PeerState.HOT)]
+        held = self._book.of(PeerState.DIALLING, PeerState.WARM, PeerState.HOT)
         ours = [peer for peer in held if not (peer.is_inbound and peer.state is PeerState.WARM)]
         ledger = sum(peer.source is PeerSource.LEDGER for peer in ours)
         free = targets.established - len(ours) + ledger
         strangers = min(free, targets.established // 2 - sum(peer.is_stranger for peer in ours))
         rooms = {PeerSource.LOCAL: 0, PeerSource.LEDGER: targets.ledger_established - ledger}
         rooms |= {PeerSource.PUBLIC: free, PeerSource.SHARED: strangers, PeerSource.INBOUND: strangers}
-        cold = [peer for peer in self._of_state[PeerState.COLD].values() if rooms[peer.source] > 0]
-        for peer in self._shuffled(self._ripe(cold, now_s)):
+        cold = [peer for peer in self._book.of(PeerState.COLD) if rooms[peer.source] > 0]
+        for peer in self._shuffled(self._due_for_dial(cold, now_s)):
             if peer.source is PeerSource.LEDGER:
                 ledger += 1
                 is_wanted = ledger <= targets.ledger_established
@@ -304,39 +252,36 @@ class Governor:
                 strangers -= peer.is_stranger
                 is_wanted = free >= 0 and not (peer.is_stranger and strangers < 0)
             if (
-                is_wanted and self._budget.host_s(peer) <= now_s
+                is_wanted and self._book.dial_s(peer) <= now_s
             ):  # another one of that host may have been dialled just now
                 yield peer
 
+    def _due_for_dial(self, peers: Iterable[KnownPeer], now_s: float) -> list[KnownPeer]:
+        found, next_s = self._book.ripe(peers, now_s)
+        self.due_s = min(self.due_s, next_s)
+        return found
+
     def _of_group(self, group: RootGroup) -> Iterator[KnownPeer]:
-        members = [self._peers[one] for one in group.addresses if one in self._peers]
+        members = self._members(group)
         lacking = group.warm - sum(one.state not in (PeerState.COLD, PeerState.CLOSING) for one in members)
         cold = [one for one in members if one.state is PeerState.COLD]
         yield from sorted(cold, key=lambda one: one.dial_s)[: max(0, lacking)]
 
-    def _ripe(self, peers: Iterable[KnownPeer], now_s: float) -> list[KnownPeer]:
-        """Return those that may be dialled now; `due_s` is when the next of the others may be."""
-        found = []
-        for peer in peers:
-            from_s = max(peer.dial_s, self._budget.host_s(peer))
-            if from_s > now_s:
-                self.due_s = min(self.due_s, from_s)
-            elif peer.group is not None or is_public(peer.address):
-                found.append(peer)
-        return found
+    def _members(self, group: RootGroup) -> list[KnownPeer]:
+        return [peer for one in group.addresses if (peer := self._book.get(one)) is not None]
 
     def _heated(self, now_s: float) -> Iterator[Act]:
         """Yield which warm peers become hot: local roots up to their group's number, then others up to the targets."""
         for group in self._groups:
             if group.is_local:
-                members = [self._peers[one] for one in group.addresses if one in self._peers]
+                members = self._members(group)
                 lacking = group.hot - sum(one.state is PeerState.HOT for one in members)
                 warm = [one for one in members if one.state is PeerState.WARM and one.may_be_hot]
                 for peer in warm[: max(0, lacking)]:
                     yield self._heat(peer, now_s)
-        places = _HotPlaces(self.of_state(PeerState.HOT), self._targets)
+        places = HotPlaces(self.of_state(PeerState.HOT), self._targets)
         ready = []
-        for peer in self._of_state[PeerState.WARM].values():
+        for peer in self._book.of(PeerState.WARM):
             if peer.rests_s > now_s:
                 self.due_s = min(self.due_s, peer.rests_s)
             elif peer.may_be_hot and places.has_for(peer):
@@ -346,10 +291,10 @@ class Governor:
                 yield self._heat(peer, now_s)
         yield from self._displaced(places, now_s)
 
-    def _displaced(self, places: _HotPlaces, now_s: float) -> Iterator[Act]:
+    def _displaced(self, places: HotPlaces, now_s: float) -> Iterator[Act]:
         """Let a stranger that was never pulled from take the place of the hot stranger that announces latest: else
         nobody would hear what a node says that comes when all places are taken."""
-        warm = self._of_state[PeerState.WARM].values()
+        warm = self._book.of(PeerState.WARM)
         newcomers = [peer for peer in warm if peer.is_stranger and peer.may_be_hot and not peer.was_hot]
         if not newcomers or now_s < self._trial_s:
             self.due_s = min(self.due_s, max(self._trial_s, now_s + TRIAL_S)) if newcomers else self.due_s
@@ -367,12 +312,12 @@ class Governor:
             places.take(loser)
 
     def _heat(self, peer: KnownPeer, now_s: float) -> Heat:
-        self._move(peer, PeerState.HOT, now_s)
+        self._book.move(peer, PeerState.HOT, now_s)
         peer.was_hot = True
         return Heat(peer.address)
 
     def _cool(self, peer: KnownPeer, now_s: float) -> Cool:
-        self._move(peer, PeerState.WARM, now_s)
+        self._book.move(peer, PeerState.WARM, now_s)
         peer.rests_s = now_s + RESTS_S
         return Cool(peer.address)
 
@@ -398,18 +343,18 @@ class Governor:
             yield self._cool(peer, now_s)
         dialled = [peer for peer in warm if not peer.is_inbound]
         for peer in self._chance.sample(dialled, _share(dialled)):
-            self._move(peer, PeerState.CLOSING, now_s)
+            self._book.move(peer, PeerState.CLOSING, now_s)
             yield Hang(peer.address, "another peer takes its place")
         cold = [peer for peer in self.of_state(PeerState.COLD) if peer.is_stranger]
-        if len(self._peers) >= self._targets.known - SHARED_MAX:
+        if len(self._book) >= self._targets.known - SHARED_MAX:
             for peer in self._chance.sample(cold, _share(cold)):
-                self._forget(peer, now_s)
+                self._book.forget(peer, now_s)
 
     def _questions(self, now_s: float) -> Iterator[Act]:
         """Yield which peers are asked for addresses."""
-        if not self._shares or len(self._peers) >= self._targets.known:
+        if not self._shares or len(self._book) >= self._targets.known:
             return
-        connected = [*self.of_state(PeerState.WARM), *self.of_state(PeerState.HOT)]
+        connected = self._book.of(PeerState.WARM, PeerState.HOT)
         room = ASKED_MAX - sum(peer.is_asked for peer in connected)
         sharing = [one for one in connected if one.agreement is not None and one.agreement.shares_peers]
         ready = [one for one in sharing if not one.is_asked and one.asked_s + ASK_S <= now_s]
@@ -430,105 +375,9 @@ class Governor:
         advertised."""
         if not self._shares:
             return ()
-        chosen = self._choice.of(self._peers, self._chance, now_s)
+        chosen = self._book.shared(self._chance, now_s)
         return tuple([one for one in chosen if one != asker][: min(amount, SHARED_MAX)])
-
-
-class _DialBudget:
-    """What keeps addresses from being dialled again too soon: hosts for which only strangers have given their word, and
-    addresses that were forgotten."""
-
-    def __init__(self) -> None:
-        self._resting: OrderedDict[PeerAddress, float] = OrderedDict()
-        self._hosts_s: OrderedDict[str, float] = OrderedDict()
-
-    def rests(self, address: PeerAddress, now_s: float) -> bool:
-        """Whether an address was forgotten just before."""
-        return self._resting.get(address, -inf) > now_s
-
-    def forgotten(self, address: PeerAddress, now_s: float) -> None:
-        _put(self._resting, address, now_s + RESTS_S)
-
-    def dialled(self, address: PeerAddress, now_s: float) -> None:
-        _put(self._hosts_s, address.ip, now_s)
-
-    def host_s(self, peer: KnownPeer) -> float:
-        """Return when the peer's host may be dialled again."""
-        return self._hosts_s.get(peer.address.ip, -inf) + DIAL_S if peer.is_stranger else -inf
-
-
-class _Choice:
-    """The addresses that are shared, the same for a while."""
-
-    def __init__(self) -> None:
-        self._chosen: tuple[PeerAddress, ...] = ()
-        self._until_s = -inf
-
-    def of(self, peers: Mapping[PeerAddress, KnownPeer], chance: c.Chance, now_s: float) -> list[PeerAddress]:
-        """Return one more than is shared at once, as far as they are still known."""
-        if now_s >= self._until_s:
-            known = [peer.address for peer in peers.values() if _is_shareable(peer)]
-            self._chosen = tuple(chance.sample(known, min(len(known), SHARED_MAX + 1)))
-            self._until_s = now_s + CHOICE_S
-        return [one for one in self._chosen if one in peers]
-
-
-class _HotPlaces:
-    """The places for hot peers beside those of local roots."""
-
-    def __init__(self, hot: Iterable[KnownPeer], targets: Targets) -> None:
-        self._targets = targets
-        self._count = self._ledger = self._strangers = 0
-        self._of_prefix: Counter[str] = Counter()
-        for peer in hot:
-            self._add(peer)
-
-    def take(self, peer: KnownPeer) -> bool:
-        """Give a peer a place; return False if there is none for it."""
-        has_place = self.has_for(peer)
-        if has_place:
-            self._add(peer)
-        return has_place
-
-    def has_for(self, peer: KnownPeer) -> bool:
-        """Whether there is a place for a peer."""
-        if peer.source is PeerSource.LOCAL:
-            return False
-        if peer.source is PeerSource.LEDGER:
-            return self._ledger < self._targets.ledger_active
-        if self._count >= self._targets.active:
-            return False
-        if not peer.is_stranger:
-            return True
-        return self._strangers < self._targets.active // 2 and self._of_prefix[prefix(peer.address.ip)] < OF_PREFIX_MAX
-
-    def leave(self, peer: KnownPeer) -> None:
-        """Free the place of a stranger."""
-        self._count -= 1
-        self._strangers -= 1
-        self._of_prefix[prefix(peer.address.ip)] -= 1
-
-    def _add(self, peer: KnownPeer) -> None:
-        self._ledger += peer.source is PeerSource.LEDGER
-        self._count += peer.source is not PeerSource.LEDGER
-        if peer.is_stranger:
-            self._strangers += 1
-            self._of_prefix[prefix(peer.address.ip)] += 1
-
-
-def _put(times: OrderedDict[Key, float], key: Key, at_s: float) -> None:
-    """Keep a time; the oldest ones go when there are too many."""
-    times[key] = at_s
-    times.move_to_end(key)
-    if len(times) > RESTING_MAX:
-        times.popitem(last=False)
 
 
 def _share(of: list[KnownPeer]) -> int:
     return min(len(of), max(1, len(of) // CHURN_SHARE))
-
-
-def _is_shareable(peer: KnownPeer) -> bool:
-    if not is_public(peer.address) or not peer.has_answered or peer.failures:
-        return False
-    return peer.group is None or peer.group.advertise or not peer.group.is_local

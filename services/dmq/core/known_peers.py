@@ -50,7 +50,8 @@ class KnownPeer(Struct, eq=False):
     """A peer, by the address at which it listens, as far as that is known.
 
     `dial_s`: not before then it is dialled again; `rests_s`: not before then it is hot again; `has_answered`: it was
-    reached there by us; `was_hot`: it was pulled from over this connection; `firsts`: how many messages it was the first to announce, by slices of `FIRST_S`."""
+    reached there by us; `was_hot`: it was pulled from over this connection; `firsts`: how many messages it was the
+    first to announce, by slices of `FIRST_S`."""
 
     address: PeerAddress
     source: PeerSource

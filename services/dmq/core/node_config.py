@@ -17,30 +17,34 @@ from msgspec.structs import replace
 from .authentication import Topic
 from .chain_time import cardano_network
 from .handshake import MAGIC_BITS, MAGICS
+from .hot_places import Targets
 
 CONFIG_BYTES_MAX = 1 << 20
+TOPOLOGY = "the topology file"
+"""Where flags are keys: a dmq-node's configuration does not name it."""
 FLAGS = {
     "--local-socket": "LocalAddress", "--dmq-network-magic": "NetworkMagic",
     "--cardano-network-magic": "CardanoNetworkMagic", "--cardano-node-socket": "CardanoNodeSocket",
-    "--host-addr": "IPv4", "--host-ipv6-addr": "IPv6", "--port": "PortNumber", "--topology-file": "the topology file",
+    "--host-addr": "IPv4", "--host-ipv6-addr": "IPv6", "--port": "PortNumber", "--topology-file": TOPOLOGY,
 }  # fmt: skip
 """The key for each flag. `--min-sig-delay` has no key; the caller reads the file given by `-c`."""
+_TARGETS = Targets()
 _ADDRESSES = {"IPv4": IPv4Address, "IPv6": IPv6Address}
 NODE_PORT = 3141
 """Where a dmq-node listens if it is told no port."""
 MIN_SIG_DELAY = "--min-sig-delay"
-_ALONE = "this node speaks to no other nodes yet"
+_NO_LEDGER = "relays of the ledger come from a file: set ledger_snapshot in router.toml"
 _NOT_HONOURED = {
     **dict.fromkeys(
         (
-            "the topology file", "DiffusionMode", "LedgerPeers", "PeerSharing",
-            "AcceptedConnectionsLimit", "ProtocolIdleTimeout", "ChurnInterval", "TargetNumberOfRootPeers",
-            "TargetNumberOfKnownPeers", "TargetNumberOfEstablishedPeers", "TargetNumberOfActivePeers",
-            "TargetNumberOfKnownBigLedgerPeers", "TargetNumberOfEstablishedBigLedgerPeers",
+            "LedgerPeers", "TargetNumberOfKnownBigLedgerPeers", "TargetNumberOfEstablishedBigLedgerPeers",
             "TargetNumberOfActiveBigLedgerPeers",
         ),
-        _ALONE,
+        _NO_LEDGER,
     ),
+    "TargetNumberOfRootPeers": "all roots of the topology are kept",
+    "AcceptedConnectionsLimit": "a door for nodes takes 512 connections, and slowly from 384 on",
+    "ProtocolIdleTimeout": "a connection on which nothing runs is closed after 5 s",
     "CardanoNodeSocket": "stake comes from a file or a command, not from cardano-node",
     "ShelleyGenesisHash": "the genesis file is taken as it is",
 }  # fmt: skip
@@ -72,14 +76,29 @@ class NodeConfig(Struct, frozen=True):
     ipv4: str = ""
     ipv6: str = ""
     port: int = NODE_PORT
+    topology: str = ""
+    diffusion_mode: str = "InitiatorAndResponder"
+    peer_sharing: bool = True
+    known_peers: int = _TARGETS.known
+    established_peers: int = _TARGETS.established
+    active_peers: int = _TARGETS.active
+    churn_s: float = _TARGETS.churn_s
     not_honoured: tuple[str, ...] = ()
 
 
 _HONOURED = {
     "LocalAddress": "local_socket", "NetworkMagic": "magic", "CardanoNetworkMagic": "cardano_magic",
     "ShelleyGenesisFile": "genesis", "TraceOptionMetricsPrefix": "metrics_prefix",
-    "IPv4": "ipv4", "IPv6": "ipv6", "PortNumber": "port",
+    "IPv4": "ipv4", "IPv6": "ipv6", "PortNumber": "port", TOPOLOGY: "topology",
+    "DiffusionMode": "diffusion_mode", "PeerSharing": "peer_sharing", "TargetNumberOfKnownPeers": "known_peers",
+    "TargetNumberOfEstablishedPeers": "established_peers", "TargetNumberOfActivePeers": "active_peers",
+    "ChurnInterval": "churn_s",
 }  # fmt: skip
+OF_PEERS = ("diffusion_mode", "peer_sharing", "known_peers", "established_peers", "active_peers", "churn_s")
+"""The settings about peers that are taken over as they are."""
+_MODES = ("InitiatorAndResponder", "InitiatorOnly")
+TARGET_MAX = {"TargetNumberOfKnownPeers": 1000, "TargetNumberOfEstablishedPeers": 400, "TargetNumberOfActivePeers": 200}
+CHURN_S_MIN, CHURN_S_MAX = 10.0, 86_400.0
 
 
 def read_node_config(file: bytes | None, flags: Mapping[str, str]) -> NodeConfig:
@@ -191,6 +210,19 @@ def _checked(key: str, value: object, name: str) -> object:
             )
     elif key in _ADDRESSES:
         _check_address(key, value, name)
+    elif key in TARGET_MAX:
+        if type(value) is not int or not 0 <= value <= TARGET_MAX[key]:
+            raise BadNodeConfig(f"{name} is {value!r:.20}; give a whole number up to {TARGET_MAX[key]}")
+    elif key == "ChurnInterval":
+        if isinstance(value, bool) or not isinstance(value, int | float) or not CHURN_S_MIN <= value <= CHURN_S_MAX:
+            raise BadNodeConfig(f"{name} is {value!r:.20}; give seconds, from {CHURN_S_MIN:g} to {CHURN_S_MAX:g}")
+        return float(value)
+    elif key == "PeerSharing":
+        if not isinstance(value, bool):
+            raise BadNodeConfig(f"{name} is {value!r:.20}; write true or false")
+    elif key == "DiffusionMode":
+        if value not in _MODES:
+            raise BadNodeConfig(f"{name} is {value!r:.40}; write {' or '.join(_MODES)}")
     elif key == "PortNumber":
         if type(value) is not int or not 0 <= value < 1 << 16:
             raise _no_port(name, str(value)[:40])

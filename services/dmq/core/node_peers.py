@@ -17,6 +17,9 @@ from .stake_source import moment_of
 from .topology_source import TAG, TopologySource
 from .turned_away import TurnedAway
 
+CAUSES_SHOWN = 5
+"""Most causes for which connections have ended, or did not come about, that `status` names."""
+
 
 class NodePeers:
     """The other nodes of a DMQ node."""
@@ -54,12 +57,12 @@ class NodePeers:
             case c.Computed():
                 roots, deeds = self.topology.computed(heard, now)
                 if roots is not None:
-                    self.peers.set_roots(roots.groups)
+                    self.peers.set_roots(roots.groups, roots.ledger)
                 yield from deeds
 
     def judge(self, now: c.Now) -> Iterator[c.Deed]:
         """Judge what peers have brought; the signatures of what passes are verified with those of clients."""
-        brought, self.peers.brought = self.peers.brought, []
+        brought, self.peers.exchange.brought = self.peers.exchange.brought, []
         for one in brought:
             rejected = self._admission.judge(FromPeer(one.address), one.message, moment_of(now))
             if rejected is not None:
@@ -78,11 +81,11 @@ class NodePeers:
         self.peers.taken(row, now)
 
     def expired(self, rows: list[Row], now: c.Now) -> None:
-        self.peers.expired(rows, now.mono_s)
+        self.peers.exchange.expired(rows, now.mono_s)
 
     def tick(self, now: c.Now) -> Iterator[c.Deed]:
         yield from self.topology.due(now)
-        for cause in self.peers.causes():
+        for cause in self.peers.endings.take():
             self._turned_away.broken_off(cause)
 
     def settled(self, now: c.Now, *, may_pull: bool) -> Iterator[c.Deed]:
@@ -93,13 +96,17 @@ class NodePeers:
     def as_status(self) -> dict[str, Any]:
         """Return what `router dmq status` shows of other nodes."""
         states = [one["state"] for one in self.peers.as_status()]
+        causes = self.peers.endings.counts.most_common(CAUSES_SHOWN)
         return {
             "hot": states.count("hot"),
             "warm": states.count("warm"),
             "in_handshake": states.count("handshake"),
-            "spaced_out": self.peers.spaced_out,
+            "fetch_from_us": self.peers.fetch_from_us,
+            "spaced_out": self.peers.exchange.spaced_out,
+            "listens_at": sorted(self.peers.listens_at),
             "topology": self.topology.file,
             "problem": self.topology.problem,
+            "causes": dict(causes),
         }
 
     def _rejected(self, address: str, message: SignedMessage, rejected: Rejected, now: c.Now) -> Iterator[c.Deed]:

@@ -7,7 +7,7 @@ more and forgotten (gone.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 from router.core.wire.crypto import MessageId
@@ -26,8 +26,11 @@ def id_of(own_id: bytes) -> MessageId:
     return MessageId(own_id if len(own_id) == 32 else blake2b(own_id, digest_size=32).digest())
 
 
-def accepted(rows: Sequence[Row], consumers: Sequence[str]) -> Iterator[c.LogEvent]:
-    """Yield the events of messages that were taken, in the order of their numbers; they are owed to these consumers."""
+def accepted(
+    rows: Sequence[Row], consumers: Sequence[str], giver: Callable[[int], str] = lambda number: ""
+) -> Iterator[c.LogEvent]:
+    """Yield the events of messages that were taken, in the order of their numbers; they are owed to these consumers.
+    `giver`: the node that has brought the message of a number, "" if it was a client."""
     fields = {"handover": "owed", "recipients": ",".join(consumers)}
     for some in _parts(rows):
         pools, sizes = [row.pool.hex() for row in some], [row.size for row in some]
@@ -36,6 +39,8 @@ def accepted(rows: Sequence[Row], consumers: Sequence[str]) -> Iterator[c.LogEve
             "bytes": sizes,
             "due": [int(row.expires_at) for row in some],
         }
+        if any(givers := [giver(row.number) for row in some]):
+            each["from"] = givers
         yield _note("dmq_accepted", some, fields, None, each)
 
 

@@ -67,6 +67,13 @@ class PeerConnection:
         except RemoteProtocolError as error:
             return self.break_off(error)
 
+    def go_on(self, now_s: float) -> list[PeerEvent]:
+        """Say what is due, and return what the peer has said beyond its last turn."""
+        try:
+            return self.session.due(now_s)
+        except RemoteProtocolError as error:
+            return self.break_off(error)
+
     def say(self, side: Side, message: ms.Message, now_s: float) -> list[PeerEvent]:
         """Queue a message, and return what had been sent ahead of it."""
         try:

@@ -28,6 +28,9 @@ from .talk import Protocol, Talk
 
 IDLE_S = 5.0
 """Seconds for which nothing may run on a connection."""
+TURN_MAX = 64
+"""Most messages of a peer that are handled at once; further ones wait for the next turn, so that a flood of short ones
+holds up nobody."""
 COOKIES = 1 << keep_alive.COOKIE_BITS
 HANDSHAKE = Protocol(
     handshake.NUMBER, node_handshake.TABLE, handshake.encode_message, handshake.decode_message,
@@ -119,6 +122,8 @@ class PeerSession:
         self._pinged_s = 0.0
         self._cookie = cookie % COOKIES
         self._amount = 0
+        self._handled = 0
+        self._waiting: dict[Talk, None] = {}  # those with messages beyond this turn
         self.agreement: Agreement | None = None
         self.ends = False
         if we is Agency.INITIATOR:
@@ -136,6 +141,7 @@ class PeerSession:
 
     def hear(self, data: bytes, now_s: float) -> list[PeerEvent]:
         """Return what `data` brings; raise `RemoteProtocolError`, with earlier events in `before`."""
+        self._handled = TURN_MAX if self._waiting else 0
         return self._collected(self._hear(data, now_s), now_s)
 
     def _collected(self, events: Iterator[PeerEvent], now_s: float) -> list[PeerEvent]:
@@ -163,7 +169,11 @@ class PeerSession:
             yield from self._received(talk, now_s)
 
     def _received(self, talk: Talk, now_s: float) -> Iterator[PeerEvent]:
+        if self._handled >= TURN_MAX:
+            self._waiting[talk] = None
+            return
         for state, message in talk.received(now_s):
+            self._handled += 1
             match talk.protocol.number:
                 case handshake.NUMBER:
                     yield from self._greeted(message, now_s)
@@ -175,6 +185,9 @@ class PeerSession:
                 case _:
                     yield from self._shared(message)
             if self.ends:
+                return
+            if self._handled >= TURN_MAX:
+                self._waiting[talk] = None
                 return
 
     def _greeted(self, message: handshake.Message, now_s: float) -> Iterator[PeerEvent]:
@@ -285,9 +298,11 @@ class PeerSession:
         self._queue(talk, sharing.MsgShareRequest(amount), now_s)
         return True
 
-    def tell_peers(self, addresses: tuple[sharing.PeerAddress, ...], now_s: float) -> None:
-        """Answer `PeersAsked`."""
-        self._queue(self._talks[sharing.NUMBER, Agency.RESPONDER], sharing.MsgSharePeers(addresses), now_s)
+    def tell_peers(self, addresses: tuple[sharing.PeerAddress, ...], now_s: float) -> list[PeerEvent]:
+        """Answer `PeersAsked`; return what was waiting for this, and raise `RemoteProtocolError` like `hear`."""
+        talk = self._talks[sharing.NUMBER, Agency.RESPONDER]
+        self._queue(talk, sharing.MsgSharePeers(addresses), now_s)
+        return self._collected(self._received(talk, now_s), now_s)
 
     def finish(self, now_s: float) -> None:
         """End what we have begun, as far as it is our turn there, before the connection is closed."""
@@ -311,15 +326,20 @@ class PeerSession:
 
     def deadline_s(self) -> float:
         """Return when `due` or `overdue` has something to do or say."""
+        if self._waiting:
+            return -inf
         if self.agreement is None:
             return min(self._hello_by_s, self._demultiplexer.deadline_s(SDU_HANDSHAKE_S))
         talks = min(talk.deadline_s() for talk in self._talks.values())
         return min(self._ping_s, talks, self._quiet_s + IDLE_S, self._demultiplexer.deadline_s(SDU_S))
 
-    def due(self, now_s: float) -> None:
-        """Say what is due: the next keep-alive."""
+    def due(self, now_s: float) -> list[PeerEvent]:
+        """Say what is due, the next keep-alive, and return what waited for this turn; raise `RemoteProtocolError` like
+        `hear`."""
         if now_s >= self._ping_s:
             self.keep_alive(now_s)
+        waiting, self._waiting, self._handled = list(self._waiting), {}, 0
+        return self._collected((event for talk in waiting for event in self._received(talk, now_s)), now_s)
 
     def overdue(self, now_s: float) -> str:
         """Return what the peer has failed to do in time, "" if nothing."""

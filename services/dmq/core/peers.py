@@ -9,28 +9,24 @@ A message that a peer has brought is judged like a client's (`Admission`), and a
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Any
 
-from msgspec import Struct
-
 from router.core.link.machine import Agency, RemoteProtocolError
-from router.core.wire.codec import Malformed
-from router.core.wire.reasons import Reason
 from router.service import contract as c
 
 from . import message_submission as ms
 from .deadlines import Deadlines
 from .fault import Rejected
-from .fetching import AskIds, Fetching, PeerFault, peer_fault
 from .governor import Act, AskPeers, Cool, Dial, Governor, Hang, Heat
 from .holdings import Holdings
 from .known_peers import PeerState, RootGroup
 from .mempool import Row
-from .node_handshake import VERSIONS, NodeData
+from .node_handshake import VERSIONS
 from .peer_connection import PeerConnection
+from .peer_endings import PeerEndings
+from .peer_exchange import PeerExchange, PeerTerms, request_of
 from .peer_session import (
     PeerAgreed,
     PeerAnswered,
@@ -43,8 +39,6 @@ from .peer_session import (
     Side,
 )
 from .peer_sharing_messages import PeerAddress
-from .provider import Provider, Spacings
-from .signed_message import Encoding, SignedMessage
 from .stake_source import moment_of
 
 DIAL = "dial "
@@ -53,48 +47,24 @@ DOORS = "peers", "peers6"
 """The doors of other nodes, for IPv4 and IPv6."""
 FORGET_S = 60.0
 """Seconds between two times at which what is over is dropped."""
-CAUSES_MAX = 50
-_COOLED, _SAID_NO = "pulled from no more", "it does not agree"
-
-
-class PeerTerms(Struct, frozen=True):
-    """How this node speaks to others. `listens_at`: where it is dialled, HOST:PORT by its doors; `version_1`: the peers
-    to which version 1 alone is offered."""
-
-    data: NodeData
-    encoding: Encoding
-    pause_s: float
-    listens_at: Mapping[str, str] = {}
-    version_1: frozenset[PeerAddress] = frozenset()
-
-
-class FromNode(Struct, frozen=True):
-    """A message that a peer has brought, to be judged."""
-
-    address: str
-    message: SignedMessage
+SAID_NO = "it does not agree"
 
 
 class Peers:
-    """The connections with other nodes. `brought`: the messages that are to be judged, until they are taken from it.
-    `spaced_out`: how many were not told to a peer before they expired."""
+    """The connections with other nodes. `exchange`: the messages that pass over them."""
 
     def __init__(self, terms: PeerTerms, holdings: Holdings, governor: Governor, chance: c.Chance) -> None:
         self._terms = terms
-        self._holdings = holdings
         self._governor = governor
         self._chance = chance
-        self._fetching = Fetching(holdings.mempool)
         self._connections: dict[str, PeerConnection] = {}  # by the stream's name
         self._by_key: dict[str, PeerConnection] = {}  # agreed ones, by the peer's address
-        self._spacings = Spacings(terms.pause_s)
         self._changed: dict[PeerConnection, None] = {}
         self._deadlines: Deadlines[PeerConnection] = Deadlines()
         self._forget_s = -inf
-        self._causes: list[str] = []
-        self.brought: list[FromNode] = []
-        self.spaced_out = 0
-        self.refused_for: Counter[str] = Counter()
+        self.endings = PeerEndings()
+        self.exchange = PeerExchange(terms, holdings, self._by_key)
+        self._fetching = self.exchange.fetching
 
     def __repr__(self) -> str:
         return f"<Peers: {len(self._connections)} connections, {self._governor!r}>"
@@ -103,17 +73,23 @@ class Peers:
         return len(self._by_key)
 
     @property
+    def listens_at(self) -> list[str]:
+        """Return where other nodes may dial this one."""
+        return list(self._terms.listens_at.values())
+
+    @property
+    def fetch_from_us(self) -> int:
+        """How many nodes have asked this one for ids over their present connection."""
+        return sum(one.provider is not None and one.provider.was_asked for one in self._by_key.values())
+
+    @property
     def due_s(self) -> float:
         """When `due` has something to do, if nothing comes until then."""
         return min(self._deadlines.next_s, self._governor.due_s, self._fetching.due_s)
 
-    def set_roots(self, groups: Iterable[RootGroup]) -> None:
+    def set_roots(self, groups: Iterable[RootGroup], ledger: Iterable[PeerAddress] = ()) -> None:
         self._governor.set_roots(groups)
-
-    def causes(self) -> list[str]:
-        """Return why connections were closed since the last call."""
-        found, self._causes = self._causes, []
-        return found
+        self._governor.set_ledger(ledger)
 
     # -- connections ---------------------------------------------------------------------------------------
 
@@ -137,7 +113,7 @@ class Peers:
         address = address_of(heard.tag.removeprefix(DIAL))
         if address is not None:
             self._governor.failed(address, now.mono_s)
-            self._note(f"{address} cannot be reached: {heard.text}")
+            self.endings.note(f"{address} cannot be reached: {heard.text}")
 
     def came(self, heard: c.Came, now: c.Now) -> None:
         """Take bytes of a peer, or the end of its stream."""
@@ -155,17 +131,13 @@ class Peers:
         self._changed.pop(connection, None)
         self._deadlines.set(connection, inf)
         if connection.fault:
-            self._note(f"{connection.address}: {connection.fault}")
+            self.endings.note(f"{connection.address}: {connection.fault}")
         if self._by_key.get(connection.key) is connection:
             del self._by_key[connection.key]
             self._fetching.end(connection.key)
             self._governor.closed(connection.address, now.mono_s)
         elif connection.session.we_dialled:
             self._governor.failed(connection.address, now.mono_s)
-
-    def _note(self, cause: str) -> None:
-        self._causes.append(cause)
-        self.refused_for[cause if cause in self.refused_for or len(self.refused_for) < CAUSES_MAX else "others"] += 1
 
     # -- what peers say ------------------------------------------------------------------------------------
 
@@ -182,14 +154,14 @@ class Peers:
             case PeerAgreed():
                 self._agreed(connection, event, now)
             case PeerRefused(text):
-                connection.fault = connection.fault or (f"{_SAID_NO}: {text}" if text else "")
+                connection.fault = connection.fault or (f"{SAID_NO}: {text}" if text else "")
             case PeerSaid(Side.PROVIDER, message):
-                return self._asked(connection, message, now)
+                return self.exchange.asked_by(connection, message, now)
             case PeerSaid(_, message):
                 self._brought(connection, message, now)
             case PeersAsked(amount):
                 shared = self._governor.share(amount, connection.address, now.mono_s)
-                connection.session.tell_peers(shared, now.mono_s)
+                return connection.session.tell_peers(shared, now.mono_s)
             case PeersTold(addresses):
                 self._governor.told(connection.address, addresses, now.mono_s)
             case PeerAnswered(round_trip_s):
@@ -203,90 +175,33 @@ class Peers:
             connection.is_left = True
             return
         self._by_key[connection.key] = connection
-        connection.provider = self._provider(connection)
+        connection.provider = self.exchange.provider_for(connection)
         connection.has_begun = connection.version == 2
 
-    def _provider(self, connection: PeerConnection) -> Provider:
-        spacing = self._spacings.of(connection.key)
-        return Provider(self._holdings.mempool, spacing, answers_none=connection.version == 2)
-
-    def _asked(self, connection: PeerConnection, message: ms.Message, now: c.Now) -> list[PeerEvent]:
-        """Answer what a peer asks of us; raise `RemoteProtocolError`."""
-        provider, moment = connection.provider, moment_of(now)
-        assert provider is not None
-        match message:
-            case ms.MsgRequestSigIdsBlocking(acknowledged, most) | ms.MsgRequestSigIdsNonBlocking(acknowledged, most):
-                blocks = isinstance(message, ms.MsgRequestSigIdsBlocking)
-                found = provider.request_ids(blocks, acknowledged, most, moment)
-                return [] if found is None else connection.announce(found, now.mono_s, has_waited=blocks)
-            case ms.MsgRequestSigs(ids):
-                wires = self._holdings.wires(provider.request_bodies(ids, moment))
-                return connection.say(Side.PROVIDER, ms.MsgReplySigs(wires), now.mono_s)
-            case ms.MsgDone():
-                connection.provider = self._provider(connection)
-        return []
-
     def _brought(self, connection: PeerConnection, message: ms.Message, now: c.Now) -> None:
-        """Take what a peer answers; raise `RemoteProtocolError`."""
-        key = connection.key
+        """Take what a peer answers, or that it begins or ends; raise `RemoteProtocolError`."""
         match message:
             case ms.MsgInit():
                 connection.has_begun = True
                 self._pull_if_hot(connection)
             case ms.MsgDone():
                 connection.has_begun = False
-                self._fetching.end(key)
-            case ms.MsgReplySigIds(announced):
-                for own_id in self._fetching.announced(key, announced):
-                    self._peer_has(connection, own_id, now.mono_s)
-            case ms.MsgReplyNoSigIds():
-                self._fetching.no_ids(key)
-            case ms.MsgReplySigs(wires):
-                messages = self._fetching.delivered(key, [self._read(wire) for wire in wires])
-                self.brought += [FromNode(key, one) for one in messages]
-
-    def _read(self, wire: bytes) -> SignedMessage:
-        try:
-            return self._terms.encoding.read(wire)
-        except Malformed as error:
-            raise RemoteProtocolError(Reason.MALFORMED, str(error)) from None
-
-    def _peer_has(self, connection: PeerConnection, own_id: bytes, now_s: float) -> None:
-        mempool = self._holdings.mempool
-        number = mempool.served(own_id)
-        if connection.provider is not None and number is not None and (row := mempool.get(number)) is not None:
-            connection.provider.peer_has(row, now_s)
+                self._fetching.end(connection.key)
+            case _:
+                self.exchange.brought_by(connection, message, now)
 
     # -- verdicts ------------------------------------------------------------------------------------------
 
     def taken(self, row: Row, now: c.Now, by: str = "") -> None:
         """Record that a message is live here, whoever brought it; `by`: the peer that did."""
-        holders = self._fetching.taken(row.id)
-        for at, key in enumerate(holders):
-            connection = self._by_key[key]
-            if connection.provider is not None:
-                connection.provider.peer_has(row, now.mono_s)
-            if by and not at:
-                connection.firsts += 1
-                self._governor.was_first(connection.address, now.mono_s)
-        if by and (connection := self._by_key.get(by)) is not None:  # type: ignore[assignment]
-            connection.accepted += 1
+        first = self.exchange.taken(row, now, by)
+        if by and first is not None:
+            self._governor.was_first(first.address, now.mono_s)
 
     def rejected(self, own_id: bytes, by: str, rejected: Rejected) -> None:
         """Record that a message of a peer was not taken."""
-        self._fetching.refused(own_id, by, rejected.fault)
-        if (connection := self._by_key.get(by)) is None:
-            return
-        connection.rejected[rejected.fault.reason.word] += 1
-        if peer_fault(rejected.fault) is PeerFault.DISCONNECT:
-            connection.fault = connection.fault or rejected.text
+        if (connection := self.exchange.rejected(own_id, by, rejected)) is not None:
             self._changed[connection] = None
-
-    def expired(self, rows: list[Row], now_s: float) -> None:
-        """Forget messages that have expired."""
-        for connection in self._by_key.values():
-            if connection.provider is not None:
-                self.spaced_out += connection.provider.expired(rows, now_s)
 
     # -- what is done --------------------------------------------------------------------------------------
 
@@ -294,14 +209,14 @@ class Peers:
         """Say and close what time demands, and dial whom the governor wants."""
         for connection in self._deadlines.due(now.mono_s):
             self._changed[connection] = None
-            connection.session.due(now.mono_s)
+            self._handle(connection, connection.go_on(now.mono_s), now)
             connection.fault = connection.fault or connection.session.overdue(now.mono_s)
         if now.mono_s >= self._governor.due_s:
             for act in self._governor.decide(now.mono_s):
                 yield from self._carry_out(act, now)
         if now.mono_s >= self._forget_s:
             self._forget_s = now.mono_s + FORGET_S
-            self._spacings.forget(self._by_key.keys(), now.mono_s)
+            self.exchange.forget_spacings(now.mono_s)
 
     def _carry_out(self, act: Act, now: c.Now) -> Iterator[c.Deed]:
         if isinstance(act, Dial):
@@ -323,7 +238,7 @@ class Peers:
             case Hang(_, why):
                 connection.session.finish(now.mono_s)
                 connection.is_left = True
-                self._causes.append(f"{connection.address}: {why}")
+                self.endings.note(f"{connection.address}: {why}")
             case AskPeers(address, amount):
                 if not connection.session.ask_peers(amount, now.mono_s):
                     self._governor.told(address, (), now.mono_s)
@@ -361,12 +276,7 @@ class Peers:
         for ask in self._fetching.requests(now.mono_s):
             connection = self._by_key[ask.peer]
             self._changed[connection] = None
-            if isinstance(ask, AskIds):
-                kind = ms.MsgRequestSigIdsBlocking if ask.blocking else ms.MsgRequestSigIdsNonBlocking
-                message: ms.Message = kind(ask.acknowledged, ask.most)
-            else:
-                message = ms.MsgRequestSigs(ask.ids)
-            self._handle(connection, connection.say(Side.CONSUMER, message, now.mono_s), now)
+            self._handle(connection, connection.say(Side.CONSUMER, request_of(ask), now.mono_s), now)
         for key, connection in self._by_key.items():
             if self._fetching.is_finished(key):
                 self._fetching.end(key)
@@ -377,7 +287,7 @@ class Peers:
     # -- the operator --------------------------------------------------------------------------------------
 
     def as_status(self) -> list[dict[str, Any]]:
-        """Return what `router dmq peers` shows: each connection, and the roots that are not connected."""
+        """Return what `router dmq peers` shows of each connection."""
         found = []
         for connection in self._connections.values():
             peer = self._governor.get(connection.address)

@@ -106,7 +106,8 @@ class Spacings:
 
 class Provider:
     """What one peer is told and given. `answers_none`: whether a request that blocks is answered after a while without
-    ids, as in version 2. `spaced_out`: how many messages expired before their turn came."""
+    ids, as in version 2. `was_asked`: whether the peer fetches from us. `spaced_out`: how many messages expired before
+    their turn came."""
 
     def __init__(self, mempool: Mempool, spacing: Spacing, *, answers_none: bool = True) -> None:
         self._mempool = mempool
@@ -122,6 +123,7 @@ class Provider:
         self._due: dict[PoolId, float] = {}  # the one entry of a pool that counts: -inf in `_ready`, else in `_held`
         self._asked: tuple[int, float] | None = None  # the request that blocks: how many ids, and until when
         self.spaced_out = 0
+        self.was_asked = False
         self.told = 0
         self.given = 0
 
@@ -153,6 +155,7 @@ class Provider:
             raise _error(rule, f"{len(self._window)} unacknowledged, {acknowledged} acknowledged, {most} requested")
         for _ in range(acknowledged):
             self._numbers.pop(self._window.popleft().id, None)
+        self.was_asked = True
         if not blocking:
             return self._next(most, now)
         self._asked = most, now.mono_s + NO_IDS_S if self._answers_none else inf

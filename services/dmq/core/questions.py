@@ -145,6 +145,7 @@ class Questions:
             "to_be_read_by": " and ".join(name for name, cursor in cursors if cursor.awaits(row.number)) or "nobody",
             "set_aside_for": " and ".join(aside) or None,
             "kept_until_it_expires": int(row.expires_at),
+            **self._nodes.peers.exchange.trail.about(row.number),
         }
 
     def _mempool(self, words: list[str]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from router.core.wire.text import counted
 from router.service import contract as c
 
 from .known_peers import RootGroup
+from .peer_sharing_messages import PeerAddress
 
 FILE_S = 5.0
 """Seconds between two looks at the file."""
@@ -20,12 +21,13 @@ JOB, TAG = "services.dmq.topology_job:topology", "topology"
 
 
 class Roots(Struct, frozen=True, array_like=True):
-    """What a topology names. `digest` tells it from others; `missing`: the points whose addresses are not known."""
+    """What a topology names. `digest` tells it from others; `missing`: the points whose addresses are not known;
+    `ledger`: relays of a ledger peer snapshot."""
 
     digest: bytes
     groups: tuple[RootGroup, ...]
     missing: tuple[str, ...] = ()
-    uses_ledger: bool = False
+    ledger: tuple[PeerAddress, ...] = ()
 
     @property
     def addresses(self) -> int:
@@ -38,8 +40,9 @@ _ROOTS = msgspec.msgpack.Decoder(Roots)
 class TopologySource:
     """Asks for the reads that are due, and takes the answers. `problem`: why the last could not be read, or ""."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, snapshot: str = "") -> None:
         self.file = file
+        self._snapshot = snapshot
         self.problem = ""
         self.roots = Roots(b"", ())
         self._is_asking = False
@@ -51,10 +54,10 @@ class TopologySource:
 
     def due(self, now: c.Now) -> list[c.Deed]:
         """Return the question that is due, if any."""
-        if not self.file or self._is_asking or now.mono_s < self._next_s:
+        if not (self.file or self._snapshot) or self._is_asking or now.mono_s < self._next_s:
             return []
         self._is_asking = True
-        return [c.Compute(JOB, msgspec.msgpack.encode((self.file, self.roots.digest)), TAG)]
+        return [c.Compute(JOB, msgspec.msgpack.encode((self.file, self._snapshot, self.roots.digest)), TAG)]
 
     def reload(self) -> None:
         """Look at the file as soon as possible."""
@@ -68,9 +71,13 @@ class TopologySource:
             return None, self._failed(heard.error.removeprefix("BadTopology: "))
         was_wrong, self.problem = bool(self.problem), ""
         if not heard.result:
-            return None, [c.Inform(f"the topology {self.file} can be read again")] if was_wrong else []
+            return None, [
+                c.Inform(f"the topology {self.file or self._snapshot} can be read again")
+            ] if was_wrong else []
         self.roots, self._has_read = _ROOTS.decode(heard.result), True
         said = f"the topology names {counted(self.roots.addresses, 'address', 'addresses')} of peers"
+        if self._snapshot:
+            said += f", the ledger {counted(len(self.roots.ledger), 'relay')}"
         if self.roots.missing:
             said += f"; {', '.join(self.roots.missing[:5])} could not be looked up yet"
         return self.roots, [c.Inform(said)]

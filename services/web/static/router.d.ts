@@ -153,6 +153,8 @@ export class Refused extends RouterError {
 export function reasonOf(number: number): { number: number; word: string; sentence: string; later: boolean };
 export function rightsOf(number: number): Right[];
 export function readLink(text: string): object;
+/** The link of a new group: whoever has it may read and send there. Nobody else knows it until it is passed on. */
+export function newGroup(name?: string): Promise<string>;
 export function text(words: string): Uint8Array;
 export function words(bytes: Uint8Array): string;
 export function hex(bytes: Uint8Array): string;

@@ -1,14 +1,15 @@
 // A page's end of a router: the names of docs/apps.md. See router.d.ts.
 import { InsecureContext, NodeUnavailable, Refused, RouterError, StorageError, numberOf, reasonOf } from './router/errors.js';
 import { frontLock, openChannel } from './router/tabs.js';
-import { readLink, hex, unhex } from './router/wire.js';
+import { keyOfSeed } from './router/keys.js';
+import { groupLink, random, readLink, hex, text, unhex } from './router/wire.js';
 
 export { InsecureContext, NodeUnavailable, Refused, RouterError, StorageError, reasonOf, readLink };
 export { hex, text, unhex, words } from './router/wire.js';
 
 const TTL_S = 86400, EXPIRY_MIN = 1440, UINT32_MAX = 0xffffffff;
 const TERMINAL = new Set(['delivered', 'acked', 'unconfirmed', 'expired', 'refused', 'dropped', 'evicted']);
-const FOLLOWED_MAX = 10000, SAID_MAX = 1000;
+const NAME_BYTES_MAX = 64, FOLLOWED_MAX = 10000, SAID_MAX = 1000;
 const UNICASTS = '', ALL = null;
 const NAME = /^[A-Za-z0-9._-]{1,64}$/;
 const RIGHTS = { join: 1, store: 2, relay: 4, why: 8 };
@@ -82,7 +83,9 @@ export class Node {
   #letGo = () => {};
 
   async #greet() {
-    const found = await this.#ask({ op: 'hello', ...this.#hello }), { key, state, text, waiting, groups, rights, forgets } = found;
+    this.#channel.takeSeveral(false);
+    const found = await this.#ask({ op: 'hello', takesSeveral: true, ...this.#hello }), { key, state, text, waiting, groups, rights, forgets } = found;
+    this.#channel.takeSeveral(!!found.takesSeveral);
     if (this.#hello.invitation) this.#hello.invitation = undefined;
     if (forgets) this.#forgets(forgets);
     return { key: hex(key), state, stateText: text, waiting: new Set(waiting), groups, rights };
@@ -154,6 +157,7 @@ export class Node {
 
   #heard(message) {
     this.#channel.hasAnswered = true;
+    if (message.several) return message.several.forEach(one => { try { this.#heard(one); } catch (error) { reportError(error); } });
     if (message.re !== undefined) return this.#answered(message);
     switch (message.event) {
       case 'message': return this.#message(message);
@@ -463,6 +467,13 @@ export class Outcomes {
       await new Promise(done => this.#waiters.push(done));
     }
   }
+}
+
+// The link of a new group: whoever has it may read and send there.
+export async function newGroup(name = '') {
+  if (text(name).length > NAME_BYTES_MAX) throw new RouterError(`a group's name has ${NAME_BYTES_MAX} bytes at most`);
+  const seed = random(32), { public: key } = await keyOfSeed(seed);
+  return groupLink({ key, contentKey: random(32), seed, name });
 }
 
 export function rightsOf(number) {

@@ -5,7 +5,7 @@ import * as work from '../solver/priority.js';
 import { sha256, begin, compress } from '../solver/sha256.js';
 import { PART, tried } from '../solver/tried.js';
 import { Prekeys, prekeyOf, sealTo } from '../prekeys.js';
-import { keyOfSeed } from '../router/keys.js';
+import { keyOfSeed, newKey, signWith } from '../router/keys.js';
 import * as router from '../router.js';
 
 const differences = [], bits = text => parseInt(text, 16), digits = target => target.toString(16).padStart(64, '0');
@@ -134,6 +134,23 @@ async function trade({ site, invitation, offer }) {
   }
 }
 
+// Find, as examples/wallets.py does: take the first offer, and agree with its sender in a group of one's own. One key signs what is
+// sealed and what is said.
+async function find({ site, invitation }) {
+  const pool = new capd.Pool(`${site}/capd/`), key = await newKey(), mine = await Prekeys.open({ key }), control = new AbortController();
+  const node = await router.connect({ name: 'finder', invitation, signer: { public: key.public, sign: signWith(key.secret) } });
+  const value = Uint8Array.of(...capd.text('XCH\x01')), mask = Uint8Array.of(255, 255, 255, 1);
+  for await (const hit of pool.watch({ value, mask, since: '00'.repeat(32), signal: control.signal })) {
+    const end = 6 + (hit.data[4] << 8 | hit.data[5]), link = await router.newGroup('swap'), group = await node.join(link), heard = group.messages();
+    await pool.reply(hit, await mine.seal(hit.data.slice(6, end), capd.text(link)));
+    for await (const said of heard) {
+      await group.publish(router.text('page: done'));
+      control.abort();
+      return { took: capd.words(hit.data.slice(end)), heard: router.words(said.body) };
+    }
+  }
+}
+
 async function watches({ site, prefix }) {
   const pool = new capd.Pool(`${site}/capd/`);
   for await (const hit of pool.watch({ prefix, onUp: () => { told.up += 1; }, onAway: said => told.away.push(said) })) told.hits.push(capd.words(hit.data));
@@ -147,5 +164,5 @@ async function refusal(site, act) {
   }
 }
 
-Object.assign(window, { told, trade, watches, refusal });
+Object.assign(window, { told, trade, find, watches, refusal });
 Object.assign(window, { capd, vectors: all, sealed, solved, rates, cancelled, secretHashOf: secret => hex(secretHash(unhex(secret))) });

@@ -4,6 +4,9 @@ import { Causes } from '../router/causes.js';
 import { Composer } from '../router/composer.js';
 import { Inbox } from '../router/inbox.js';
 import { keyOfSeed, signWith } from '../router/keys.js';
+import { Link } from '../router/link.js';
+import { Gathering } from '../router/tabs.js';
+import { Frames, Malformed, decode, digest, encode, hex, unhex } from '../router/wire.js';
 
 // [word, …arguments] of Causes; the heads after each, newest first.
 function causes(script) {
@@ -47,4 +50,48 @@ async function alike(count, ttl) {
   return ids;
 }
 
-Object.assign(window, { causes, causal, inbox, alike });
+// What an end was sent, message by message, of what is said in two turns and at the end.
+async function gathered(takesSeveral) {
+  const sent = [], way = new Gathering(message => sent.push(message.several ?? message));
+  way.takesSeveral = takesSeveral;
+  for (const turn of [[1, 2, 3], [4], [5, 6]]) {
+    turn.forEach(one => way.post(one));
+    await new Promise(done => setTimeout(done, 20));
+  }
+  for (const one of [7, 8, 9]) way.post(one);
+  way.close();
+  return sent;
+}
+
+// The first byte of each item in each message of a link's WebSocket; the link says so many items of `size` bytes in one turn, then leaves.
+async function linked(count, size) {
+  const sent = [], real = globalThis.WebSocket;
+  globalThis.WebSocket = class { static OPEN = 1; readyState = 1; send(bytes) { sent.push(bytes); } close() { sent.push(null); } };
+  try {
+    const link = new Link({ url: '', key: new Uint8Array(32), epoch: new Uint8Array(8), hear: { ended: () => {} } });
+    for (let i = 0; i < count; i++) link.send(new Uint8Array(size).fill(i), i);
+    await null;
+    link.send(new Uint8Array(size).fill(99), 99);
+    link.leave(25, 'over');
+  } finally {
+    globalThis.WebSocket = real;
+  }
+  return sent.map(bytes => bytes && new Frames(1 << 20).take(bytes).map(item => item[0]));
+}
+
+// Each item read and written again, as hex; "malformed" if it cannot be read.
+function cbor(items) {
+  return items.map(item => {
+    try {
+      return hex(encode(decode(unhex(item))));
+    } catch (error) {
+      if (!(error instanceof Malformed)) throw error;
+      return 'malformed';
+    }
+  });
+}
+
+// The digests of so many bytes, each the remainder of its place by 251.
+const digests = sizes => sizes.map(size => hex(digest(Uint8Array.from({ length: size }, (_, i) => i % 251))));
+
+Object.assign(window, { gathered, linked, digests, cbor, causes, causal, inbox, alike });

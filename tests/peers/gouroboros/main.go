@@ -2,6 +2,8 @@
 //
 //	submit SOCKET MAGIC FILE    hand each message in, a message in hex in each line; print what is said
 //	watch SOCKET MAGIC COUNT    ask with blocking requests; print the ids
+//	between HEX...              print message submission between nodes as it is written here, a message in hex in each
+//	                            line, and then how each of the given messages is read
 package main
 
 import (
@@ -16,6 +18,7 @@ import (
 	"github.com/blinklabs-io/gouroboros/protocol/common"
 	"github.com/blinklabs-io/gouroboros/protocol/localmessagenotification"
 	"github.com/blinklabs-io/gouroboros/protocol/localmessagesubmission"
+	"github.com/blinklabs-io/gouroboros/protocol/messagesubmission"
 )
 
 func fail(err error) {
@@ -25,7 +28,37 @@ func fail(err error) {
 	}
 }
 
+func between(given []string) {
+	id := make([]byte, 32)
+	for _, message := range []any{
+		messagesubmission.NewMsgInit(),
+		messagesubmission.NewMsgRequestMessageIds(true, 0, 33),
+		messagesubmission.NewMsgReplyMessageIds([]common.MessageIDAndSize{{MessageID: id, SizeInBytes: 1088}}),
+		messagesubmission.NewMsgRequestMessages([][]byte{id}),
+		messagesubmission.NewMsgReplyMessages([]common.DmqMessage{}),
+		messagesubmission.NewMsgDone(),
+	} {
+		wire, err := cbor.Encode(message)
+		fail(err)
+		fmt.Println(hex.EncodeToString(wire))
+	}
+	for _, text := range given {
+		wire, err := hex.DecodeString(text)
+		fail(err)
+		message, err := messagesubmission.NewMsgFromCbor(uint(wire[1]), wire)
+		if err != nil {
+			fmt.Println("not read")
+		} else {
+			fmt.Printf("%T\n", message)
+		}
+	}
+}
+
 func main() {
+	if os.Args[1] == "between" {
+		between(os.Args[2:])
+		return
+	}
 	magic, err := strconv.ParseUint(os.Args[3], 10, 32)
 	fail(err)
 	said := make(chan string)

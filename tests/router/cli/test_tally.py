@@ -103,9 +103,13 @@ READ_HERE = [RecipientOutcome(ALICE, "delivered")]
     ],
 )  # fmt: skip
 async def test_what_the_uplinks_refuse_is_said_also_where_apps_of_this_node_have_it(
-    here: list[RecipientOutcome], state: str, reason: Reason | None, noted: str, ended: str,
+    here: list[RecipientOutcome],
+    state: str,
+    reason: Reason | None,
+    noted: str,
+    ended: str,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     outcomes, tally = Outcomes(ID), PublishCounts(as_json=True)
     outcomes.hear(Outcome(ID, (*here, RecipientOutcome(BOB, "queued"))))
     outcomes.hear(Outcome(ID, (RecipientOutcome(BOB, state, reason),)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from samples.apps import FAMILY, OPEN, raw_wires
 
 import router
 from router import BlockingNode, ClientError, NodeUnavailable, Refused
+from router.client.portal import BlockingLoop
 from router.core.wire import link_items as link
 from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, SigningKey
@@ -201,3 +204,43 @@ def test_an_error_that_leaves_the_block_is_an_attempt_at_the_message_in_hand(
             _ = 1 // 0
         node_end.until(partial(_refused, node_end, run))
         assert [reason for _, reason in node_end.end.refusals] == [Reason.PEER_REFUSED] * run
+
+
+class Interrupted(AsyncIterator[int]):
+    """Numbers, of which Ctrl-C comes just before the first; `waits`: that one does not come."""
+
+    def __init__(self, *, waits: bool = False) -> None:
+        self._waits = waits
+        self._given = 0
+        self.is_cancelled = False
+
+    async def __anext__(self) -> int:
+        self._given += 1
+        if self._given == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            try:
+                await trio.sleep(HANG_S if self._waits else 0)
+            except trio.Cancelled:
+                self.is_cancelled = True
+                raise
+        return self._given
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_ctrl_c_ends_a_call_and_what_came_meanwhile_is_the_next_item(node: BlockingNode, waits: bool) -> None:
+    numbers = Interrupted(waits=waits)
+    loop = BlockingLoop(node._portal, numbers)
+    with pytest.raises(KeyboardInterrupt):
+        loop.next()
+    first = 1 + numbers.is_cancelled
+    assert [loop.next(), loop.next()] == [first, first + 1]
+    assert numbers.is_cancelled or not waits
+
+
+def test_ctrl_c_while_it_connects_leaves_no_connection_behind(node_end: ThreadedEnd) -> None:
+    made = router.connect_blocking(
+        url="unix:///nowhere/s", when_down="queue", on_away=lambda said: os.kill(os.getpid(), signal.SIGINT)
+    )
+    with pytest.raises(KeyboardInterrupt), made:
+        made.join(OPEN)
+    assert not made._thread.is_alive()

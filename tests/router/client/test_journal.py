@@ -39,6 +39,7 @@ class Written(Journal):
         self.writer.state.commit(self.writer.take()[0], self.writer.now_min)
 
     def count(self) -> int:
+        self.writer.state.change(lambda rows: AppBatch())
         with self.writer.state.reading() as rows:
             return rows.handled()
 

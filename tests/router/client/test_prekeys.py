@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,24 @@ def test_the_newest_prekeys_can_be_opened_and_no_others(tmp_path: Path) -> None:
         mine.open(bodies[0])
     with pytest.raises(SealedError, match="not ours, or no longer"):
         others.open(bodies[1])
+
+
+def test_a_copy_of_the_home_opens_nothing_that_was_sealed_to_a_prekey_that_has_gone(tmp_path: Path) -> None:
+    """Neither the secret of the prekey nor the key that had sealed it lies in any file, not even in freed pages."""
+    alice, bob = homes(tmp_path)
+    mine = Prekeys("a", home=alice, entropy=lambda n: (b"seed %02d " % len(made)) * 4)
+    made: list[bytes] = []
+    for _ in range(KEPT_MAX + 3):
+        made.append(mine.renew())
+        if len(made) == 3:
+            key = (alice / "apps" / "a.state" / "secrets.key").read_bytes().split()[-1]
+    body = Prekeys("b", home=bob).seal(made[2], b"x")
+    copy = Path(shutil.copytree(alice, tmp_path / "copy"))
+    with pytest.raises(SealedError, match="not ours, or no longer"):
+        Prekeys("a", home=copy).open(body)
+    assert Prekeys("a", home=copy).open(Prekeys("b", home=bob).seal(made[3], b"x")).content == b"x"
+    found = b"".join(one.read_bytes() for one in copy.rglob("*") if one.is_file())
+    assert b"seed " not in found and key not in found and bytes.fromhex(key.decode()) not in found
 
 
 def test_what_was_changed_or_is_nothing_of_the_kind_is_not_taken(tmp_path: Path) -> None:

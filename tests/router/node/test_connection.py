@@ -111,9 +111,13 @@ class Ends:
 
 @asynccontextmanager
 async def connected(
-    in_flight: InFlight | None = None, limits: LinkLimits | None = None, number: int = 1, *,
-    paces: Paces | None = None, shakes_hands: bool = True,
-) -> AsyncIterator[Ends]:  # fmt: skip
+    in_flight: InFlight | None = None,
+    limits: LinkLimits | None = None,
+    number: int = 1,
+    *,
+    paces: Paces | None = None,
+    shakes_hands: bool = True,
+) -> AsyncIterator[Ends]:
     ends = Ends(in_flight or InFlight(UNLIMITED, UNLIMITED), limits or LinkLimits(), number, paces)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ends.run)

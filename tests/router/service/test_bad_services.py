@@ -128,9 +128,13 @@ async def test_what_a_process_printed_last_is_shown_when_it_does_not_say_why_it_
 
 
 async def test_a_failure_is_past_when_it_runs_again(tmp_path: Path, place: Path) -> None:
-    write(place, "sickly", "def __init__(self, setup): ...\n    def hear(self, heard, now):\n"
-          "        if type(heard).__name__ == 'Tick':\n            return 1 / 0\n"
-          "        return [Wake(0)] if isinstance(heard, Asked) else []")  # fmt: skip
+    write(
+        place,
+        "sickly",
+        "def __init__(self, setup): ...\n    def hear(self, heard, now):\n"
+        "        if type(heard).__name__ == 'Tick':\n            return 1 / 0\n"
+        "        return [Wake(0)] if isinstance(heard, Asked) else []",
+    )
     async with running(tmp_path, block("sickly", "sickly", "apart")) as (home, node):
         await until(home, lambda services: services["sickly"]["state"] == "running")
         told = await ask(node, "sickly fail")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from rigs.patience import HANG_S
 from rigs.ports import free_port
 
@@ -86,6 +87,16 @@ async def test_a_second_one_at_a_shared_port_is_refused_while_streams_come_from_
                 nursery.cancel_scope.cancel()
 
 
+async def test_a_door_at_the_address_of_another_machine_says_which_address_serves_all(tmp_path: Path) -> None:
+    there = place("192.0.2.1", free_port())
+    async with side(tmp_path, place("127.0.0.1", free_port())) as (_, heard):
+        second = Doors(heard.came, heard.hear, _no_router, tmp_path)
+        async with trio.open_nursery() as nursery:
+            with pytest.raises(DoorError, match="none of this machine: 0.0.0.0, .* stands for all"):
+                await second.open(nursery, {"nodes": f"tcp://{there}?{SHARED}"})
+            nursery.cancel_scope.cancel()
+
+
 async def test_a_door_listens_again_while_streams_that_came_from_there_stand(tmp_path: Path) -> None:
     one, other = place("127.0.0.1", free_port()), place("127.0.0.1", free_port())
     async with side(tmp_path, other) as (_, there):
@@ -115,18 +126,47 @@ def test_the_pause_of_a_crowded_door_grows_to_the_most() -> None:
     assert USUAL.pause_after(256) == 0
 
 
-async def test_a_crowded_door_accepts_all_for_whom_it_has_places() -> None:
+async def test_a_crowd_waits_aside_at_a_door_that_lets_others_in_at_once() -> None:
+    heard = Heard()
+    streams = Streams(heard.hear, _no_router, lambda text: None)
+    async with trio.open_nursery() as nursery:
+        streams.start(nursery)
+        listening = socket.create_server(("0.0.0.0", 0))
+        streams.listen("nodes", listening, bounds=DoorBounds(8, 3, 0.01))
+        port = listening.getsockname()[1]
+
+        def guest(host: str) -> socket.socket:
+            return socket.create_connection((host, port), source_address=(host, 0))
+
+        async def opened() -> str:
+            found = await heard.events.receive()
+            assert isinstance(found, Opened)
+            return found.address.rpartition(":")[0]
+
+        with trio.fail_after(HANG_S):
+            crowd = [guest("127.0.0.1") for _ in range(6)]
+            assert [await opened() for _ in range(3)] == ["127.0.0.1"] * 3
+            others = [guest("127.0.1.1"), guest("127.0.2.1")]
+            came = [await opened() for _ in range(5)]
+            assert sorted(came) == ["127.0.0.1"] * 3 + ["127.0.1.1", "127.0.2.1"], "and in the end all are let in"
+        for one in (*crowd, *others):
+            one.close()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_door_whose_crowd_waits_forgets_it_when_it_closes() -> None:
     heard = Heard()
     streams = Streams(heard.hear, _no_router, lambda text: None)
     async with trio.open_nursery() as nursery:
         streams.start(nursery)
         listening = socket.create_server(("127.0.0.1", 0))
-        streams.listen("nodes", listening, bounds=DoorBounds(5, 2, 0.02))
-        guests = [socket.create_connection(listening.getsockname()[:2]) for _ in range(6)]
+        streams.listen("nodes", listening, bounds=DoorBounds(8, 1, 1e6))
+        guests = [socket.create_connection(listening.getsockname()[:2]) for _ in range(3)]
         with trio.fail_after(HANG_S):
-            opened = [await heard.events.receive() for _ in range(5)]
-            assert all(isinstance(one, Opened) for one in opened)
-            assert await heard.events.receive() == Came("nodes", opened[0].peer, b""), "the sixth comes in its place"
-        for one in guests:
-            one.close()
+            assert isinstance(await heard.events.receive(), Opened)
+            await trio.testing.wait_all_tasks_blocked(0.01)
         nursery.cancel_scope.cancel()
+    for one in guests:
+        one.settimeout(HANG_S)
+        assert one.recv(1) == b"", "nobody is left waiting"
+        one.close()

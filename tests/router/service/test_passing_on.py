@@ -103,9 +103,11 @@ async def test_two_nodes_pass_a_group_on(tmp_path: Path, monkeypatch: pytest.Mon
     link = new_group(b"s" * 32, b"c" * 32)
     with trio.fail_after(HANG_S):
         async with (
-            serving(homes[0].path, {}), serving(homes[1].path, {}),
-            connect(home=homes[0]) as alice, connect(home=homes[1]) as bob,
-        ):  # fmt: skip
+            serving(homes[0].path, {}),
+            serving(homes[1].path, {}),
+            connect(home=homes[0]) as alice,
+            connect(home=homes[1]) as bob,
+        ):
             here, there = Side(alice), Side(bob)
             url = await here.url()
             await there.node.join(link.with_hints((Hint(here.router, (parse_address(url),)),)))

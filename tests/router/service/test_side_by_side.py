@@ -3,7 +3,8 @@ second."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
@@ -41,43 +42,47 @@ class Quiet:
         return {}
 
 
-async def test_questions_go_side_by_side_and_messages_do_not_wait_for_their_answers(autojump_clock: object) -> None:
-    groups = [SigningKey(bytes((n,)) * 32).public for n in range(1, 4)]
-    sent = list[float]()
+@asynccontextmanager
+async def queue_of_quiet() -> AsyncIterator[tuple[Quiet, Requests, RequestQueue, list[float]]]:
+    """Yield a host that gets no answers, its requests and their queue, and the seconds at which messages went."""
+    began_s, sent = trio.current_time(), list[float]()
     async with trio.open_nursery() as nursery:
         host: Any = Quiet(nursery)
         requests = Requests(host, lambda heard: None, lambda deed, error: None)
-        queue = RequestQueue(requests.do, lambda ready: sent.append(trio.current_time()), requests.until_answered)
+
+        def send(ready: object) -> None:
+            sent.append(trio.current_time() - began_s)
+
+        queue = RequestQueue(requests.do, send, requests.until_answered)
         nursery.start_soon(queue.run)
-        began_s = trio.current_time()
-        for group in groups:
-            nursery.start_soon(requests.do, o.ListHeld(group))
-        pulls = [o.PullFrom(groups[0], group, MessageId(bytes(32))) for group in groups]
+        yield host, requests, queue, sent
+        nursery.cancel_scope.cancel()
+
+
+KEYS = [SigningKey(bytes((n,)) * 32).public for n in range(1, 4)]
+
+
+async def test_questions_go_side_by_side_and_messages_do_not_wait_for_their_answers(autojump_clock: object) -> None:
+    async with queue_of_quiet() as (host, requests, queue, sent):
+        for group in KEYS:
+            host.nursery.start_soon(requests.do, o.ListHeld(group))
+        pulls = [o.PullFrom(KEYS[0], group, MessageId(bytes(32))) for group in KEYS]
         for pull in pulls:
             if requests.begins(pull):
                 queue.put(pull)
         queue.put([])
         await trio.sleep(1)
-        asked = [*map(o.ListHeld, groups), *[PullsFrom.of([pull]) for pull in pulls]]
-        assert sorted(host.asked, key=repr) == sorted(asked, key=repr) and sent == [began_s]
-        nursery.cancel_scope.cancel()
+        asked = [*map(o.ListHeld, KEYS), *[PullsFrom.of([pull]) for pull in pulls]]
+        assert sorted(host.asked, key=repr) == sorted(asked, key=repr) and sent == [0]
 
 
 async def test_requests_go_side_by_side_and_messages_wait_for_their_answers_a_second_at_most(
     autojump_clock: object,
 ) -> None:
-    keys = [SigningKey(bytes((n,)) * 32).public for n in range(1, 4)]
-    sent = list[float]()
-    async with trio.open_nursery() as nursery:
-        host: Any = Quiet(nursery)
-        requests = Requests(host, lambda heard: None, lambda deed, error: None)
-        queue = RequestQueue(requests.do, lambda ready: sent.append(trio.current_time()), requests.until_answered)
-        nursery.start_soon(queue.run)
-        began_s = trio.current_time()
-        decided: list[Deed | list[ToSend]] = [Dial(keys[0]), Dial(keys[1]), [], [], Dial(keys[2])]
+    async with queue_of_quiet() as (host, _, queue, sent):
+        decided: list[Deed | list[ToSend]] = [Dial(KEYS[0]), Dial(KEYS[1]), [], [], Dial(KEYS[2])]
         for one in decided:
             queue.put(one)
         await trio.sleep(10)
-        assert host.asked == [Dial(key) for key in keys], "in their order"
-        assert [at_s - began_s for at_s in sent] == [IN_TURN_S] * 2, "and no second time for the same answers"
-        nursery.cancel_scope.cancel()
+        assert host.asked == [Dial(key) for key in KEYS], "in their order"
+        assert sent == [IN_TURN_S] * 2, "and no second time for the same answers"

@@ -52,6 +52,7 @@ def checks() -> DeedChecks:
 WRONG: dict[str, tuple[Any, str]] = {
     "a value": (c.Put(b"count", 17), "Put with a wrong value: expected bytes | null, got int"),  # type: ignore[arg-type]
     "a key": (c.Put("count", b""), "Put with a wrong key: expected bytes, got str"),  # type: ignore[arg-type]
+    "a secret": (c.Put(b"count", b"", "no"), "Put with a wrong secret: expected bool, got str"),  # type: ignore[arg-type]
     "no key": (c.Put(b"", b""), "Put with a wrong key: it has 0 bytes, where 1 to 511 are allowed"),
     "a long key": (c.Put(b"x" * 512, b""), "wrong key: it has 512 bytes"),
     "a time": (c.Wake("soon"), "Wake with a wrong at_s: expected float, got str"),  # type: ignore[arg-type]
@@ -109,7 +110,8 @@ def test_a_wrong_deed_is_named_with_its_field(checks: DeedChecks, deed: Any, sai
 
 def test_right_deeds_are_returned_as_they_are_to_be_carried_out(checks: DeedChecks) -> None:
     right = [
-        c.Put(b"count", b"17"), c.Put(b"count", None), c.Wake(7), c.Send(KEY, b"x", tag="t"), c.Write("desk", "9", b""),
+        c.Put(b"count", b"17"), c.Put(b"count", None), c.Put(b"count", b"17", True), c.Forget(),
+        c.Wake(7), c.Send(KEY, b"x", tag="t"), c.Write("desk", "9", b""),
         c.Connect("afar", "tcp://there:1", "t"), c.Write("afar", "1", b"x"), c.Answer(5, {"one": [1, None]}),
         c.Refuse(MOOD, "not today"), c.Grant(KEY, ("join",), 5), c.LogEvent("golf", ID), c.Join(KEY.hex()),
         d.UseInterfaces("lan", (1, 2)), d.UseInterfaces("shut", (1,)),

@@ -103,9 +103,14 @@ def test_who_was_blocked_before_it_came_is_invited_all_the_same(file: Path) -> N
     ],
 )  # fmt: skip
 def test_rights_are_added_to_a_block_with_its_end(
-    file: Path, has: tuple[Grant, ...], ends_s: int, gets: tuple[str, ...], until_s: int, then: tuple[str, ...],
+    file: Path,
+    has: tuple[Grant, ...],
+    ends_s: int,
+    gets: tuple[str, ...],
+    until_s: int,
+    then: tuple[str, ...],
     then_s: int,
-) -> None:  # fmt: skip
+) -> None:
     _has(file, has, ends_s)
     assert write(file, guest(ANNA, *gets, until_s=until_s)) == Written((ANNA,), ())
     [one] = peers(file)

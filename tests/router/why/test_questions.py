@@ -39,6 +39,15 @@ def states(answer: dict[str, Any]) -> list[str]:
     return [one["state"] for one in answer["recipients"]]
 
 
+def test_keys_that_the_home_or_the_configuration_names_are_named(tmp_path: Path) -> None:
+    with here(tmp_path) as node:
+        node.accept(RECIPIENTS[:2])
+        node.end(RECIPIENTS[0])
+        node.names = {RECIPIENTS[0]: "laptop", SIGNER: "not in the answer"}
+        node.ask(APP, node.identity)
+        assert node.answer()["names"] == {RECIPIENTS[0].hex(): "laptop", ASKER.hex(): "asker"}
+
+
 # -- while the log is read ---------------------------------------------------------------------------------------
 
 

@@ -78,8 +78,9 @@ class Rules:
                 self.said(one, [], answer=True)
         return deeds
 
-    def said(self, by: Node, view: list[tuple[int, Advertisement]], *, answer: bool = False,
-             source: PublicKey | None = None) -> list[c.Deed]:  # fmt: skip
+    def said(
+        self, by: Node, view: list[tuple[int, Advertisement]], *, answer: bool = False, source: PublicKey | None = None
+    ) -> list[c.Deed]:
         body = encode_message((Sampled if answer else Sample)(tuple(Entry(*one) for one in view)))
         source = source or by.service.public
         return self.hear(c.Message(MessageId(bytes(32)), body, source=source, via=by.router.public))

@@ -6,12 +6,18 @@ from typing import Any
 
 import msgspec
 import pytest
-from samples.dmq import POOLS
+from samples.dmq import BODY, POOLS, Pool
 from samples.dmq_node import Host, wire
 
+from router.core.link.machine import Agency
 from router.service import contract as c
+from services.dmq.core import message_submission as ms
 from services.dmq.core.known_peers import RootGroup
+from services.dmq.core.networks import network_of
+from services.dmq.core.node_handshake import NodeData
+from services.dmq.core.peer_session import PeerSaid, PeerSession, Side
 from services.dmq.core.peer_sharing_messages import PeerAddress
+from services.dmq.core.signed_message import Dmq05
 from services.dmq.core.submission import MsgAcceptMessage
 from services.dmq.core.topology_source import TAG, Roots
 from services.dmq.settings import Settings
@@ -78,6 +84,17 @@ class Network:
         self._streams[place, name] = ours, name
         return [(other, c.Opened("peers", name, source)), (host, c.Opened("peers", name, place, tag))]
 
+    def crash(self, host: Host) -> None:
+        """Kill a node and start it again: its connections end, what it has kept stays."""
+        ours = self._place(host)
+        for at, name in [one for one in self._streams if one[0] == ours]:
+            place, peer = self._streams.pop((at, name))
+            self._streams.pop((place, peer))
+            self.hosts[place].hear(c.Came("peers", peer, b""))
+        host.outward.clear()
+        host.crash()
+        self.settle()
+
     def _place(self, host: Host) -> str:
         return next(place for place, one in self.hosts.items() if one is host)
 
@@ -111,5 +128,234 @@ def test_a_message_handed_in_at_one_node_reaches_a_consumer_of_the_other(network
     [peer] = relay.ask("peers")["peers"]
     assert (peer["address"], peer["direction"], peer["state"]) == ("127.0.0.1:1", "inbound", "hot")
     assert (peer["announced"], peer["first"], peer["accepted"], peer["rejected"]) == (1, 1, 1, {})
+    [note] = relay.events("dmq_accepted")
+    assert note.each["from"] == ["127.0.0.1:1"] and "from" not in producer.events("dmq_accepted")[0].each
+    own_id = Dmq05().read(wire()).id.hex()
+    assert producer.ask("why", own_id)["taken_by"] == "127.0.0.1:2"
+    assert {key: relay.ask("why", own_id)[key] for key in ("announced_by", "given_by")} == {
+        "announced_by": "127.0.0.1:1", "given_by": "127.0.0.1:1",
+    }  # fmt: skip
     [back] = producer.ask("peers")["peers"]
     assert back["announced"] == 0, "what a peer has announced itself is not announced to it"
+
+
+def test_ten_nodes_give_each_other_all_messages_once(network: Network) -> None:
+    """A ring with chords: each dials three."""
+    nodes = [network.add(port) for port in range(10)]
+    for port, node in enumerate(nodes):
+        network.name_roots(node, *[(port + step) % 10 for step in (1, 2, 4)])
+    network.pass_time(4)
+    wires = [wire(number % 3, b"%d" % number) for number in range(9)]
+    for number, one in enumerate(wires):
+        assert submit(network, nodes[number], one) == MsgAcceptMessage()
+    network.pass_time(140)
+    for node in nodes:
+        assert sorted(node.connect().request() or ()) == sorted(wires)
+        told = node.ask("peers")["peers"]
+        assert sum(one["accepted"] for one in told) == len(wires) - (node is not nodes[9]), told
+        assert not any(one["rejected"] for one in told)
+    bodies = sum(data.count(wires[0]) for _, _, data in network.wires)
+    assert bodies == 9, "each of the others was given it once"
+
+
+def test_a_node_that_was_away_gets_each_pools_newest_first_and_nothing_too_fast(network: Network) -> None:
+    """As a dmq-node 0.7 has it: it would cut off who gives it two messages of one pool within a minute."""
+    node, away = network.add(1), network.add(2)
+    wires = [[wire(pool, b"%d of %d" % (number, pool)) for number in range(3)] for pool in range(3)]
+    for some in zip(*wires, strict=True):
+        for one in some:
+            assert submit(network, node, one) == MsgAcceptMessage()
+        network.pass_time(70)
+    network.name_roots(away, 1)
+    network.pass_time(3)
+    assert sorted(away.connect().request() or ()) == sorted(some[2] for some in wires)
+    network.pass_time(57)
+    assert len(away.connect().request() or ()) == 3
+    network.pass_time(5)
+    assert len(away.connect().request() or ()) == 6
+    network.pass_time(65)
+    assert len(away.connect().request() or ()) == 9
+
+
+def test_a_producer_that_lets_nobody_in_is_heard_in_both_versions(network: Network) -> None:
+    for port, settings in ((1, {}), (3, {"version_1_peers": ("127.0.0.1:2",)})):
+        relay = network.add(2)
+        producer = network.add(port, **settings)
+        network.name_roots(producer, 2)
+        network.pass_time(3)
+        assert submit(network, producer, wire(1, b"%d" % port)) == MsgAcceptMessage()
+        network.pass_time(3)
+        assert relay.connect().request() == (wire(1, b"%d" % port),)
+        assert {one["version"] for one in relay.ask("peers")["peers"]} == {2 - bool(settings)}
+        assert submit(network, relay, wire(2, b"back")) == MsgAcceptMessage()
+        network.pass_time(3)
+        assert wire(2, b"back") in (producer.connect().request() or ()), "and hears what its relay has"
+
+
+def test_a_node_is_back_after_a_crash_with_what_it_had(network: Network) -> None:
+    one, other = network.add(1), network.add(2)
+    network.name_roots(one, 2)
+    network.pass_time(3)
+    submit(network, one, wire(0, b"before"))
+    network.pass_time(2)
+    network.crash(other)
+    network.pass_time(1)
+    submit(network, one, wire(1, b"meanwhile"))
+    network.pass_time(30)
+    assert sorted(other.connect().request() or ()) == sorted([wire(0, b"before"), wire(1, b"meanwhile")])
+    assert not any(one["rejected"] for one in other.ask("peers")["peers"])
+
+
+class Liar:
+    """The other end of a connection that a node has accepted: a session that says what the test wants."""
+
+    def __init__(self, host: Host, address: str = "45.1.1.1:3141", name: str = "liar") -> None:
+        self.host, self.name = host, name
+        self.session = PeerSession(Agency.INITIATOR, NodeData(network_of(host.settings.network).magic), 0.0)
+        self.events: list[Any] = []
+        self.is_closed = False
+        host.hear(c.Opened("peers", name, address))
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Pass on what both have said."""
+        while True:
+            while sdu := self.session.take(0):
+                self.host.hear(c.Came("peers", self.name, sdu))
+            outward = self.host.outward
+            written = [one for one in outward if isinstance(one, c.Write) and one.peer == self.name]
+            self.host.outward = [one for one in outward if one not in written]
+            for deed in written:
+                self.is_closed |= not deed.data
+                self.events += self.session.hear(deed.data, 0.0) if deed.data else []
+            if self.is_closed:
+                self.host.hear(c.Came("peers", self.name, b""))
+            if self.is_closed or not (written or self.session.has_to_write):
+                return
+
+    def asked(self) -> list[ms.Message]:
+        """Return what the node has asked its provider since the last call."""
+        found = [one.message for one in self.events if isinstance(one, PeerSaid) and one.side is Side.PROVIDER]
+        self.events.clear()
+        return found
+
+    def say(self, message: ms.Message) -> None:
+        self.session.say(Side.PROVIDER, message, 0.0)
+        self.go_on()
+
+    def announce(self, *wires: bytes, size: int = 0) -> None:
+        ids = tuple(ms.IdAndSize(Dmq05().read(one).id, size or len(one)) for one in wires)
+        self.say(ms.MsgReplySigIds(ids))
+
+
+@pytest.fixture
+def node() -> Host:
+    return Host(Settings(stake_file="stake", listen="tcp://127.0.0.1:1"), *[pool.id for pool in POOLS])
+
+
+def spoilt(number: int = 0) -> bytes:
+    """Return a message whose KES signature is wrong."""
+    found, message = bytearray(wire(number)), Dmq05().read(wire(number))
+    found[found.index(message.kes_signature)] ^= 1
+    return bytes(found)
+
+
+def test_a_stranger_that_has_dialled_in_is_asked_at_once(node: Host) -> None:
+    liar = Liar(node)
+    assert liar.asked() == [ms.MsgRequestSigIdsBlocking(0, 33)]
+    liar.announce(wire())
+    assert liar.asked() == [ms.MsgRequestSigs((Dmq05().read(wire()).id,))]
+    liar.say(ms.MsgReplySigs((wire(),)))
+    assert liar.asked() == [ms.MsgRequestSigIdsBlocking(1, 33)] and node.connect().request() == (wire(),)
+
+
+@pytest.mark.parametrize(
+    ("bad", "cause"),
+    (
+        (spoilt(), "InvalidKESSignature"),
+        (b"\x80", "malformed"),
+        (wire(1, b"not asked for"), "SigNotRequested"),
+        (wire() + b"\x00", "malformed"),
+    ),
+)
+def test_a_peer_that_brings_what_is_wrong_by_itself_is_cut_off_and_named(node: Host, bad: bytes, cause: str) -> None:
+    liar, other = Liar(node), Liar(node, "46.1.1.1:3141", "other")
+    liar.announce(wire())
+    other.announce(wire())
+    liar.say(ms.MsgReplySigs((bad,)))
+    assert liar.is_closed and not other.is_closed
+    other.go_on()
+    assert ms.MsgRequestSigs((Dmq05().read(wire()).id,)) in other.asked(), "another one is asked"
+    other.say(ms.MsgReplySigs((wire(),)))
+    while node.waiting:
+        node.compute()
+    assert node.connect().request() == (wire(),)
+    node.pass_time(11)
+    assert any(cause in str(one.fields["cause"]) for one in node.events("dmq_broken_off"))
+
+
+def test_a_peer_whose_announced_size_is_wrong_is_cut_off(node: Host) -> None:
+    liar = Liar(node)
+    liar.announce(wire(), size=len(wire()) + 33)
+    liar.say(ms.MsgReplySigs((wire(),)))
+    assert liar.is_closed and node.connect().request() is None
+
+
+def test_what_honest_peers_bring_too_late_or_too_often_cuts_nobody_off(node: Host) -> None:
+    """Expired ones, of a pool that is not known here, and more of a pool than its pause allows."""
+    liar = Liar(node)
+    late = Dmq05().write(POOLS[0].draft(BODY, expires_at=int(node.now.wall_s) - 5))
+    stranger = Dmq05().write(Pool(77).draft())
+    liar.announce(late, stranger)
+    liar.say(ms.MsgReplySigs((late, stranger)))
+    assert not liar.is_closed
+    flood = [wire(0, b"%d" % number) for number in range(60)]
+    for at in range(0, 60, 30):
+        liar.asked()
+        liar.announce(*flood[at : at + 30])
+        [ids] = [one.ids for one in liar.asked() if isinstance(one, ms.MsgRequestSigs)]
+        liar.say(ms.MsgReplySigs(tuple(one for one in flood if Dmq05().read(one).id in ids)))
+        while node.waiting:
+            node.compute()
+        liar.go_on()
+    assert not liar.is_closed and len(node.connect().request() or ()) == 38
+    [peer] = node.ask("peers")["peers"]
+    assert peer["accepted"] == 38
+    assert peer["rejected"] == {"dmq:expired": 1, "dmq:too-frequent": 22, "dmq:unknown-pool": 1}
+
+
+def test_bodies_that_a_peer_withholds_are_asked_of_another_within_a_second(node: Host) -> None:
+    liar, other = Liar(node), Liar(node, "46.1.1.1:3141", "other")
+    liar.announce(wire())
+    other.announce(wire())
+    other.asked()
+    node.pass_time(0.7)
+    other.go_on()
+    assert [type(one) for one in other.asked()] == [ms.MsgRequestSigs]
+    node.pass_time(10)
+    liar.go_on()
+    assert liar.is_closed and not other.is_closed, "ten seconds are all it has for an answer"
+
+
+def test_a_peer_that_breaks_a_rule_of_the_window_is_cut_off_by_its_name(node: Host) -> None:
+    liar = Liar(node)
+    liar.session.say(Side.CONSUMER, ms.MsgRequestSigIdsBlocking(0, 133), 0.0)
+    liar.go_on()
+    node.pass_time(11)
+    assert liar.is_closed
+    assert any("RequestedTooManySigIds" in str(one.fields["cause"]) for one in node.events("dmq_broken_off"))
+
+
+def test_nothing_is_fetched_before_messages_can_be_judged() -> None:
+    node = Host(Settings(stake_file="stake", listen="tcp://127.0.0.1:1"), *[pool.id for pool in POOLS])
+    node.computes = False
+    node.kept.clear()
+    node.start()
+    liar = Liar(node)
+    assert liar.asked() == []
+    node.computes = True
+    node.pass_time(1)
+    while node.waiting:
+        node.compute()
+    liar.go_on()
+    assert liar.asked() == [ms.MsgRequestSigIdsBlocking(0, 33)]

@@ -211,6 +211,24 @@ def test_page_and_fate_escape_what_others_say() -> None:
     assert "It has reached 0 of 1 recipient; 1 waits." in body_of(side.written[asked]).decode()
 
 
+def test_fate_names_apps_that_have_no_queue_link_or_group() -> None:
+    side = WebSide()
+    asked = look(side, logged_in(side), "/why?id=3f9a12bc")
+    question = next(one for one in questions(side) if one.word == "why")
+    gone = {"recipient": key(5), "state": "delivered", "attempts": 1, "hops": [{"event": "delivered"}]}
+    fate = {
+        "message": key(9),
+        "accepted_at": "now",
+        "brought_by": key(6),
+        "states": {"delivered": 1},
+        "recipients": [gone],
+    }
+    side.hear(c.Told(question.tag, "why", {**fate, "names": {key(5): "laptop", key(6): "<clerk>"}}))
+    text = body_of(side.written[asked]).decode()
+    assert "<b>laptop</b>" in text and "What happened for laptop" in text and "&lt;clerk&gt;" in text
+    assert "0000…" not in text
+
+
 @pytest.mark.parametrize("path", ["/why", "/why?id=", "/why?id=a/b", f"/why?id={'a' * 100}", "/why?id=%00"])
 def test_what_is_no_id_is_asked_of_nobody(path: str) -> None:
     side = WebSide()

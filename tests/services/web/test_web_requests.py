@@ -18,8 +18,10 @@ from rigs.web_sides import (
     token_of,
 )
 
+from router.core.wire.crypto import MessageId
 from router.service import contract as c
-from services.web.core.http.limits import AT_ONCE_BYTES_MAX, AT_ONCE_MAX
+from services.web.core.http.connection import HttpConnection
+from services.web.core.http.limits import AT_ONCE_BYTES_MAX, AT_ONCE_MAX, HttpLimits
 
 NONCE = base64.b64encode(bytes(16)).decode()
 UPGRADE = (
@@ -397,3 +399,71 @@ def test_of_very_many_requests_in_one_packet_sixteen_are_answered_and_the_last_c
     side = WebSide()
     answered = side.ask(request("/") * 500)
     assert answered.count(b"HTTP/1.1 200 OK") == AT_ONCE_MAX and answered.count(b"Connection: close") == 1
+
+
+# -- requests that are repeated ------------------------------------------------------------------------------------
+
+REPEATED = [
+    request(), request(method="HEAD"), request("/nothing"), request("/style.css", "If-None-Match: *"), request("/link"),
+    request("/", "Connection: Keep-Alive"), request("/", "Accept-Encoding: gzip"), request("/groups/friends"),
+    request("/", host="elsewhere"), request("/", "Connection: close"), request("/", method="OPTIONS"),
+    request("/groups/friends", method="POST", body=b""), b"\r\n" + request(),
+    request("/groups/friends", "Transfer-Encoding: chunked", method="POST") + b"0\r\n\r\n",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", REPEATED, ids=range(len(REPEATED)))
+def test_request_that_is_repeated_is_answered_as_the_first(asked: bytes) -> None:
+    side = WebSide()
+    due, peer = side.ask(asked), side.open()
+    is_last = b"\r\nConnection: close" in due
+    for _ in range(1 if is_last else 3):
+        assert side.say(peer, asked) == due
+    if not is_last:
+        assert side.say(peer, asked + asked) == due + due, "two at once"
+        assert side.say(peer, asked, asked[:9], asked[9:]) == due + due, "one in pieces"
+        assert side.say(peer, asked) == due
+
+
+def test_what_follows_a_repeated_request_is_read_as_ever() -> None:
+    side = WebSide()
+    token, peer, due = token_of(side), side.open(), side.ask(request("/style.css"))
+    plain, script = request("/style.css"), request("/groups/friends?poll", bearer(token))
+    for _ in range(2):
+        assert side.say(peer, plain, plain) == due + due
+        assert status_of(side.say(peer, script)) == 200
+        assert side.say(peer, request("/groups/friends", bearer(token), method="POST", body=b"x")) == b""
+        asked = published(side)[-1]
+        assert side.say(peer, plain, plain) == b"", "they wait behind it"
+        side.hear(c.Sent(asked.tag, MessageId(bytes(32))))
+        assert side.written[peer].endswith(due + due)
+    side.say(peer, plain, plain, b"")
+    assert side.written[peer].endswith(due + due)
+    assert side.say(peer, b"NONSENSE\r\n\r\n") == b""
+
+
+def test_repeated_request_that_waits_is_answered_in_its_turn() -> None:
+    side = WebSide()
+    ready = request("/health/ready")
+    peer = side.open("operator")
+    for _ in range(3):
+        assert side.say(peer, ready, door="operator") == b""
+        assert side.say(peer, ready, door="operator") == b"", "the next one waits behind it"
+        asked = [one for one in side.done if isinstance(one, c.Inquire) and one.word == "metrics"][-1]
+        before = len(side.written.get(peer, b""))
+        side.hear(c.Told(asked.tag, "metrics", {"unready": [], "services": []}))
+        assert side.written[peer][before:].count(b"HTTP/1.1 200 OK") == 2
+        side.at_s += 5
+
+
+def test_request_with_a_secret_is_not_remembered() -> None:
+    told = {"Authorization: Bearer abc": False, "Cookie: operator=abc": False, "Accept: text/html": True}
+    for header, is_remembered in told.items():
+        connection = HttpConnection(HttpLimits())
+        connection.receive(request("/style.css", header))
+        found = connection.next_request()
+        assert found is not None and connection.remembers(found[0]) == is_remembered
+    connection = HttpConnection(HttpLimits())
+    connection.receive(request("/groups/friends?auth=abc"))
+    found = connection.next_request()
+    assert found is not None and not connection.remembers(found[0])

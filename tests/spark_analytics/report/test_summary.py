@@ -22,8 +22,13 @@ AS_OF = (START + 30) * 60 * 10**9
 WHOLE = Log(A, 1, 1, 9, True, 0, ())
 
 
-def evidence(*logs: Log, files: tuple[File, ...] = (), holes: tuple[Hole, ...] = (), problems: tuple[Problem, ...] = (),
-             limits: tuple[str, ...] = ()) -> Evidence:  # fmt: skip
+def evidence(
+    *logs: Log,
+    files: tuple[File, ...] = (),
+    holes: tuple[Hole, ...] = (),
+    problems: tuple[Problem, ...] = (),
+    limits: tuple[str, ...] = (),
+) -> Evidence:
     return Evidence(files, holes, problems, logs, limits, (), frozenset())
 
 

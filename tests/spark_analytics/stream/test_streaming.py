@@ -32,9 +32,13 @@ LONG_AGO = 1_000_000_000
 @pytest.mark.long  # The sums of a batch are those of test_tables, and what is kept between batches is tested by itself.
 @pytest.mark.parametrize("is_copy_alone", [False, True])
 def test_logs_that_grow_are_audited_as_if_they_had_come_at_once(
-    spark: SparkSession, fleets: Fleets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str], is_copy_alone: bool,
-) -> None:  # fmt: skip
+    spark: SparkSession,
+    fleets: Fleets,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_copy_alone: bool,
+) -> None:
     """A torn state is reported with its remedy. The copy of a segment comes in a batch of its own, or with late
     segments."""
     logs, out, chance = GrowingLogs(fleets(3, 300, 7), tmp_path, seed=7), tmp_path / "out", random.Random()

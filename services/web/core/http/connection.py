@@ -8,7 +8,7 @@ import h11
 
 from router.core.wire.upgrade import accepted
 
-from .limits import PIECE_BYTES_LEAST, PIECES_LEAST, READ_AHEAD_BYTES_MAX, HttpLimits
+from .limits import PIECE_BYTES_LEAST, PIECES_LEAST, READ_AHEAD_BYTES_MAX, REPEAT_BYTES_MAX, HttpLimits
 from .request import PHRASES, Answer, Flow, refusal, shown
 
 TLS_HANDSHAKE = b"\x16"
@@ -16,6 +16,7 @@ TLS_HANDSHAKE = b"\x16"
 HEADS_MAX = 256
 """Heads of answers that are kept as they were made, since most are alike."""
 _BODILESS = (204, 304)
+_SECRET = frozenset((b"authorization", b"proxy-authorization", b"cookie"))
 
 
 class HttpRefused(Exception):
@@ -31,18 +32,29 @@ def _refused(status: int, reason: str, text: str) -> HttpRefused:
 
 
 class HttpConnection:
-    """The state of one connection. A request is answered before the next one is read."""
+    """The state of one connection. A request is answered before the next one is read.
+
+    h11 reads requests; a whole answer behind which the connection goes on is written without it, since h11 takes as
+    long for that as for reading. A request that is to the byte the one before it, as of programs that ask again and
+    again, is not read anew; where h11 is needed after all, it is told of it first (`_catch_up`)."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes_max)
+        self._http = self._reader()
         self._head: h11.Request | None = None
         self._body = bytearray()
         self._pieces = 0
+        self._has_body = self._goes_on = False
         self._has_begun = False
         self._is_last = False
         self._is_waiting = False
+        self._chunk = b""  # what came while nothing else was here
+        self._before: tuple[bytes, h11.Request] | None = None  # the request that may be repeated
+        self._is_repeat = False
         self.is_flow = False
+
+    def _reader(self) -> h11.Connection:
+        return h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head_bytes_max)
 
     def __repr__(self) -> str:
         return f"<connection: {self._http.our_state}, the client {self._http.their_state}>"
@@ -73,6 +85,11 @@ class HttpConnection:
         if not self._has_begun and data.startswith(TLS_HANDSHAKE):
             said = "this port speaks HTTP without TLS: open it by http://, or give it a certificate and key in its URL"
             raise _refused(400, "tls-here", said)
+        if not self._has_begun and self._before is not None and data == self._before[0]:
+            self._head, self._has_begun, self._is_repeat = self._before[1], True, True
+            return
+        self._catch_up()
+        self._chunk = b"" if self._has_begun else data
         self._has_begun = self._has_begun or bool(data)
         if self._is_waiting and len(self._http.trailing_data[0]) + len(data) > READ_AHEAD_BYTES_MAX:
             said = f"more than {READ_AHEAD_BYTES_MAX} bytes of further requests came before this one was answered"
@@ -87,6 +104,10 @@ class HttpConnection:
         Return None while more is needed, or one waits for its answer. Raises `HttpRefused`."""
         if self._is_waiting:
             return None
+        if self._is_repeat:
+            assert self._head is not None
+            self._is_waiting = True
+            return self._head, b""
         try:
             while not isinstance(event := self._http.next_event(), h11.EndOfMessage):
                 if isinstance(event, h11.Request):
@@ -100,7 +121,28 @@ class HttpConnection:
             raise _misread(error, self._limits) from None
         assert self._head is not None
         self._is_waiting = True
+        self._keep_for_repeats(self._head)
         return self._head, bytes(self._body)
+
+    def _keep_for_repeats(self, head: h11.Request) -> None:
+        """Remember a request without a body that came alone and in one piece; but none that bears a secret."""
+        chunk, self._chunk = self._chunk, b""
+        is_alone = chunk.endswith(b"\r\n\r\n") and not self._has_body and not self._http.trailing_data[0]
+        is_plain = b"?" not in head.target and _SECRET.isdisjoint(name for name, _ in head.headers)
+        is_short = len(chunk) <= REPEAT_BYTES_MAX
+        self._before = (chunk, head) if is_alone and is_plain and is_short else None
+
+    def remembers(self, head: h11.Request) -> bool:
+        """Whether this request may be repeated."""
+        return self._before is not None and self._before[1] is head
+
+    def _catch_up(self) -> None:
+        """Let h11 read the repeated request, as what follows is its business."""
+        if self._is_repeat and self._before is not None:
+            self._is_repeat = False
+            self._http.receive_data(self._before[0])
+            while self._is_waiting and not isinstance(self._http.next_event(), h11.EndOfMessage):
+                pass
 
     def _begin(self, head: h11.Request) -> bool:
         """Take the head of a request; return whether a body is to follow."""
@@ -117,7 +159,9 @@ class HttpConnection:
         length = next((int(value) for name, value in headers if name == b"content-length"), 0)
         if length > self._limits.body_bytes_max:
             raise self._too_large()
-        return length > 0 or b"transfer-encoding" in names
+        self._has_body = length > 0 or b"transfer-encoding" in names
+        self._goes_on = all(value.lower() == b"keep-alive" for name, value in headers if name == b"connection")
+        return self._has_body
 
     def _extend(self, data: bytes) -> None:
         self._body += data
@@ -135,6 +179,7 @@ class HttpConnection:
     def receive_end(self) -> None:
         """Take it that the client says no more. What it has asked may still be answered. Raises `HttpRefused` if it has
         asked for a part of something."""
+        self._catch_up()
         self._http.receive_data(b"")
         if self._has_begun and not self._is_waiting:
             raise _refused(400, "cut-short", "the connection was closed before the request was whole")
@@ -158,10 +203,17 @@ class HttpConnection:
         headers = answer.all_headers()
         if answer.status not in _BODILESS:
             headers.append(("Content-Length", str(len(answer.body))))
-        if answer.is_last or self._is_last or not is_whole:
+        is_last = answer.is_last or self._is_last or not is_whole
+        if is_last:
             headers.append(("Connection", "close"))
         try:
-            out = self._sent(_head(answer.status, tuple(headers)))
+            head, raw = _head(answer.status, tuple(headers))
+            if self._goes_on and not is_last:
+                out = raw + answer.body if has_body and not self._is_head_only else raw
+                self._go_on_reading()
+                return out
+            self._catch_up()
+            out = self._sent(head)
             if has_body and not self._is_head_only:
                 out += self._sent(h11.Data(data=answer.body))
             out += self._sent(h11.EndOfMessage())
@@ -171,10 +223,24 @@ class HttpConnection:
         self._turn()
         return out
 
+    def _go_on_reading(self) -> None:
+        """Begin with the next request: h11 anew, which costs less than to tell the old one of the answer."""
+        rest, is_ended = (b"", False) if self._is_repeat else self._http.trailing_data
+        if not self._is_repeat:
+            self._http = self._reader()
+        if rest:
+            self._http.receive_data(rest)
+        if is_ended:
+            self._http.receive_data(b"")
+        self._is_repeat = self._is_waiting = False
+        self._has_begun = bool(rest)
+        self._head = None
+
     def begin_flow(self, flow: Flow) -> bytes:
         """Return the beginning of an answer without an end, whose client may want its head alone."""
+        self._catch_up()
         headers = [*Answer(status=200, headers=flow.headers).all_headers(), ("Content-Type", flow.kind)]
-        out = self._sent(_head(200, (*headers, ("X-Accel-Buffering", "no"))))
+        out = self._sent(_head(200, (*headers, ("X-Accel-Buffering", "no")))[0])
         if self._is_head_only:
             out += self._sent(h11.EndOfMessage())
             self._turn()
@@ -195,6 +261,7 @@ class HttpConnection:
 
     def switch(self, request: h11.Request) -> tuple[bytes, bytes]:
         """Return the answer that makes a WebSocket of this connection, and what came behind the request."""
+        self._catch_up()
         out = self._sent(accepted(request))
         while self._http.next_event() not in (h11.PAUSED, h11.NEED_DATA):
             pass
@@ -222,20 +289,23 @@ class HttpConnection:
         return self._http.send(event) or b""
 
 
-def _head(status: int, headers: tuple[tuple[str, str], ...]) -> h11.Response:
+def _head(status: int, headers: tuple[tuple[str, str], ...]) -> tuple[h11.Response, bytes]:
+    """Return the head of an answer, for h11 and as it is sent."""
     if any(name == "Set-Cookie" for name, _ in headers):
         return _made(status, headers)  # a secret is kept no longer than it is needed
     return _kept(status, headers)
 
 
 @lru_cache(HEADS_MAX)
-def _kept(status: int, headers: tuple[tuple[str, str], ...]) -> h11.Response:
+def _kept(status: int, headers: tuple[tuple[str, str], ...]) -> tuple[h11.Response, bytes]:
     return _made(status, headers)
 
 
-def _made(status: int, headers: tuple[tuple[str, str], ...]) -> h11.Response:
+def _made(status: int, headers: tuple[tuple[str, str], ...]) -> tuple[h11.Response, bytes]:
     raw = [(name.encode("ascii"), value.encode("latin-1", "replace")) for name, value in headers]
-    return h11.Response(status_code=status, headers=raw, reason=PHRASES.get(status, ""))
+    phrase = PHRASES.get(status, "")
+    lines = [f"HTTP/1.1 {status} {phrase}".encode(), *(name + b": " + value for name, value in raw)]
+    return h11.Response(status_code=status, headers=raw, reason=phrase), b"\r\n".join(lines) + b"\r\n\r\n"
 
 
 def _head_too_large(limits: HttpLimits) -> HttpRefused:

@@ -30,7 +30,7 @@ class _Client(Struct):
     `has_ended`: it says no more, and waits for what it has asked.
 
     `reads_json`: whether the present request wants a refusal in JSON; `origin`: the page from elsewhere that may read
-    the answer."""
+    the answer; `before`: the request before it."""
 
     http: HttpConnection
     ip: str
@@ -42,6 +42,7 @@ class _Client(Struct):
     lingers: int = 0
     has_ended: bool = False
     is_over: bool = False
+    before: Request | None = None
 
 
 class HttpDoor:
@@ -169,6 +170,8 @@ class HttpDoor:
             )
 
     def _request_of(self, peer: str, client: _Client, head: h11.Request, body: bytes) -> Request:
+        if client.before is not None and client.before.head is head and not body:  # it is repeated
+            return client.before
         fields = fields_of(head)
         request = Request(
             door=self._door,
@@ -180,6 +183,7 @@ class HttpDoor:
             body=body,
         )
         client.reads_json, client.origin = request.accepts("json"), self._sites.allowed(request)
+        client.before = request if client.http.remembers(head) else None
         return request
 
     def _reply(self, peer: str, client: _Client, request: Request, now: c.Now) -> Iterator[c.Deed]:

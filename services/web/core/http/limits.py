@@ -9,6 +9,8 @@ READ_AHEAD_BYTES_MAX = 64 * 1024
 PIECES_LEAST, PIECE_BYTES_LEAST = 1024, 64
 """Pieces of a body (chunks, or what is read at once) that are taken in any case; of more, each has so many bytes on
 average, since each costs as much as many bytes do."""
+REPEAT_BYTES_MAX = 2048
+"""Bytes of a request that is remembered on its connection, as it is likely to be repeated there."""
 LINGER_S = 2.0
 """Seconds for which a connection is read, and nothing kept, after an answer that came before the request's end: a close
 would overtake the answer."""

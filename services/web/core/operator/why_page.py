@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -61,17 +61,26 @@ class Fate(Struct, frozen=True):
     turned_away: tuple[Turned, ...] = ()
     turned_away_times: int = 0
     incomplete: str | None = None
+    names: Mapping[str, str] = {}
+
+
+Who = Callable[[str], str]
+"""Returns the name of a key, or its beginning if it has none."""
 
 
 def why_page(fate: Fate, facts: Facts) -> Markup:
-    """Return the page about one message. `facts`: the names of the neighbours."""
+    """Return the page about one message. `facts`: the names of groups and neighbours."""
+
+    def who(key: str) -> str:
+        return fate.names.get(key) or facts.name_of(key) or short_key(key)
+
     rows = [
         ("message", tag("code", fate.text or fate.message, class_="id")),
         ("", tag("code", fate.message, class_="id")),
         ("group", fate.group and (facts.group_name(fate.group) or tag("code", fate.group, class_="id"))),
-        ("to", fate.destination and _who(fate.destination, facts)),
+        ("to", fate.destination and who(fate.destination)),
         ("accepted", fate.accepted_at),
-        ("brought by", fate.brought_by and _who(fate.brought_by, facts)),
+        ("brought by", fate.brought_by and who(fate.brought_by)),
         ("kept until", fate.expires_at if any(one.state in OPEN for one in fate.recipients) else None),
         ("incomplete", fate.incomplete),
     ]
@@ -84,7 +93,7 @@ def why_page(fate: Fate, facts: Facts) -> Markup:
         _headline(fate),
         tag("p", prose(_turned(fate)), class_="lead") if fate.turned_away else None,
         tag("dl", *(one for pair in terms for one in pair), class_="facts"),
-        _recipients(fate, facts),
+        _recipients(fate, who),
     )
 
 
@@ -124,36 +133,32 @@ def _turned(fate: Fate) -> str:
     return f"It was turned away {times}, last at {last.time}: {SENTENCES.get(last.reason or '', last.reason or '')}"
 
 
-def _recipients(fate: Fate, facts: Facts) -> Markup | None:
+def _recipients(fate: Fate, who: Who) -> Markup | None:
     if not fate.recipients:
         return None
     left = len(fate.recipients) - RECIPIENTS_MAX + fate.recipients_omitted
     return tag(
         "ul",
-        *(_recipient(one, facts) for one in fate.recipients[:RECIPIENTS_MAX]),
+        *(_recipient(one, who) for one in fate.recipients[:RECIPIENTS_MAX]),
         tag("li", f"and {counted(left, 'recipient')} more; router why {fate.message[:16]} tells") if left > 0 else None,
         class_="fates",
     )
 
 
-def _recipient(one: Recipient, facts: Facts) -> Markup:
+def _recipient(one: Recipient, who: Who) -> Markup:
     why = f": {SENTENCES.get(one.reason, one.reason)}" if one.reason else ""
     return tag(
         "li",
-        tag("p", tag("b", _who(one.recipient, facts)), " ", tag("span", f"{one.state}{why}", class_="much")),
+        tag("p", tag("b", who(one.recipient)), " ", tag("span", f"{one.state}{why}", class_="much")),
         tag("p", prose(sentence(one.next)), class_="because") if one.next else None,
-        folded(counted(one.attempts, "attempt"), _hops(_who(one.recipient, facts), one.hops)) if one.hops else None,
+        folded(counted(one.attempts, "attempt"), _hops(who(one.recipient), one.hops)) if one.hops else None,
     )
 
 
-def _hops(who: str, hops: Sequence[Hop]) -> Markup:
+def _hops(name: str, hops: Sequence[Hop]) -> Markup:
     rows = [(hop.time or "now", hop.event, hop.reason or "–", hop.count) for hop in hops]
     columns = (("time", ""), ("event", ""), ("reason", ""), ("recipients", "n"))
-    return table(f"What happened for {who}", columns, rows, whole="router why --json")
-
-
-def _who(key: str, facts: Facts) -> str:
-    return facts.name_of(key) or short_key(key)
+    return table(f"What happened for {name}", columns, rows, whole="router why --json")
 
 
 def fate_of(answer: Any) -> Fate:

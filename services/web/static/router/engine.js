@@ -16,7 +16,7 @@ const CLOCK_OFF_MS = 90000;
 const LEFT = 25, PEER_REFUSED = 24, BAD_SIGNATURE = 4, NOT_AUTHORISED = 9;
 const GOODBYE_MS = 5000, ASK_AGAIN_MS = 2000, ANSWER_MS = 10000, LEAVE_MS = 3000;
 const GAP_S = 30;
-const COMPOSED_AT_ONCE = 64;
+const COMPOSED_AT_ONCE = 256;
 const JOIN = 1;
 const PREKEY_ASKED = '8214a0', NO_PREKEY = '8215f6';
 
@@ -111,7 +111,7 @@ export class Engine {
     if (!this.#tabs.has(tab)) this.#tabs.set(tab, new Set());
     if (url && (url !== this.where?.url || this.dialling.isFinal || invitation)) await this.#moveTo({ url, expect }, invitation);
     else if (this.where && this.dialling.isFinal) this.dialling.start();
-    return { forgets: this.forgets, key: this.key.public, ...this.state, waiting: this.outbox.ids(), rights: this.rights ?? null, expect: this.where?.expect ?? null,
+    return { takesSeveral: true, forgets: this.forgets, key: this.key.public, ...this.state, waiting: this.outbox.ids(), rights: this.rights ?? null, expect: this.where?.expect ?? null,
       groups: this.#present().map(one => [one.name, one.kept.name, !!one.kept.signer]) };
   }
 
@@ -205,6 +205,8 @@ export class Engine {
   async #signOn() {
     const { link } = this;
     this.isSignedOn = link;
+    this.isDenied = false;
+    for (const group of this.#groups.values()) group.isJoined = false;
     this.#state('up');
     await Promise.all([...this.#groups.values()].map(group => !group.kept.left ? this.#askToJoin(group) : group.kept.isHeard || this.#askToLeave(group)));
     this.#say([CONTROL.askTerms, {}]);
@@ -327,6 +329,10 @@ export class Engine {
     if (result) return this.#notJoined(group, new Refusal(NOT_AUTHORISED, 'the node does not let this key into the group'));
     this.#joining.delete(name);
     group.isJoined = true;
+    if (this.isDenied && this.#present().every(one => one.isJoined)) {
+      this.isDenied = false;
+      this.#state('up');
+    }
     if (!group.kept.wasJoined) {
       group.kept.wasJoined = true;
       this.store.putGroup(name, group.kept);
@@ -342,6 +348,7 @@ export class Engine {
 
   #deny(where) {
     const text = `the node does not let this key ${where}`;
+    this.isDenied = true;
     this.#state('up', text);
     this.#problem(text);
   }
@@ -514,8 +521,10 @@ export class Engine {
     if (link === this.link && link.isUp && this.isSignedOn !== link) this.#signOn();
   }
 
+  // A node does not answer a stranger that asks to join, so that the terms tell.
   #terms({ result, gr, exp }) {
-    if (this.rights & ~gr & JOIN) this.#deny('in any more: ask for a new invitation');
+    const isOut = this.#present().some(one => one.kept.wasJoined && !one.isJoined);
+    if (this.rights & ~gr & JOIN || !(gr & JOIN) && isOut) this.#deny('in any more: ask for a new invitation');
     this.rights = gr;
     this.#tell({ event: 'terms', rights: gr, exp, number: result });
   }

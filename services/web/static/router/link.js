@@ -1,11 +1,12 @@
 // One connection to a node: hello, proofs, frames, windows. What it hears it hands on; it never dials again by itself.
 import { verify } from './keys.js';
-import { Frames, Malformed, FRAME_BYTES_MAX, decode, encode, frame, hex, proofBytes, random } from './wire.js';
+import { Frames, Malformed, FRAME_BYTES_MAX, allJoined, decode, encode, frameHead, hex, proofBytes, random } from './wire.js';
 
 const SUBPROTOCOL = 'upsycle.1';
 const UNSUPPORTED = 2, BAD_SIGNATURE = 4, NOT_AUTHORISED = 9;
 const BEGIN_MS = 15000;
 const ADDED_BYTES_MAX = 40;
+const SENT_AT_ONCE = 1 << 18;
 export const WINDOW_MESSAGES = 1024, WINDOW_BYTES = 8 << 20;
 const TYPE = { hello: 2, proof: 3, settled: 4, refused: 5, ping: 6, pong: 7, goodbye: 8, outcome: 9, missed: 10, redelivered: 11 };
 
@@ -18,6 +19,8 @@ export class Link {
     this.nSent = this.settledByNode = 0;
     this.bytesInFlight = 0;
     this.unread = [];
+    this.unsent = [];
+    this.unsentBytes = 0;
     this.toSay = [];
     this.isReading = false;
     this.frames = new Frames(FRAME_BYTES_MAX + ADDED_BYTES_MAX);
@@ -72,12 +75,24 @@ export class Link {
     this.isUp = false;
     clearTimeout(this.begun);
     this.socket.onclose = this.socket.onmessage = this.socket.onopen = null;
+    this.#flush();
     this.socket.close();
     this.hear.ended(why, reason, isTheirs);
   }
 
+  // What is said in one turn goes in one message of the WebSocket.
   #write(item) {
-    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(frame(item));
+    if (!this.unsent.length) queueMicrotask(() => this.#flush());
+    this.unsent.push(frameHead(item.length), item);
+    this.unsentBytes += item.length;
+    if (this.unsentBytes >= SENT_AT_ONCE) this.#flush();
+  }
+
+  #flush() {
+    const parts = this.unsent;
+    this.unsent = [];
+    this.unsentBytes = 0;
+    if (parts.length && this.socket.readyState === WebSocket.OPEN) this.socket.send(allJoined(parts));
   }
 
   #heard(data) {

@@ -5,26 +5,69 @@ export const frontLock = id => `upsycle tab ${id}`;
 const engineLock = name => `upsycle link ${name}`;
 const channelName = name => `upsycle ${name}`;
 
+// What is said in one turn: the first goes at once, the others together. An end of another version takes one at a time.
+export class Gathering {
+  #send;
+  #some = null;
+  #turn = new MessageChannel();
+  takesSeveral = false;
+
+  constructor(send) {
+    this.#send = send;
+    this.#turn.port1.onmessage = () => this.flush();
+  }
+
+  post(message) {
+    if (this.#some) return void this.#some.push(message);
+    this.#send(message);
+    if (!this.takesSeveral) return;
+    this.#some = [];
+    this.#turn.port2.postMessage(0);
+  }
+
+  flush() {
+    const some = this.#some ?? [];
+    this.#some = null;
+    if (some.length) this.#send(some.length > 1 ? { several: some } : some[0]);
+  }
+
+  close() {
+    this.flush();
+    this.#turn.port1.close();
+  }
+}
+
 // Serve tabs: `begin(post)` opens the engine once; what tabs say before that waits. A tab whose lock is free is gone.
 export class Host {
   #engine;
   #tabs = new Map();
 
-  constructor(open) { this.#engine = open((tab, message) => this.#tabs.get(tab)?.(message)); }
+  constructor(open) { this.#engine = open((tab, message) => this.#tabs.get(tab)?.post(message)); }
 
-  async hear(message, post) {
-    const { tab } = message;
-    if (!this.#tabs.has(tab)) navigator.locks.request(frontLock(tab), () => this.#gone(tab));
-    this.#tabs.set(tab, post);
+  // Resolve with whether this app was forgotten here.
+  async hear({ tab, several, ...message }, send) {
+    if (!this.#tabs.has(tab)) {
+      this.#tabs.set(tab, new Gathering(send));
+      navigator.locks.request(frontLock(tab), () => this.#gone(tab));
+    }
+    const way = this.#tabs.get(tab), all = several ?? [message], isForgotten = all.some(({ op }) => op === 'forget');
+    if (message.op === 'hello') way.takesSeveral = !!message.takesSeveral;
+    await Promise.all(all.map(one => this.#hear(tab, one, way)));
+    if (isForgotten) way.flush();
+    return isForgotten;
+  }
+
+  async #hear(tab, message, way) {
     try {
       const engine = await this.#engine;
       if (this.#tabs.has(tab)) await engine.hear(tab, message);
     } catch (error) {
-      post({ re: message.n, error: { kind: error.constructor.name, text: error.message } });
+      way.post({ re: message.n, error: { kind: error.constructor.name, text: error.message } });
     }
   }
 
   async #gone(tab) {
+    this.#tabs.get(tab).close();
     this.#tabs.delete(tab);
     (await this.#engine.catch(() => null))?.gone(tab);
   }
@@ -40,8 +83,8 @@ export function holdEngine(name) {
 export function openChannel({ name, id, signer, heard, begun }) {
   if (signer || typeof SharedWorker === 'undefined') return throughLocks({ name, id, signer, heard, begun });
   const worker = new SharedWorker(new URL('./worker.js', import.meta.url), { type: 'module', name });
-  let channel = { post: message => worker.port.postMessage({ ...message, tab: id }), close: () => worker.port.close() };
-  const known = { post: message => channel.post(message), close: () => channel.close() };
+  let channel = wayTo(message => worker.port.postMessage({ ...message, tab: id }), () => worker.port.close());
+  const known = { post: message => channel.post(message), close: () => channel.close(), takeSeveral: is => channel.takeSeveral(is) };
   worker.port.onmessage = ({ data }) => heard(data);
   worker.onerror = () => {
     if (known.hasAnswered) return;
@@ -49,6 +92,11 @@ export function openChannel({ name, id, signer, heard, begun }) {
     begun();
   };
   return known;
+}
+
+function wayTo(send, close) {
+  const way = new Gathering(send);
+  return { post: message => way.post(message), takeSeveral: is => { way.flush(); way.takesSeveral = is; }, close: () => { way.close(); close(); } };
 }
 
 function throughLocks({ name, id, signer, heard, begun }) {
@@ -65,5 +113,5 @@ function throughLocks({ name, id, signer, heard, begun }) {
     };
     theirs.postMessage({ begun: true });
   });
-  return { post: message => mine.postMessage({ from: id, message }), close: () => mine.close() };
+  return wayTo(message => mine.postMessage({ from: id, message }), () => mine.close());
 }

@@ -1,10 +1,8 @@
 // The bytes of messages and link items (cddl/), as router/core/wire makes and reads them: no I/O, no clock.
-import { blake3 } from '../vendor/hashes/blake3.js';
 import { xchacha20poly1305 } from '../vendor/ciphers/chacha.js';
-import { encode } from '../vendor/cborg/lib/encode.js';
-import { decode as decoded } from '../vendor/cborg/lib/decode.js';
+import { blake3 } from './blake3.js';
+import { decode as decoded, encode } from './cbor.js';
 
-const STRICT = { strict: true, allowIndefinite: false, rejectDuplicateMapKeys: true };
 const EPOCH_S = 1577836800;
 const UNICAST = 0, MULTICAST = 1;
 const GROUP_LABEL = text('upsycle group body 1');
@@ -33,18 +31,40 @@ export function allJoined(parts) {
   return whole;
 }
 
+const DIGITS = Uint8Array.from({ length: 128 }, (_, i) => parseInt(String.fromCharCode(i), 16) || 0);
+const PAIRS = Array.from({ length: 256 }, (_, i) => i.toString(16).padStart(2, '0'));
+
+// By the browser itself, where it can.
 export function hex(bytes) {
+  if (bytes.toHex) return bytes.toHex();
   let found = '';
-  for (const one of bytes) found += (one < 16 ? '0' : '') + one.toString(16);
+  for (const one of bytes) found += PAIRS[one];
   return found;
 }
 
 export function unhex(digits) {
-  return Uint8Array.from(digits.match(/../g) ?? [], pair => parseInt(pair, 16));
+  const found = new Uint8Array(digits.length >> 1), digit = at => DIGITS[digits.charCodeAt(at)];
+  for (let i = 0; i < found.length; i++) found[i] = digit(2 * i) << 4 | digit(2 * i + 1);
+  return found;
+}
+
+export function isSame(a, b) {
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
 }
 
 export function random(count) {
   return crypto.getRandomValues(new Uint8Array(count));
+}
+
+// Random bytes that are used once: asking the browser for each few is dear.
+let kept = new Uint8Array(0);
+function nonceOf(count) {
+  if (kept.length < count) kept = random(64 * count);
+  const found = kept.slice(0, count);
+  kept = kept.subarray(count);
+  return found;
 }
 
 export { encode };
@@ -52,7 +72,7 @@ export { encode };
 // Read one item; what is not in the deterministic encoding is malformed.
 export function decode(bytes) {
   try {
-    return decoded(bytes, STRICT);
+    return decoded(bytes);
   } catch (error) {
     throw new Malformed(error.message);
   }
@@ -67,11 +87,10 @@ export function expiryMin(unixS) {
 
 // -- frames -------------------------------------------------------------------------------------------------
 
-export function frame(item) {
-  const size = item.length;
-  const head = size < 24 ? [0x40 | size] : size < 256 ? [0x58, size] : size < 65536 ? [0x59, size >> 8, size & 255]
-    : [0x5a, size >>> 24, (size >> 16) & 255, (size >> 8) & 255, size & 255];
-  return joined(Uint8Array.from(head), item);
+// What stands before an item of so many bytes.
+export function frameHead(size) {
+  return Uint8Array.from(size < 24 ? [0x40 | size] : size < 256 ? [0x58, size] : size < 65536 ? [0x59, size >> 8, size & 255]
+    : [0x5a, size >>> 24, (size >> 16) & 255, (size >> 8) & 255, size & 255]);
 }
 
 // Cuts a stream, which comes in pieces of any size, into its items.
@@ -116,7 +135,7 @@ export class Frames {
 
 // `sign` is a function from bytes to the signature by the source, or by the group's sending key.
 async function sealed(type, header, body, sign) {
-  const signed = joined(encode(type), encode(header), encode(body));
+  const signed = encode([type, header, body]).subarray(1);
   return joined(Uint8Array.of(0x84), signed, encode(await sign(signed)));
 }
 
@@ -133,10 +152,10 @@ export function readMessage(wire) {
   const item = decode(wire);
   if (!Array.isArray(item) || item.length < 4 || item.length > 5) throw new Malformed('this is no message');
   const [type, header, body, signature, via = null] = item;
-  if (!(body instanceof Uint8Array) || signature?.length !== 64) throw new Malformed('this is no message');
-  const end = via === null ? wire.length : wire.length - encode(via).length;
+  if (!(body instanceof Uint8Array) || signature?.length !== 64 || (via !== null && via.length !== 32)) throw new Malformed('this is no message');
+  const end = wire.length - (via === null ? 0 : 34);
   const common = { type, body, signature, via, ttl: header.ttl, exp: header.exp, id: hex(digest(wire.subarray(1, end))) };
-  const signed = wire.subarray(1, end - encode(signature).length);
+  const signed = wire.subarray(1, end - 66);
   if (type === UNICAST) return { ...common, signed, signer: header.src, source: header.src, destination: header.dst };
   return { ...common, signed, signer: header.grp, group: header.grp, seen: header.sn };
 }
@@ -145,12 +164,16 @@ export function messageId(wire) {
   return readMessage(wire).id;
 }
 
+const keyIds = new WeakMap();
+
 export function contentKeyId(contentKey) {
-  return digest(joined(KEY_ID_LABEL, contentKey)).slice(0, 8);
+  let found = keyIds.get(contentKey);
+  if (!found) keyIds.set(contentKey, found = digest(joined(KEY_ID_LABEL, contentKey)).slice(0, 8));
+  return found;
 }
 
 // The body of a multicast: a member's signed words under the group's content key.
-export async function sealForGroup({ group, contentKey, from, seq, deps, content, nonce = random(24) }, sign) {
+export async function sealForGroup({ group, contentKey, from, seq, deps, content, nonce = nonceOf(24) }, sign) {
   const header = { to: group, seq, deps, from }, said = [2, content];
   const sig = await sign(encode([header, said]));
   const plain = encode([{ ...header, sig }, said]);
@@ -163,7 +186,7 @@ export async function openForGroup(body, group, contentKey, verify) {
   const parts = decode(body);
   if (!Array.isArray(parts) || parts.length !== 4 || parts[0] !== 1) throw new Malformed('it is not sealed');
   const [, keyId, nonce, secret] = parts;
-  if (hex(keyId) !== hex(contentKeyId(contentKey))) throw new Malformed('it is sealed under another key; ask for the group\'s newer link');
+  if (!isSame(keyId, contentKeyId(contentKey))) throw new Malformed('it is sealed under another key; ask for the group\'s newer link');
   let plain;
   try {
     plain = xchacha20poly1305(contentKey, nonce, joined(GROUP_LABEL, group)).decrypt(secret);
@@ -171,7 +194,7 @@ export async function openForGroup(body, group, contentKey, verify) {
     throw new Malformed('its seal is broken');
   }
   const [{ sig, ...header }, said] = decode(plain);
-  if (hex(header.to) !== hex(group)) throw new Malformed('the member signed it for another group');
+  if (!isSame(header.to, group)) throw new Malformed('the member signed it for another group');
   if (!await verify(sig, encode([header, said]), header.from)) throw new Malformed('the member that it names has not signed it');
   return { sender: header.from, seq: header.seq, deps: header.deps, code: said[0],
     content: said[1] instanceof Uint8Array ? said[1] : encode(said[1]), said: hex(digest(joined(SAID_LABEL, header.from, sig))) };
@@ -198,6 +221,12 @@ export function readLink(given) {
   if (kind !== 3) throw new Malformed('that link is neither an invitation nor a group\'s');
   return { kind: 'invitation', router: fields.id, secret: fields.inv, expiry: fields.exp, rights: fields.gr, name: fields.name ?? null,
     urls: webUrls(fields.at), group: fields.grp ? groupOf(fields.grp) : null };
+}
+
+// A group's link, as text.
+export function groupLink({ key, contentKey, seed, name }) {
+  const bytes = encode([2, { grp: key, key: contentKey, seed, ...(name && { name }) }]);
+  return `upsycle:${btoa(String.fromCharCode(...bytes)).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')}`;
 }
 
 function groupOf({ grp, key, name, seed }) {

@@ -8,5 +8,5 @@ const host = new Host(async post => {
 });
 
 self.onconnect = ({ ports: [port] }) => {
-  port.onmessage = ({ data }) => host.hear(data, message => port.postMessage(message)).then(() => data.op === 'forget' && self.close());
+  port.onmessage = ({ data }) => host.hear(data, message => port.postMessage(message)).then(isForgotten => isForgotten && self.close());
 };

@@ -11,10 +11,14 @@ ME, APP, CLIENT, PEER, BLOCKED, UPLINK, NOBODY = (bytes((n,)) * 32 for n in rang
 
 def directory(strangers: bool = False) -> Directory:
     found = Directory(ME, accept_strangers=strangers, locals={APP}, configured_locals=frozenset({APP}))
-    found.replace_neighbours([
-        Neighbour(CLIENT, "bakery", frozenset({JOIN, STORE, RELAY})), Neighbour(PEER, "corner"),
-        Neighbour(BLOCKED, grants=frozenset({JOIN}), uplink=True, blocked=True), Neighbour(UPLINK, uplink=True),
-    ])  # fmt: skip
+    found.replace_neighbours(
+        [
+            Neighbour(CLIENT, "bakery", frozenset({JOIN, STORE, RELAY})),
+            Neighbour(PEER, "corner"),
+            Neighbour(BLOCKED, grants=frozenset({JOIN}), uplink=True, blocked=True),
+            Neighbour(UPLINK, uplink=True),
+        ]
+    )
     return found
 
 

@@ -146,8 +146,9 @@ def test_nobody_ends_another_ones_link_with_what_it_carries() -> None:
     assert key is not None
     own = SigningKey(b"p" * 32)
     assert own.public == key.key
-    one.bring(honest, seal_unicast(own, ME.public, encode_control(Carried(forged(news(b"2")))), ttl_s=0,
-                                   expiry_min=EXPIRY))  # fmt: skip
+    one.bring(
+        honest, seal_unicast(own, ME.public, encode_control(Carried(forged(news(b"2")))), ttl_s=0, expiry_min=EXPIRY)
+    )
     one.cycle()
     assert one.closed() == [(honest, "bad-signature")], "what it carries in its own name is its own"
 
@@ -222,8 +223,10 @@ def test_a_member_of_a_group_may_be_silent_where_anybody_may_join() -> None:
     one = admitting(strangers_idle_s=60, strangers_connections_max=1)
     one.router.directory.join_open = True
     member = one.link(strange(1).public, role="router")
-    one.bring(member, seal_unicast(strange(1), ME.public, encode_control(Join(GROUP.public, False)),
-                                   ttl_s=0, expiry_min=EXPIRY))  # fmt: skip
+    one.bring(
+        member,
+        seal_unicast(strange(1), ME.public, encode_control(Join(GROUP.public, False)), ttl_s=0, expiry_min=EXPIRY),
+    )
     one.cycle()
     one.pass_time(600)
     assert one.closed() == []

@@ -31,8 +31,13 @@ def accepted(*recipients: str, seq: int = 100, first: int = 40, ttl: int = 60) -
     )  # fmt: skip
 
 
-def outward(event: str, seq: int, recipient: str = BOB, ranges: tuple[tuple[int, int], ...] = ((40, 3),),
-            reason: str | None = None) -> Line:  # fmt: skip
+def outward(
+    event: str,
+    seq: int,
+    recipient: str = BOB,
+    ranges: tuple[tuple[int, int], ...] = ((40, 3),),
+    reason: str | None = None,
+) -> Line:
     return Line(
         1, event, seq, 1, (AT_S + seq - 100) * S, 1, ROUTER, "b0", recipient=recipient, link=3, count=1,
         ranges=ranges, parcel=40, reason=reason, attempt=0, depth=1, duration_ns=0,
@@ -45,9 +50,11 @@ def away(recipient: str, first: int, index: int) -> Prospect:
 
 
 def told(
-    *lines: Line, holes: tuple[tuple[int, int], ...] = (), prospect: Callable[[str, int, int], Prospect] = away,
+    *lines: Line,
+    holes: tuple[tuple[int, int], ...] = (),
+    prospect: Callable[[str, int, int], Prospect] = away,
     now_ns: int = NOW_NS,
-) -> Recipient:  # fmt: skip
+) -> Recipient:
     """Return the fate of the second message for Bob."""
     found = fate(Trace(IDS[1], (accepted(BOB),), (), lines, holes), prospect, now_ns, WEEK_S)
     assert found is not None

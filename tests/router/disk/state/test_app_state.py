@@ -235,6 +235,7 @@ def test_every_row_has_the_form_of_the_paper(tmp_path: Path) -> None:
     assert meta.keys() == {b"version", b"secrets"}
     expected = {"handled": "minute", "ends": "nothing", "heads": "heads", "numbers": "number", "secrets": "sealed"}
     assert all(fits(rule, value) for name, rule in expected.items() for _, value in found[name])
+    assert fits("last-record", bytes(8)) and fits("journal-file", "router journal 1 0123456789abcdef\n")
     assert fits("version", meta[b"version"]) and fits("key-id", meta[b"secrets"])
     assert [key for key, _ in found["ends"]] == [(9).to_bytes(4, "big") + key_of(1)]
     rows = dict(found["rows"])

@@ -324,9 +324,7 @@ def forged(data: bytes) -> bytes:
     ],
     ids=["truncated", "with a byte more", "not canonical", "27 groups", "forged", "expired", "of a wrong clock"],
 )
-def test_bad_datagrams_are_counted_by_their_reason_and_nothing_follows(
-    data: bytes, reason: Reason, said: str
-) -> None:  # fmt: skip
+def test_bad_datagrams_are_counted_by_their_reason_and_nothing_follows(data: bytes, reason: Reason, said: str) -> None:
     lan = speaking()
     assert of(AddNeighbour, lan.hear(came(signed(HIGH, 1, groups=26)), at(0)))
     lan = speaking()

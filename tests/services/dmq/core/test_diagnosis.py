@@ -31,13 +31,13 @@ WELL = Facts(
 def found(facts: Facts, later_s: float = 0.0) -> dict[str, Finding]:
     all_of_them = findings(facts, DEPLOYED, MAINNET, WALL_S + later_s)
     assert [one.check for one in all_of_them] == [
-        "settings", "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers",
+        "settings", "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers", "nodes",
     ]  # fmt: skip
     return {one.check: one for one in all_of_them}
 
 
 def test_all_is_well() -> None:
-    assert [(one.ok, one.remedy) for one in found(WELL).values()] == [(True, "")] * 8
+    assert [(one.ok, one.remedy) for one in found(WELL).values()] == [(True, "")] * 9
     said = "1 named, none lags: at most 3 messages to read; one lags from 1,001 messages on"
     assert found(WELL)["consumers"].found == said
     edge = replace(WELL, status={"stake": STAKE, "consumers": [{**CONSUMER, "lag": LAG_MAX}]})
@@ -105,6 +105,28 @@ def test_a_node_that_is_full_runs(facts: dict[str, Any], text: str) -> None:
     assert full["genesis"].found.startswith(f"{said}; by the clock the KES period is 1430")
 
 
+NODES = {"listens_at": [], "topology": "t.json", "problem": "", "hot": 3, "fetch_from_us": 2, "causes": {}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ok", "text", "remedy"),
+    [
+        ({"topology": ""}, True, "no other node is named, and none is let in", ""),
+        ({}, True, "3 nodes are fetched from, 2 fetch from this one", ""),
+        ({"hot": 1}, True, "1 node is fetched from.*; with that one gone there is none", ""),
+        ({"problem": "t.json: no JSON"}, False, "t.json: no JSON", "correct the topology"),
+        ({"hot": 0}, False, "0 nodes.*; none was named, and none has dialled in", "--topology-file"),
+        ({"hot": 0, "causes": {"1.2.3.4:1: refused": 3}}, False, "; 1.2.3.4:1: refused", "--topology-file"),
+        ({"fetch_from_us": 0}, False, "what is handed in here reaches nobody", "version_1_peers"),
+    ],
+)
+def test_whether_messages_reach_other_nodes_is_judged(nodes: dict[str, Any], ok: bool, text: str, remedy: str) -> None:
+    status = {"stake": STAKE, "consumers": [CONSUMER], "clients": CLIENTS, "nodes": {**NODES, **nodes}}
+    finding = found(replace(WELL, status=status))["nodes"]
+    assert finding.ok is ok and remedy in finding.remedy and bool(remedy) is not ok
+    assert re.search(text, finding.found)
+
+
 def test_a_silent_node_with_places_left_is_not_full() -> None:
     silent = found(replace(WELL, silence="it closed the connection"))["socket"]
     assert (silent.ok, silent.found) == (False, "it closed the connection") and "start it with" in silent.remedy
@@ -114,7 +136,7 @@ def test_what_is_not_known_is_not_judged() -> None:
     other = Facts("dmq", stat.S_IFSOCK | 0o660)
     assert {check: one.ok for check, one in found(other).items()} == {
         "settings": None, "clock": None, "socket": True, "magic": True, "genesis": None, "stake": None,
-        "certificates": None, "consumers": None,
+        "certificates": None, "consumers": None, "nodes": None,
     }  # fmt: skip
     assert found(other)["clock"] == Finding(
         "clock", None, "not checked: there is no node in this home", "name the node's home with --home"

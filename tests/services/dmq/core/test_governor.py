@@ -8,9 +8,11 @@ import pytest
 from rigs.peer_world import AGREED, TARGETS, PeerWorld
 
 from services.dmq.core import governor as g
-from services.dmq.core.governor import AskPeers, Cool, Dial, Governor, Hang, Heat, Targets
+from services.dmq.core.governor import AskPeers, Cool, Dial, Governor, Hang, Heat
+from services.dmq.core.hot_places import OF_PREFIX_MAX, Targets
 from services.dmq.core.known_peers import KnownPeer, PeerSource, PeerState, RootGroup, is_public
 from services.dmq.core.node_handshake import Agreement
+from services.dmq.core.peer_book import DIAL_S, RESTS_S, SHARED_MAX
 from services.dmq.core.peer_sharing_messages import PeerAddress
 
 ONE_WAY = Agreement(2, False, False)
@@ -63,7 +65,7 @@ def test_who_has_dialled_in_is_hot_at_once_but_half_of_the_places_and_two_of_a_p
     of = governor(targets=Targets(active=8))
     for number in range(1, 10):
         of.opened(address(number, 7), SILENT, 0.0, is_inbound=True)
-    assert len(of_kind(of.decide(0.0), Heat)) == g.OF_PREFIX_MAX
+    assert len(of_kind(of.decide(0.0), Heat)) == OF_PREFIX_MAX
     for place in range(20, 30):
         of.opened(address(1, place), SILENT, 1.0, is_inbound=True)
     of.decide(1.0)
@@ -104,10 +106,10 @@ def test_a_stranger_is_forgotten_after_three_failures_and_not_dialled_again_soon
         while not of_kind(of.decide(now_s), Dial):
             now_s += 1.0
         of.failed(stranger, now_s)
-    assert of.get(stranger) is None and now_s >= 2 * g.DIAL_S
+    assert of.get(stranger) is None and now_s >= 2 * DIAL_S
     of.told(ROOTS[0], [stranger], now_s)
     assert of.get(stranger) is None
-    of.told(ROOTS[0], [stranger], now_s + g.RESTS_S)
+    of.told(ROOTS[0], [stranger], now_s + RESTS_S)
     assert of.get(stranger) is not None
 
 
@@ -169,6 +171,20 @@ def test_at_a_churn_the_hot_peer_that_is_never_first_gives_way_if_another_is_the
     assert alone.decide(200.0) == [], "the only one stays"
 
 
+def test_relays_of_the_ledger_have_places_of_their_own() -> None:
+    targets = Targets(established=0, active=0, ledger_known=6, ledger_established=4, ledger_active=2)
+    of = governor(targets=targets)
+    of.set_ledger([address(1, place) for place in range(20)] + [PeerAddress("10.0.0.1", 1)])
+    assert len(of.peers) == 6 and {peer.source for peer in of.peers} == {PeerSource.LEDGER}
+    dialled = of_kind(of.decide(0.0), Dial)
+    assert len(dialled) == 4
+    for one in dialled:
+        of.opened(one, SILENT, 0.0, is_inbound=False)
+    assert len(of_kind(of.decide(0.0), Heat)) == 2
+    of.set_ledger([address(1, place) for place in range(20)])
+    assert len(of.peers) == 6, "those that are known count"
+
+
 def test_earliness_counts_the_last_hour() -> None:
     peer = KnownPeer(ROOTS[0], PeerSource.SHARED)
     for now_s in range(0, 7200, 100):
@@ -204,7 +220,7 @@ def test_what_is_shared_is_what_we_have_reached_ten_at_most_and_the_same_for_a_w
         now_s += 1
     of.opened(address(2, 200), SILENT, 0.0, is_inbound=True)
     shared = of.share(255, known[0], now_s)
-    assert len(shared) == g.SHARED_MAX and set(shared) < set(known) - {known[0]}
+    assert len(shared) == SHARED_MAX and set(shared) < set(known) - {known[0]}
     assert of.share(3, known[0], now_s + 800) == shared[:3]
     hidden = governor(RootGroup(ROOTS, 1, 4, advertise=False))
     hidden.decide(0.0)
@@ -220,7 +236,7 @@ def test_of_many_connections_those_that_we_dialled_too_many_are_left_at_a_churn(
     [left] = of_kind(of.decide(200.0), Hang)
     of.closed(left, 201.0)
     peer = of.get(left)
-    assert peer is not None and peer.state is PeerState.COLD and peer.dial_s == 201 + g.RESTS_S
+    assert peer is not None and peer.state is PeerState.COLD and peer.dial_s == 201 + RESTS_S
 
 
 # -- many nodes ------------------------------------------------------------------------------------------------
@@ -273,7 +289,7 @@ def test_sybils_hold_few_places(is_one_prefix: bool) -> None:
         world.name_roots(sybil, [one.address for one in nodes], hot=20)
         world.shares[sybil.address] = addresses
     world.run(7200)
-    most = g.OF_PREFIX_MAX if is_one_prefix else world.targets.active // 2
+    most = OF_PREFIX_MAX if is_one_prefix else world.targets.active // 2
     for node in nodes:
         assert len(node.hot() & set(addresses)) <= most
         assert node.hot() - set(addresses), "honest ones have their places"

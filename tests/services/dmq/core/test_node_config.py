@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from services.dmq.core.handshake import MAGICS
-from services.dmq.core.node_config import NODE_PORT, BadNodeConfig, NodeConfig, read_node_config
+from services.dmq.core.node_config import (
+    CHURN_S_MAX,
+    CHURN_S_MIN,
+    NODE_PORT,
+    OF_PEERS,
+    TARGET_MAX,
+    BadNodeConfig,
+    NodeConfig,
+    read_node_config,
+)
+from services.dmq.settings import Settings
 
 GUIDE = {
     "NetworkMagic": MAGICS["preview"],
@@ -30,10 +41,10 @@ def test_without_file_and_flags_it_is_dmq_nodes_defaults() -> None:
 def test_the_guides_file_is_honoured_or_answered_key_by_key() -> None:
     found = read_node_config(json.dumps(GUIDE).encode(), {"--local-socket": "/run/dmq.socket", "--port": "6161"})
     assert (found.local_socket, found.magic, found.cardano_magic) == ("/run/dmq.socket", 2_147_483_650, 2)
+    assert not found.peer_sharing
     assert found.genesis == "/etc/cardano/shelley-genesis.json"
     assert found.not_honoured == (
         "CardanoNodeSocket has no effect: stake comes from a file or a command, not from cardano-node.",
-        "PeerSharing has no effect: this node speaks to no other nodes yet.",
         "PeerSelectionCounters has no effect: it is no key of dmq-node.",
         "TraceOptions has no effect beyond metrics: this node has a log of its own.",
     )
@@ -58,14 +69,15 @@ def test_metrics_are_where_the_tracing_of_a_dmq_node_has_them(backend: str, url:
 
 
 def test_a_flag_without_effect_is_named_as_it_was_typed() -> None:
-    alone = "has no effect: this node speaks to no other nodes yet."
-    assert read_node_config(None, {"--topology-file": "x"}).not_honoured == (f"--topology-file {alone}",)
+    said = "--cardano-node-socket has no effect: stake comes from a file or a command, not from cardano-node."
+    assert read_node_config(b'{"CardanoNodeSocket": "x"}', {"--cardano-node-socket": "y"}).not_honoured == (said,)
 
 
 def test_where_nodes_connect_is_taken_from_the_file_and_the_flags() -> None:
-    flags = {"--host-addr": "0.0.0.0", "--host-ipv6-addr": "::", "--port": "65535"}
+    flags = {"--host-addr": "0.0.0.0", "--host-ipv6-addr": "::", "--port": "65535", "--topology-file": "x"}
     found = read_node_config(b'{"PortNumber": 1, "IPv4": "1.2.3.4"}', flags)
-    assert (found.ipv4, found.ipv6, found.port, found.not_honoured) == ("0.0.0.0", "::", 65_535, ())
+    assert (found.ipv4, found.ipv6, found.port, found.topology) == ("0.0.0.0", "::", 65_535, "x")
+    assert found.not_honoured == ()
     assert read_node_config(b'{"IPv6": "::1"}', {}).port == NODE_PORT == 3141
 
 
@@ -124,3 +136,42 @@ def test_a_network_of_ones_own_may_be_beside_any_cardano_network() -> None:
 def test_what_is_refused_with_cause_and_remedy(file: bytes | None, flags: dict[str, str], cause: str) -> None:
     with pytest.raises(BadNodeConfig, match=cause):
         read_node_config(file, flags)
+
+
+def test_what_a_dmq_nodes_file_says_of_peers_is_honoured() -> None:
+    given = {"DiffusionMode": "InitiatorOnly", "PeerSharing": False, "TargetNumberOfKnownPeers": 40,
+             "TargetNumberOfEstablishedPeers": 10, "TargetNumberOfActivePeers": 5, "ChurnInterval": 600}  # fmt: skip
+    found = read_node_config(json.dumps(given).encode(), {})
+    assert [getattr(found, name) for name in OF_PEERS] == list(given.values()) and not found.not_honoured
+    ledger = read_node_config(b'{"LedgerPeers": true, "TargetNumberOfRootPeers": 60}', {})
+    assert ledger.not_honoured == (
+        "LedgerPeers has no effect: relays of the ledger come from a file: set ledger_snapshot in router.toml.",
+        "TargetNumberOfRootPeers has no effect: all roots of the topology are kept.",
+    )
+
+
+@pytest.mark.parametrize(
+    "given",
+    (
+        {"DiffusionMode": "Both"},
+        {"PeerSharing": 1},
+        {"TargetNumberOfActivePeers": True},
+        {"TargetNumberOfActivePeers": 201},
+        {"ChurnInterval": "600"},
+        {"ChurnInterval": 1},
+    ),
+)
+def test_what_a_file_says_wrongly_of_peers_is_named_with_its_remedy(given: dict[str, object]) -> None:
+    with pytest.raises(BadNodeConfig, match=rf"{next(iter(given))} is .*; (give|write) "):
+        read_node_config(json.dumps(given).encode(), {})
+
+
+def test_what_a_dmq_nodes_file_may_say_of_peers_the_settings_may_say_too() -> None:
+    """The bounds are those of the settings."""
+    for key, name in (("Known", "known_peers"), ("Established", "established_peers"), ("Active", "active_peers")):
+        given = {name: TARGET_MAX[f"TargetNumberOf{key}Peers"]}
+        msgspec.convert(given, Settings)
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert({name: given[name] + 1}, Settings)
+    for seconds in (CHURN_S_MIN, CHURN_S_MAX):
+        msgspec.convert({"churn_s": seconds}, Settings)

@@ -21,6 +21,7 @@ from services.dmq.core.mux import HEAD, RESPONDER_BIT, sdu
 from services.dmq.core.node_handshake import VERSIONS, Agreement, NodeData
 from services.dmq.core.peer_session import (
     IDLE_S,
+    TURN_MAX,
     PeerAgreed,
     PeerAnswered,
     PeerEvent,
@@ -355,6 +356,27 @@ def test_a_session_whose_own_turn_it_is_has_no_deadline_but_its_keep_alive() -> 
     assert pair.listener.deadline_s() == ka.CLIENT_S
     pair.dialler.finish(0.0)
     assert pair.dialler.deadline_s() < inf
+
+
+@pytest.mark.parametrize("number", (ka.NUMBER, ps.NUMBER))
+def test_a_flood_of_short_messages_is_handled_turn_by_turn(number: int) -> None:
+    session, count = listening(), 3 * TURN_MAX + 1
+    events = heard(session, number, b"\x82\x00\x01" * count)
+    turns, answered = 1, 0
+    while session.deadline_s() <= 0.0 or events:
+        if events:
+            answered += 1
+            events = [*events[1:], *session.tell_peers((), 0.0)]
+        else:
+            turns, events = turns + 1, session.due(0.0)
+    answers = sum(len(one) - HEAD.size for one in written(session)) // 3
+    assert (turns, answers) == (4, count) and answered == (count if number == ps.NUMBER else 0)
+
+
+def test_who_goes_on_flooding_overruns_what_may_wait() -> None:
+    session = listening()
+    with pytest.raises(RemoteProtocolError, match="more than 1408 bytes wait"):
+        session.hear(sdu((ka.NUMBER, Agency.INITIATOR), b"\x82\x00\x01", 0) * 6_000, 0.0)
 
 
 # -- wrong bytes ---------------------------------------------------------------------------------------------------

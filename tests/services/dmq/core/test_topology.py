@@ -104,8 +104,8 @@ def test_relays_of_the_ledger_are_read_and_odd_ones_left_out() -> None:
         read_snapshot(b"{}")
 
 
-def read(path: Path, known: bytes = b"") -> bytes:
-    return topology(msgspec.msgpack.encode((str(path), known)))
+def read(path: Path | str, known: bytes = b"", snapshot: str = "") -> bytes:
+    return topology(msgspec.msgpack.encode((str(path), snapshot, known)))
 
 
 def test_the_job_reads_a_file_once_and_again_when_it_says_something_new(tmp_path: Path) -> None:
@@ -119,6 +119,17 @@ def test_the_job_reads_a_file_once_and_again_when_it_says_something_new(tmp_path
     path.unlink()
     with pytest.raises(BadTopology, match="cannot be read"):
         read(path, found.digest)
+
+
+def test_the_job_reads_the_ledgers_relays_from_a_snapshot(tmp_path: Path) -> None:
+    path = tmp_path / "snapshot.json"
+    relays = [{"address": f"1.2.3.{number}", "port": 3001} for number in range(1, 4)]
+    path.write_text(json.dumps({"bigLedgerPools": [{"relays": relays}]}))
+    found = msgspec.msgpack.decode(read("", snapshot=str(path)), type=Roots)
+    assert found.groups == () and found.ledger == tuple(PeerAddress(f"1.2.3.{number}", 3001) for number in (1, 2, 3))
+    path.write_text("{")
+    with pytest.raises(BadTopology, match=r"snapshot.json: .* is no JSON"):
+        read("", snapshot=str(path))
 
 
 def test_a_name_is_looked_up_beside_and_missing_until_then(tmp_path: Path) -> None:

@@ -1,0 +1,159 @@
+"""The messages that pass between this node and others: what they ask of us, and what they bring; with each peer its
+provider, and one `Fetching` for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from router.core.link.machine import RemoteProtocolError
+from router.core.wire.codec import Malformed
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+
+from . import message_submission as ms
+from .fault import Rejected
+from .fetching import AskBodies, AskIds, Fetching, PeerFault, peer_fault
+from .holdings import Holdings
+from .mempool import Row
+from .node_handshake import NodeData
+from .peer_connection import PeerConnection
+from .peer_session import PeerEvent, Side
+from .peer_sharing_messages import PeerAddress
+from .peer_trail import PeerTrail
+from .provider import Provider, Spacings
+from .signed_message import Encoding, SignedMessage
+from .stake_source import moment_of
+
+
+class PeerTerms(Struct, frozen=True):
+    """How this node speaks to others. `listens_at`: where it is dialled, HOST:PORT by its doors; `version_1`: the peers
+    to which version 1 alone is offered."""
+
+    data: NodeData
+    encoding: Encoding
+    pause_s: float
+    listens_at: Mapping[str, str] = {}
+    version_1: frozenset[PeerAddress] = frozenset()
+
+
+class FromNode(Struct, frozen=True):
+    """A message that a peer has brought, to be judged."""
+
+    address: str
+    message: SignedMessage
+
+
+class PeerExchange:
+    """The messages of all peers. `connections`: those on which both have agreed, by the peer's address. `brought`: what
+    is to be judged, until it is taken from here. `spaced_out`: how many were not told to a peer before they expired."""
+
+    def __init__(self, terms: PeerTerms, holdings: Holdings, connections: Mapping[str, PeerConnection]) -> None:
+        self._encoding = terms.encoding
+        self._holdings = holdings
+        self._connections = connections
+        self._spacings = Spacings(terms.pause_s)
+        self.fetching = Fetching(holdings.mempool)
+        self.trail = PeerTrail()
+        self.brought: list[FromNode] = []
+        self.spaced_out = 0
+
+    def __repr__(self) -> str:
+        return f"<PeerExchange with {len(self._connections)} peers: {self.fetching!r}>"
+
+    def provider_for(self, connection: PeerConnection) -> Provider:
+        """Return a provider that tells a peer all that is live, in its turn."""
+        spacing = self._spacings.of(connection.key)
+        return Provider(self._holdings.mempool, spacing, answers_none=connection.version == 2)
+
+    def forget_spacings(self, now_s: float) -> None:
+        self._spacings.forget(self._connections.keys(), now_s)
+
+    def asked_by(self, connection: PeerConnection, message: ms.Message, now: c.Now) -> list[PeerEvent]:
+        """Answer what a peer asks of us; raise `RemoteProtocolError`."""
+        provider, moment = connection.provider, moment_of(now)
+        assert provider is not None
+        match message:
+            case ms.MsgRequestSigIdsBlocking(acknowledged, most) | ms.MsgRequestSigIdsNonBlocking(acknowledged, most):
+                blocks = isinstance(message, ms.MsgRequestSigIdsBlocking)
+                found = provider.request_ids(blocks, acknowledged, most, moment)
+                return [] if found is None else connection.announce(found, now.mono_s, has_waited=blocks)
+            case ms.MsgRequestSigs(ids):
+                rows = provider.request_bodies(ids, moment)
+                for row in rows:
+                    self.trail.was_taken(row.number, connection.key)
+                return connection.say(Side.PROVIDER, ms.MsgReplySigs(self._holdings.wires(rows)), now.mono_s)
+            case ms.MsgDone():
+                connection.provider = self.provider_for(connection)
+        return []
+
+    def brought_by(self, connection: PeerConnection, message: ms.Message, now: c.Now) -> None:
+        """Take what a peer answers; raise `RemoteProtocolError`."""
+        key = connection.key
+        match message:
+            case ms.MsgReplySigIds(announced):
+                for own_id in self.fetching.announced(key, announced):
+                    self._peer_has(connection, own_id, now.mono_s)
+            case ms.MsgReplyNoSigIds():
+                self.fetching.no_ids(key)
+            case ms.MsgReplySigs(wires):
+                messages = self.fetching.delivered(key, [self._read(wire) for wire in wires])
+                self.brought += [FromNode(key, one) for one in messages]
+
+    def _read(self, wire: bytes) -> SignedMessage:
+        try:
+            return self._encoding.read(wire)
+        except Malformed as error:
+            raise RemoteProtocolError(Reason.MALFORMED, str(error)) from None
+
+    def _peer_has(self, connection: PeerConnection, own_id: bytes, now_s: float) -> None:
+        mempool = self._holdings.mempool
+        number = mempool.served(own_id)
+        if connection.provider is not None and number is not None and (row := mempool.get(number)) is not None:
+            connection.provider.peer_has(row, now_s)
+            self.trail.was_announced(number, [connection.key])
+
+    # -- verdicts ------------------------------------------------------------------------------------------
+
+    def taken(self, row: Row, now: c.Now, by: str) -> PeerConnection | None:
+        """Record that a message is live here; return the peer that was the first to announce it, if any has."""
+        holders = self.fetching.taken(row.id)
+        if holders or by:
+            self.trail.was_announced(row.number, holders)
+            self.trail.was_given(row.number, by)
+        for key in holders:
+            if (provider := self._connections[key].provider) is not None:
+                provider.peer_has(row, now.mono_s)
+        if (giver := self._connections.get(by)) is not None:
+            giver.accepted += 1
+        first = self._connections[holders[0]] if holders else None
+        if by and first is not None:
+            first.firsts += 1
+        return first
+
+    def rejected(self, own_id: bytes, by: str, rejected: Rejected) -> PeerConnection | None:
+        """Record that a message of a peer was not taken; return its connection if that ends with it."""
+        self.fetching.refused(own_id, by, rejected.fault)
+        if (connection := self._connections.get(by)) is None:
+            return None
+        connection.rejected[rejected.fault.reason.word] += 1
+        if peer_fault(rejected.fault) is not PeerFault.DISCONNECT:
+            return None
+        connection.fault = connection.fault or rejected.text
+        return connection
+
+    def expired(self, rows: list[Row], now_s: float) -> None:
+        """Forget messages that have expired."""
+        self.trail.forget([row.number for row in rows])
+        for connection in self._connections.values():
+            if connection.provider is not None:
+                self.spaced_out += connection.provider.expired(rows, now_s)
+
+
+def request_of(ask: AskIds | AskBodies) -> ms.Message:
+    """Return the message that makes a request."""
+    if isinstance(ask, AskBodies):
+        return ms.MsgRequestSigs(ask.ids)
+    kind = ms.MsgRequestSigIdsBlocking if ask.blocking else ms.MsgRequestSigIdsNonBlocking
+    return kind(ask.acknowledged, ask.most)
