@@ -20,6 +20,7 @@ from router.core.wire import (
     prekey_exchange,
     pubsub,
     redemption,
+    renewal,
     unicast_seal,
 )
 from router.core.wire import link_items as link
@@ -107,6 +108,7 @@ ITEMS: tuple[link.Item, ...] = (
     link.Redelivered(12),
 )
 
+RENEWAL = renewal.make_renewal(ALICE, BOB, 1_800_000_000, 1_800_604_800)
 PREKEY = prekey.make_prekey(BOB, X25519_SEED)
 CONTENT_KEYS = {application.content_key_id(CONTENT_KEY): CONTENT_KEY}
 PREKEY_SEEDS = {PREKEY.id: X25519_SEED}

@@ -83,6 +83,11 @@ class Routing:
     ) -> Plan:
         directory = self._directory
         from_local = standing is Standing.LOCAL
+        if directory.successors:
+            ends = self._of_today(source, destination, neighbour, now_s)
+            if isinstance(ends, Reason):
+                return ends
+            source, destination = ends
         if from_local and source != neighbour:
             return Reason.NOT_LOCAL_SOURCE
         if not from_local and (source == directory.me or self.is_local(source)):
@@ -103,6 +108,17 @@ class Routing:
             return self._through(via)
         onward = self._next_hop(destination, neighbour, now_s)  # 3.3.2
         return (onward,) if onward is not None else Reason.NO_ROUTE  # 4
+
+    def _of_today(
+        self, source: bytes, destination: bytes, neighbour: bytes, now_s: int
+    ) -> tuple[bytes, bytes] | Reason:
+        """Return source and destination, for each renewed key the one that has its place; a reason if its time is over,
+        or if another neighbour than its successor brings what it has signed."""
+        successors = self._directory.successors
+        if source in successors and not successors.speaks_for(neighbour, source, now_s):
+            return Reason.RENEWED
+        reader = successors.reader_of(destination, now_s) if destination in successors else destination
+        return Reason.RENEWED if reader is None else (successors.newest(source), reader)
 
     def is_local(self, key: bytes) -> bool:
         return key in self._directory.locals or self._connected(key) is Standing.LOCAL

@@ -34,6 +34,7 @@ from samples.core import (
     PREKEY_ANSWERS,
     PREKEY_SEEDS,
     REDEMPTIONS,
+    RENEWAL,
     SEALED,
     SEALED_BODIES,
     SEALED_TO_BOB,
@@ -58,6 +59,12 @@ from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.prekey_exchange import decode_answer
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
+from router.core.wire.renewal import (
+    decode_renewal,
+    decode_renewal_notice,
+    encode_renewal,
+    encode_renewal_notice,
+)
 from router.core.wire.text import BadText
 from router.core.wire.unicast_seal import open_body, opening_key, read_body
 from services.discovery.core.messages import decode_message, encode_message
@@ -130,6 +137,8 @@ NOUNS: tuple[tuple[str, str, Decoder, tuple[bytes, ...]], ...] = (
     ("application", "sealed-body", _open_body, SEALED_BODIES),
     ("application", "prekey", decode_prekey, (encode_prekey(PREKEY), encode_prekey(DATED_PREKEY))),
     ("application", "prekey-answer", decode_answer, PREKEY_ANSWERS),
+    ("renewal", "renewal", decode_renewal, (encode_renewal(RENEWAL),)),
+    ("renewal", "notice", decode_renewal_notice, (encode_renewal_notice(RENEWAL),)),
     ("grouplink", "grouplink", _parse_link, tuple(link_bytes(one.text()) for one in LINKS)),
     ("hint", "hint", decode_hint, HINTS),
     ("advert", "message", decode_advertisement, tuple(one.message for one in ADVERTISEMENTS)),
@@ -146,6 +155,7 @@ BEYOND_CDDL = (
     "at is not a name that DNS knows",
     "a topic stands twice among the rings",
     "an index points beyond the advertisements",
+    "the old address would be read for",
 )
 CASES = [
     pytest.param(stem, rule, decoder, data, id=f"{stem}-{rule}-{at}")

@@ -20,6 +20,7 @@ from samples.core import (
     PREKEY_ANSWERS,
     PREKEY_SEEDS,
     REDEMPTIONS,
+    RENEWAL,
     SEALED,
     SEALED_BODIES,
     SEALED_TO_BOB,
@@ -40,6 +41,12 @@ from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.prekey_exchange import decode_answer
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
+from router.core.wire.renewal import (
+    decode_renewal,
+    decode_renewal_notice,
+    encode_renewal,
+    encode_renewal_notice,
+)
 from router.core.wire.unicast_seal import read_body
 from services.discovery.core.messages import decode_message, encode_message
 
@@ -58,6 +65,8 @@ READERS: dict[str, Reader] = {
     "decode_hint": decode_hint,
     "decode_item": decode_item,
     "decode_prekey": decode_prekey,
+    "decode_renewal": decode_renewal,
+    "decode_renewal_notice": decode_renewal_notice,
     "decode_advertisement": decode_advertisement,
     "decode_datagram and verify": lambda data: decode_datagram(data).verify(),
     "decode_application": lambda data: decode_application(data, GROUP.public),
@@ -75,6 +84,8 @@ SAMPLES = (
     SEALED,
     SEALED_TO_BOB,
     encode_prekey(PREKEY),
+    encode_renewal(RENEWAL),
+    encode_renewal_notice(RENEWAL),
     *SEALED_BODIES,
     *PREKEY_ANSWERS,
     *map(encode_message, MESSAGES),
