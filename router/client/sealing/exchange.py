@@ -22,7 +22,6 @@ from router.client.sealing.rows import PrekeyRow, PrekeyRows
 from router.client.sealing.telling import RenewalTelling
 from router.client.sealing.unicast_sealing import UnicastSealing, UnknownPrekey
 from router.client.undeliverable import Undeliverable
-from router.core.wire.application import ApplicationMessage
 from router.core.wire.codec import Malformed
 from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
@@ -33,6 +32,7 @@ from router.core.wire.prekey import Prekey
 from router.core.wire.prekey_exchange import ASK, decode_answer, encode_answer
 from router.core.wire.reasons import Reason, reason_from
 from router.core.wire.renewal import Renewal, decode_renewal_notice, is_renewal_notice
+from router.core.wire.unicast_seal import OpenedBody
 
 PREKEY_S = 30.0
 """How long a message waits for the recipient's prekey once the node has the request."""
@@ -119,7 +119,7 @@ class Answering:
         return None
 
     @property
-    def unseal(self) -> Callable[[Unicast], ApplicationMessage] | None:
+    def unseal(self) -> Callable[[Unicast], OpenedBody] | None:
         """Return what opens sealed messages; None if they are given to the app as they are."""
         return None
 
@@ -182,7 +182,7 @@ class PrekeyExchange(Answering):
         return self
 
     @property
-    def unseal(self) -> Callable[[Unicast], ApplicationMessage]:
+    def unseal(self) -> Callable[[Unicast], OpenedBody]:
         return self.open
 
     @property
@@ -351,7 +351,7 @@ class PrekeyExchange(Answering):
             if self.machine.newest(to) == source:
                 request.answered.set()
 
-    def open(self, message: Unicast) -> ApplicationMessage:
+    def open(self, message: Unicast) -> OpenedBody:
         """Return what the source has sealed to this app. Raise `Malformed` or a `SealError`; who has sealed to a prekey
         that is not ours is told the one of today."""
         try:
