@@ -212,8 +212,8 @@ class RunningNode:
             config.limits.frame_bytes_max,
             (NUMBERED, ALL_NUMBERED),
             config.node.name or None,
-            self._public(Role.OVERLAY),
-            self._public(Role.FINDER),
+            self._public_service(Role.OVERLAY),
+            self._public_service(Role.FINDER),
         )
 
     async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
@@ -321,8 +321,7 @@ class RunningNode:
             self._residents.at_start(),
         )
 
-    def _public(self, role: Role) -> PublicKey | None:
-        """Return the service with this role, if strangers may send to it."""
+    def _public_service(self, role: Role) -> PublicKey | None:
         key = self._directory.with_role(role)
         return PublicKey(key) if key is not None and key in self._directory.public else None
 
