@@ -77,8 +77,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         yield "socket", _place(self.local_socket, home)
         for name, url in consumers_of(self.consumers).items():
             yield f"consumer {name}", _place(url, home)
-        for url in filter(None, (self.listen, self.listen_ipv6)):
-            yield "nodes", url
+        if self.diffusion_mode != "InitiatorOnly":
+            yield from (("nodes", url) for url in (self.listen, self.listen_ipv6) if url)
         if self.topology_file:
             yield "topology", self.topology_file
         if self.metrics:
@@ -118,7 +118,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = ""
     diffusion_mode: Annotated[
         Literal["InitiatorAndResponder", "InitiatorOnly"],
-        about('Whether dialled nodes may fetch over the same connection; "InitiatorOnly": they are only asked.'),
+        about(
+            'Whether nodes may connect here, and dialled ones fetch; "InitiatorOnly": they are only dialled and asked.'
+        ),
     ] = "InitiatorAndResponder"
     peer_sharing: Annotated[bool, about("Whether nodes are asked for the addresses of others, and told some.")] = True
     version_1_peers: Annotated[

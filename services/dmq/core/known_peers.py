@@ -74,6 +74,11 @@ class KnownPeer(Struct, eq=False):
         return self.source >= PeerSource.SHARED
 
     @property
+    def is_visitor(self) -> bool:
+        """Whether nothing is known of it but the connection that it has begun."""
+        return self.source is PeerSource.INBOUND and self.is_connected and self.is_inbound
+
+    @property
     def is_connected(self) -> bool:
         return self.state >= PeerState.WARM
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Any
 
+from msgspec.structs import replace
+
 from router.core.link.machine import Agency, RemoteProtocolError
 from router.service import contract as c
 
@@ -63,6 +65,7 @@ class Peers:
         self._changed: dict[PeerConnection, None] = {}
         self._deadlines: Deadlines[PeerConnection] = Deadlines()
         self._forget_s = -inf
+        self._may_pull = False
         self.endings = PeerEndings()
         self.exchange = PeerExchange(terms, holdings, self._by_key)
         self._fetching = self.exchange.fetching
@@ -91,7 +94,8 @@ class Peers:
     @property
     def due_s(self) -> float:
         """When `due` has something to do, if nothing comes until then."""
-        return min(self._deadlines.next_s, self._governor.due_s, self._fetching.due_s)
+        fetching_s = self._fetching.due_s if self._may_pull else inf
+        return min(self._deadlines.next_s, self._governor.due_s, fetching_s)
 
     def set_roots(self, groups: Iterable[RootGroup], ledger: Iterable[PeerAddress] = ()) -> None:
         self._governor.set_roots(groups)
@@ -111,8 +115,11 @@ class Peers:
 
     def _session(self, we_dial: bool, address: PeerAddress, now: c.Now) -> PeerSession:
         versions = (1,) if we_dial and address in self._terms.version_1 else VERSIONS
-        we = Agency.INITIATOR if we_dial else Agency.RESPONDER
-        return PeerSession(we, self._terms.data, now.mono_s, versions, self._chance.randrange(1 << 16))
+        we, data = Agency.INITIATOR if we_dial else Agency.RESPONDER, self._terms.data
+        peer = self._governor.get(address)
+        if we_dial and peer is not None and peer.group is not None and peer.group.initiator_only:
+            data = replace(data, initiator_only=True)
+        return PeerSession(we, data, now.mono_s, versions, self._chance.randrange(1 << 16))
 
     def failed(self, heard: c.ConnectionFailed, now: c.Now) -> None:
         """Record that a dial has failed."""
@@ -263,7 +270,8 @@ class Peers:
 
     def settled(self, now: c.Now, *, may_pull: bool) -> Iterator[c.Deed]:
         """Tell peers of what was taken, ask for what is wanted, and write all that was said. `may_pull`: whether
-        messages can be judged yet."""
+        messages can be judged, and there is room for them."""
+        self._may_pull = may_pull
         moment = moment_of(now)
         for connection in self._by_key.values():
             if connection.provider is None or connection.is_ending or not connection.provider.is_asked:
@@ -287,11 +295,10 @@ class Peers:
             self._changed[connection] = None
             self._handle(connection, connection.say(Side.CONSUMER, request_of(ask), now.mono_s), now)
         for key, connection in self._by_key.items():
-            if self._fetching.is_finished(key):
+            if connection.version == 2 and self._fetching.is_finished(key):  # in version 1 a window lasts
                 self._fetching.end(key)
-                if connection.version == 2:
-                    self._changed[connection] = None
-                    self._handle(connection, connection.say(Side.CONSUMER, ms.MsgDone(), now.mono_s), now)
+                self._changed[connection] = None
+                self._handle(connection, connection.say(Side.CONSUMER, ms.MsgDone(), now.mono_s), now)
 
     # -- the operator --------------------------------------------------------------------------------------
 
