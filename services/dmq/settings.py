@@ -118,9 +118,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = ""
     diffusion_mode: Annotated[
         Literal["InitiatorAndResponder", "InitiatorOnly"],
-        about(
-            'Whether nodes may connect here, and dialled ones fetch; "InitiatorOnly": they are only dialled and asked.'
-        ),
+        about('Whether nodes may connect, and dialled ones fetch; "InitiatorOnly": they are only dialled and asked.'),
     ] = "InitiatorAndResponder"
     peer_sharing: Annotated[bool, about("Whether nodes are asked for the addresses of others, and told some.")] = True
     version_1_peers: Annotated[

@@ -398,7 +398,7 @@ def test_nothing_is_fetched_before_messages_can_be_judged() -> None:
 
 
 def test_nothing_is_fetched_while_the_disk_is_full_and_all_of_it_afterwards(node: Host) -> None:
-    liar, (first, second) = Liar(node), (wire(), wire(1))
+    liar, (first, second) = Liar(node), (wire(), wire(1, b"second"))
     liar.announce(first)
     node.kept.has_room = False
     liar.say(ms.MsgReplySigs((first,)))
