@@ -429,10 +429,10 @@ def test_a_peer_of_version_1_that_gave_way_is_asked_on_where_its_window_stands(n
     liar.say(ms.MsgInit())
     assert liar.asked() == [ms.MsgRequestSigIdsBlocking(0, 33)]
     peers = node.rules._nodes.peers
-    node.outward += peers._carry_out(Cool(PeerAddress("45.1.1.1", 3141)), node.now)
+    list(peers._carry_out(Cool(PeerAddress("45.1.1.1", 3141)), node.now))
     liar.announce(wire())
     assert liar.asked() == []
-    node.outward += peers._carry_out(Heat(PeerAddress("45.1.1.1", 3141)), node.now)
+    list(peers._carry_out(Heat(PeerAddress("45.1.1.1", 3141)), node.now))
     node.pass_time(1)
     liar.go_on()
     assert liar.asked() == [ms.MsgRequestSigs((Dmq05().read(wire()).id,))], "one id is not acknowledged"
