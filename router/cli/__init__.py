@@ -37,7 +37,9 @@ COMMANDS: dict[str, Subcommand] = {
     "send": Subcommand("router.cli.publish:send", "Send messages to one app or service."),
     "recv": Subcommand("router.cli.receive:recv", "Print the messages sent to your address."),
     "leave": Subcommand("router.cli.kept_keys:leave", "Leave a group that one of your kept keys has joined."),
-    "keys": Subcommand("router.cli.kept_keys:keys", "List the kept keys and the groups that each has joined."),
+    "keys": Subcommand(
+        "router.cli.kept_keys:keys", "List the kept keys and the groups that each has joined; renew one."
+    ),
     "peer": Subcommand("router.cli.neighbours:peer", "Add, change, list, remove, block and unblock neighbours."),
     "invite": Subcommand("router.cli.invite:invite", "Let others in by a link or QR code."),
     "status": Subcommand("router.cli.views:status", "Show the running node at a glance."),

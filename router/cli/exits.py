@@ -154,7 +154,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     from router.transport.contract import InvalidUrl, ListenFailed
 
     return (
-        ((errors.Replaced,), Exit.FAILED),
+        ((errors.Renewed, errors.Replaced), Exit.FAILED),
         ((errors.NodeUnavailable,), Exit.NO_NODE),
         ((errors.Refused, errors.JoinRefused), Exit.REFUSED),
         ((errors.NotAnswered,), Exit.TIMED_OUT),

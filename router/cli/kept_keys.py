@@ -1,9 +1,11 @@
-"""`router keys` and `router leave`: kept keys, with which apps sign on under a name, and the groups they have
-joined."""
+"""`router keys`, `router keys renew` and `router leave`: kept keys, with which apps sign on under a name, and the
+groups they have joined."""
 
 from __future__ import annotations
 
 import sys
+import time
+from contextlib import closing
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,29 +13,39 @@ import click
 
 from router.cli import given_link, loop
 from router.cli.ask import ask
-from router.cli.command import Command, invocation, json_option
+from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import at_terminal, columns, note, say, say_json, short_text
+from router.cli.output import at_terminal, columns, note, say, say_json, short_text, time_text
 from router.client.errors import NodeUnavailable
 from router.client.node import connect
+from router.client.options import state_of
+from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS
 from router.core.wire.crypto import PublicKey
-from router.core.wire.text import key_text
-from router.settings import keyring
+from router.core.wire.renewal import Renewal, encode_renewal
+from router.core.wire.text import key_text, span_text
+from router.disk.state.environment import StateError
+from router.settings import keyring, renewed_keys
 from router.settings.home import Home
 from router.settings.names import Names
+from router.settings.renewed_keys import RenewalError
 
 
-@click.command(cls=Command)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @json_option
-def keys(as_json: bool) -> None:
-    """List the keys kept here, and the groups that each has joined if the node runs.
+@click.pass_context
+def keys(ctx: click.Context, as_json: bool) -> None:
+    """List the keys kept here: how old each is, how many prekeys it has and how many addresses it exchanges messages
+    with, and the groups that it has joined if the node runs.
 
     An app signs on with a kept key by `--as NAME`. Messages to the groups that the key has joined wait
     while it is away.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     home = invocation().home
     joined = _joined(home)
-    rows = [_row(name, address, joined) for name, address in keyring.addresses(home).items()]
+    former = keyring.former_addresses(home)
+    rows = [_row(home, name, address, joined, former) for name, address in keyring.addresses(home).items()]
     if as_json:
         say_json(rows)
         return
@@ -43,13 +55,66 @@ def keys(as_json: bool) -> None:
             one["name"],
             short_text("addr", one["address"]),
             one["kind"],
+            span_text(time.time() - one["made_s"]) + ", renewed" * bool(one["former"]),
+            "?" if one["prekeys"] is None else one["prekeys"],
+            "?" if one["correspondents"] is None else one["correspondents"],
             "?" if one["groups"] is None else " ".join(_group(names, key) for key in one["groups"]),
         )
         for one in rows
     ]
-    columns(("NAME", "ADDRESS", "KIND", "HAS JOINED"), table, "no keys yet; `router init` makes the node's key")
+    columns(
+        ("NAME", "ADDRESS", "KIND", "AGE", "PREKEYS", "WRITES TO", "HAS JOINED"),
+        table,
+        "no keys yet; `router init` makes the node's key",
+    )
     if joined is None:
         note("no node is running: which groups they have joined is not known")
+
+
+@keys.command(cls=Command)
+@click.argument("name")
+@json_option
+def renew(name: str, as_json: bool) -> None:
+    """Give the kept key NAME a new one in its place, which is a new address.
+
+    Groups, rights and waiting messages go to the new key; for seven days so does what still comes to the old address.
+    The old key is good for nothing then. A running app of that name signs on anew by itself.
+    """
+    home = invocation().home
+    _check_renewable(name)
+    try:
+        said = _renewed(home, name)
+    except RenewalError as error:
+        raise Failure(Exit.USAGE, str(error)) from None
+    if as_json:
+        say_json({"name": name, "address": said.new, "former": said.old, "read_until_s": said.until_s})
+        return
+    say(key_text("addr", said.new))
+    note(f"that is the address of {name} now; what comes to the old one is read until {time_text(said.until_s)}")
+
+
+def _renewed(home: Home, name: str) -> Renewal:
+    """Renew the key of that name: begin on the disk, tell the node, finish on the disk."""
+    folder = home.key_path.parent
+    said = renewed_keys.begin(folder, name, keyring.load(home, name), int(time.time()))
+    try:
+        ask(home, "renew", encode_renewal(said).hex())
+    except NodeUnavailable:
+        later = f"the key of {name} is renewed when the node starts; until then it stays what it is"
+        raise Failure(Exit.NO_NODE, f"no node is running: {later}") from None
+    except Failure:
+        renewed_keys.give_up(folder, name)
+        raise
+    renewed_keys.finish(folder, name)
+    return said
+
+
+def _check_renewable(name: str) -> None:
+    """End the command for a key that others know a node or service by."""
+    if name == keyring.NODE or name.startswith("service-"):
+        whose = "this node" if name == keyring.NODE else "a service"
+        said = f"{name} is the key of {whose}, which neighbours and configurations name; only keys of apps are renewed"
+        raise Failure(Exit.USAGE, said)
 
 
 @click.command(cls=Command)
@@ -105,10 +170,32 @@ def _joined(home: Home) -> list[dict[str, Any]] | None:
     return found
 
 
-def _row(name: str, address: PublicKey, joined: list[dict[str, Any]] | None) -> dict[str, Any]:
+def _row(
+    home: Home, name: str, address: PublicKey, joined: list[dict[str, Any]] | None, former: dict[PublicKey, str]
+) -> dict[str, Any]:
     groups = None if joined is None else [one["group"] for one in joined if one["subscriber"] == address.hex()]
     kind = "node" if name == keyring.NODE else "service" if name.startswith("service-") else "app"
-    return {"name": name, "address": address, "kind": kind, "groups": groups}
+    return {
+        "name": name,
+        "address": address,
+        "kind": kind,
+        "made_s": keyring.made_s(home, name),
+        "former": [old for old, whose in former.items() if whose == name],
+        **_sealing(home, name),
+        "groups": groups,
+    }
+
+
+def _sealing(home: Home, name: str) -> dict[str, int | None]:
+    """Return how many prekeys and correspondents an app has; None if its state cannot be read."""
+    state = state_of(home, name)
+    if state.path is None or not state.path.exists():
+        return {"prekeys": 0, "correspondents": 0}
+    try:
+        with closing(state):
+            return {"prekeys": len(state.rows(OWN_PREKEYS)), "correspondents": len(state.rows(CORRESPONDENTS))}
+    except StateError:
+        return {"prekeys": None, "correspondents": None}
 
 
 def _group(names: Names, hex_key: str) -> str:

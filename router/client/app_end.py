@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from router.client.custody.inbox import Inbox
 from router.client.custody.outbox import Outbox
-from router.client.errors import NodeUnavailable, Replaced
+from router.client.errors import NodeUnavailable, Renewed, Replaced
 from router.client.joins import Joins
 from router.core.link.custody import Outgoing
 from router.core.link.session import Ended, Event, MessageRun, OtherItem, RefusedAt, Session, SettledUpTo, Up
@@ -30,12 +30,17 @@ from router.core.wire.redemption import Redeemed, Redemption, decode_redemption,
 log = logging.getLogger(__name__)
 
 # Reasons after which dialling again cannot help, or would take the connection from another process again and again.
-FINAL = frozenset((Reason.REPLACED, Reason.NOT_AUTHORISED, Reason.BLOCKED, Reason.UNSUPPORTED, Reason.BAD_SIGNATURE))
+FINAL = frozenset((
+    Reason.REPLACED, Reason.NOT_AUTHORISED, Reason.BLOCKED, Reason.UNSUPPORTED, Reason.BAD_SIGNATURE, Reason.RENEWED,
+))  # fmt: skip
 
 News = link_items.Outcome | link_items.Missed | Report | Answer | Inquiry | Carried | Wanted | Hinted | Redeemed
 
 
 REPLACED = "another process has signed on with the same key, and has replaced this one; give each a name of its own"
+
+
+RENEWED = "the key of this app was renewed; sign on with the new one, which is kept under the same name"
 
 
 class End(NamedTuple):
@@ -47,8 +52,14 @@ class End(NamedTuple):
 
     def error(self) -> NodeUnavailable:
         """Return the error that tells of it."""
-        is_replaced = self.goodbye is not None and self.goodbye.reason is Reason.REPLACED
-        return (Replaced if is_replaced else NodeUnavailable)(self.text)
+        reason = None if self.goodbye is None else self.goodbye.reason
+        kind = Replaced if reason is Reason.REPLACED else Renewed if reason is Reason.RENEWED else NodeUnavailable
+        return kind(self.text)
+
+    @property
+    def is_by_renewal(self) -> bool:
+        """Whether the node knows another key in the place of this app's."""
+        return self.goodbye is not None and self.goodbye.reason is Reason.RENEWED
 
 
 class AppEnd:
@@ -134,7 +145,8 @@ class AppEnd:
                 said = f"the node said goodbye, {reason.word}: {text or reason.sentence}"
                 if reason is Reason.NOT_AUTHORISED and not text:
                     said += " (the node does not know this app's key)"
-                return End(REPLACED if reason is Reason.REPLACED else said, reason in FINAL, event)
+                said = {Reason.REPLACED: REPLACED, Reason.RENEWED: RENEWED}.get(reason, said)
+                return End(said, reason in FINAL, event)
         return None
 
     def _come_up(self, router: PublicKey, hello: link_items.Hello, mono_s: float) -> None:

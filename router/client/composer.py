@@ -113,6 +113,10 @@ class Composer:
         causes.published(id, until_min, deps, is_head=content_key is not None and ttl_s > 0)
         return Composed(id, frame(wire), partial(causes.refused, id), undo, partial(causes.kept, id, until_min))
 
+    def sign_by(self, key: SigningKey) -> None:
+        """Sign what is composed from now on by another key of this app."""
+        self._key = key
+
     def unicast(self, destination: PublicKey, body: bytes, lifetime: Lifetime) -> Composed:
         """Compose a message to one address, with the body unsealed."""
         now_s = self._wall_s()

@@ -30,6 +30,10 @@ class Replaced(NodeUnavailable):
     """The node runs, but another process has signed on with the same key since, and has taken this one's place."""
 
 
+class Renewed(NodeUnavailable):
+    """The node runs, but another key has taken the place of this app's."""
+
+
 class Refused(ClientError):
     """The router refused a message. `reason.later`: the same message may be accepted later."""
 

@@ -92,6 +92,10 @@ class Joins:
         self._lot = trio.lowlevel.ParkingLot()
         self._numbers = count()
 
+    def sign_by(self, key: SigningKey) -> None:
+        """Ask from now on by another key of this app."""
+        self._key = key
+
     def __repr__(self) -> str:
         granted = sum(membership.granted for membership in self._memberships.values())
         return f"<{len(self._memberships)} groups wanted, {granted} of them granted>"

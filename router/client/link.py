@@ -61,7 +61,8 @@ class Dialling(Struct, frozen=True):
 @uninterrupted
 class ClientLink:
     """Keep an app connected until an end is `final` or `close` is called. `changed` is called when the state changes.
-    `to_write` is rung when there is something to send to the node, `to_ask` when the app wants another group.
+    `to_write` is rung when there is something to send to the node, `to_ask` when the app wants another group. `key_now`
+    returns the key that is kept under the app's name, when that may be another one; None if it has no name.
 
     `is_away`: the last attempt to connect failed. Between losing a connection and the next attempt it is neither up nor
     away.
@@ -76,6 +77,7 @@ class ClientLink:
         changed: Callable[[], None],
         to_write: Bell,
         to_ask: Bell,
+        key_now: Callable[[], SigningKey | None] = lambda: None,
     ) -> None:
         self._dialling = dialling
         self._key = key
@@ -84,6 +86,7 @@ class ClientLink:
         self._changed = changed
         self._to_write = to_write
         self._to_ask = to_ask
+        self._key_now = key_now
         self._goodbye: tuple[Reason, str] | None = None
         self._said_goodbye = trio.Event()
         self._tried = trio.Event()
@@ -187,6 +190,8 @@ class ClientLink:
         lost_s = trio.current_time()
         while not self.is_closed:
             self.end = await self._connect()
+            if self.end.is_by_renewal and (key := self._key_now()) is not None:
+                self._key, self.end = key, self.end._replace(final=False)
             now_s = trio.current_time()
             self._is_away = not self.is_up
             if self.is_up:

@@ -45,6 +45,7 @@ from router.client.group import Group
 from router.client.interrupts import uninterrupted
 from router.client.joins import Joins
 from router.client.journal import Journal
+from router.client.kept_key import KeptKey
 from router.client.link import PATIENCE_S
 from router.client.loops import AddressLoops, Messages
 from router.client.opening import Opener
@@ -142,10 +143,11 @@ class Node:
         self._writer = StateWriter(sign_on.journal_state(), wall_s, on_failed=loops.unpark_all)
         self._journal = journal = Journal(settings.journal, self._writer)
         self._inbox = inbox = sign_on.inbox(journal.known, problem, self._hear_aside, loops.unpark_all, to_write.ring)
-        outbox = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX)
+        outbox, ordering = Outbox(IN_FLIGHT_MESSAGES_MAX, IN_FLIGHT_BYTES_MAX), Ordering(self.key, journal.known)
         self._joins = Joins(sign_on.key, wall_s, to_ask.ring, problem)
         app = AppEnd(outbox, inbox, self._joins, self._hear, self._changed, wall_s, sign_on.dialling.expect)
-        self._link = link = sign_on.link(app, self._changed, to_write, to_ask)
+        kept = KeptKey(sign_on, problem, composer.sign_by, self._joins.sign_by, ordering.sign_by, self._seal_by)
+        self._link = link = sign_on.link(app, self._changed, to_write, to_ask, kept.now)
         self._publishing = publishing = sign_on.publishing(outbox, link)
         self.wires = Wires(composer, publishing)
         self._exchange = exchange = _exchange(sign_on, composer, publishing, self._writer, problem)
@@ -153,7 +155,6 @@ class Node:
         self._asking = Asking(composer, publishing)
         self._pulling = pulling = Pulling(self.wires, self._asking, publishing)
 
-        ordering = Ordering(self.key, journal.known)
         self._senders = senders = Senders(sign_on.home, settings.causes, ordering, journal)
         self._settling = settling = Settling(inbox, journal, senders.keys, wall_s)
         self._opener = opener = Opener(
@@ -216,11 +217,11 @@ class Node:
         try:
             nursery.start_soon(self._link.run)
             nursery.start_soon(self._pulling.run, self._readers.judged)
-            nursery.start_soon(self._exchange.run)
             nursery.start_soon(self._writer.run)
             await self._link.first_try()
             if not self._link.is_up and (self._link.end.final or settings.when_down == "raise"):
                 raise self._link.end.error()
+            nursery.start_soon(self._exchange.run)
         except BaseException:
             await self._sign_off()
             raise
@@ -352,6 +353,9 @@ class Node:
 
     # -- events from the link ------------------------------------------------------------------------------
 
+    def _seal_by(self, key: SigningKey) -> None:
+        self._exchange.sign_by(key, self._sign_on.renewals())
+
     def _changed(self) -> None:
         """Act on a link that came up, went down, or settled messages."""
         self._publishing.wake()
@@ -416,7 +420,7 @@ def _exchange(
     return PrekeyExchange(
         composer,
         publishing,
-        lambda: UnicastSealing(sign_on.key, rows, settings.entropy),
+        lambda: UnicastSealing(sign_on.key, rows, settings.entropy, mine=sign_on.renewals()),
         rows,
         problem,
         settings.wall_s,

@@ -6,7 +6,7 @@
     a journal          SQLite: handled ids, and heads of groups
 
 The files are kept beside until the app has stopped in order once, so that the older version can still be started after
-a crash. What was taken over is named in the table `taken`.
+a crash. The table `taken` says what was taken over: if a file differs, the older version has run again meanwhile.
 """
 
 from __future__ import annotations
@@ -47,29 +47,32 @@ class OldAppFiles:
         return f"<old files {self._paths['seq'].stem}.* in {self._folder}>"
 
     def take_over(self, rows: AppRows) -> AppBatch:
-        """Return what they hold, unless the rows say that it was taken over. Raise `StateError` for a damaged one."""
+        """Return what they hold, unless the rows say that it was taken over. If the older version was started again
+        since, no number is used twice. Raise `StateError` for a damaged file."""
         batch = AppBatch()
-        if rows.get(TAKEN, APPS_ROW) is None:
-            with private_file.alone(self._folder):
-                self._read("seq", "sequence numbers begin again at 0", lambda data: _take_numbers(batch, data))
-                made_s = _modified_s(self._paths["prekeys"])
-                lost = "a new prekey is made: what was sealed to earlier ones cannot be opened any more"
-                self._read("prekeys", lost, lambda data: _take_prekeys(batch, data, made_s))
-                self._read("failed", "attempts are counted anew", lambda data: _take_attempts(batch, data))
-            batch.put(TAKEN, APPS_ROW, b"1")
+        if not any(os.path.lexists(path) for path in self._paths.values()):
+            return batch
+        with private_file.alone(self._folder):
+            found = {kind: self._read(path) for kind, path in self._paths.items()}
+            mark = digest(b"".join(digest(data) for data in found.values()))
+            if rows.get(TAKEN, APPS_ROW) == mark:
+                return batch
+            for kind, (take, lost) in _TAKES.items():
+                try:
+                    take(batch, rows, found[kind], _modified_s(self._paths[kind]))
+                except ValueError:
+                    raise StateError(f"{self._paths[kind]} is damaged; move it away, and {lost}") from None
+        batch.put(TAKEN, APPS_ROW, mark)
         return batch
 
-    def _read(self, kind: str, lost: str, take: Callable[[bytes], None]) -> None:
-        path = self._paths[kind]
+    def _read(self, path: Path) -> bytes:
         try:
-            take(private_file.read(path, FILE_BYTES_MAX))
+            return private_file.read(path, FILE_BYTES_MAX)
         except FileNotFoundError:
-            return
+            return b""
         except private_file.Exposed as exposed:
             said = f"{path} can be read or changed by others (mode {exposed.mode:03o})"
             raise StateError(f"{said}; run: chmod 600 {path}") from None
-        except ValueError:
-            raise StateError(f"{path} is damaged; move it away, and {lost}") from None
 
     def remove(self) -> None:
         """Remove the files, which were taken over; the secrets of prekeys are overwritten. Raise `OSError`."""
@@ -82,23 +85,36 @@ class OldAppFiles:
                 path.unlink()
 
 
-def _take_numbers(batch: AppBatch, data: bytes) -> None:
+def _take_numbers(batch: AppBatch, rows: AppRows, data: bytes, made_s: int) -> None:
     for line in data.decode("ascii").splitlines():
-        group, number = line.split()
-        batch.numbers[_exactly(bytes.fromhex(group), KEY_BYTES)] = int(number)
+        text, number = line.split()
+        group = _exactly(bytes.fromhex(text), KEY_BYTES)
+        batch.numbers[group] = max(int(number), rows.number(group))
 
 
-def _take_prekeys(batch: AppBatch, data: bytes, made_s: int) -> None:
+def _take_prekeys(batch: AppBatch, rows: AppRows, data: bytes, made_s: int) -> None:
     if len(data) % KEY_BYTES:
         raise ValueError("a secret is cut short")
-    for number, at in enumerate(range(0, len(data), KEY_BYTES)):
-        batch.put("prekeys", number.to_bytes(8, "big"), prekey_row(data[at : at + KEY_BYTES], made_s), secret=True)
+    known = rows.rows("prekeys")
+    seeds = {row[-KEY_BYTES:] for _, row in known}
+    number = 1 + int.from_bytes(known[-1][0], "big") if known else 0
+    for at in range(0, len(data), KEY_BYTES):
+        if (seed := data[at : at + KEY_BYTES]) not in seeds:
+            batch.put("prekeys", number.to_bytes(8, "big"), prekey_row(seed, made_s), secret=True)
+            number += 1
 
 
-def _take_attempts(batch: AppBatch, data: bytes) -> None:
+def _take_attempts(batch: AppBatch, rows: AppRows, data: bytes, made_s: int) -> None:
     for order, line in enumerate(data.decode("ascii").splitlines()):
         id, count = line.split()
         batch.put("failed", _exactly(bytes.fromhex(id), ID_BYTES), attempts_row(order, int(count)))
+
+
+_TAKES: dict[str, tuple[Callable[[AppBatch, AppRows, bytes, int], None], str]] = {
+    "seq": (_take_numbers, "sequence numbers begin again at 0"),
+    "prekeys": (_take_prekeys, "a new prekey is made: what was sealed to earlier ones cannot be opened any more"),
+    "failed": (_take_attempts, "attempts are counted anew"),
+}
 
 
 def prekey_row(seed: bytes, made_s: int) -> bytes:
@@ -136,17 +152,18 @@ def take_over_journal(state: AppState, path: Path, id: bytes, now_min: int) -> b
     """Take an older version's journal over under the id `id`, and return that; if it was taken over, the id of then.
     Raise `JournalError`, `StateError`."""
     name = b"journal/" + digest(os.fsencode(path.resolve()))
-    if known := state.get(TAKEN, name):
-        return known
+    known = state.get(TAKEN, name)
+    id, upto = (known[:-8], int.from_bytes(known[-8:], "big")) if known else (id, -1)
     try:
         with closing(sqlite3.connect(path, isolation_level=None, timeout=0, check_same_thread=False)) as database:
             database.execute("PRAGMA locking_mode = EXCLUSIVE")
             database.execute("BEGIN IMMEDIATE")
-            batch = _journal_batch(database, id)
-            batch.put(TAKEN, name, id)
-            [count] = database.execute("SELECT count(*) FROM handled").fetchone()
-            state.grow(count * ROW_BYTES)
-            state.commit(batch, now_min)
+            last, count = database.execute("SELECT coalesce(max(n), 0), count(*) FROM handled").fetchone()
+            if last > upto:  # not at all yet, or the older version was started again since
+                batch = _journal_batch(database, id, upto)
+                batch.put(TAKEN, name, id + last.to_bytes(8, "big"))
+                state.grow(count * ROW_BYTES)
+                state.commit(batch, now_min)
             database.execute("ROLLBACK")
     except sqlite3.Error as error:
         if "locked" in str(error):
@@ -157,9 +174,9 @@ def take_over_journal(state: AppState, path: Path, id: bytes, now_min: int) -> b
     return id
 
 
-def _journal_batch(database: sqlite3.Connection, id: bytes) -> AppBatch:
+def _journal_batch(database: sqlite3.Connection, id: bytes, upto: int) -> AppBatch:
     def handled() -> Iterator[Until]:
-        for one, until_s in database.execute("SELECT id, until_s FROM handled ORDER BY id"):
+        for one, until_s in database.execute("SELECT id, until_s FROM handled WHERE n > ? ORDER BY id", (upto,)):
             yield id + one, expiry_min(until_s)
 
     heads: dict[bytes, list[Until]] = {}

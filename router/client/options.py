@@ -15,7 +15,7 @@ from msgspec import Struct
 from router.client.app_end import AppEnd
 from router.client.attempts import KeptAttempts
 from router.client.bell import Bell
-from router.client.custody.aside import Aside, End
+from router.client.custody.aside import Aside, End, is_for_client
 from router.client.custody.causes import RECENT
 from router.client.custody.inbox import Inbox
 from router.client.custody.outbox import Outbox
@@ -27,12 +27,14 @@ from router.client.publishing import Publishing
 from router.client.sequence import Sequences
 from router.core.link.session import Offer
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
-from router.core.wire.prekey_exchange import is_exchange, is_request
+from router.core.wire.prekey_exchange import is_request
+from router.core.wire.renewal import Renewal
 from router.core.wire.text import key_text, parse_key, short
 from router.disk import private_file
 from router.disk.state.app_state import AppState
-from router.settings import keyring
+from router.settings import keyring, renewed_keys
 from router.settings.home import Home
+from router.settings.renewed_keys import RenewalError
 
 WINDOW_MESSAGES = 1024
 WINDOW_BYTES = 4 << 20
@@ -146,17 +148,32 @@ class SignOn:
             problem=problem,
             wake_loops=wake_loops,
             wake_link=wake_link,
-            aside=Aside(is_exchange if settings.seals else is_request, hear_aside),
+            aside=Aside(is_for_client if settings.seals else is_request, hear_aside),
         )
 
-    def link(self, app: AppEnd, changed: Callable[[], None], to_write: Bell, to_ask: Bell) -> ClientLink:
+    def link(
+        self,
+        app: AppEnd,
+        changed: Callable[[], None],
+        to_write: Bell,
+        to_ask: Bell,
+        key_now: Callable[[], SigningKey | None],
+    ) -> ClientLink:
         """Return the link to the node, which begins when it is run."""
-        return ClientLink(self.dialling, self.key, self.offer, app, changed, to_write, to_ask)
+        return ClientLink(self.dialling, self.key, self.offer, app, changed, to_write, to_ask, key_now)
 
     def publishing(self, outbox: Outbox, link: ClientLink) -> Publishing:
         """Return what hands in messages over this link."""
         waits = self.settings.when_down == "queue"
         return Publishing(outbox, link, waits=waits, asks_outcomes=self.settings.outcomes)
+
+    def renewals(self) -> list[Renewal]:
+        """Return the renewals of the key of this app's name, the newest last; none if they cannot be read."""
+        name = self.settings.as_name
+        try:
+            return [] if name is None else renewed_keys.statements(self.home.key_path.parent, name)
+        except RenewalError:
+            return []
 
     def sequences(self) -> Sequences:
         """Return the sequence numbers of this app's messages."""

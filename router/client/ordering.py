@@ -27,7 +27,7 @@ from router.client.custody.asks import AskLimits, Asks
 from router.client.custody.causal import CausalOrder, Given, OrderLimits, Turn
 from router.client.errors import ClientError
 from router.client.received import Received
-from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_s
 
 ORDER_LIMITS, ASK_LIMITS = OrderLimits(), AskLimits()
@@ -52,7 +52,7 @@ class Ordering:
     def __init__(self, me: PublicKey, known: Known, *, limits: OrderLimits = ORDER_LIMITS) -> None:
         self.given = Given(limits.given_max)
         self.asks = Asks(ASK_LIMITS)
-        self._me = me
+        self._mine = {me}
         self._known = known
         self.limits = limits
         self._orders: dict[bytes, CausalOrder[OpenedMessage]] = {}
@@ -81,6 +81,10 @@ class Ordering:
             )
         if order == "causal" and group not in self._orders:
             self._orders[group] = CausalOrder(self.given, structs.replace(self.limits, gap_s=gap_s))
+
+    def sign_by(self, key: SigningKey) -> None:
+        """Know what another key of this app has signed as its own."""
+        self._mine.add(key.public)
 
     def has(self, group: bytes | None) -> bool:
         """Whether the messages of this group are given in causal order."""
@@ -145,7 +149,7 @@ class Ordering:
         order = self._orders.get(one.header.signer)
         if group != one.header.signer or order is None or not order.awaits(one.id):
             return False
-        if said is None or said[0] == self._me:
+        if said is None or said[0] in self._mine:
             self.asks.drop(one.id)
             order.settle(one.id)
             return False

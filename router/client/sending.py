@@ -8,12 +8,12 @@ from typing import TypedDict
 import trio
 
 from router.client.composer import Composer, Lifetime, octets
+from router.client.custody.aside import is_for_client
 from router.client.errors import ClientError
 from router.client.publishing import Posted, Publishing
 from router.client.sealing.exchange import PrekeyExchange
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
-from router.core.wire.prekey_exchange import is_exchange
 from router.core.wire.text import BadText, parse_key
 from router.core.wire.unicast_seal import BEGINS
 from router.settings.home import Home
@@ -55,6 +55,7 @@ class UnicastSender:
         """Send to a key, its text, or a name of the home; return when it is in custody."""
         to = await self._key_of(address) if isinstance(address, str) else address
         body, lifetime, exchange = octets(body), Lifetime(ttl_s, expiry_min), self._exchange
+        to = to if exchange is None else exchange.newest(to)
         compose = partial(self._composer.unicast, to, body, lifetime)
         if exchange is not None and plain:
             _check_plain(body)
@@ -75,6 +76,6 @@ class UnicastSender:
 
 def _check_plain(body: bytes) -> None:
     """Raise `ClientError` for a body that the recipient would not take for one in the open."""
-    if body.startswith(BEGINS) or is_exchange(body):
+    if body.startswith(BEGINS) or is_for_client(body):
         said = "this body begins like a sealed one, or like a request for a prekey, and would be taken for it"
         raise ClientError(f"{said}: send it sealed, without plain=True, or put a byte before it")

@@ -23,6 +23,7 @@ from router.core.control.pulls import Pulls
 from router.core.control.questions import AwaitedAnswers
 from router.core.control.reception import Reception
 from router.core.control.redeeming import Redeeming
+from router.core.control.renewing import Renewing
 from router.core.control.revocation import Revocation
 from router.core.control.rights import Rights
 from router.core.control.speaker import Speaker
@@ -83,8 +84,7 @@ class Router:
         self.advertisements, self.rejections = kernel.book.advertisements, kernel.rejections
         self._pending = kernel.pending
         self._limits = limits
-        self.purges = Purges(kernel, recovered.purges)
-        self.admission = Admission(kernel, self.link_down)
+        self.purges, self.admission = Purges(kernel, recovered.purges), Admission(kernel, self.link_down)
         self._away = Away(kernel.pending, recovered.away, directory, limits.away_s_max, limits.lan_keep_s)
         self.outcomes = FollowedOutcomes(kernel.links, kernel.pending, limits.outcomes, recovered.missed)
         self._delivery = delivery = Delivery(kernel, self.purges, self.outcomes)
@@ -99,6 +99,7 @@ class Router:
         )
         self.rights = rights = Rights(kernel, self._revocation)
         self.guests, self.redeeming = Guests(kernel, rights, self.admission), Redeeming(kernel, self.upstream, delivery)
+        self.renewing = Renewing(kernel, rights, self.admission, departure, delivery)
         self.questions, self.witness, as_history = AwaitedAnswers(kernel), Witness(kernel), AsHistory(directory)
         self.catch_ups, self._published = CatchUps(kernel), PublishedIds(kernel)
         self.pulls = Pulls(kernel, membership, as_history)
@@ -106,7 +107,7 @@ class Router:
         first = rights, self.redeeming, wanted, linked, self.upstream, membership, self.questions
         taking = TakingPart(membership, wanted, self._published)
         then = self.catch_ups, self._published, taking, self.pulls, AddressBook(kernel, rights), terms, self.guests
-        self._parts: tuple[Part, ...] = (*first, *then, *[one(kernel, rights) for one in load_verbs()])
+        self._parts: tuple[Part, ...] = (*first, *then, self.renewing, *[one(kernel, rights) for one in load_verbs()])
         self.reception = reception = Reception(kernel, self.questions, self._parts)
         plans, self._rooms = _plans(kernel), Rooms(kernel)
         self._examination = Examination(kernel, plans, reception.judge)
@@ -122,6 +123,7 @@ class Router:
         for one in recovered.held:
             self.queues.hold(*one)
         self.directory.locals.update(recovered.locals)
+        self.renewing.began(recovered.book)
         self._hints.load(recovered.book)
         self.rights.began(recovered.book, now)
         self.guests.began(now)
@@ -347,6 +349,7 @@ class Router:
 
     def take(self, now: Now) -> Decision:
         """Return the decisions of this cycle, after adding fetches for open windows and what recipients missed."""
+        self.renewing.carry_out(now)
         self._delivery.fetch_what_is_wanted()
         self.outcomes.tell_missed()
         self._published.tell(now)

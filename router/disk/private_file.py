@@ -64,6 +64,12 @@ def replace(path: Path, data: bytes) -> None:
     sync_directory(target.parent)
 
 
+def remove(path: Path) -> None:
+    """Remove the file, so that no crash brings it back; nothing if it is gone."""
+    path.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
 def read(path: Path, bytes_max: int) -> bytes:
     """Return the content, at most one byte more than `bytes_max`; raise `Exposed` if others can read or write it."""
     with open(path, "rb", buffering=0, opener=_without_waiting) as file:

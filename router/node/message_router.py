@@ -19,6 +19,7 @@ from router.core.neighbours.directory import Neighbour
 from router.core.routing.effects import (
     DialNeighbour,
     InvitationAnswered,
+    KeyRenewed,
     ListenFor,
     LookAtFile,
     Reconcile,
@@ -70,6 +71,20 @@ class File(Protocol):
     async def write(self, deed: WriteGuests) -> FileWritten: ...
 
 
+class RenewedKeys(Protocol):
+    """The part of the kept keys that deeds need (`router.node.key_files.KeyFiles`)."""
+
+    async def renewed(self, deed: KeyRenewed) -> None: ...
+
+
+class HomeFiles(Struct, frozen=True):
+    """The files of the home that deeds change: invitations, the configuration, and kept keys."""
+
+    guest: InvitationAnswers
+    configuration: File
+    keys: RenewedKeys
+
+
 class Drain(Struct, frozen=True):
     """Say goodbye on all links, take further settlings and commit everything; `done` is set then."""
 
@@ -88,8 +103,7 @@ class MessageRouter(TrioActor):
         logbook: Logbook,
         verifiers: int,
         dialler: Dials,
-        guest: InvitationAnswers,
-        file: File,
+        files: HomeFiles,
         listeners: Listeners,
         drain_s: float,
     ) -> None:
@@ -99,8 +113,7 @@ class MessageRouter(TrioActor):
         self._store = store
         self._logbook = logbook
         self._dialler = dialler
-        self._guest = guest
-        self._file = file
+        self._files = files
         self._listeners = listeners
         self._drain_s = drain_s
         self._verifiers = Verifiers(verifiers, self._verified)
@@ -219,12 +232,14 @@ class MessageRouter(TrioActor):
                 case Reconcile(neighbours):
                     self._dialler.reconcile(neighbours)
                 case InvitationAnswered():
-                    self.nursery.start_soon(self._guest.answered, deed)
+                    self.nursery.start_soon(self._files.guest.answered, deed)
                 case TermsHeard():
-                    self._guest.heard(deed)
-                    self.nursery.start_soon(self._guest.write_terms)
+                    self._files.guest.heard(deed)
+                    self.nursery.start_soon(self._files.guest.write_terms)
+                case KeyRenewed():
+                    self.nursery.start_soon(self._files.keys.renewed, deed)
                 case LookAtFile():
-                    self.hear(self._file.look())
+                    self.hear(self._files.configuration.look())
                 case WriteGuests():
                     self.nursery.start_soon(self._write_guests, deed)
                 case Tidy(now):
@@ -238,7 +253,7 @@ class MessageRouter(TrioActor):
         self.hear(await trio.to_thread.run_sync(deed.find, limiter=self._searching, abandon_on_cancel=True))
 
     async def _write_guests(self, deed: WriteGuests) -> None:
-        self.hear(await self._file.write(deed))
+        self.hear(await self._files.configuration.write(deed))
 
     async def _remind(self, deed: Remind) -> None:
         await trio.sleep(deed.seconds)

@@ -38,6 +38,7 @@ from router.node.dialler import Dialler, LastWords
 from router.node.group_names import GroupNames
 from router.node.guest import InvitationFiles
 from router.node.in_flight import InFlight
+from router.node.key_files import KeyFiles
 from router.node.limits import (
     clock_limits,
     core_limits,
@@ -52,7 +53,7 @@ from router.node.limits import (
     verifiers,
 )
 from router.node.link_events import NetworkChanged
-from router.node.message_router import Drain, MessageRouter
+from router.node.message_router import Drain, HomeFiles, MessageRouter
 from router.node.opened_disk import open_disk
 from router.node.orders import Reconfigured, ServiceNews
 from router.node.peers_file import PeersFile
@@ -180,6 +181,9 @@ class RunningNode:
             self._guest = InvitationFiles(self._home, config.node.name)
             router.redeeming.given(self._guest.offers(), now, self._guest.inviters())
             router.guests.started(config_guests.digest_of(self._home.config_path), now)
+            self._key_files = KeyFiles(self._home.key_path.parent)
+            for problem in router.renewing.resume(self._key_files.begun(), now):
+                log.warning("%s", problem)
             self._offer = self._offer_to_all(config, disk.recovered.epoch)
             self._paces = Paces(pace_limits(config.limits))
             self._in_flight = InFlight(*in_flight_bytes(config.limits))
@@ -208,7 +212,8 @@ class RunningNode:
             config.limits.frame_bytes_max,
             (NUMBERED, ALL_NUMBERED),
             config.node.name or None,
-            self._public_pubsub(),
+            self._public_service(Role.OVERLAY),
+            self._public_service(Role.FINDER),
         )
 
     async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
@@ -224,8 +229,7 @@ class RunningNode:
                 self._logbook,
                 verifiers(config),
                 dialler,
-                self._guest,
-                file,
+                HomeFiles(self._guest, file, self._key_files),
                 self._asked,
                 cycle_limits(config).drain_s,
             )
@@ -317,8 +321,8 @@ class RunningNode:
             self._residents.at_start(),
         )
 
-    def _public_pubsub(self) -> PublicKey | None:
-        key = self._directory.with_role(Role.OVERLAY)
+    def _public_service(self, role: Role) -> PublicKey | None:
+        key = self._directory.with_role(role)
         return PublicKey(key) if key is not None and key in self._directory.public else None
 
     def _urls(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from router.core.link.session import Offer, Welcome
 from router.core.neighbours.directory import Directory, Standing
+from router.core.routing.admission import SIGN_ON_ANEW
 from router.core.wire.crypto import PublicKey
 from router.settings.config import Config
 from router.transport.contract import Stream
@@ -20,6 +21,8 @@ def welcome(directory: Directory, config: Config, owner: bool, key: PublicKey) -
     standing, limits = directory.standing(bytes(key), owner), config.limits
     if standing is Standing.STRANGER:
         return Welcome(True, min(limits.strangers_frame_bytes_max, limits.frame_bytes_max))
+    if standing is None and bytes(key) in directory.successors:
+        return Welcome(refused=SIGN_ON_ANEW)
     if standing is None:
         ended_s = directory.ended_s(bytes(key))
         return Welcome(refused=f"its time here ended on {_utc(ended_s)}") if ended_s else None

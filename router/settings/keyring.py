@@ -22,6 +22,7 @@ from router.core.wire.grouplink import GroupLink, parse_link
 from router.core.wire.link_text import LINK_CHARACTERS_MAX, text_from
 from router.core.wire.text import KINDS, BadText, key_text, parse_key, without_links
 from router.disk import private_file
+from router.settings import renewed_keys
 from router.settings.kept_files import KeptFiles
 
 NODE = "node"
@@ -86,6 +87,19 @@ def addresses(home: Home) -> dict[str, PublicKey]:
     """Return the public halves of all keys that can be used, by name, sorted."""
     with _listable(Path(home) / "keys") as directory:
         return _KEYS.list(directory).values
+
+
+def made_s(home: Home, name: str) -> int:
+    """Return the Unix second at which the key of that name was made, 0 if it is gone."""
+    try:
+        return int(_key_path(home, name).stat().st_mtime)
+    except OSError:
+        return 0
+
+
+def former_addresses(home: Home) -> dict[PublicKey, str]:
+    """Return the addresses that were renewed, with the names of their keys."""
+    return renewed_keys.former(Path(home) / "keys")
 
 
 def add_group(home: Home, name: str, link: GroupLink, *, rename: bool = False, replace: bool = False) -> str:
@@ -171,9 +185,11 @@ def group_names(home: Home) -> dict[bytes, str]:
 
 
 def key_names(home: Home) -> dict[bytes, str]:
-    """Return the names of all keys that can be used, by their public halves; none if they cannot be read."""
+    """Return the names of all keys that can be used, by their public halves, also of those that were renewed; none if
+    they cannot be read."""
     try:
-        return {bytes(key): name for name, key in addresses(home).items()}
+        former = {bytes(key): name for key, name in former_addresses(home).items()}
+        return former | {bytes(key): name for name, key in addresses(home).items()}
     except KeyringError as error:
         log.warning("%s", error)
         return {}

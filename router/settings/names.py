@@ -69,8 +69,9 @@ class Names:
 
     @cached_property
     def _labels(self) -> dict[str, str]:
+        former = {key.hex(): name for key, name in keyring.former_addresses(self._home).items()}
         own = keyring.addresses(self._home)
-        return {key.hex(): name for name, key in (*own.items(), *self._given.items())}
+        return former | {key.hex(): name for name, key in (*own.items(), *self._given.items())}
 
     @cached_property
     def _groups(self) -> dict[str, str]:

@@ -173,4 +173,5 @@ def _find(home: Home, log: LogSnapshot, prefix: IdPrefix, records: Records | Non
 
 
 def _prospect(store: Store, recipient: str, first: int, index: int) -> Prospect:
-    return Prospect(is_owed=store.owes(bytes.fromhex(recipient), first, index), is_running=False)
+    key = store.records.newest(bytes.fromhex(recipient))
+    return Prospect(is_owed=store.owes(key, first, index), is_running=False)

@@ -236,7 +236,8 @@ class Fates:
         return []
 
     def _prospect(self, view: View, now: Now, trace: Trace, recipient: str, first: int, index: int) -> Prospect:
-        router, key = view.router, bytes.fromhex(recipient)
+        router = view.router
+        key = router.directory.successors.newest(bytes.fromhex(recipient))
         link, queue = router.links.to(key), router.queues.by_recipient.get(key)
         neighbour = router.directory.neighbours.get(key)
         flights = link.flights if link is not None else ()

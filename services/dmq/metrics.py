@@ -67,6 +67,21 @@ class Metrics:
         yield CounterMetricFamily(f"{name}clients_gave_way", "Idle ones of them that gave way to new ones.", gave)
         yield from self._of_consumers(status["consumers"])
         yield from self._of_stake(status["stake"])
+        yield from self._of_nodes(status["nodes"])
+
+    def _of_nodes(self, nodes: dict[str, Any]) -> Iterator[Metric]:
+        """Yield what is told of other nodes; the first three as dmq-node names them."""
+        suffix = "_int" if self._suffix else ""
+        for state in ("cold", "warm", "hot"):
+            name = f"{self._prefix}peerSelection_{state.capitalize()}{suffix}"
+            yield GaugeMetricFamily(name, f"Nodes that are {state}.", value=nodes[state])
+        text = "Nodes that have asked this one for messages over their present connection."
+        yield GaugeMetricFamily(f"{self._prefix}nodes_fetching", text, value=nodes["fetch_from_us"])
+        for what, text in (
+            ("duplicates", "Bodies that came again, since a first node was late with them."),
+            ("spaced_out", "Messages that expired before a node would take them."),
+        ):
+            yield CounterMetricFamily(f"{self._prefix}nodes_{what}", text, nodes[what])
 
     def _of_reference(self, accepted: int, rejected: int) -> Iterator[Metric]:
         """Yield what dmq-node has, too."""

@@ -11,7 +11,7 @@ from site_of_pages import STATIC
 
 from router.core.wire.reasons import Reason
 
-CLIENT_BYTES_MAX = 110 * 1024
+CLIENT_BYTES_MAX = 72 * 1024
 IMPORT = re.compile(r"""^(?:import|export)\b[^;'"]*?from\s*['"](\.[^'"]+)['"]""", re.MULTILINE)
 REASONS = STATIC / "router" / "reasons.js"
 

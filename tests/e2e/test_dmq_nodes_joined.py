@@ -27,14 +27,14 @@ async def dmq(*arguments: object) -> Result:
 
 
 class Node:
-    """A node with a home, a socket, a port, and a topology that names another one."""
+    """A node with a home, a socket, a port, and a topology that names others by their ports."""
 
-    def __init__(self, path: Path, name: str, port: int, others: int) -> None:
+    def __init__(self, path: Path, name: str, port: int, *others: int) -> None:
         self.port = port
         self.socket = path / f"{name}.socket"
         topology = path / f"{name}.json"
-        points = [{"address": "127.0.0.1", "port": others}]
-        groups = [{"accessPoints": points, "hotValency": 1, "advertise": False}]
+        points = [{"address": "127.0.0.1", "port": other} for other in others]
+        groups = [{"accessPoints": points, "hotValency": len(points), "advertise": False}]
         topology.write_text(json.dumps({"localRoots": groups, "publicRoots": [], "useLedgerAfterSlot": -1}))
         home = Home(path / name)
         home.create()
@@ -42,6 +42,7 @@ class Node:
         flags = [
             "--network", NETWORK, "--local-socket", str(self.socket), "--stake", str(path / "keys" / "stake.json"),
             "--host-addr", "127.0.0.1", "--port", str(port), "--topology-file", str(topology),
+            "--min-sig-delay", "0.01s",
         ]  # fmt: skip
         self.process = NodeProcess(name, home, path / f"{name}.err", {}, *flags, served_by=(*program("router"), "dmq"))
 

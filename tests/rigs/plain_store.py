@@ -133,6 +133,10 @@ class PlainStore:
         disk = self._next = self.disk.copied()
         for parcel in changes.parcels:
             self._put(disk, parcel)
+        for recipient, to in changes.moved:
+            moved = {first: left for (whom, first), left in disk.owed.items() if whom == recipient}
+            disk.owed = {one: left for one, left in disk.owed.items() if one[0] != recipient}
+            disk.owed |= {(to, first): left for first, left in moved.items()}
         gone = self._finish(disk, changes, wall_s)
         self._put_small(disk, changes)
         disk.clock = self.clock or disk.clock

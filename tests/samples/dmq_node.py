@@ -41,7 +41,7 @@ class Host:
 
     `gathers`: whether what gathers for a moment does so until the test lets time pass; else it passes at once.
     `settles`: whether what is heard next ends a cycle, as if nothing else had come meanwhile.
-    `outward`: what was dialled, and written to other nodes.
+    `outward`: what was dialled, and written to other nodes; `known`: the streams that keep their places.
     `stake`: what is read for a stake file; None: reading it fails."""
 
     def __init__(self, settings: Settings, *pools: Any, has_stake: bool = True) -> None:
@@ -55,6 +55,7 @@ class Host:
         self.clients: dict[tuple[str, str], Client] = {}
         self.waiting: list[c.Compute] = []
         self.outward: list[c.Connect | c.Write] = []
+        self.known: list[tuple[str, str]] = []
         self.computes = True
         self.settles = True
         self.gathers = False
@@ -92,6 +93,8 @@ class Host:
         for deed in deeds:
             if isinstance(deed, c.Write) and (client := self.clients.get((deed.door, deed.peer))):
                 client.hear(deed.data)
+            elif isinstance(deed, c.MarkKnown):
+                self.known.append((deed.door, deed.peer))
             elif isinstance(deed, c.Compute):
                 self.waiting.append(deed)
             elif isinstance(deed, c.Connect) or (isinstance(deed, c.Write) and deed.door in DOORS):

@@ -1,4 +1,5 @@
-"""Messages that are for the client itself and for no loop: requests for prekeys, and answers to them (pure)."""
+"""Messages that are for the client itself and for no loop: requests for prekeys, answers to them, and news of renewals
+(pure)."""
 
 from __future__ import annotations
 
@@ -10,16 +11,22 @@ from typing import NamedTuple
 from router.client.custody.arrivals import Read
 from router.core.wire.codec import Malformed
 from router.core.wire.message import UNICAST, body_at, read_header
-from router.core.wire.prekey_exchange import ANSWER_BYTES_MAX
+from router.core.wire.prekey_exchange import ANSWER_BYTES_MAX, is_exchange
 from router.core.wire.reasons import Reason
+from router.core.wire.renewal import NOTICE, RENEWAL_BYTES_MAX, is_renewal_notice
 
-WIRE_BYTES_MAX = ANSWER_BYTES_MAX + 256
+WIRE_BYTES_MAX = max(ANSWER_BYTES_MAX, len(NOTICE) + RENEWAL_BYTES_MAX) + 256
 """A unicast with the longest of these bodies is no longer: two keys, two numbers, a signature, VIA."""
 
 _TAIL_BYTES = 66  # a signature with its head
 
 End = Callable[[tuple[Reason, str] | None], None]
 """Settles a message that was set aside, or refuses it, once."""
+
+
+def is_for_client(body: bytes) -> bool:
+    """Whether the body of a unicast is for a client that seals."""
+    return is_exchange(body) or is_renewal_notice(body)
 
 
 class Aside(NamedTuple):

@@ -99,6 +99,14 @@ class Correspondents:
     def __len__(self) -> int:
         return len(self._known)
 
+    def __contains__(self, address: PublicKey) -> bool:
+        """Whether anything is known of this address."""
+        return address in self._known
+
+    @property
+    def addresses(self) -> list[PublicKey]:
+        return list(self._known)
+
     def prekey_of(self, address: PublicKey, now_min: int) -> Prekey | Writing:
         """Return the prekey to seal with to this address, or how else to write to it."""
         found = self._find(address)
@@ -125,6 +133,13 @@ class Correspondents:
         if found is None or found.prekey is not None or found.is_plain:
             return []
         return [self._forget(address)]
+
+    def expects(self, address: PublicKey, now_min: int) -> list[PrekeyRow]:
+        """Take a prekey that this address sends without being asked, but ask it if none comes; return the rows to
+        write."""
+        if address in self._known:
+            return []
+        return self._keep(address, Correspondent(now_min + self._limits.answer_min - self._limits.ask_again_min))
 
     def answered(self, address: PublicKey, prekey: Prekey | None, now_min: int) -> tuple[Verdict, list[PrekeyRow]]:
         """Judge what came from an address in answer to a request, also one that came late; return the rows to write.

@@ -6,7 +6,7 @@ node hands over before a loop sees it, and a request is settled once its answer 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -19,18 +19,20 @@ from router.client.errors import ClientError, NoPrekey, Refused
 from router.client.publishing import Publishing
 from router.client.sealing.correspondents import Verdict, Writing
 from router.client.sealing.rows import PrekeyRow, PrekeyRows
-from router.client.sealing.unicast_sealing import OpenedUnicast, UnicastSealing, UnknownPrekey
+from router.client.sealing.telling import RenewalTelling
+from router.client.sealing.unicast_sealing import UnicastSealing, UnknownPrekey
 from router.client.undeliverable import Undeliverable
-from router.core.wire.application import ApplicationMessage
 from router.core.wire.codec import Malformed
 from router.core.wire.control import Report
-from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.errors import RouterError
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import Unicast, open_message, verify_message
 from router.core.wire.prekey import Prekey
 from router.core.wire.prekey_exchange import ASK, decode_answer, encode_answer
 from router.core.wire.reasons import Reason, reason_from
+from router.core.wire.renewal import Renewal, decode_renewal_notice, is_renewal_notice
+from router.core.wire.unicast_seal import OpenedBody
 
 PREKEY_S = 30.0
 """How long a message waits for the recipient's prekey once the node has the request."""
@@ -117,12 +119,15 @@ class Answering:
         return None
 
     @property
-    def unseal(self) -> Callable[[Unicast], ApplicationMessage] | None:
+    def unseal(self) -> Callable[[Unicast], OpenedBody] | None:
         """Return what opens sealed messages; None if they are given to the app as they are."""
         return None
 
     def hear_report(self, report: Report) -> None:
         """Do nothing: nothing was asked."""
+
+    def sign_by(self, key: SigningKey, mine: Sequence[Renewal]) -> None:
+        """Do nothing: nothing is sealed."""
 
     async def run(self) -> None:
         """Do nothing: there is no prekey to renew."""
@@ -170,13 +175,14 @@ class PrekeyExchange(Answering):
         self._durable = durable
         self._made: UnicastSealing | None = None
         self._requests: dict[PublicKey, _Request] = {}
+        self._telling = RenewalTelling(composer, publishing, lambda: self.machine, self._own_prekey, rows, problem)
 
     @property
     def sealing(self) -> PrekeyExchange:
         return self
 
     @property
-    def unseal(self) -> Callable[[Unicast], ApplicationMessage]:
+    def unseal(self) -> Callable[[Unicast], OpenedBody]:
         return self.open
 
     @property
@@ -201,14 +207,17 @@ class PrekeyExchange(Answering):
         return self.machine.current()
 
     async def run(self) -> None:
-        """Forget what has ended as time goes by."""
-        while True:
-            try:
-                if self._rows.is_begun or self._made is not None:
-                    self._write(self.machine.tick(self._now_min))
-            except RouterError as error:  # whoever sends is told again
-                self._problem(f"prekeys are not forgotten at their end: {error}")
-            await trio.sleep(LOOK_S)
+        """Forget what has ended as time goes by, and tell of renewals."""
+        async with trio.open_nursery() as nursery:
+            if self._durable:
+                nursery.start_soon(self._telling.run)
+            while True:
+                try:
+                    if self._rows.is_begun or self._made is not None:
+                        self._write(self.machine.tick(self._now_min))
+                except RouterError as error:  # whoever sends is told again
+                    self._problem(f"prekeys are not forgotten at their end: {error}")
+                await trio.sleep(LOOK_S)
 
     # -- sending -------------------------------------------------------------------------------------------
 
@@ -216,6 +225,7 @@ class PrekeyExchange(Answering):
         """Return the prekey of an address, None if it wants messages in the open; ask it if that is not known. Raise
         `NoPrekey`, `Refused` or `NodeUnavailable`."""
         self._own_prekey()
+        to = self.machine.newest(to)
         found = self.machine.prekey_of(to, self._now_min)
         if isinstance(found, Writing) and found is not Writing.PLAIN:
             await self._ask(to, timeout_s)
@@ -274,18 +284,20 @@ class PrekeyExchange(Answering):
         assert isinstance(message, Unicast)
         if message.body == ASK:
             try:
+                self._telling.heard(message)
                 super().hear(wire, end)
             except RouterError as error:
                 self._problem(f"a request for a prekey waits at the node: {error}")
                 end((Reason.INTERNAL, "its state cannot be written"))
             return
-        why = self._heard_answer(message, wire)
+        is_renewal = is_renewal_notice(message.body)
+        why = self._heard_renewal(message, wire) if is_renewal else self._heard_answer(message, wire)
         if why:
-            self._not_used(message, why)
+            self._not_used(message, why, "renewal" if is_renewal else "prekey")
         end((Reason.PEER_REFUSED, why) if why else None)
 
-    def _not_used(self, message: Unicast, why: str) -> None:
-        self._undeliverable.note(None, message.via, f"the prekey that it brings is not used: {why}")
+    def _not_used(self, message: Unicast, why: str, what: str) -> None:
+        self._undeliverable.note(None, message.via, f"the {what} that it brings is not used: {why}")
 
     def _heard_answer(self, message: Unicast, wire: bytes) -> str:
         """Act on an answer; return why it is not accepted, "" if it is."""
@@ -297,27 +309,63 @@ class PrekeyExchange(Answering):
             prekey = decode_answer(message.body)
         except Malformed as error:
             return str(error)
-        if message.source in self._requests:  # the answer may come before the node has told that it took the request
+        if message.source in map(
+            self.machine.newest, self._requests
+        ):  # the answer may come before the node has told that it took the request
             self._asked(message.source)
         verdict, rows = self.machine.correspondents.answered(message.source, prekey, self._now_min)
         self._write(rows)
-        if verdict.is_accepted and (request := self._requests.get(message.source)) is not None:
-            request.answered.set()
+        if verdict.is_accepted:
+            self._has_prekey_of(message.source)
         return "" if verdict.is_accepted else verdict.value
 
-    def open(self, message: Unicast) -> ApplicationMessage:
+    # -- renewals ------------------------------------------------------------------------------------------
+
+    def sign_by(self, key: SigningKey, mine: Sequence[Renewal]) -> None:
+        """Seal and open for another key of this app, and tell those that it writes to."""
+        if self._made is not None:
+            self._made.sign_by(key, mine)
+        self._telling.renewed()
+
+    def newest(self, address: PublicKey) -> PublicKey:
+        """Return the address that has the place of this one, as far as this app was told."""
+        return self.machine.newest(address)
+
+    def _heard_renewal(self, message: Unicast, wire: bytes) -> str:
+        """Act on the news of a renewal; return why it is not believed, "" if it is."""
+        if not verify_message(wire):
+            return "its signature does not fit"
+        try:
+            said = decode_renewal_notice(message.body)
+        except Malformed as error:
+            return str(error)
+        if said.old not in self.machine.correspondents and said.old not in self._requests:
+            return "this app has never written to that address"
+        verdict, rows = self.machine.renewed(said, self._now_min)
+        self._write(rows)
+        return "" if verdict.is_believed else verdict.sentence
+
+    def _has_prekey_of(self, source: PublicKey) -> None:
+        """Go on where a prekey of this address, or of one whose place it has, is waited for."""
+        for to, request in self._requests.items():
+            if self.machine.newest(to) == source:
+                request.answered.set()
+
+    def open(self, message: Unicast) -> OpenedBody:
         """Return what the source has sealed to this app. Raise `Malformed` or a `SealError`; who has sealed to a prekey
         that is not ours is told the one of today."""
         try:
-            opened: OpenedUnicast = self.machine.open(message.body, message.source, self._now_min)
+            with suppress(RouterError):  # without a prekey that is on disk nothing is told
+                self._telling.heard(message)
+            opened = self.machine.open(message.body, message.source, self._now_min, message.destination)
         except UnknownPrekey:
             with suppress(RouterError):  # without a prekey that is on disk nothing is told
                 if len(self._replies) < ANSWERS_MAX:
                     self.reply(message.source, _settle_nothing)
             raise
         self._write(opened.rows)
-        if opened.verdict is Verdict.TAKEN and (request := self._requests.get(message.source)) is not None:
-            request.answered.set()
+        if opened.verdict is Verdict.TAKEN:
+            self._has_prekey_of(message.source)
         if opened.verdict is not None and not opened.verdict.is_accepted:
             self._problem(f"a prekey inside a sealed message is not used: {opened.verdict.value}")
         return opened.message

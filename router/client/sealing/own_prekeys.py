@@ -18,6 +18,7 @@ from router.core.wire.lifetime import expiry_min, expiry_s
 from router.core.wire.prekey import Prekey, make_prekey
 
 DAY_MIN = 1440
+MINUTE_S = 60  # the second in which a prekey was made is known to the minute
 
 _NUMBER, _MADE_S = struct.Struct(">Q"), struct.Struct(">Q")
 
@@ -55,12 +56,18 @@ class OwnPrekey:
 
 
 class OwnPrekeys:
-    """The prekeys of one app, the newest last. `kept`: the rows that an earlier run has left."""
+    """The prekeys of one app, the newest last. `kept`: the rows that an earlier run has left; `since_s`: since which
+    Unix second the owner has its key."""
 
     def __init__(
-        self, owner: SigningKey, kept: Iterable[tuple[bytes, bytes]] = (), limits: PrekeyLimits | None = None
+        self,
+        owner: SigningKey,
+        kept: Iterable[tuple[bytes, bytes]] = (),
+        limits: PrekeyLimits | None = None,
+        since_s: int = 0,
     ) -> None:
         self._owner = owner
+        self._since_s = since_s
         self._limits = limits or PrekeyLimits()
         self._all = [self._read(*row) for row in sorted(kept)]
         self._by_id = {one.prekey.id: one for one in self._all}
@@ -88,7 +95,7 @@ class OwnPrekeys:
     def is_due(self, now_min: int) -> bool:
         """Whether a new one is to be made: there is none, it is a day old, or the clock was ahead when it was made."""
         newest = self.current()
-        if newest is None:
+        if newest is None or newest.made_s + MINUTE_S <= self._since_s:
             return True
         left_min, limits = newest.until_min - now_min, self._limits
         return not limits.life_min - limits.renew_min < left_min <= limits.life_min

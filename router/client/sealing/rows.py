@@ -10,6 +10,8 @@ from router.disk.state.app_state import AppState
 
 OWN_PREKEYS = "prekeys"
 CORRESPONDENTS = "correspondents"
+RENEWALS = "renewals"
+TOLD = "told"
 
 Kept = list[tuple[bytes, bytes]]
 """The keys and values of a table, by key."""

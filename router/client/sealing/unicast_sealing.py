@@ -8,18 +8,29 @@ as the prekey lives.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from router.client.sealing.correspondents import CorrespondentLimits, Correspondents, Verdict, Writing
 from router.client.sealing.own_prekeys import OwnPrekeys, PrekeyLimits
-from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS, Kept, PrekeyRow, PrekeyRows
-from router.core.wire.application import NONCE_BYTES, ApplicationMessage, UnknownContentKey
+from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS, RENEWALS, Kept, PrekeyRow, PrekeyRows
+from router.core.neighbours.renewals import Renewals, RenewalVerdict
+from router.core.wire.application import NONCE_BYTES, UnknownContentKey
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
+from router.core.wire.lifetime import expiry_s
 from router.core.wire.prekey import Prekey
-from router.core.wire.unicast_seal import SealingKey, open_body, opening_key, read_body, seal_body, sealing_key
+from router.core.wire.renewal import Renewal, decode_renewal, encode_renewal
+from router.core.wire.unicast_seal import (
+    OpenedBody,
+    SealingKey,
+    open_body,
+    opening_key,
+    read_body,
+    seal_body,
+    sealing_key,
+)
 
 
 class SealingLimits(Struct, frozen=True):
@@ -48,13 +59,14 @@ class _KeyInUse:
 class OpenedUnicast:
     """An opened message; `verdict` is None unless it brought a prekey; `rows` are to be written."""
 
-    message: ApplicationMessage
+    message: OpenedBody
     verdict: Verdict | None = None
     rows: list[PrekeyRow] = field(default_factory=list)
 
 
 class UnicastSealing:
-    """Seals and opens for one key. `entropy` returns random bytes."""
+    """Seals and opens for one key. `entropy` returns random bytes; `mine`: the renewals by which that key has taken the
+    place of earlier ones, the newest last."""
 
     def __init__(
         self,
@@ -64,12 +76,15 @@ class UnicastSealing:
         limits: SealingLimits | None = None,
         correspondents: CorrespondentLimits | None = None,
         prekeys: PrekeyLimits | None = None,
+        mine: Sequence[Renewal] = (),
     ) -> None:
         self._key = key
+        self.mine = tuple(mine)
         self._kept, self._prekeys = kept, prekeys
         self._entropy = entropy
         self._limits = limits or SealingLimits()
-        self.own = OwnPrekeys(key, kept.under(OWN_PREKEYS), prekeys)
+        self.own = self._own_in(kept.under(OWN_PREKEYS))
+        self.renewals = Renewals(decode_renewal(statement) for _, statement in kept.under(RENEWALS))
         self.correspondents = Correspondents(kept.under(CORRESPONDENTS), correspondents, prekeys)
         self._sealing: OrderedDict[bytes, _KeyInUse] = OrderedDict()
         self._opening: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
@@ -95,7 +110,7 @@ class UnicastSealing:
 
         def decide(kept: Kept) -> list[PrekeyRow]:
             nonlocal own
-            own = OwnPrekeys(self._key, kept, self._prekeys)  # another process of this name may have made one
+            own = self._own_in(kept)  # another process of this name may have made one
             return own.renew(now_min, seed) if own.is_due(now_min) else []
 
         self._kept.change(OWN_PREKEYS, decide)
@@ -114,14 +129,44 @@ class UnicastSealing:
 
     def _read_again(self) -> OwnPrekeys:
         """Read the own prekeys again: another process of this name may have made one."""
-        self.own = OwnPrekeys(self._key, self._kept.under(OWN_PREKEYS), self._prekeys)
+        self.own = self._own_in(self._kept.under(OWN_PREKEYS))
         return self.own
+
+    def _own_in(self, kept: Kept) -> OwnPrekeys:
+        """Return the prekeys in these rows; one that an earlier key has given out is given out no more."""
+        since_s = max((one.from_s for one in self.mine), default=0)
+        return OwnPrekeys(self._key, kept, self._prekeys, since_s)
+
+    # -- renewals ------------------------------------------------------------------------------------------
+
+    def sign_by(self, key: SigningKey, mine: Sequence[Renewal]) -> None:
+        """Seal and open for another key, which has taken the place of this one."""
+        self._key, self.mine = key, tuple(mine)
+        self._sealing.clear()  # the first message under each new one brings our prekey, signed by this key
+        self._read_again()
+
+    def is_former(self, address: PublicKey) -> bool:
+        """Whether an address was ours, and its key was renewed."""
+        return any(one.old == address for one in self.mine)
+
+    def newest(self, address: PublicKey) -> PublicKey:
+        """Return the address that has the place of this one, as far as we were told."""
+        return PublicKey(self.renewals.newest(address))
+
+    def renewed(self, said: Renewal, now_min: int) -> tuple[RenewalVerdict, list[PrekeyRow]]:
+        """Judge the news that a correspondent's key was renewed; return the rows to write."""
+        verdict = self.renewals.hear(said, expiry_s(now_min))
+        if verdict is not RenewalVerdict.NEWS:
+            return verdict, []
+        expected = self.correspondents.expects(self.newest(said.new), now_min)  # its prekey comes with the news
+        return verdict, [PrekeyRow(RENEWALS, said.old, encode_renewal(said)), *expected]
 
     # -- sealing -------------------------------------------------------------------------------------------
 
     def prekey_of(self, to: PublicKey, now_min: int) -> Prekey | Writing:
         """Return the prekey to seal with, or how else to write to this address. One's own address has one's own prekey,
         which `renew` has made."""
+        to = self.newest(to)
         return self.current() if to == self._key.public else self.correspondents.prekey_of(to, now_min)
 
     def seal(self, prekey: Prekey, seq: int, content: bytes) -> bytes:
@@ -131,7 +176,7 @@ class UnicastSealing:
         is_known = to == self._key.public or in_use.brought == mine.id
         in_use.brought = mine.id
         nonce = self._entropy(NONCE_BYTES)
-        return seal_body(in_use.key, self._key, to, seq, content, nonce=nonce, prekey=None if is_known else mine)
+        return seal_body(in_use.key, self._key.public, to, seq, content, nonce=nonce, prekey=None if is_known else mine)
 
     def _key_for(self, prekey: Prekey) -> _KeyInUse:
         in_use = self._sealing.get(prekey.x25519)
@@ -146,8 +191,9 @@ class UnicastSealing:
 
     # -- opening -------------------------------------------------------------------------------------------
 
-    def open(self, body: bytes, source: PublicKey, now_min: int) -> OpenedUnicast:
-        """Return what `source` has sealed to us. Raise `Malformed`, or a `SealError` such as `UnknownPrekey`."""
+    def open(self, body: bytes, source: PublicKey, now_min: int, destination: PublicKey | None = None) -> OpenedUnicast:
+        """Return what `source` has sealed to us, or to a former address of ours (`destination`). Raise `Malformed`, or
+        a `SealError` such as `UnknownPrekey`."""
         sealed = read_body(body)
         place = sealed.prekey_id, sealed.ephemeral
         secret = self._opening.get(place)
@@ -158,7 +204,8 @@ class UnicastSealing:
                 said = f"it is sealed to the prekey {sealed.prekey_id.hex()}, which is not ours, or no longer"
                 raise UnknownPrekey(f"{said}; the sender gets the one of today, and should send it again")
             secret = opening_key(seed, sealed.ephemeral)
-        message = open_body(sealed, secret, source, self._key.public)
+        to = destination if destination is not None and self.is_former(destination) else self._key.public
+        message = open_body(sealed, secret, source, to)
         if is_new:
             self._opening[place] = secret
             if len(self._opening) > self._limits.keys_max:

@@ -1,4 +1,4 @@
-"""The departure of a key: everything that is kept for it here ends."""
+"""The departure of a key: everything that is kept for it here ends, or goes to the key that takes its place."""
 
 from __future__ import annotations
 
@@ -22,3 +22,9 @@ class Departure:
         self._membership.leave_all(key, now)
         self._outcomes.forget(key)
         self._away.came(key)
+
+    def move(self, key: bytes, to: bytes) -> None:
+        """Keep for another key what is kept for this one, except its queue."""
+        self._membership.move(key, to)
+        self._outcomes.move(key, to)
+        self._away.move(key, to)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from msgspec.structs import replace
+
 from router.core.log import events as ev
 from router.core.neighbours.directory import Standing
 from router.core.routing.groups import Subscription
@@ -137,6 +139,16 @@ class Membership(Part):
         for group in sorted(self._groups.joined_by(subscriber)):
             self._leave(subscriber, group, now, cause, of_all=True)
         self._purges.queue_ends(subscriber, None)
+
+    def move(self, subscriber: bytes, to: bytes) -> None:
+        """Give another key the subscriptions of a renewed one; nothing in the groups or upstream changes by that."""
+        for group in sorted(self._groups.joined_by(subscriber)):
+            known = self._groups.get(group, subscriber)
+            assert known is not None
+            one = self._pending.changes.members[group, to] = replace(known, subscriber=to)
+            self._groups.add(one)
+            self._groups.remove(group, subscriber)
+            self._pending.changes.members[group, subscriber] = None
 
     def revoke(self, subscriber: bytes, now: Now, *, drains: bool = False) -> bool:
         """Remove a subscriber from all groups that it has no right to join any more; return whether it was in any.

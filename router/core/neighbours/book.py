@@ -127,6 +127,14 @@ class Book:
         self.granted[place] = one
         return GRANTED + one.by + one.key, cbor2.dumps([sorted(one.rights), one.until_s, one.left])
 
+    def move_grants(self, key: bytes, to: bytes) -> list[Row]:
+        """Give the rights that were granted to a renewed key to the key that has its place."""
+        return [
+            row
+            for one in self._grants_of(key)
+            for row in (self.grant(replace(one, rights=frozenset()), 0), self.grant(replace(one, key=to), 0))
+        ]
+
     def note(self, by: bytes, epoch: bytes, last: int) -> Row:
         """Record that the log holds the events of a service up to number `last` of its state `epoch`."""
         self.noted[by] = epoch, last

@@ -7,11 +7,13 @@ from enum import Enum
 from typing import Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from router.core.service.roles import Role
 from router.core.wire.address import Reach, TransportAddress, reach_of
 
 from .agreements import Agreements
+from .successors import Successor, Successors
 
 JOIN, STORE, RELAY, WHY = "join", "store", "relay", "why"
 OF_CLIENTS = frozenset((JOIN, STORE, RELAY))
@@ -86,6 +88,7 @@ class Directory(Struct):
     configured_locals: frozenset[bytes] = frozenset()
     public: frozenset[bytes] = frozenset()
     agreements: Agreements = field(default_factory=Agreements)
+    successors: Successors = field(default_factory=Successors)
     addresses: tuple[TransportAddress, ...] = ()
     met: set[bytes] = field(default_factory=set)
     """The first bytes of the keys of routers known by meetings, with which groups are agreed."""
@@ -96,11 +99,22 @@ class Directory(Struct):
         self.merge(dict(self.configured))
 
     def merge(self, neighbours: dict[bytes, Neighbour]) -> None:
-        """Replace all neighbours, those of the configuration and those of services."""
-        self.neighbours = neighbours
+        """Replace all neighbours, those of the configuration and those of services; a renewed key's entry is its
+        successor's."""
+        self.neighbours = neighbours = self._in_place(neighbours)
         self.uplinks = tuple(key for key, one in neighbours.items() if one.uplink and not one.blocked)
         self.count_met()
         self.revision += 1
+
+    def _in_place(self, neighbours: dict[bytes, Neighbour]) -> dict[bytes, Neighbour]:
+        """Return the neighbours with each renewed key's entry at the key that has its place. A blocked one stays as
+        well, and so does an entry that the new key has itself."""
+        renewed = [key for key in neighbours if key in self.successors] if self.successors else ()
+        found = {key: one for key, one in neighbours.items() if key not in renewed or one.blocked}
+        for key in renewed:
+            new = self.successors.newest(key)
+            found.setdefault(new, replace(neighbours[key], key=new))
+        return found if renewed else neighbours
 
     def count_met(self) -> None:
         """Determine again which keys get the share of a router known by meetings: those with no other standing."""
@@ -123,6 +137,16 @@ class Directory(Struct):
         self.locals.add(key)
         self.revision += 1
         return True
+
+    def succeed(self, one: Successor) -> None:
+        """Give a key the place of a renewed one among the local keys; `merge` gives it its rights."""
+        self.successors.add(one)
+        if one.old in self.locals:
+            self.locals.discard(one.old)
+            self.locals.add(self.successors.newest(one.new))
+        self.configured_locals = frozenset(map(self.successors.newest, self.configured_locals))
+        self.public = frozenset(map(self.successors.newest, self.public))
+        self.revision += 1
 
     def has_role(self, key: bytes, role: Role) -> bool:
         """Whether a key is that of the service of this node with this role."""

@@ -27,6 +27,7 @@ FULL = "the places of strangers are taken, and another one waits"
 TAKEN = "all places for keys that this node does not know are taken now; come again later"
 CROWDED = "enough routers from your part of the network are connected; come again later"
 IDLE = "no messages for a while"
+SIGN_ON_ANEW = "this key was renewed: sign on with the one that has taken its place"
 FORGED = "too many messages with a false signature"
 
 
@@ -109,6 +110,7 @@ class Admission:
             active_s=now.mono_s,
             frame_bytes_max=hello.frame_bytes_max,
             pubsub=None if app else hello.pubsub,
+            discovery=None if app else hello.discovery,
         )
         link.admit(standing, self._directory)
         self.measure(link)
@@ -146,6 +148,9 @@ class Admission:
         """Whether a key may connect now. If all places of strangers are taken, the one silent for longest is closed.
 
         Connections that we dialled need no such place."""
+        if key in self._directory.successors:
+            self._pending.effects.append(Close(number, Reason.RENEWED, SIGN_ON_ANEW))
+            return False
         if text := self._barred_until(key, place, standing, now):
             self._pending.effects.append(Close(number, Reason.BAD_SIGNATURE, text))
             return False

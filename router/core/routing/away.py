@@ -39,6 +39,14 @@ class Away:
         if self._since.pop(key, None) is not None:
             self._pending.changes.away.append((key, 0))
 
+    def move(self, key: bytes, to: bytes) -> None:
+        """Count another key as away for as long as this one."""
+        since_s = self._since.get(key)
+        if since_s is not None:
+            self.came(key)
+            self._since[to] = since_s
+            self._pending.changes.away.append((to, since_s))
+
     def count_anew(self, now: Now) -> None:
         """Count every absence from now on, because times before a correction of the clock mean nothing."""
         for key in self._since:

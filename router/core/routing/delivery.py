@@ -43,6 +43,7 @@ class Delivery:
         self._pending = kernel.pending
         self._rejections = kernel.rejections
         self._limits = kernel.limits.delivery
+        self._successors = kernel.directory.successors
         self._purges = purges
         self._outcomes = outcomes
         self._speaker = kernel.speaker
@@ -159,6 +160,19 @@ class Delivery:
         for start, stop in unbroken(index for index in indexes if index not in short):
             self.finish(link.key, parcel, start, stop, "refused", Reason.TOO_LARGE, now, link.id)
         return unbroken(index for index in indexes if index in short)
+
+    def move(self, recipient: bytes, to: bytes) -> None:
+        """Give what a recipient without a link is owed to another key, which is owed nothing; also what this cycle
+        has decided of it."""
+        queue, changes = self._queues.by_recipient.get(recipient), self._pending.changes
+        if queue is not None:
+            self.disorder.move(queue, to)
+        self._queues.move(recipient, to)
+        self._purges.move(recipient, to)
+        changes.finished = [
+            one._replace(recipient=to) if one.recipient == recipient else one for one in changes.finished
+        ]
+        changes.moved.append((recipient, to))
 
     def want(self, recipient: bytes) -> None:
         """Schedule a fetch for a recipient at the end of this cycle, if something waits for it and it has room."""
@@ -331,7 +345,7 @@ class Delivery:
         self._pending.changes.finished.append(Finished(recipient, parcel.first, start, stop, size))
         ranges = ((parcel.first + start, count),)
         self._outward(state, recipient, link, parcel.first, ranges, reason, now, duration_ns)
-        self._outcomes.follow(parcel, start, stop, recipient, state, reason)
+        self._outcomes.follow(parcel, start, stop, self._successors.owed_as(recipient, parcel.first), state, reason)
         if reason is not None and (state == "expired" or reason is Reason.STORE_DAMAGED):
             self._outcomes.miss(recipient, parcel, start, stop, reason)
         if parcel.kind == UNICAST and reason is not None:
@@ -418,6 +432,8 @@ class Delivery:
     ) -> None:
         queue = self._queues.by_recipient.get(recipient)
         depth = queue.total.messages if queue is not None else 0
+        if self._successors:
+            recipient = self._successors.owed_as(recipient, parcel)
         self._pending.changes.events.append(
             ev.Outward(now.wall_ns, now.mono_ns, state, recipient, link, ranges, reason, 0, depth, duration_ns, parcel)
         )

@@ -38,6 +38,12 @@ class Disorder:
             queue.repeats.is_disordered = True
             self._pending.changes.book[DISORDERED + queue.recipient] = b""
 
+    def move(self, queue: Queue, to: bytes) -> None:
+        """Note it of the key that gets the queue."""
+        if queue.repeats.is_disordered:
+            self._pending.changes.book[DISORDERED + queue.recipient] = None
+            self._pending.changes.book[DISORDERED + to] = b""
+
     def ended(self, queue: Queue) -> None:
         """Note that the queue is empty."""
         queue.repeats.is_disordered = False

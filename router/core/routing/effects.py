@@ -33,6 +33,7 @@ class Changes:
     """One transaction: exactly the changes that the decisions of one batch made."""
 
     parcels: list[Parcel] = field(default_factory=list)
+    moved: list[tuple[bytes, bytes]] = field(default_factory=list)  # (recipient, who is owed its queue from now on)
     finished: list[Finished] = field(default_factory=list)
     members: dict[tuple[bytes, bytes], Subscription | None] = field(default_factory=dict)  # (group, subscriber)
     routes: dict[bytes, Route | None] = field(default_factory=dict)  # by destination; None: forgotten
@@ -183,6 +184,12 @@ class TermsHeard(NamedTuple):
     expiry_min: int
 
 
+class KeyRenewed(NamedTuple):
+    """Let the new key take the place of the old one in the files of the home."""
+
+    old: bytes
+
+
 class LookAtFile(NamedTuple):
     """Read the configuration file, and pass its digest or fault to `Guests.looked`."""
 
@@ -212,7 +219,9 @@ class Close(NamedTuple):
     text: str
 
 
-Outside = DialNeighbour | ListenFor | Reconcile | InvitationAnswered | TermsHeard | LookAtFile | WriteGuests
+Outside = (
+    DialNeighbour | ListenFor | Reconcile | InvitationAnswered | TermsHeard | KeyRenewed | LookAtFile | WriteGuests
+)
 """The effects that the caller of a cycle carries out outside of it, because they may take time."""
 Asking = Fetch | LookUpPulled | LookUpPulls | AnswerInquiry | NeighbourAnswered | ServiceAnswered
 """The effects whose answer the router gets at once, and decides upon in the same cycle."""

@@ -115,6 +115,12 @@ class FollowedOutcomes:
                 self._pending.effects += [SendItem(link.id, item) for item in self.forget(recipient)]
         self._to_tell.clear()
 
+    def move(self, recipient: bytes, to: bytes) -> None:
+        """Tell another key what this recipient has missed."""
+        for one in self.forget(recipient):
+            self._missed.setdefault(to, {})[one.group, one.reason] = one
+            self._pending.changes.missed[to, one.group, one.reason] = one
+
     def forget(self, recipient: bytes) -> Iterable[Missed]:
         """Remove and return what a recipient has missed: it is being told, or the key is gone for good."""
         gone = self._missed.pop(recipient, {})

@@ -51,6 +51,14 @@ class Purges:
             self.begin(Purge(recipient, group, self._arrivals.following))
         self._queues.forget_if_empty(recipient)
 
+    def move(self, recipient: bytes, to: bytes) -> None:
+        """Go on to drop, of another key's queue, what was to be dropped of this recipient's."""
+        for one, group in [*self._before]:
+            if one == recipient:
+                before = self._before[one, group]
+                self.done(Purge(one, group, before))
+                self.begin(Purge(to, group, before))
+
     def next(self) -> Purge | None:
         """Return the oldest purge, or None."""
         return next((Purge(*key, before) for key, before in self._before.items()), None)

@@ -176,6 +176,13 @@ class RecipientQueues:
                 del tallies[name]
         return queue
 
+    def move(self, recipient: bytes, to: bytes) -> None:
+        """Give a recipient's queue to another key, which has none."""
+        queue = self.by_recipient.pop(recipient, None)
+        if queue is not None:
+            queue.recipient = to
+            self.by_recipient[to] = queue
+
     def forget_if_empty(self, recipient: bytes) -> None:
         queue = self.by_recipient.get(recipient)
         if queue is not None and not queue.total.messages:

@@ -104,6 +104,7 @@ class Reason(IntEnum):
     CLOCK_DOUBTED = 30, "clock-doubted", "Clocks disagree about whether the message is valid now.", True
     NOT_KEPT = 31, "not-kept", "The recipient was away and has no right `store` here, so nothing is kept for it."
     NEXT_AWAY = 32, "next-away", "The next router was away, and a copy for it waits a minute at most."
+    RENEWED = 33, "renewed", "Another key has taken the place of this one."
 
 
 def by_word(word: str) -> Reason | None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import cbor2
 
 from router.core.log.line import KINDS, VERSION, Line
+from router.core.neighbours.successors import RENEWED, Successor
 from router.core.routing.parcel import Parcel
 from router.core.why.id_prefix import IdPrefix
 from router.disk.store.file import in_words
@@ -43,6 +44,7 @@ class Records:
         self.path = path
         self._env = environment
         self._meta = databases["meta"]
+        self._book = databases["book"]
         self._ids = ids
         self._parcels = parcels
         self._history = history
@@ -55,6 +57,14 @@ class Records:
             arrival, seq, *_ = cbor2.loads(txn.get(b"state", db=self._meta) or b"")
             self._ids.load(txn, arrival)
         return int(seq)
+
+    @in_words
+    def newest(self, key: bytes) -> bytes:
+        """Return the key that has the place of this one: itself, if it was not renewed."""
+        with self._env.begin() as txn:
+            while (row := txn.get(RENEWED + key, db=self._book)) is not None:
+                key = Successor.from_row(key, row).new
+        return key
 
     @in_words
     def knows(self, identity: bytes) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import cbor2
@@ -174,6 +174,16 @@ def rows_from(cursor: Any, recipient: bytes, position: int) -> Iterator[tuple[in
         ascending(last, first)
         yield first, QueueRow.decode(cursor.value())
         last, found = first, cursor.next()
+
+
+def move_rows(txn: Any, queues: Any, moved: Iterable[tuple[bytes, bytes]]) -> None:
+    """Give all rows of a recipient's queue to another key, which has none."""
+    for recipient, to in moved:
+        with txn.cursor(queues) as cursor:
+            while cursor.set_range(recipient) and (key := bytes(cursor.key()))[:KEY_BYTES] == recipient:
+                row = bytes(cursor.value())
+                cursor.delete()
+                txn.put(to + key[KEY_BYTES:], row, db=queues)
 
 
 def backlog(txn: Any, queues: Any, pending: Any) -> tuple[list[Backlog], list[Holding]]:

@@ -53,7 +53,7 @@ from router.disk.store.id_index import IdIndex
 from router.disk.store.parcels import Parcels
 from router.disk.store.records import Records
 from router.disk.store.retained import Retained, last_recipient
-from router.disk.store.rows import NUMBER, VERSION, WORD, QueueRow, backlog, rows_from
+from router.disk.store.rows import NUMBER, VERSION, WORD, QueueRow, backlog, move_rows, rows_from
 from router.disk.store.terms import Applied, Beginning, MapFull, StoreSpace
 from router.disk.store.unsealed import Unsealed
 
@@ -74,8 +74,7 @@ class Store:
         self._limits = limits
         self.path = path
         self._env, self._db = open_file(path, limits, _NAMES)
-        self._parcels = Parcels(self._db["parcels"], self._db["frames"], limits.cache_bytes_max)
-        self._damage = Damage()
+        self._damage, self._parcels = Damage(), Parcels(self._db["parcels"], self._db["frames"], limits.cache_bytes_max)
         self._deadlines = Deadlines(self._db, self._parcels, self._damage, limits.sweep_rows_max)
         self._history = History(self._db, self._parcels, limits.history_s, limits.history_bytes_max)
         self._kept = Retained(self._db["kept"], self._parcels, self._history, limits.keep_s, limits.keep_bytes_max)
@@ -150,6 +149,7 @@ class Store:
             for parcel in changes.parcels:
                 self._put_parcel(txn, parcel)
             self._ids.put(txn, changes.parcels)
+            move_rows(txn, self._db["queues"], changes.moved)
             released = self._finish(txn, changes.finished, wall_s)
             tables.put(txn, self._db, changes, self.clock)
             self._deadlines.put_off(txn, changes.defer)

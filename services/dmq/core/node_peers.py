@@ -100,8 +100,10 @@ class NodePeers:
         return {
             "hot": states.count("hot"),
             "warm": states.count("warm"),
+            "cold": self.peers.cold,
             "in_handshake": states.count("handshake"),
             "fetch_from_us": self.peers.fetch_from_us,
+            "duplicates": self.peers.exchange.fetching.duplicates,
             "spaced_out": self.peers.exchange.spaced_out,
             "listens_at": sorted(self.peers.listens_at),
             "topology": self.topology.file,

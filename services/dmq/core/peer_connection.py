@@ -18,7 +18,7 @@ from .provider import Announced, Provider
 class PeerConnection:
     """`door`, `name`: those of the stream. `provider`: None before the handshake is done. `has_begun`: whether the peer
     may be pulled from, as far as it goes by itself; in version 1 it has to begin. `fault`: why it is closed; then
-    nothing more is read. `is_left`: we close it."""
+    nothing more is read. `is_left`: we close it. `is_named`: the topology names it, so it keeps its place at a door."""
 
     def __init__(self, door: str, name: str, address: PeerAddress, session: PeerSession, now: c.Now) -> None:
         self.door = door
@@ -28,6 +28,8 @@ class PeerConnection:
         self.provider: Provider | None = None
         self.has_begun = False
         self.is_left = False
+        self.is_named = False
+        self._is_marked = False
         self.fault = ""
         self.opened_at_s = now.wall_s
         self.round_trip_s = inf
@@ -97,13 +99,18 @@ class PeerConnection:
         """Return what writes all that was said, and closes the connection if it has ended."""
         if not (self.session.has_to_write or self.is_ending):
             return []
+        deeds: list[c.Deed] = []
+        if self.is_named and not self._is_marked:
+            self._is_marked = True
+            deeds.append(c.MarkKnown(self.door, self.name))
         clock_us = int(now_s * 1e6) & 0xFFFFFFFF
         sdus: list[bytes] = []
         while more := self.session.take(clock_us):
             sdus.append(more)
         data = b"".join(sdus)
         self.bytes_out += len(data)
-        deeds: list[c.Deed] = [c.Write(self.door, self.name, data)] if data else []
+        if data:
+            deeds.append(c.Write(self.door, self.name, data))
         return [*deeds, c.Write(self.door, self.name, b"")] if self.is_ending else deeds
 
     def as_status(self, state: str, announced: int) -> dict[str, Any]:

@@ -282,9 +282,9 @@ class PeerSession:
         return self._collected(self._received(talk, now_s), now_s)
 
     def keep_alive(self, now_s: float) -> None:
-        """Ask whether the peer is alive, now and from now on, if we may begin here."""
+        """Ask whether the peer is alive, now and from now on, if we may begin here and have not."""
         talk = self._talks.get((keep_alive.NUMBER, Agency.INITIATOR))
-        if talk is not None and talk.is_our_turn:
+        if talk is not None and talk.is_our_turn and not now_s < self._ping_s < inf:
             self._cookie = (self._cookie + 1) % COOKIES
             self._pinged_s, self._ping_s = now_s, inf
             self._queue(talk, keep_alive.MsgKeepAlive(self._cookie), now_s)

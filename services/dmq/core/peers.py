@@ -78,6 +78,11 @@ class Peers:
         return list(self._terms.listens_at.values())
 
     @property
+    def cold(self) -> int:
+        """How many nodes are known, and not connected."""
+        return len(self._governor.of_state(PeerState.COLD))
+
+    @property
     def fetch_from_us(self) -> int:
         """How many nodes have asked this one for ids over their present connection."""
         return sum(one.provider is not None and one.provider.was_asked for one in self._by_key.values())
@@ -175,6 +180,8 @@ class Peers:
             connection.is_left = True
             return
         self._by_key[connection.key] = connection
+        peer = self._governor.get(connection.address)
+        connection.is_named = peer is not None and not peer.is_stranger
         connection.provider = self.exchange.provider_for(connection)
         connection.has_begun = connection.version == 2
 
@@ -230,6 +237,7 @@ class Peers:
         self._changed[connection] = None
         match act:
             case Heat():
+                connection.session.keep_alive(now.mono_s)
                 if connection.version == 1 and connection.session.may(Side.PROVIDER):
                     connection.session.begin(Side.PROVIDER, now.mono_s)
                 self._pull_if_hot(connection)

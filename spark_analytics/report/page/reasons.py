@@ -35,4 +35,5 @@ SENTENCES = {
     "clock-doubted": "Clocks disagree about whether the message is valid now.",
     "not-kept": "The recipient was away and has no right `store` here, so nothing is kept for it.",
     "next-away": "The next router was away, and a copy for it waits a minute at most.",
+    "renewed": "Another key has taken the place of this one.",
 }

@@ -6,10 +6,12 @@ import json
 import os
 import pty
 import subprocess
+import time
 from itertools import count
 
 import pytest
 from rigs.commands import ROUTER, Run, RunningNode
+from rigs.patience import HANG_S
 
 from router.cli import kept_keys
 from router.cli.exits import Failure
@@ -56,7 +58,11 @@ def test_keys_shows_what_each_has_joined_and_leave_ends_it(at_node: Run, group: 
     rows = {one["name"]: one for one in json.loads(at_node("keys", "--json").stdout)}
     key = keyring.load(node.home, name).public
     joined = keyring.find(node.home, group)[1].group.hex()
-    assert rows[name] == {"name": name, "address": key.hex(), "kind": "app", "groups": [joined]}
+    assert 0 <= time.time() - rows[name].pop("made_s") < HANG_S
+    assert rows[name] == {"name": name, "address": key.hex(), "kind": "app", "former": [], "groups": [joined]} | {
+        "prekeys": 0,
+        "correspondents": 0,
+    }
     assert rows["node"]["kind"] == "node"
     table = at_node("keys").stdout
     assert any(line.split()[0] == name and line.split()[-1] == group for line in table.splitlines())

@@ -94,10 +94,32 @@ def test_all_four_places_are_taken_over_and_stay_beside_until_a_stop_in_order(ho
 
 def test_what_was_taken_over_is_not_taken_over_again(home: Home) -> None:
     check(home)
-    (home.path / "apps" / "reader.seq").write_text(f"{ONE.hex()} 999\n")
-    with closing(sqlite3.connect(home.path / "handled.db", isolation_level=None)) as database:
-        database.execute("DELETE FROM handled")
+    state = state_of(home, "reader")
+    state.commit(AppBatch(numbers={ONE: 517, TWO: 2}))
+    state.close()
+    again = state_of(home, "reader")
+    assert (again.number(ONE), again.number(TWO)) == (517, 2)
+    again.close()
+
+
+def test_what_the_older_version_did_when_it_was_started_again_is_taken_over_too(home: Home) -> None:
     check(home)
+    state = state_of(home, "reader")
+    state.commit(AppBatch(numbers={TWO: 900}))
+    state.close()
+    apps = home.path / "apps"
+    (apps / "reader.seq").write_text(f"{ONE.hex()} 517\n{TWO.hex()} 256\n")
+    seeds = (apps / "reader.prekeys").read_bytes()
+    (apps / "reader.prekeys").write_bytes(seeds + b"s" * 32)
+    with closing(sqlite3.connect(home.path / "handled.db", isolation_level=None)) as database:
+        database.execute("INSERT INTO handled (id, until_s) VALUES (?, 4000000000)", (bytes(IDS[299]),))
+    state = state_of(home, "reader")
+    journal = journal_of(home, state)
+    assert (state.number(ONE), state.number(TWO)) == (517, 900), "no number is used twice"
+    assert [row[8:] for _, row in state.rows("prekeys")] == [seeds[:32], seeds[32:], b"s" * 32]
+    assert set(journal.known(IDS)) == {*IDS[:200], *IDS[201:250], IDS[299]}
+    journal.close()
+    state.close()
 
 
 def test_the_old_secrets_are_overwritten_when_anything_is_to_be_forgotten(home: Home) -> None:

@@ -34,8 +34,10 @@ from samples.core import (
     PREKEY_ANSWERS,
     PREKEY_SEEDS,
     REDEMPTIONS,
+    RENEWAL,
     SEALED,
     SEALED_BODIES,
+    SEALED_PLAINS,
     SEALED_TO_BOB,
     WANTED,
     WIRES,
@@ -58,8 +60,14 @@ from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.prekey_exchange import decode_answer
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
+from router.core.wire.renewal import (
+    decode_renewal,
+    decode_renewal_notice,
+    encode_renewal,
+    encode_renewal_notice,
+)
 from router.core.wire.text import BadText
-from router.core.wire.unicast_seal import open_body, opening_key, read_body
+from router.core.wire.unicast_seal import open_body, opening_key, read_body, read_plain
 from services.discovery.core.messages import decode_message, encode_message
 from services.pubsub.core import messages as pubsub_messages
 
@@ -129,7 +137,10 @@ NOUNS: tuple[tuple[str, str, Decoder, tuple[bytes, ...]], ...] = (
     ("application", "sealed-body", _unseal_unicast, (SEALED_TO_BOB,)),
     ("application", "sealed-body", _open_body, SEALED_BODIES),
     ("application", "prekey", decode_prekey, (encode_prekey(PREKEY), encode_prekey(DATED_PREKEY))),
+    ("application", "sealed-plain", read_plain, SEALED_PLAINS),
     ("application", "prekey-answer", decode_answer, PREKEY_ANSWERS),
+    ("renewal", "renewal", decode_renewal, (encode_renewal(RENEWAL),)),
+    ("renewal", "notice", decode_renewal_notice, (encode_renewal_notice(RENEWAL),)),
     ("grouplink", "grouplink", _parse_link, tuple(link_bytes(one.text()) for one in LINKS)),
     ("hint", "hint", decode_hint, HINTS),
     ("advert", "message", decode_advertisement, tuple(one.message for one in ADVERTISEMENTS)),
@@ -146,6 +157,7 @@ BEYOND_CDDL = (
     "at is not a name that DNS knows",
     "a topic stands twice among the rings",
     "an index points beyond the advertisements",
+    "the old address would be read for",
 )
 CASES = [
     pytest.param(stem, rule, decoder, data, id=f"{stem}-{rule}-{at}")

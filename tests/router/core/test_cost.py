@@ -32,6 +32,7 @@ from samples.core import (
     PREKEY_ANSWERS,
     PREKEY_SEEDS,
     REDEMPTIONS,
+    RENEWAL,
     SEALED,
     SEALED_BODIES,
     SEALED_TO_BOB,
@@ -60,6 +61,12 @@ from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.prekey_exchange import decode_answer as decode_prekey_answer
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
+from router.core.wire.renewal import (
+    decode_renewal,
+    decode_renewal_notice,
+    encode_renewal,
+    encode_renewal_notice,
+)
 from router.core.wire.text import BadText
 from router.core.wire.unicast_seal import read_body as read_sealed_body
 from services.capd.core.messages import decode_message as decode_capd
@@ -144,6 +151,8 @@ COSTS = {
     "capd's messages.decode_message": Cost(decode_capd, 8000, 60, 64),  # up to 8,192 ids
     "commands.decode_command": Cost(any_command, 15_000, 90, 64),  # all 12 of them, message by message
     "redemption.decode_redemption": Cost(decode_redemption, 3000, 0.1),
+    "renewal.decode_renewal": Cost(decode_renewal, 2000, 0.1),
+    "renewal.decode_renewal_notice": Cost(decode_renewal_notice, 2000, 0.1),
     "address.parse_address": Cost(lambda data: parse_address(data.decode("latin-1")), 6000, 0.1),
     "advert.decode_advertisement": Cost(decode_advertisement, 20_000, 0.1),
     "advert.decode_datagram": Cost(decode_datagram, 20_000, 0.1),
@@ -159,7 +168,8 @@ REPORT = NeighbourReport(
 SAMPLES = (
     *map(encode_wanted, WANTED), *WIRES, *map(encode_control, CONTROLS),
     *map(link.encode_item, ITEMS), *APPLICATIONS, SEALED, SEALED_TO_BOB,
-    encode_prekey(PREKEY), *SEALED_BODIES, *PREKEY_ANSWERS,
+    encode_prekey(PREKEY), encode_renewal(RENEWAL), encode_renewal_notice(RENEWAL),
+    *SEALED_BODIES, *PREKEY_ANSWERS,
     encode_inquiry(Inquiry("why", "ab 1")), encode_inquiry(Answer(b'{"why":{"message":"')),
     encode_report(REPORT), b'{"why": {"outcomes":', frame(WIRES[0]),
     *(one.text().removeprefix("upsycle:").encode() for one in (*LINKS, *INVITATIONS)),

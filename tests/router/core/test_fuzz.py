@@ -20,8 +20,10 @@ from samples.core import (
     PREKEY_ANSWERS,
     PREKEY_SEEDS,
     REDEMPTIONS,
+    RENEWAL,
     SEALED,
     SEALED_BODIES,
+    SEALED_PLAINS,
     SEALED_TO_BOB,
     WANTED,
     WIRES,
@@ -40,7 +42,13 @@ from router.core.wire.prekey import decode_prekey, encode_prekey
 from router.core.wire.prekey_exchange import decode_answer
 from router.core.wire.pubsub import decode_wanted, encode_wanted
 from router.core.wire.redemption import decode_redemption, encode_redemption
-from router.core.wire.unicast_seal import read_body
+from router.core.wire.renewal import (
+    decode_renewal,
+    decode_renewal_notice,
+    encode_renewal,
+    encode_renewal_notice,
+)
+from router.core.wire.unicast_seal import read_body, read_plain
 from services.discovery.core.messages import decode_message, encode_message
 
 Reader = Callable[[bytes], object]
@@ -58,11 +66,14 @@ READERS: dict[str, Reader] = {
     "decode_hint": decode_hint,
     "decode_item": decode_item,
     "decode_prekey": decode_prekey,
+    "decode_renewal": decode_renewal,
+    "decode_renewal_notice": decode_renewal_notice,
     "decode_advertisement": decode_advertisement,
     "decode_datagram and verify": lambda data: decode_datagram(data).verify(),
     "decode_application": lambda data: decode_application(data, GROUP.public),
     "unseal": lambda data: unseal(data, GROUP.public, CONTENT_KEYS),
     "read_body": read_body,
+    "read_plain": read_plain,
     "decode_answer": decode_answer,
     "unseal_unicast": lambda data: unseal_unicast(data, BOB.public, PREKEY_SEEDS),
 }
@@ -75,7 +86,10 @@ SAMPLES = (
     SEALED,
     SEALED_TO_BOB,
     encode_prekey(PREKEY),
+    encode_renewal(RENEWAL),
+    encode_renewal_notice(RENEWAL),
     *SEALED_BODIES,
+    *SEALED_PLAINS,
     *PREKEY_ANSWERS,
     *map(encode_message, MESSAGES),
     *map(encode_redemption, REDEMPTIONS),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from router.core.wire import application, control, grouplink, message, prekey, prekey_exchange, unicast_seal
+from router.core.wire import application, control, grouplink, message, prekey, prekey_exchange, renewal, unicast_seal
 from router.core.wire import link_items as link
 from router.core.wire.codec import frame
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey, digest
@@ -67,6 +67,10 @@ def make() -> dict[str, Any]:
             for side in link.SIDES
         },
         "application": _application(),
+        "renewal": {
+            "statement": renewal.encode_renewal(_renewal()).hex(),
+            "notice": renewal.encode_renewal_notice(_renewal()).hex(),
+        },
         "grouplink": {"may_send": _group_link().text(), "read_only": _group_link().read_only().text()},
         "text": {kind: key_text(kind, GROUP.public) for kind in ("addr", "group", "msg")},
     }  # fmt: skip
@@ -173,9 +177,13 @@ def _application() -> dict[str, Any]:
     }
 
 
+def _renewal() -> renewal.Renewal:
+    return renewal.make_renewal(ALICE, BOB, 1_800_000_000, 1_800_604_800)
+
+
 def _sealed_body(to: prekey.Prekey, mine: prekey.Prekey | None) -> bytes:
     key = unicast_seal.sealing_key(to, EPHEMERAL_SEED)
-    return unicast_seal.seal_body(key, ALICE, to.owner, 9, b"psst", nonce=NONCE, prekey=mine)
+    return unicast_seal.seal_body(key, ALICE.public, to.owner, 9, b"psst", nonce=NONCE, prekey=mine)
 
 
 def _group_link() -> grouplink.GroupLink:
@@ -242,6 +250,12 @@ def test_frozen_bodies_are_opened() -> None:
         sealed = unicast_seal.read_body(body)
         secret = unicast_seal.opening_key(seeds[sealed.prekey_id], sealed.ephemeral)
         assert unicast_seal.open_body(sealed, secret, ALICE.public, BOB.public).content == b"psst"
+
+
+def test_frozen_renewals_are_read_back() -> None:
+    frozen = FROZEN["renewal"]
+    assert renewal.decode_renewal(bytes.fromhex(frozen["statement"])) == _renewal() and _renewal().verify()
+    assert renewal.decode_renewal_notice(bytes.fromhex(frozen["notice"])) == _renewal()
 
 
 def test_frozen_texts_are_read_back() -> None:

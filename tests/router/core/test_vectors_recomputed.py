@@ -146,6 +146,13 @@ def test_prekeys_and_what_is_sealed_to_them() -> None:
     assert frozen["sealed_to_bob"] == cbor([2, prekey_id, ephemeral, sealed]).hex()
 
 
+def test_renewals() -> None:
+    said = [PUBLIC["alice"], BOB, 1_800_000_000, 1_800_604_800]
+    signed = b"upsycle renewal 1" + cbor(said)
+    items = [*said, sign(SEEDS["alice"], signed), sign(SEEDS["bob"], signed)]
+    assert FROZEN["renewal"] == {"statement": cbor(items).hex(), "notice": cbor([22, items]).hex()}
+
+
 def _prekey(owner: str, x25519_public: bytes, until: int) -> dict[str, Any]:
     signed = b"upsycle prekey 2" + x25519_public + until.to_bytes(4, "big")
     return {"id": PUBLIC[owner], "pre": x25519_public, "sig": sign(SEEDS[owner], signed), "until": until}
@@ -161,7 +168,7 @@ def test_prekeys_with_an_end_and_what_is_sealed_to_an_address() -> None:
     key = blake3(b"upsycle unicast key 2" + x25519(SECRETS["ephemeral_seed"], pre) + ephemeral + pre)
     bound_to = b"upsycle unicast body 2" + PUBLIC["alice"] + BOB
     for body, (code, value) in zip(frozen["sealed_bodies"], ((1, b"psst"), (17, [b"psst", alices])), strict=True):
-        sealed = xchacha20_poly1305(key, SECRETS["nonce"], _application(BOB, 9, [], code, value), bound_to)
+        sealed = xchacha20_poly1305(key, SECRETS["nonce"], cbor([9, [code, value]]), bound_to)
         prekey_id = blake3(b"upsycle prekey 1" + pre)[:8]
         assert body == cbor([3, prekey_id, ephemeral, SECRETS["nonce"], sealed]).hex()
 

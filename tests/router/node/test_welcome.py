@@ -10,6 +10,8 @@ from samples.core import ALICE, BOB, GROUP
 
 from router.core.link.session import Welcome
 from router.core.neighbours.directory import Directory, Neighbour
+from router.core.neighbours.successors import Successor
+from router.core.routing.admission import SIGN_ON_ANEW
 from router.core.wire.crypto import PublicKey
 from router.node.welcome import offer_to, welcome
 from router.settings.config import Config
@@ -60,3 +62,11 @@ def test_a_hello_says_less_to_a_stranger_that_the_transport_has_proven(peer: Pub
     narrow = said.frame_bytes_max, said.window_messages, said.window_bytes
     whole = offer()
     assert narrow == ((8192, 3, 5000) if is_narrow else (whole.frame_bytes_max, 8, 4096))
+
+
+def test_a_renewed_key_is_told_so_where_no_strangers_are_let_in() -> None:
+    found = directory(strangers=False)
+    found.succeed(Successor(bytes(BOB.public), bytes(ALICE.public), 0, 1))
+    found.replace_neighbours(found.configured.values())
+    assert welcome(found, CONFIG, False, BOB.public) == Welcome(refused=SIGN_ON_ANEW)
+    assert welcome(found, CONFIG, False, ALICE.public) == Welcome()

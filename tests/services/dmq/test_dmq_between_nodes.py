@@ -359,3 +359,17 @@ def test_nothing_is_fetched_before_messages_can_be_judged() -> None:
         node.compute()
     liar.go_on()
     assert liar.asked() == [ms.MsgRequestSigIdsBlocking(0, 33)]
+
+
+def test_a_peer_that_the_topology_names_keeps_its_place_at_the_door_and_strangers_do_not(node: Host) -> None:
+    named = PeerAddress("45.1.1.1", 3141)
+    roots = Roots(bytes(4), (RootGroup((named,), 1, 1),))
+    node.hear(c.Computed(TAG, msgspec.msgpack.encode(roots)))
+    Liar(node, "46.1.1.1:3141", "stranger")
+    Liar(node, str(named), "named")
+    assert node.known == [("peers", "named")]
+
+
+def test_a_peer_that_has_dialled_in_and_is_pulled_from_is_asked_whether_it_is_alive(node: Host) -> None:
+    Liar(node)
+    assert [one["rtt_ms"] for one in node.ask("peers")["peers"]] == [0.0]

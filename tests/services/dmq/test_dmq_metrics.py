@@ -8,7 +8,10 @@ from samples.dmq import BODY, POOLS, Pool
 from samples.dmq_node import Host
 
 from router.service import contract as c
+from services.dmq.core.known_peers import RootGroup
+from services.dmq.core.peer_sharing_messages import PeerAddress
 from services.dmq.core.signed_message import Dmq05
+from services.dmq.core.topology_source import TAG, Roots
 from services.dmq.settings import Settings
 
 SETTINGS = Settings(
@@ -48,6 +51,17 @@ def test_what_is_held_and_was_rejected_is_told() -> None:
     assert found["own_stake_pools", ""] == 3 and found["own_stake_age_seconds", ""] == 2
     assert found["own_certificates_ending", ""] == 2, "they began 1430, and it is long after that on mainnet"
     assert found["own_certificate_periods_left", POOLS[1].id.text] == 0
+
+
+def test_other_nodes_are_counted_under_the_names_of_a_dmq_node() -> None:
+    node = Host(msgspec.structs.replace(SETTINGS, listen="tcp://127.0.0.1:1"), *(pool.id for pool in POOLS))
+    roots = Roots(b"1", (RootGroup((PeerAddress("45.1.1.1", 1),), behind_firewall=True),))
+    node.hear(c.Computed(TAG, msgspec.msgpack.encode(roots)))
+    node.pass_time(2)
+    found = scraped(node)
+    assert [found[f"own_peerSelection_{state}_int", ""] for state in ("Cold", "Warm", "Hot")] == [1, 0, 0]
+    assert found["own_nodes_fetching", ""] == found["own_nodes_spaced_out_total", ""] == 0
+    assert found["own_nodes_duplicates_total", ""] == 0
 
 
 def test_clients_without_a_place_and_those_that_gave_way_are_counted() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 
+import h11
 import pytest
 from rigs.web_sides import (
     GROUP,
@@ -423,6 +424,15 @@ def test_request_that_is_repeated_is_answered_as_the_first(asked: bytes) -> None
         assert side.say(peer, asked + asked) == due + due, "two at once"
         assert side.say(peer, asked, asked[:9], asked[9:]) == due + due, "one in pieces"
         assert side.say(peer, asked) == due
+
+
+def test_request_that_is_repeated_is_not_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    side = WebSide()
+    peer = side.open()
+    due = side.say(peer, request("/style.css"))
+    assert status_of(due) == 200
+    monkeypatch.setattr(h11.Connection, "receive_data", lambda *_: pytest.fail("h11 reads it again"))
+    assert [side.say(peer, request("/style.css")) for _ in range(3)] == [due] * 3
 
 
 def test_what_follows_a_repeated_request_is_read_as_ever() -> None:

@@ -8,18 +8,20 @@ from pathlib import Path
 import cbor2
 import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
-from samples.core import ALICE, BOB, GROUP
+from samples.core import ALICE, BOB, GROUP, RENEWAL
 from test_core_hints import FAR, gives, hint, house, say
 
 from router.core.control import hints
-from router.core.neighbours import agreements, book, invitations
+from router.core.neighbours import agreements, book, invitations, successors
 from router.core.neighbours.advertisements import Entry
 from router.core.neighbours.agreements import Agreements
 from router.core.neighbours.book import Book, Granted, Learned
+from router.core.neighbours.successors import Successor
 from router.core.routing import disorder
 from router.core.wire.advert import Advertisement
 from router.core.wire.control import Join
 from router.core.wire.crypto import Signature
+from router.core.wire.renewal import encode_renewal
 
 PAGE = Path(__file__).parents[4] / "cddl" / "store.cddl"
 SERVICE, OTHER = bytes(ALICE.public), bytes(BOB.public)
@@ -48,6 +50,7 @@ def rows() -> dict[bytes, bytes]:
         (book.ADVERTISED + SERVICE + OTHER, Entry(SERVICE, advert, LATER_S).encoded()),
         (invitations.INVITED + invited.id, invitations.to_row(invited)),
         (disorder.DISORDERED + OTHER, b""),
+        (successors.RENEWED + OTHER, Successor(OTHER, SERVICE, 0, 7, encode_renewal(RENEWAL)).row()),
         *met.rows().items(),
         *at_home.disk.book.items(),
     ]
@@ -58,6 +61,7 @@ RULES = {
     book.LEARNED: ("learned", 65), book.GRANTED: ("granted", 65), book.NOTED: ("noted", 33),
     book.REVISION: ("revision", 1), book.ADVERTISED: ("advertised", 65), invitations.INVITED: ("invitation", 33),
     hints.HINTS: ("hints", 33), agreements.AGREED: ("agreed", 65), disorder.DISORDERED: ("", 33),
+    successors.RENEWED: ("renewed", 33),
 }  # fmt: skip
 
 

@@ -222,7 +222,7 @@ def test_every_row_has_the_form_of_the_paper(tmp_path: Path) -> None:
     batch.heads[PLACE] = [(bytes(32), 9)] * 16
     batch.put("prekeys", bytes(8), prekey_row(bytes(32), 1_800_000_000), secret=True)
     batch.put("failed", bytes(32), attempts_row(1, 2))
-    batch.put("taken", b"apps", b"1")
+    batch.put("taken", b"apps", bytes(32))
     state.commit(batch)
     assert fits("prekey", state.get("prekeys", bytes(8)) or b"")
     state.close()

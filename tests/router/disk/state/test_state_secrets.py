@@ -263,3 +263,18 @@ def test_erase_follows_no_link(tmp_path: Path) -> None:
     private_file.erase(tmp_path / "file")
     assert os.pread(kept, 300_000, 0) == bytes(200_000) and not list(tmp_path.iterdir())
     os.close(kept)
+
+
+def test_a_service_s_state_of_an_older_version_opens_and_may_keep_secrets(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    with lmdb.open(str(tmp_path), max_dbs=5) as env:
+        tables = {name: env.open_db(name) for name in (b"kept", b"events", b"outbox", b"heard", b"meta")}
+        with env.begin(write=True) as txn:
+            txn.put(b"count", b"17", db=tables[b"kept"])
+            txn.put(b"epoch", b"12345678", db=tables[b"meta"])
+    state, batch = State(tmp_path), Batch()
+    assert dict(state) == {b"count": b"17"} and state.epoch == b"12345678"
+    batch.put(b"code", b"secret", secret=True)
+    state.commit(batch, 0)
+    assert dict(state) == {b"count": b"17", b"code": b"secret"}
+    state.close()

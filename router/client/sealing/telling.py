@@ -1,0 +1,104 @@
+"""Telling others that an app's key was renewed: those that it has written to, and who writes to a former address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from router.client.composer import Composer, Lifetime
+from router.client.custody.outbox import Submission
+from router.client.errors import ClientError
+from router.client.publishing import Publishing
+from router.client.sealing.rows import TOLD, PrekeyRow, PrekeyRows
+from router.client.sealing.unicast_sealing import UnicastSealing
+from router.core.wire.crypto import PublicKey
+from router.core.wire.errors import RouterError
+from router.core.wire.message import Unicast
+from router.core.wire.prekey import Prekey
+from router.core.wire.prekey_exchange import encode_answer
+from router.core.wire.reasons import Reason
+from router.core.wire.renewal import encode_renewal_notice
+
+TOLD_MAX = 10_000
+"""Most addresses remembered as told in one run; beyond that who writes to the former address is told again."""
+_LIVES = Lifetime(6 * 86_400, 6 * 1440)
+
+
+class _Unanswered:
+    """The sink of a submission of which nothing is awaited: who is not told now is told when it writes again."""
+
+    def refused(self, reason: Reason, text: str) -> None: ...
+    def ended(self) -> None: ...
+    def failed(self, error: ClientError) -> None: ...
+
+
+class RenewalTelling:
+    """Sends the statements of one app. `machine` returns what knows them and the correspondents, `prekey` the prekey of
+    today; it raises `RouterError` if that cannot be written."""
+
+    def __init__(
+        self,
+        composer: Composer,
+        publishing: Publishing,
+        machine: Callable[[], UnicastSealing],
+        prekey: Callable[[], Prekey],
+        rows: PrekeyRows,
+        problem: Callable[[str], None],
+    ) -> None:
+        self._composer = composer
+        self._publishing = publishing
+        self._machine = machine
+        self._prekey = prekey
+        self._rows = rows
+        self._problem = problem
+        self._told: set[PublicKey] = set()
+        self._is_due = trio.Event()
+        self._is_due.set()
+
+    def __repr__(self) -> str:
+        return f"<telling of renewals: {len(self._told)} told>"
+
+    def renewed(self) -> None:
+        """Tell everybody anew: another key has taken the place of this app's."""
+        self._told.clear()
+        self._is_due.set()
+
+    def heard(self, message: Unicast) -> None:
+        """Tell who has written to a former address of this app, once. Raise `RouterError` if there is no prekey."""
+        if not self._machine().is_former(message.destination) or message.source in self._told:
+            return
+        if len(self._told) >= TOLD_MAX:
+            self._told.clear()
+        bodies = self._bodies()
+        self._told.add(message.source)
+        for body in bodies:
+            composed = self._composer.unicast(message.source, body, _LIVES)
+            self._publishing.put(Submission(composed.frame, _Unanswered()))
+
+    async def run(self) -> None:
+        """Tell the correspondents at the beginning, and after each renewal; each address once for each key."""
+        while True:
+            await self._is_due.wait()
+            self._is_due = trio.Event()
+            try:
+                if self._rows.is_begun and self._machine().mine:
+                    await self._tell_all()
+            except RouterError as error:  # at the next start, or when they write
+                self._problem(f"not all correspondents are told yet that the key was renewed: {error}")
+
+    async def _tell_all(self) -> None:
+        machine = self._machine()
+        new = bytes(machine.mine[-1].new)
+        told = dict(self._rows.under(TOLD))
+        for address in machine.correspondents.addresses:
+            if told.get(address) != new and not machine.is_former(address):
+                for body in self._bodies():
+                    compose = partial(self._composer.unicast, address, body, _LIVES)
+                    await self._publishing.deliver(compose, follow=False)
+                self._rows.gather([PrekeyRow(TOLD, address, new)])
+
+    def _bodies(self) -> list[bytes]:
+        """Return what is sent to each: the statements, and the prekey of today, by which it can seal at once."""
+        return [*map(encode_renewal_notice, self._machine().mine), encode_answer(self._prekey())]

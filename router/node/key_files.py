@@ -1,0 +1,42 @@
+"""The kept keys of apps whose renewal the node has taken: the new key takes the place of the old one on the disk."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import trio
+from msgspec import Struct
+
+from router.core.routing.effects import KeyRenewed
+from router.core.wire.renewal import Renewal
+from router.settings import renewed_keys
+from router.settings.renewed_keys import RenewalError
+
+log = logging.getLogger(__name__)
+
+
+class KeyFiles(Struct, frozen=True):
+    """Finishes renewals in the folder `keys` of the home."""
+
+    keys: Path
+
+    def begun(self) -> list[Renewal]:
+        """Return the renewals that have begun; none if they cannot be read, which is reported."""
+        try:
+            return list(renewed_keys.begun(self.keys).values())
+        except RenewalError as error:
+            log.warning("%s", error)
+            return []
+
+    async def renewed(self, deed: KeyRenewed) -> None:
+        """Finish a renewal that is committed; if the disk refuses, the node's next start does."""
+        try:
+            await trio.to_thread.run_sync(self._finish, deed.old)
+        except RenewalError as error:
+            log.warning("%s", error)
+
+    def _finish(self, old: bytes) -> None:
+        for name, statement in renewed_keys.begun(self.keys).items():
+            if statement.old == old:
+                renewed_keys.finish(self.keys, name)
