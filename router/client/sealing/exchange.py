@@ -16,6 +16,7 @@ from router.client.composer import Composer, Lifetime
 from router.client.custody.aside import End
 from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, NoPrekey, Refused
+from router.client.interrupts import uninterrupted
 from router.client.publishing import Publishing
 from router.client.sealing.correspondents import Verdict, Writing
 from router.client.sealing.rows import PrekeyRow, PrekeyRows
@@ -91,6 +92,7 @@ class _Reply:
         self._over()
 
 
+@uninterrupted
 class Answering:
     """Answers requests for prekeys: that there is none, as a service says, which sends and reads in the open."""
 
@@ -149,6 +151,7 @@ class Answering:
         return None
 
 
+@uninterrupted
 class PrekeyExchange(Answering):
     """Gets the prekeys of those to whom an app writes, gives its own, and seals and opens with them.
 
