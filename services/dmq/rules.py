@@ -136,7 +136,7 @@ class DmqNode:
         for client in self._consumers.wake(now.mono_s):
             yield from self._go_on(client, now)
         yield from self._admission.batches()
-        yield from self._nodes.settled(now, may_pull=self._stake.is_ready and self._holdings.has_room)
+        yield from self._nodes.settled(now, may_pull=self._stake.is_ready and self._holdings.can_take)
         yield from self._wake(now)
         taken, self._taken = self._taken, []
         yield from notes.accepted(taken, sorted(self._named), self._nodes.peers.exchange.trail.giver)

@@ -397,6 +397,19 @@ def test_nothing_is_fetched_before_messages_can_be_judged() -> None:
     assert liar.asked() == [ms.MsgRequestSigIdsBlocking(0, 33)]
 
 
+def test_nothing_is_fetched_without_stake_and_all_of_it_when_there_is_some() -> None:
+    """Each message would be fetched from each peer, refused, and lost."""
+    node = Host(Settings(stake_file="stake", listen="tcp://127.0.0.1:1"), has_stake=False)
+    liar = Liar(node)
+    node.pass_time(10)
+    assert liar.asked() == [] and not liar.is_closed
+    node.stake = Host(Settings(stake_file="stake"), *[pool.id for pool in POOLS]).stake
+    for _ in range(7):
+        node.pass_time(10)
+        liar.go_on()
+    assert liar.asked() == [ms.MsgRequestSigIdsBlocking(0, 33)]
+
+
 def test_nothing_is_fetched_while_the_disk_is_full_and_all_of_it_afterwards(node: Host) -> None:
     liar, (first, second) = Liar(node), (wire(), wire(1, b"second"))
     liar.announce(first)

@@ -122,7 +122,11 @@ def test_one_host_is_dialled_once_a_minute_however_many_ports_are_shared() -> No
 
 
 @pytest.mark.parametrize(
-    "ip", ("10.0.0.1", "127.0.0.1", "192.168.1.30", "0.0.0.0", "224.0.0.1", "169.254.1.1", "::1", "fe80::1", "fd00::1")
+    "ip",
+    (
+        *("10.0.0.1", "127.0.0.1", "192.168.1.30", "0.0.0.0", "224.0.0.1", "169.254.1.1", "::1", "fe80::1", "fd00::1"),
+        *("::ffff:45.9.9.9", "64:ff9b::2d09:909", "2002:2d09:909::1", "fec0::1"),
+    ),
 )
 def test_what_is_not_public_is_neither_dialled_on_a_strangers_word_nor_shared(ip: str) -> None:
     assert not is_public(PeerAddress(ip, 3141)) and not is_public(PeerAddress("45.1.1.1", 0))
