@@ -10,6 +10,7 @@ A message that a peer has brought is judged like a client's (`Admission`), and a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from ipaddress import ip_address
 from math import inf
 from typing import Any
 
@@ -126,7 +127,8 @@ class Peers:
         address = address_of(heard.tag.removeprefix(DIAL))
         if address is not None:
             self._governor.failed(address, now.mono_s)
-            self.endings.note(f"{address} cannot be reached: {heard.text}")
+            if not any(one.address == address for one in self._connections.values()):  # it has dialled meanwhile
+                self.endings.note(f"{address} cannot be reached: {heard.text}")
 
     def came(self, heard: c.Came, now: c.Now) -> None:
         """Take bytes of a peer, or the end of its stream."""
@@ -313,8 +315,11 @@ class Peers:
 
 
 def address_of(text: str) -> PeerAddress | None:
-    """Return the address in HOST:PORT; None if it is none."""
+    """Return the address in IP:PORT; None if it is none."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or len(port) > 5:
         return None
-    return PeerAddress(host.removeprefix("[").removesuffix("]"), int(port))
+    try:
+        return PeerAddress(str(ip_address(host.removeprefix("[").removesuffix("]"))), int(port))
+    except ValueError:
+        return None

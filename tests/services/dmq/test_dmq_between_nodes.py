@@ -19,6 +19,7 @@ from services.dmq.core.networks import network_of
 from services.dmq.core.node_handshake import NodeData
 from services.dmq.core.peer_session import PeerSaid, PeerSession, Side
 from services.dmq.core.peer_sharing_messages import PeerAddress
+from services.dmq.core.peers import address_of
 from services.dmq.core.signed_message import Dmq05
 from services.dmq.core.submission import MsgAcceptMessage
 from services.dmq.core.topology_source import TAG, Roots
@@ -427,6 +428,21 @@ def test_nothing_is_fetched_while_the_disk_is_full_and_all_of_it_afterwards(node
     liar.announce(second)
     liar.say(ms.MsgReplySigs((second,)))
     assert node.connect().request() == (first, second)
+
+
+@pytest.mark.parametrize(
+    ("peer", "is_right"), (("10.0.0.2:6161", True), ("[2001:DB8::1]:1", True), ("relay:6161", False))
+)
+def test_a_peer_of_version_1_is_named_by_its_address_in_any_spelling(peer: str, is_right: bool) -> None:
+    assert bool(list(Settings(version_1_peers=(peer,)).problems())) is not is_right
+    assert address_of("[2001:DB8::1]:1") == PeerAddress("2001:db8::1", 1)
+
+
+def test_a_dial_that_fails_since_the_other_node_has_dialled_meanwhile_is_no_cause(node: Host) -> None:
+    for address in ("45.1.1.1:3141", "46.1.1.1:3141"):
+        Liar(node, "45.1.1.1:3141", address)
+        node.hear(c.ConnectionFailed("peers", f"dial {address}", "address already in use"))
+    assert list(node.ask("status")["nodes"]["causes"]) == ["46.1.1.1:3141 cannot be reached: address already in use"]
 
 
 def test_a_node_that_only_dials_lets_nobody_in() -> None:
