@@ -134,11 +134,12 @@ class Answering:
         await trio.lowlevel.checkpoint()
 
     def reply(self, to: PublicKey, end: End) -> None:
-        """Send this app's prekey, or that it has none; one answer that is still under way serves."""
+        """Send this app's prekey, or that it has none; one answer that is still under way serves. Raise `RouterError`
+        if the prekey cannot be written."""
         found = self._replies.get(to)
         if found is None:
-            found = self._replies[to] = _Reply(partial(self._replied, to))
             composed = self._composer.unicast(to, encode_answer(self._own_prekey()), _LIVES)
+            found = self._replies[to] = _Reply(partial(self._replied, to))
             self._publishing.put(Submission(composed.frame, found))
         found.ends.append(end)
 
@@ -282,16 +283,17 @@ class PrekeyExchange(Answering):
     def hear(self, wire: bytes, end: End) -> None:
         message = open_message(wire)
         assert isinstance(message, Unicast)
-        if message.body == ASK:
-            try:
+        try:
+            if message.body == ASK:
                 self._telling.heard(message)
                 super().hear(wire, end)
-            except RouterError as error:
-                self._problem(f"a request for a prekey waits at the node: {error}")
-                end((Reason.INTERNAL, "its state cannot be written"))
+                return
+            is_renewal = is_renewal_notice(message.body)
+            why = self._heard_renewal(message, wire) if is_renewal else self._heard_answer(message, wire)
+        except RouterError as error:
+            self._problem(f"a request for a prekey, an answer or a renewal waits at the node: {error}")
+            end((Reason.INTERNAL, "its state cannot be read or written"))
             return
-        is_renewal = is_renewal_notice(message.body)
-        why = self._heard_renewal(message, wire) if is_renewal else self._heard_answer(message, wire)
         if why:
             self._not_used(message, why, "renewal" if is_renewal else "prekey")
         end((Reason.PEER_REFUSED, why) if why else None)
