@@ -38,6 +38,8 @@ PREKEY_S = 30.0
 """How long a message waits for the recipient's prekey once the node has the request."""
 ANSWERS_MAX = 256
 """Most answers that the node has not taken yet; requests beyond them wait at the node."""
+GIVEN_MAX = 10_000
+"""Most addresses remembered that got a prekey without asking; beyond that they get it once more."""
 LOOK_S = 600.0
 """How often prekeys are looked at: renewed daily, forgotten at their end."""
 _LIVES = Lifetime(6 * 86_400, 6 * 1440)
@@ -176,6 +178,7 @@ class PrekeyExchange(Answering):
         self._durable = durable
         self._made: UnicastSealing | None = None
         self._requests: dict[PublicKey, _Request] = {}
+        self._given: tuple[bytes, set[PublicKey]] = b"", set()  # a prekey's id, and who got it without asking
         self._telling = RenewalTelling(composer, publishing, lambda: self.machine, self._own_prekey, rows, problem)
 
     @property
@@ -355,7 +358,7 @@ class PrekeyExchange(Answering):
 
     def open(self, message: Unicast) -> ApplicationMessage:
         """Return what the source has sealed to this app. Raise `Malformed` or a `SealError`; who has sealed to a prekey
-        that is not ours is told the one of today."""
+        that is not ours, or to one that is older than a day, is told the one of today."""
         try:
             with suppress(RouterError):  # without a prekey that is on disk nothing is told
                 self._telling.heard(message)
@@ -365,12 +368,24 @@ class PrekeyExchange(Answering):
                 if len(self._replies) < ANSWERS_MAX:
                     self.reply(message.source, _settle_nothing)
             raise
+        if opened.needs_prekey:
+            with suppress(RouterError):
+                self._give(message.source)
         self._write(opened.rows)
         if opened.verdict is Verdict.TAKEN:
             self._has_prekey_of(message.source)
         if opened.verdict is not None and not opened.verdict.is_accepted:
             self._problem(f"a prekey inside a sealed message is not used: {opened.verdict.value}")
         return opened.message
+
+    def _give(self, to: PublicKey) -> None:
+        """Give the prekey of today, once, to who seals to an older one."""
+        today = self._own_prekey().id
+        if self._given[0] != today or len(self._given[1]) >= GIVEN_MAX:
+            self._given = today, set()
+        if to not in self._given[1] and len(self._replies) < ANSWERS_MAX:
+            self.reply(to, _settle_nothing)
+            self._given[1].add(to)
 
 
 def _nothing() -> None:

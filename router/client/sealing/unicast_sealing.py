@@ -49,11 +49,13 @@ class _KeyInUse:
 
 @dataclass(slots=True)
 class OpenedUnicast:
-    """An opened message; `verdict` is None unless it brought a prekey; `rows` are to be written."""
+    """An opened message; `verdict` is None unless it brought a prekey; `rows` are to be written. `needs_prekey`: it is
+    sealed to a prekey that is no longer given out, so its sender needs the one of today."""
 
     message: ApplicationMessage
     verdict: Verdict | None = None
     rows: list[PrekeyRow] = field(default_factory=list)
+    needs_prekey: bool = False
 
 
 class UnicastSealing:
@@ -78,7 +80,7 @@ class UnicastSealing:
         self.own = self._own_in(kept.under(OWN_PREKEYS))
         self.renewals = Renewals(decode_renewal(statement) for _, statement in kept.under(RENEWALS))
         self.correspondents = Correspondents(kept.under(CORRESPONDENTS), correspondents, prekeys)
-        self._sealing: OrderedDict[bytes, _KeyInUse] = OrderedDict()
+        self._sealing: OrderedDict[tuple[PublicKey, bytes], _KeyInUse] = OrderedDict()
         self._opening: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
 
     def __repr__(self) -> str:
@@ -87,25 +89,32 @@ class UnicastSealing:
     # -- own prekeys ---------------------------------------------------------------------------------------
 
     def tick(self, now_min: int) -> list[PrekeyRow]:
-        """Forget what has ended, with the keys that were made of it; return the rows to write."""
-        rows = self.own.forget_ended(now_min) + self.correspondents.forget_ended(now_min)
+        """Forget what has ended, with the keys that were made of it: own secrets on the disk, too, once this returns.
+        Return the other rows to write."""
+        if self.own.has_ended(now_min):
+            self._change_own(lambda own: own.forget_ended(now_min), now_min)
         for in_use in [one for one, key in self._sealing.items() if key.until_min <= now_min]:
             del self._sealing[in_use]
         self._forget_opening(now_min)
-        return rows
+        return self.correspondents.forget_ended(now_min)
 
     def renew(self, now_min: int) -> None:
         """Make a new prekey if there is none of today, and write it, before it is given out."""
-        if not self.own.is_due(now_min):
-            return
-        own, seed = self.own, self._entropy(KEY_BYTES)
+        if self.own.is_due(now_min):
+            seed = self._entropy(KEY_BYTES)
+            self._change_own(lambda own: own.renew(now_min, seed) if own.is_due(now_min) else [], now_min)
 
-        def decide(kept: Kept) -> list[PrekeyRow]:
+    def _change_own(self, decide: Callable[[OwnPrekeys], list[PrekeyRow]], now_min: int) -> None:
+        """Write what is decided of the prekeys on disk, among which another process of this name may have made some,
+        and forgotten others, since they were read."""
+        own = self.own
+
+        def decided(kept: Kept) -> list[PrekeyRow]:
             nonlocal own
-            own = self._own_in(kept)  # another process of this name may have made one
-            return own.renew(now_min, seed) if own.is_due(now_min) else []
+            own = self._own_in(kept)
+            return decide(own)
 
-        self._kept.change(OWN_PREKEYS, decide)
+        self._kept.change(OWN_PREKEYS, decided)
         self.own = own
         self._forget_opening(now_min)
 
@@ -171,11 +180,12 @@ class UnicastSealing:
         return seal_body(in_use.key, self._key, to, seq, content, nonce=nonce, prekey=None if is_known else mine)
 
     def _key_for(self, prekey: Prekey) -> _KeyInUse:
-        in_use = self._sealing.get(prekey.x25519)
+        place = prekey.owner, prekey.x25519  # who signs another's X25519 key as its own shares nothing with it
+        in_use = self._sealing.get(place)
         if in_use is None or not in_use.left:
             made = sealing_key(prekey, self._entropy(KEY_BYTES))
-            in_use = self._sealing[prekey.x25519] = _KeyInUse(made, prekey.until_min or 0, self._limits.messages_max)
-        self._sealing.move_to_end(prekey.x25519)
+            in_use = self._sealing[place] = _KeyInUse(made, prekey.until_min or 0, self._limits.messages_max)
+        self._sealing.move_to_end(place)
         if len(self._sealing) > self._limits.keys_max:
             self._sealing.popitem(last=False)
         in_use.left -= 1
@@ -202,6 +212,9 @@ class UnicastSealing:
             self._opening[place] = secret
             if len(self._opening) > self._limits.keys_max:
                 self._opening.popitem(last=False)
-        if message.prekey is None or source == self._key.public:
+        if source == self._key.public:
             return OpenedUnicast(message)
-        return OpenedUnicast(message, *self.correspondents.brought(source, message.prekey, now_min))
+        opened = OpenedUnicast(message, needs_prekey=self.own.is_given_out_no_more(sealed.prekey_id, now_min))
+        if message.prekey is not None:
+            opened.verdict, opened.rows = self.correspondents.brought(source, message.prekey, now_min)
+        return opened

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,28 @@ async def test_a_sealed_message_expires_with_the_prekey(end: RouterEnd) -> None:
         unicasts = {message_id(wire): open_message(wire) for wire in end.heard[0]}
     assert unicasts[id].expiry_min - (later() - 60) == pytest.approx(8 * 1440, abs=2)
     assert unicasts[week].expiry_min - (later() - 60) == pytest.approx(1440, abs=2)
+
+
+async def test_who_only_writes_gets_the_newer_prekeys_of_who_only_reads(end: RouterEnd, tmp_path: Path) -> None:
+    """Otherwise its messages would live ever shorter, down to a minute at the end of the prekey."""
+    days = [0.0]
+
+    def now_s() -> float:
+        return time.time() + days[0] * 86_400
+
+    def at(key: bytes) -> Node:
+        return Node(Settings(url=end.url, home=tmp_path, key=SigningKey(key * 32), wall_s=now_s))
+
+    async with at(b"a") as alice, at(b"b") as bob:
+        for day in (0.0, 2.5, 2.5, 7.9, 7.9):
+            days[0] = day
+            await alice.send(bob.key, SECRET, expiry_min=30 * 1440)
+            assert (await one_of(bob)).sealed
+            await wait_all_tasks_blocked()
+    sealed = [one for one in _unicasts(end) if one.body.startswith(BEGINS)]
+    lives_min = [one.expiry_min - (later() - 60) for one in sealed]
+    assert lives_min == [pytest.approx(days * 1440, abs=2) for days in (8, 8, 10.5, 10.5, 15.9)]
+    assert bodies(end).count(ASK) == 1
 
 
 async def test_a_restarted_app_opens_what_came_and_needs_no_prekey_again(end: RouterEnd, tmp_path: Path) -> None:
