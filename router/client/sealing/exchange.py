@@ -345,7 +345,7 @@ class PrekeyExchange(Answering):
         except Malformed as error:
             return str(error)
         if said.old not in self.machine.correspondents and said.old not in self._requests:
-            return "this app has never written to that address"
+            return "this app has exchanged no sealed messages with that address"
         verdict, rows = self.machine.renewed(said, self._now_min)
         self._write(rows)
         return "" if verdict.is_believed else verdict.sentence

@@ -102,7 +102,7 @@ class RenewalTelling:
         machine = self._machine()
         new = bytes(machine.mine[-1].new)
         told = dict(self._rows.under(TOLD))
-        if gone := [PrekeyRow(TOLD, one, None) for one in told if one not in machine.correspondents]:
+        if gone := [PrekeyRow(TOLD, one, None) for one in told if PublicKey(one) not in machine.correspondents]:
             self._rows.gather(gone)
         refused = list[Refused]()
         for address in machine.correspondents.addresses:

@@ -16,13 +16,17 @@ from msgspec import Struct
 from router.client.sealing.correspondents import CorrespondentLimits, Correspondents, Verdict, Writing
 from router.client.sealing.own_prekeys import OwnPrekeys, PrekeyLimits
 from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS, RENEWALS, Kept, PrekeyRow, PrekeyRows
-from router.core.neighbours.renewals import Renewals, RenewalVerdict
+from router.core.neighbours.renewals import RENEWALS_MAX, Renewals, RenewalVerdict
 from router.core.wire.application import NONCE_BYTES, ApplicationMessage, UnknownContentKey
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.prekey import Prekey
 from router.core.wire.renewal import Renewal, decode_renewal, encode_renewal
 from router.core.wire.unicast_seal import SealingKey, open_body, opening_key, read_body, seal_body, sealing_key
+
+STRANGERS_MAX = RENEWALS_MAX // 2
+"""The most renewals that are believed of addresses which have only written to this app: as none is ever forgotten,
+strangers could otherwise leave no room for those of whom this app writes to."""
 
 
 class SealingLimits(Struct, frozen=True):
@@ -79,6 +83,7 @@ class UnicastSealing:
         self._limits = limits or SealingLimits()
         self.own = self._own_in(kept.under(OWN_PREKEYS))
         self.renewals = Renewals(decode_renewal(statement) for _, statement in kept.under(RENEWALS))
+        self._of_strangers = sum(not kept.has_written_to(one.old) for one in self.renewals)
         self.correspondents = Correspondents(kept.under(CORRESPONDENTS), correspondents, prekeys)
         self._sealing: OrderedDict[tuple[PublicKey, bytes], _KeyInUse] = OrderedDict()
         self._opening: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
@@ -156,9 +161,13 @@ class UnicastSealing:
 
     def renewed(self, said: Renewal, now_min: int) -> tuple[RenewalVerdict, list[PrekeyRow]]:
         """Judge the news that a correspondent's key was renewed; return the rows to write."""
+        is_stranger = not self._kept.has_written_to(said.old)
+        if is_stranger and said.old not in self.renewals and self._of_strangers >= STRANGERS_MAX:
+            return RenewalVerdict.FULL, []
         verdict = self.renewals.hear(said, expiry_s(now_min))
         if verdict is not RenewalVerdict.NEWS:
             return verdict, []
+        self._of_strangers += is_stranger
         expected = self.correspondents.expects(self.newest(said.new), now_min)  # its prekey comes with the news
         return verdict, [PrekeyRow(RENEWALS, said.old, encode_renewal(said)), *expected]
 
