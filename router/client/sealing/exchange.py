@@ -40,6 +40,8 @@ ANSWERS_MAX = 256
 """Most answers that the node has not taken yet; requests beyond them wait at the node."""
 GIVEN_MAX = 10_000
 """Most addresses remembered that got a prekey without asking; beyond that they get it once more."""
+SAY_AGAIN_S = 60.0
+"""How often it is said at most, for each reason, that a prekey inside a message is not used."""
 LOOK_S = 600.0
 """How often prekeys are looked at: renewed daily, forgotten at their end."""
 _LIVES = Lifetime(6 * 86_400, 6 * 1440)
@@ -178,6 +180,7 @@ class PrekeyExchange(Answering):
         self._durable = durable
         self._made: UnicastSealing | None = None
         self._requests: dict[PublicKey, _Request] = {}
+        self._said_s: dict[Verdict, float] = {}
         self._given: tuple[bytes, set[PublicKey]] = b"", set()  # a prekey's id, and who got it without asking
         self._telling = RenewalTelling(composer, publishing, lambda: self.machine, self._own_prekey, rows, problem)
 
@@ -375,8 +378,15 @@ class PrekeyExchange(Answering):
         if opened.verdict is Verdict.TAKEN:
             self._has_prekey_of(message.source)
         if opened.verdict is not None and not opened.verdict.is_accepted:
-            self._problem(f"a prekey inside a sealed message is not used: {opened.verdict.value}")
+            self._not_taken(opened.verdict)
         return opened.message
+
+    def _not_taken(self, verdict: Verdict) -> None:
+        """Say why a prekey inside a sealed message is not used, each reason at most once in `SAY_AGAIN_S`."""
+        now_s = self._wall_s()
+        if now_s - self._said_s.get(verdict, -SAY_AGAIN_S) >= SAY_AGAIN_S:
+            self._said_s[verdict] = now_s
+            self._problem(f"a prekey inside a sealed message is not used: {verdict.value}")
 
     def _give(self, to: PublicKey) -> None:
         """Give the prekey of today, once, to who seals to an older one."""

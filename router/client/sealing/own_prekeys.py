@@ -83,6 +83,11 @@ class OwnPrekeys:
         prekey = make_prekey(self._owner, seed, expiry_min(made_s) + self._limits.life_min)
         return OwnPrekey(number, made_s, prekey, seed)
 
+    @property
+    def rows(self) -> list[tuple[bytes, bytes]]:
+        """Return the rows in which they are kept."""
+        return [(one.key, one.value) for one in map(OwnPrekey.row, self._all) if one.value is not None]
+
     def current(self) -> OwnPrekey | None:
         """Return the newest one; None if there is none."""
         return self._all[-1] if self._all else None

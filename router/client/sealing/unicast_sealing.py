@@ -135,7 +135,9 @@ class UnicastSealing:
 
     def _read_again(self) -> OwnPrekeys:
         """Read the own prekeys again: another process of this name may have made one."""
-        self.own = self._own_in(self._kept.under(OWN_PREKEYS))
+        kept = self._kept.under(OWN_PREKEYS)
+        if kept != self.own.rows:
+            self.own = self._own_in(kept)
         return self.own
 
     def _own_in(self, kept: Kept) -> OwnPrekeys:
@@ -149,7 +151,7 @@ class UnicastSealing:
         """Seal and open for another key, which has taken the place of this one."""
         self._key, self.mine = key, tuple(mine)
         self._sealing.clear()  # the first message under each new one brings our prekey, signed by this key
-        self._read_again()
+        self.own = self._own_in(self._kept.under(OWN_PREKEYS))
 
     def is_former(self, address: PublicKey) -> bool:
         """Whether an address was ours, and its key was renewed."""

@@ -19,10 +19,11 @@ from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.message import Unicast, message_id, open_message, seal_unicast
 from router.core.wire.prekey import make_prekey
-from router.core.wire.prekey_exchange import ASK, NULL_ANSWER, encode_answer
+from router.core.wire.prekey_exchange import ASK, NULL_ANSWER, decode_answer, encode_answer
 from router.core.wire.reasons import Reason
-from router.core.wire.unicast_seal import BEGINS
+from router.core.wire.unicast_seal import BEGINS, seal_body, sealing_key
 
+PREKEY_ANSWER = b"\x82\x15\xa4"
 SECRET = b"nobody on the way may read this"
 BOB = SigningKey(b"b" * 32)
 
@@ -143,6 +144,14 @@ async def test_plain_is_a_choice(end: RouterEnd) -> None:
     assert bodies(end) == [b"for all to read"]
 
 
+async def test_a_body_in_the_open_that_only_begins_like_a_renewal_is_given_to_the_app(end: RouterEnd) -> None:
+    async with sign_on(end) as alice, service(end) as echo:
+        for body in (b"\x82\x16", b"\x82\x16\x45hello", b"\x82\x15\xa0"):
+            await echo.send(alice.key, body)
+            await wait_all_tasks_blocked()
+            assert not end.refusals and (await one_of(alice)).body == body
+
+
 async def test_a_service_says_null_and_stays_in_the_open(end: RouterEnd) -> None:
     async with sign_on(end) as alice, service(end) as echo:
         await alice.send(echo.key, b"hello")
@@ -244,6 +253,22 @@ async def test_what_is_sealed_to_an_unknown_prekey_is_refused_and_its_sender_is_
             assert end.refusals == [(1, Reason.PEER_REFUSED)]
             assert "the sender gets the one of today" in bob.problems.unread()[0]
             await alice.send(bob.key, b"found")
+
+
+async def test_bad_prekeys_inside_messages_are_reported_once_in_a_while(end: RouterEnd) -> None:
+    async with sign_on(end) as alice, sign_on(end) as bob:
+        await alice.send(bob.key, SECRET)
+        await one_of(bob)
+        [key] = [one for one in _unicasts(end) if one.body.startswith(PREKEY_ANSWER)]
+        prekey = decode_answer(key.body)
+        assert prekey is not None
+        until_min = later() + 365 * 1440
+        for number in range(20):
+            made = sealing_key(prekey, bytes([number]) * 32)
+            bad = make_prekey(BOB, b"x" * 32, until_min)
+            owe(end, bob, seal_body(made, BOB, bob.key, number, b"hello", nonce=b"n" * 24, prekey=bad))
+            assert (await one_of(bob)).body == b"hello"
+        assert sum("a prekey inside a sealed message is not used" in said for said in bob.problems.unread()) == 1
 
 
 async def test_what_was_sealed_for_another_or_by_another_is_refused(end: RouterEnd) -> None:

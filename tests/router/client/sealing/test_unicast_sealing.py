@@ -158,6 +158,16 @@ def test_another_process_of_the_same_name_may_have_made_the_prekey() -> None:
     assert bob.open(alice, alice.seal(bob, b"psst", NOW_MIN), NOW_MIN) == b"psst"
 
 
+def test_what_is_sealed_to_no_prekey_makes_none_of_them_anew() -> None:
+    """Which costs more than all else, and whoever likes may send such."""
+    alice, bob = acquainted()
+    own, body = bob.machine.own, bytearray(alice.seal(bob, b"psst", NOW_MIN))
+    body[3] ^= 1
+    with pytest.raises(UnknownPrekey):
+        bob.machine.open(bytes(body), alice.address, NOW_MIN)
+    assert bob.machine.own is own
+
+
 def test_who_forgets_an_ended_prekey_forgets_none_that_another_process_has_made_since() -> None:
     bob = App(b"b")
     bob.prekey(NOW_MIN)
