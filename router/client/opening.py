@@ -18,7 +18,7 @@ from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.message import Multicast, Unicast, open_message, verify_message, without_via
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
-from router.core.wire.unicast_seal import BEGINS
+from router.core.wire.unicast_seal import BEGINS, OpenedBody
 
 
 class Opener:
@@ -35,7 +35,7 @@ class Opener:
         wall_s: Callable[[], float],
         *,
         verify: bool,
-        unseal: Callable[[Unicast], ApplicationMessage] | None = None,
+        unseal: Callable[[Unicast], OpenedBody] | None = None,
     ) -> None:
         self._settling = settling
         self._group_keys = group_keys

@@ -19,10 +19,12 @@ from dataclasses import dataclass, field
 from router.client.errors import ClientError
 from router.client.old_places import prekey_row
 from router.client.options import state_of
+from router.client.sealing.own_prekeys import OwnPrekeys
 from router.client.sequence import SequenceError, Sequences
 from router.core.wire import application
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import KEY_BYTES, PublicKey
+from router.core.wire.lifetime import expiry_min
 from router.core.wire.prekey import Prekey, decode_prekey, encode_prekey, make_prekey
 from router.disk.state.app_rows import AppBatch, AppRows
 from router.disk.state.environment import StateError
@@ -65,9 +67,13 @@ class Prekeys:
         return f"<prekeys of {self._key.public.hex()[:12]}…, kept in {self._state!r}>"
 
     def current(self) -> bytes:
-        """Return the newest prekey, 146 bytes that all may see; the first call makes one."""
-        seeds = self._seeds()
-        return encode_prekey(make_prekey(self._key, seeds[-1])) if seeds else self.renew()
+        """Return the newest prekey, 146 bytes that all may see; the first call of a day makes one, as the app itself
+        does while it runs."""
+        own = OwnPrekeys(self._key, self._rows())
+        newest = own.current()
+        if newest is None or own.is_due(expiry_min(time.time())):
+            return self.renew()
+        return encode_prekey(make_prekey(self._key, newest.seed))
 
     def renew(self) -> bytes:
         """Make a new prekey, and return it. What is sealed to one of the eight newest can be opened."""
@@ -121,9 +127,12 @@ class Prekeys:
 
     def _seeds(self) -> list[bytes]:
         """Return the secrets that are kept, the oldest first."""
+        return [row[_MADE_BYTES:] for _, row in self._rows()]
+
+    def _rows(self) -> list[tuple[bytes, bytes]]:
         try:
             with closing(self._state) as state:
-                return [row[_MADE_BYTES:] for _, row in state.rows(PREKEYS)]
+                return state.rows(PREKEYS)
         except StateError as error:
             raise SealedError(str(error)) from None
 

@@ -35,6 +35,7 @@ from router.doctor.finding import (
     InterfaceCheck,
     LanFacts,
     Running,
+    SamplingFacts,
 )
 from router.doctor.home_probe import probe_descriptors, probe_disk
 from router.settings import config as configuration
@@ -49,6 +50,7 @@ LAN_S = 10.0
 REACH_S = 20.0
 NEIGHBOURS_MAX = 20
 ASKED_MAX = 3
+SAMPLED = ("neighbours", "seeds")
 MARKS = {True: "ok", False: "BAD", None: "?"}
 
 
@@ -56,7 +58,7 @@ MARKS = {True: "ok", False: "BAD", None: "?"}
 class Facts:
     """The facts that the checks judge. `names_listen`: whether router.toml says where to listen; `taken`: by URL, why
     nobody can listen there; `dials`: by URL, who answered there; `why_not_asked`: why the discovery service was not
-    asked."""
+    asked; `sampling`: None on a node that does not exchange advertisements."""
 
     names_listen: bool = False
     running: Running | None = None
@@ -73,6 +75,7 @@ class Facts:
     lan_full: str = ""
     dialled_back: list[DialBackAnswer] = field(default_factory=list)
     why_not_reached: str = ""
+    sampling: SamplingFacts | None = None
 
 
 @click.command(cls=Command)
@@ -188,6 +191,11 @@ async def _ask_discovery(facts: Facts, home: Home, listen: Sequence[str]) -> Non
         facts.lan_full = lan.get("full", "")
     else:
         facts.why_no_lan = str(lan)
+    sampling = await _ask_service(home, finders[0], "sampling", LAN_S)
+    if isinstance(sampling, dict):
+        called = {one: names.get(one, short(address_text(one))) for of in SAMPLED for one in sampling[of]}
+        near, seeds = (tuple(called[one] for one in sampling[of]) for of in SAMPLED)
+        facts.sampling = SamplingFacts(near, seeds, sampling["known"])
     if not ports or not whom:
         facts.why_not_reached = "no neighbour is known" if ports else "this node listens on no port for others"
         return
@@ -230,6 +238,8 @@ def _judged(
         facts.addresses, config, public, network.ports_of(listen), on_loopback=network.is_on_loopback(listen)
     )
     yield network_checks.judge_reachability(facts.dialled_back, facts.why_not_asked or facts.why_not_reached)
+    if facts.sampling is not None:
+        yield network_checks.judge_sampling(facts.sampling)
     why = facts.why_not_asked or facts.why_no_lan
     yield network_checks.judge_lan(
         LanFacts(facts.interfaces, network.tunnel(), facts.lan_rows, why, facts.lan_problem, facts.lan_full)

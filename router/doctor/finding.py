@@ -83,6 +83,15 @@ class LanFacts(Struct, frozen=True):
     full: str = ""
 
 
+class SamplingFacts(Struct, frozen=True):
+    """From whom a core learns of other cores: connected neighbours and seeds of the settings, by name, and the number
+    of nodes that it exchanges now; None if it takes no part, since it has no address where others reach it."""
+
+    neighbours: tuple[str, ...] = ()
+    seeds: tuple[str, ...] = ()
+    known: int | None = None
+
+
 class DialBackAnswer(Struct, frozen=True):
     """A neighbour's answer to DIAL_ME: the URL that it dialled, and why it did not find this node there ("" if it
     did)."""

@@ -19,6 +19,7 @@ from router.doctor.finding import (
     Finding,
     LanFacts,
     Running,
+    SamplingFacts,
     split_remedy,
 )
 from router.settings.config import Config
@@ -184,6 +185,24 @@ def judge_reachability(found: Sequence[DialBackAnswer], why: str) -> Finding:
     said = f"{first.neighbour} did not reach this node at {first.at}: {split_remedy(first.why)[0]}"
     remedy = "let that TCP port in at the firewall, and forward it where a router stands between; uplinks need neither"
     return Finding("reachability", False, said, remedy)
+
+
+def judge_sampling(sampling: SamplingFacts) -> Finding:
+    """Say from whom a core learns of other cores; that it knows none is no fault, as it may be the first."""
+    if sampling.known is None:
+        said = "this node has no address where others reach it, so it takes no part in learning of other cores"
+        return Finding("sampling", None, said, "name one in node.listen or node.advertise")
+    sources = [
+        *(f"{name} (a neighbour)" for name in sampling.neighbours),
+        *(f"{name} (of `seeds`)" for name in sampling.seeds if name not in sampling.neighbours),
+    ]
+    known = counted(sampling.known, "other core")
+    if sources:
+        return Finding("sampling", True, f"learns of other cores from {', '.join(sources)}; exchanges {known} now")
+    if sampling.known:
+        return Finding("sampling", True, f"learns of other cores from those it knows: it exchanges {known} now")
+    remedy = "`router peer add` of one core that knows others is enough"
+    return Finding("sampling", None, "knows no other core, and nobody to ask", remedy)
 
 
 def judge_lan(lan: LanFacts) -> Finding:

@@ -400,7 +400,6 @@ class Cycle:
                 self._inquire(effect, now)
 
     def _inquire(self, effect: AnswerInquiry, now: Now) -> None:
-        """Answer an inquiry, under its number if it has one."""
         link, ask = effect.link, effect.inquiry.ask
         mark, argument = without_number(effect.inquiry.argument)
         if effect.neighbour is not None:

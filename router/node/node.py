@@ -212,7 +212,8 @@ class RunningNode:
             config.limits.frame_bytes_max,
             (NUMBERED, ALL_NUMBERED),
             config.node.name or None,
-            self._public_pubsub(),
+            self._public_service(Role.OVERLAY),
+            self._public_service(Role.FINDER),
         )
 
     async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
@@ -320,8 +321,8 @@ class RunningNode:
             self._residents.at_start(),
         )
 
-    def _public_pubsub(self) -> PublicKey | None:
-        key = self._directory.with_role(Role.OVERLAY)
+    def _public_service(self, role: Role) -> PublicKey | None:
+        key = self._directory.with_role(role)
         return PublicKey(key) if key is not None and key in self._directory.public else None
 
     def _urls(self) -> tuple[str, ...]:

@@ -23,12 +23,15 @@ from services.capd.client import pool_client
 from services.capd.command_input import bytes_behind, hex_of, name_option, read_file
 from services.capd.core import messages as m
 from services.capd.core.limits import Standing
-from services.capd.core.message import CapdMessage, end_of_message, read_message
+from services.capd.core.message import CapdMessage, end_of_message, read_message, shown_id
 from services.capd.core.pattern import Pattern
 from services.capd.core.pool_file import encode_pool, messages_in
 
-TOGETHER = 256
-"""Messages that `import` hands in at once."""
+AT_ONCE = 4
+"""Batches of messages that `import` hands in before the first of them is answered."""
+NAMED_MAX = 16
+"""Most messages that were turned away and that `import` names one by one."""
+TOO_LONG = m.PostOutcome(int(reasons.TOO_LARGE), text=f"more than {m.MESSAGE_BYTES_MAX} bytes with its data")
 
 
 @click.command("export", cls=Command)
@@ -68,27 +71,24 @@ def import_(file: Path | None, messages: tuple[str, ...], name: str, as_json: bo
     """Hand the messages of FILE, a msgpool.dat, to the pool, which judges each as any other.
 
     Says how many there were, how many the pool has taken now (new), how many it held already (known), of these how
-    many it serves no more, and how many it has turned away, by reason. Exit code 4 if it has turned one away; 1 if the
-    file is damaged: then what comes before the damage has been handed in.
+    many it serves no more, and how many it has turned away, by reason; it names the first 16 of these. Exit code 4 if
+    it has turned one away; 1 if the file is damaged: then what comes before the damage has been handed in.
     """
     if (file is None) is not bool(messages):
         raise Failure(Exit.USAGE, "name a FILE, or give messages with --hex")
-    counts, turned_away = Counter({"handed_in": 0, "new": 0, "known": 0}), Counter[Reason]()
     given = [_whole(hex_of(text, "--hex")) for text in messages] if file is None else messages_in(read_file(file))
+    handed_in = HandedIn()
     try:
-        loop.run(_hand_in, name, given, counts, turned_away)
-    except* Malformed as group:
-        _say_handed_in(counts, turned_away, as_json)
-        raise Failure(Exit.FAILED, f"{file}: {_first(group)}") from None
-    _say_handed_in(counts, turned_away, as_json)
-    if turned_away:
+        loop.run(_hand_in, name, given, handed_in)
+    except Exception as error:
+        if isinstance(error, Malformed) or handed_in.counts["handed_in"]:
+            _say_handed_in(handed_in, as_json)
+        if isinstance(error, Malformed):
+            raise Failure(Exit.FAILED, f"{file}: {error}") from None
+        raise
+    _say_handed_in(handed_in, as_json)
+    if handed_in.turned_away:
         raise SystemExit(Exit.REFUSED)
-
-
-def _first(group: BaseException) -> BaseException:
-    while isinstance(group, BaseExceptionGroup):
-        group = group.exceptions[0]
-    return group
 
 
 def _whole(data: bytes) -> CapdMessage:
@@ -110,45 +110,80 @@ async def _all(name: str) -> tuple[list[CapdMessage], int]:
         return found, max(0, info.count - len(found))
 
 
-async def _hand_in(
-    name: str, messages: Iterable[CapdMessage], counts: Counter[str], turned_away: Counter[Reason]
-) -> None:
-    """Hand in messages, `TOGETHER` at a time, so that the pool keeps them in one transaction; count what became of
-    each. Raise `Malformed` when those before the damage have been handed in."""
+class HandedIn:
+    """What became of the messages that `import` has handed in: how many were new, known, or turned away and why."""
+
+    def __init__(self) -> None:
+        self.counts = Counter({"handed_in": 0, "new": 0, "known": 0})
+        self.turned_away = Counter[Reason]()
+
+    def __repr__(self) -> str:
+        return f"<HandedIn: {self.counts}, {self.turned_away}>"
+
+    def add(self, place: int, message: CapdMessage, became: m.PostOutcome) -> None:
+        """Count one message; name it if it was turned away, as one of the first."""
+        self.counts["handed_in"] += 1
+        if became.result:
+            if self.turned_away.total() < NAMED_MAX:
+                said = f"{reasons.of(became.result).word}: {became.text}"
+                note(f"message {place}, {shown_id(message.own_id())}: {said}")
+            self.turned_away[reasons.of(became.result)] += 1
+        else:
+            self.counts["new" if became.held is None else "known"] += 1
+        if became.held is not None and not became.held.is_served:
+            self.counts[became.held.value] += 1
+
+
+async def _hand_in(name: str, messages: Iterable[CapdMessage], handed_in: HandedIn) -> None:
+    """Hand in messages, as many at a time as the pool takes in one transaction, and count what became of each. Raise
+    `Malformed` when those before the damage have been handed in."""
+    damage: Malformed | None = None
     async with pool_client(name) as pool:
+        room = trio.Semaphore(AT_ONCE)
 
-        async def hand_in(message: CapdMessage) -> None:
-            answer: m.PostAnswer = await pool.ask(m.Post, message.encoded())
-            counts["handed_in"] += 1
-            if answer.result:
-                turned_away[reasons.of(answer.result)] += 1
-            else:
-                counts["new" if answer.held is None else "known"] += 1
-            if answer.held is not None and not answer.held.is_served:
-                counts[answer.held.value] += 1
+        async def hand_in(first: int, some: list[CapdMessage]) -> None:
+            outcomes: tuple[m.PostOutcome, ...] = (TOO_LONG,)
+            if len(some) > 1 or len(some[0].encoded()) <= m.MESSAGE_BYTES_MAX:
+                outcomes = (await pool.ask(m.PostMany, tuple(one.encoded() for one in some))).outcomes
+            for place, (message, became) in enumerate(zip(some, outcomes, strict=True), first):
+                handed_in.add(place, message, became)
+            room.release()
 
-        for some in batches(messages, TOGETHER):
-            async with trio.open_nursery() as nursery:
-                for message in some:
-                    nursery.start_soon(hand_in, message)
+        async with trio.open_nursery() as nursery:
+            first = 1
+            try:
+                for some in batches(messages):
+                    await room.acquire()
+                    nursery.start_soon(hand_in, first, some)
+                    first += len(some)
+            except Malformed as error:
+                damage = error
+    if damage is not None:
+        raise damage
 
 
-def batches(messages: Iterable[CapdMessage], most: int) -> Iterator[list[CapdMessage]]:
-    """Yield the messages in batches. Raise `Malformed` after the batch with those before the damage."""
-    some: list[CapdMessage] = []
+def batches(messages: Iterable[CapdMessage], most: int = m.POST_MESSAGES_MAX) -> Iterator[list[CapdMessage]]:
+    """Yield the messages in batches of at most `most`, and of `PAGE_BYTES` unless one alone has more. Raise `Malformed`
+    after the batch with those before the damage."""
+    some, size = list[CapdMessage](), 0
     try:
         for message in messages:
-            some.append(message)
-            if len(some) == most:
+            own_size = len(message.encoded())
+            if some and (len(some) == most or size + own_size > m.PAGE_BYTES):
                 yield some
-                some = []
+                some, size = [], 0
+            some.append(message)
+            size += own_size
     except Malformed:
-        yield some
+        if some:
+            yield some
         raise
-    yield some
+    if some:
+        yield some
 
 
-def _say_handed_in(counts: Counter[str], turned_away: Counter[Reason], as_json: bool) -> None:
+def _say_handed_in(handed_in: HandedIn, as_json: bool) -> None:
+    counts, turned_away = handed_in.counts, handed_in.turned_away
     if as_json:
         say_json({**counts, **{reason.word: count for reason, count in turned_away.items()}})
         return

@@ -164,7 +164,7 @@ class CapdPool:
         except Malformed as error:
             yield c.Refuse(Reason.MALFORMED, str(error))
         else:
-            if not isinstance(said, m.Post):
+            if not isinstance(said, m.Post | m.PostMany):
                 yield from self._answers.accepted(now)
             if isinstance(said, BetweenPools):
                 if self._disk.is_full and isinstance(said, Held | Bring):

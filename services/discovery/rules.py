@@ -15,6 +15,7 @@ from __future__ import annotations
 from router.core.wire.meeting import Meet, Met
 from router.service import contract as c
 from router.service.parts import Parts, Reader, RulesPart
+from router.service.roles import discovery as d
 from services.discovery.core import kept
 from services.discovery.core.dial_back import DialBacks
 from services.discovery.core.exchanges import Exchanges
@@ -64,5 +65,7 @@ class Discovery:
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         if isinstance(heard, c.Started):
             self.known.router = heard.router
+        if isinstance(heard, d.Linked):
+            self.known.link(heard.router, heard.service)
         deeds, self._first = [*self._first, *self._hear(heard, now)], []
         return deeds

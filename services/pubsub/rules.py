@@ -8,11 +8,13 @@ The service consists of parts, each with a duty of its own; all of them share `K
     Interests      INTERESTS: nodes that may want the same groups
     Dissemination  messages of topics, HAVE: where they are sent, and the missed ones
     Comparing      COMPARE: messages missed in an absence are fetched, and sent on
+    FanOut         groups that are wanted only because something is published in them
     Shown          the views of operators
 """
 
 from __future__ import annotations
 
+from router.core.wire.crypto import PublicKey
 from router.core.wire.meeting import Meet, Met
 from router.core.wire.pubsub import is_wanted
 from router.core.wire.reasons import Reason
@@ -21,7 +23,8 @@ from router.service.kept_rows import judge
 from router.service.parts import Parts, Reader, RulesPart
 from router.service.roles import overlay as o
 from services.pubsub.core.comparing import Comparing
-from services.pubsub.core.dissemination import Dissemination
+from services.pubsub.core.dissemination import Dissemination, may_wait
+from services.pubsub.core.fan_out import FanOut
 from services.pubsub.core.forwarding import ForwardingLimits
 from services.pubsub.core.hints import Hints
 from services.pubsub.core.interests import Interests
@@ -65,7 +68,9 @@ class PubSub:
         comparing = self._comparing = Comparing(setup, self.known)
         self.parts = (*self.parts, comparing)
         self.readers |= {Compare: comparing, Compared: comparing}
+        self._fan_out = FanOut(settings.fanout_s, dissemination.has_untaken)
         if not is_leaf:
+            self.parts = (*self.parts, self._fan_out)
             rings = Rings(setup, self.known, self.others, partners)
             interests = Interests(setup, self.known, self.others)
             self.parts = (*self.parts, Hints(self.known, self.others), rings, interests)
@@ -79,12 +84,55 @@ class PubSub:
             return [c.Refuse(Reason.NOT_AUTHORISED, "only the router of this node says which groups are wanted")]
         if isinstance(heard, o.PulledFrom) and heard.state == "asked":
             return []  # the message comes, or it does not
-        deeds = [*self._first, *self._parts.hear(heard, now)]
-        self._first = []
+        deeds, self._first = self._first, []
+        deeds += self._parts.hear(heard, now) if self._is_leaf else self._hear_and_fan_out(heard, now)
         if self.known.moved:
             deeds += self._tell_moved(now)
         has_partners = self.known.back or self.known.newly_shared
         return [*deeds, *self._parts.go_on(self._comparing, now)] if has_partners else deeds
+
+    def _hear_and_fan_out(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        """Pass an event to the parts; a group in which something is published here is wanted from then on for a while,
+        though nobody here reads it."""
+        fan_out, deeds = self._fan_out, list[c.Deed]()
+        if isinstance(heard, o.Wanted):
+            if fan_out.stays(heard):
+                return [o.AckWanted(heard.group, False)]
+            self.known.unread.discard(heard.group)
+        if isinstance(heard, c.Message | o.Published) and heard.group not in (None, self.known.finder):
+            deeds += self._published_here(heard, now)
+            if heard.group not in self.known.topics:
+                return [*deeds, c.Refuse(Reason.NO_SUBSCRIBERS)]
+        deeds += self._parts.hear(heard, now)
+        if isinstance(heard, c.Started):
+            deeds.append(o.FanOut())
+            for group in fan_out.restore(self._dissemination.groups_untaken(), now.mono_s):
+                deeds += self._begin(group, now)
+        for group in fan_out.take_over():
+            self.known.unread.discard(group)
+            deeds += self._parts.hear(o.Wanted(group, False), now)
+        return deeds
+
+    def _published_here(self, heard: c.Message | o.Published, now: c.Now) -> list[c.Deed]:
+        """Begin with the group of a message that an app or client of this node has published, if nobody here reads it,
+        there is room, and the message may wait."""
+        group, topics = heard.group, self.known.topics
+        assert group is not None
+        if isinstance(heard, c.Message) and group in topics and heard.via in topics[group].t:
+            return []
+        if group not in topics and not (isinstance(heard, c.Message) and may_wait(heard.wire)):
+            return []
+        if not self._fan_out.published(group, now.mono_s):
+            return []
+        return self._begin(group, now)
+
+    def _begin(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
+        self.known.unread.add(group)
+        deeds = self._parts.hear(o.Wanted(group, True), now)
+        if group not in self.known.topics:
+            self._fan_out.forget(group)
+            self.known.unread.discard(group)
+        return deeds
 
     def _tell_moved(self, now: c.Now) -> list[c.Deed]:
         """Be in the groups that are wanted: the router tells ids of what is published here while nobody needs the

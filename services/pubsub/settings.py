@@ -40,6 +40,14 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     fanout: Annotated[
         int, span(2, 10, "To how many neighbours a message goes on: the next on both sides of the ring, and others.")
     ] = _COPIES.fanout
+    fanout_s: Annotated[
+        float,
+        span(
+            1.0, 86_400.0,
+            "How long after the last message published here a group that nobody here reads is looked for elsewhere; "
+            "longer while a message waits for a node that takes it.",
+        ),
+    ] = 120.0  # fmt: skip
     failover_s: Annotated[
         float, span(0.1, 60.0, "How long a neighbour has to take a message before it goes to another as well.")
     ] = _COPIES.failover_s

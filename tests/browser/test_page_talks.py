@@ -106,3 +106,15 @@ async def test_each_message_comes_once_and_in_order(devtools: str, port: int, tm
                 assert await third.js("told.refused.concat(told.problems)") == []
                 assert await third.js("node().waiting.size") == 0
             nursery.cancel_scope.cancel()
+
+
+async def test_an_app_hears_that_a_page_opens_nothing_and_sends_in_the_open(
+    devtools: str, port: int, tmp_path: Path
+) -> None:
+    with trio.fail_after(HANG_S):
+        async with fresh(devtools) as browser, page_node(tmp_path, f"http://127.0.0.1:{port}", web=True) as node:
+            page = await opened(browser, port, invitation=await node.invite())
+            async with connect(home=node.home, as_name="friend") as app:
+                await app.send(await page.js("node().key"), b"to the page alone")
+                read = "for await (const one of node().unicasts()) return router.words(one.body);"
+                assert await page.js(f"(async () => {{ {read} }})()") == "to the page alone"

@@ -149,6 +149,8 @@ async def test_what_people_read_of_a_pool(tmp_path: Path) -> None:
         assert await wallet.one("import", "--hex", fresh) == {"handed_in": 1, "new": 1, "known": 0}
         both = await wallet.one("import", "--hex", fresh, "--hex", stale, code=4)
         assert both == {"handed_in": 2, "new": 0, "known": 1, "capd:below-line": 1}
+        refused = await node.run("capd", "import", "--hex", fresh, "--hex", stale)
+        assert "message 2, " in refused.stderr and "capd:below-line: " in refused.stderr
         # One command is bob; the one before hears of the next.
         bob = ("watch", "--prefix", "7a", "--as", "bob")
         await wallet.run(*bob, "--count", 1, "--timeout", 0.5, code=5)

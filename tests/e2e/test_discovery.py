@@ -66,11 +66,15 @@ async def until_all_know(who: list[Core], others: list[Core]) -> float:
     return trio.current_time() - began_s
 
 
-async def test_three_cores_of_which_two_are_told_of_the_first_know_each_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("known_as", ("seed", "neighbour"))
+async def test_three_cores_of_which_two_are_told_of_the_first_know_each_other(tmp_path: Path, known_as: str) -> None:
     async with rig(tmp_path) as found:
         first = Core(found, "1")
-        link = await first.link()
-        cores = [first, Core(found, "2", seeds=(link,)), Core(found, "3", seeds=(link,))]
+        seeds = (await first.link(),) if known_as == "seed" else ()
+        cores = [first, *(Core(found, name, seeds=seeds) for name in ("2", "3"))]
+        for one in cores[1:] if known_as == "neighbour" else ():
+            one.node.knows(first.address, url=first.url)
+            first.node.knows(one.address)
         await start(cores)
         await until_all_know(cores, cores)
         for one in cores:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
+import pytest
 import trio
 from rig import NodeProcess, three_tiers
 from rigs.patience import HANG_S
@@ -85,6 +87,28 @@ async def test_a_recorder_at_the_core_finds_no_byte_of_what_two_apps_say(tmp_pat
             core.thaw()
             assert got["bob"] == [b"first", *(b"%d %d" % (n, at) for n in range(ROUNDS) for at in range(EACH))]
             assert got["alice"] == [b"answer", *[b"and back"] * ROUNDS]
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.long)])
+async def test_killed_nodes_lose_and_double_nothing_that_is_sealed(tmp_path: Path, kills: int) -> None:
+    count, chance, got = 20 * kills, random.Random(kills), list[bytes]()
+    with trio.fail_after(HANG_S * (1 + kills // 10)):
+        async with three_tiers(tmp_path) as (_, edge_a, core, edge_b):
+            await introduce(core, (edge_a, "alice"), (edge_b, "bob"))
+            journal = tmp_path / "journal"
+            async with (
+                connect(home=edge_a.home, as_name="alice", when_down="queue") as alice,
+                connect(home=edge_b.home, as_name="bob", when_down="queue", journal=journal) as bob,
+                trio.open_nursery() as nursery,
+            ):
+                nursery.start_soon(read_all, bob, count, got)
+                for number in range(count):
+                    if number % 20 == 10:
+                        node = chance.choice((edge_a, core, edge_b))
+                        await node.kill()
+                        nursery.start_soon(node.start)
+                    await alice.send(bob.key, MARK + b"%d" % number)
+    assert sorted(got, key=int) == [b"%d" % number for number in range(count)]
 
 
 async def test_the_recorder_finds_what_goes_in_the_open(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ class OneRouter:
         runs: bool = False,
         frame_bytes: int = 1 << 20,
         pubsub: PublicKey | None = None,
+        discovery: PublicKey | None = None,
     ) -> int:
         """Open a link and return its number. `offset_s`: how far the clock at its other end is ahead; None: not
         compared. `runs`: it takes outcomes of several messages."""
@@ -94,7 +95,17 @@ class OneRouter:
         self._numbers[number] = 0
         features = (("outcome",) if outcome else ()) + (("outcome-runs",) if runs else ())
         hello = words.Hello(
-            (1,), role, bytes(8), durable, frame_bytes, messages, size, features, bytes(16), pubsub=pubsub
+            (1,),
+            role,
+            bytes(8),
+            durable,
+            frame_bytes,
+            messages,
+            size,
+            features,
+            bytes(16),
+            pubsub=pubsub,
+            discovery=discovery,
         )
         link = self.router.link_up(
             number, key, owner and role == "app", hello, self.now(), dialled=dialled, place=place, ip=ip

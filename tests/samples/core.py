@@ -24,7 +24,7 @@ from router.core.wire import (
     unicast_seal,
 )
 from router.core.wire import link_items as link
-from router.core.wire.codec import decode
+from router.core.wire.codec import decode, encode
 from router.core.wire.crypto import MessageId, Signature, SigningKey
 from router.core.wire.reasons import Reason
 
@@ -116,12 +116,12 @@ SEALED = application.seal(ALICE, GROUP.public, 5, IDS[:2], b"hello", content_key
 UNTIL_MIN = EXPIRY_MIN + 8 * 1440
 DATED_PREKEY = prekey.make_prekey(BOB, X25519_SEED, UNTIL_MIN)
 ALICES_PREKEY = prekey.make_prekey(ALICE, b"y" * 32, UNTIL_MIN)
+SEALING_KEY = unicast_seal.sealing_key(DATED_PREKEY, EPHEMERAL)
 SEALED_BODIES = tuple(
-    unicast_seal.seal_body(
-        unicast_seal.sealing_key(DATED_PREKEY, EPHEMERAL), ALICE, BOB.public, 7, b"psst", nonce=NONCE, prekey=mine
-    )
+    unicast_seal.seal_body(SEALING_KEY, ALICE.public, BOB.public, 7, b"psst", nonce=NONCE, prekey=mine)
     for mine in (None, ALICES_PREKEY)
 )
+SEALED_PLAINS = encode([7, [1, b"psst"]]), encode([7, [17, [b"psst", prekey.prekey_fields(ALICES_PREKEY)]]])
 PREKEY_ANSWERS = prekey_exchange.encode_answer(DATED_PREKEY), prekey_exchange.encode_answer(None)
 SEALED_TO_BOB = application.seal_to(PREKEY, ALICE, 0, (), b"psst", ephemeral_seed=EPHEMERAL)
 APPLICATIONS = (
@@ -130,7 +130,6 @@ APPLICATIONS = (
     application.encode_application(ALICE, GROUP.public, 1 << 40, IDS, application.MULTICAST, b"m" * 300),
     application.encode_application(ALICE, GROUP.public, 2, (), application.MEMBER_ADD, b"\xa1\x63mem\x80"),
     application.encode_application(ALICE, GROUP.public, 3, (), 15, b"\xf6"),
-    application.encode_application(ALICE, GROUP.public, 4, (), application.WITH_PREKEY, b"p", ALICES_PREKEY),
 )
 
 ADDRESSES = tuple(

@@ -272,15 +272,13 @@ class Node:
         settings = self.settings
         offer = Offer(
             "router", bytes(8), True, settings.window_messages, settings.window_bytes,
-            self.time.random.randbytes(16), pubsub=self._public_pubsub(),
+            self.time.random.randbytes(16), pubsub=self._public(Role.OVERLAY), discovery=self._public(Role.FINDER),
         )  # fmt: skip
         session = Session(offer, self.key, dialler=dialled, peer=peer, expect=expect)
         return self.ports.setdefault(self._numbers, Port(self, self._numbers, session, dialled=dialled, owner=owner))
 
-    def _public_pubsub(self) -> PublicKey | None:
-        return next(
-            (PublicKey(key) for key in self.public if ROLES.get(self.services.get(key, "")) is Role.OVERLAY), None
-        )
+    def _public(self, role: Role) -> PublicKey | None:
+        return next((PublicKey(key) for key in self.public if ROLES.get(self.services.get(key, "")) is role), None)
 
     def not_connected(self, key: bytes) -> None:
         """Tell the service that named a neighbour that connecting to it failed."""

@@ -77,6 +77,8 @@ class Requests:
                     self._ask(one.request(_key), lambda said, one=one: self._hear(one.answered(said)))  # type: ignore[misc]
                 case Request():
                     self._request(one)
+                case c.Inquire("peers"):
+                    self._hear(c.Told(one.tag, one.word, []))  # nodes of the world have uplinks and seeds alone
                 case _:
                     raise AssertionError(f"this world knows no such deed: {one}")
 

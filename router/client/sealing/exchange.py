@@ -16,13 +16,13 @@ from router.client.composer import Composer, Lifetime
 from router.client.custody.aside import End
 from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, NoPrekey, Refused
+from router.client.interrupts import uninterrupted
 from router.client.publishing import Publishing
 from router.client.sealing.correspondents import Verdict, Writing
 from router.client.sealing.rows import PrekeyRow, PrekeyRows
 from router.client.sealing.telling import RenewalTelling
 from router.client.sealing.unicast_sealing import UnicastSealing, UnknownPrekey
 from router.client.undeliverable import Undeliverable
-from router.core.wire.application import ApplicationMessage
 from router.core.wire.codec import Malformed
 from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
@@ -33,6 +33,7 @@ from router.core.wire.prekey import Prekey
 from router.core.wire.prekey_exchange import ASK, decode_answer, encode_answer
 from router.core.wire.reasons import Reason, reason_from
 from router.core.wire.renewal import Renewal, decode_renewal_notice, is_renewal_notice
+from router.core.wire.unicast_seal import OpenedBody
 
 PREKEY_S = 30.0
 """How long a message waits for the recipient's prekey once the node has the request."""
@@ -95,6 +96,7 @@ class _Reply:
         self._over()
 
 
+@uninterrupted
 class Answering:
     """Answers requests for prekeys: that there is none, as a service says, which sends and reads in the open."""
 
@@ -123,7 +125,7 @@ class Answering:
         return None
 
     @property
-    def unseal(self) -> Callable[[Unicast], ApplicationMessage] | None:
+    def unseal(self) -> Callable[[Unicast], OpenedBody] | None:
         """Return what opens sealed messages; None if they are given to the app as they are."""
         return None
 
@@ -154,6 +156,7 @@ class Answering:
         return None
 
 
+@uninterrupted
 class PrekeyExchange(Answering):
     """Gets the prekeys of those to whom an app writes, gives its own, and seals and opens with them.
 
@@ -189,7 +192,7 @@ class PrekeyExchange(Answering):
         return self
 
     @property
-    def unseal(self) -> Callable[[Unicast], ApplicationMessage]:
+    def unseal(self) -> Callable[[Unicast], OpenedBody]:
         return self.open
 
     @property
@@ -359,7 +362,7 @@ class PrekeyExchange(Answering):
             if self.machine.newest(to) == source:
                 request.answered.set()
 
-    def open(self, message: Unicast) -> ApplicationMessage:
+    def open(self, message: Unicast) -> OpenedBody:
         """Return what the source has sealed to this app. Raise `Malformed` or a `SealError`; who has sealed to a prekey
         that is not ours, or to one that is older than a day, is told the one of today."""
         try:

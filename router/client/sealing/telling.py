@@ -10,6 +10,7 @@ import trio
 from router.client.composer import Composer, Lifetime
 from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, Refused
+from router.client.interrupts import uninterrupted
 from router.client.publishing import Publishing
 from router.client.sealing.rows import TOLD, PrekeyRow, PrekeyRows
 from router.client.sealing.unicast_sealing import UnicastSealing
@@ -36,6 +37,7 @@ class _Unanswered:
     def failed(self, error: ClientError) -> None: ...
 
 
+@uninterrupted
 class RenewalTelling:
     """Sends the statements of one app. `machine` returns what knows them and the correspondents, `prekey` the prekey of
     today; it raises `RouterError` if that cannot be written."""

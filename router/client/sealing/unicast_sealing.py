@@ -17,12 +17,20 @@ from router.client.sealing.correspondents import CorrespondentLimits, Correspond
 from router.client.sealing.own_prekeys import OwnPrekeys, PrekeyLimits
 from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS, RENEWALS, Kept, PrekeyRow, PrekeyRows
 from router.core.neighbours.renewals import RENEWALS_MAX, Renewals, RenewalVerdict
-from router.core.wire.application import NONCE_BYTES, ApplicationMessage, UnknownContentKey
+from router.core.wire.application import NONCE_BYTES, UnknownContentKey
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.prekey import Prekey
 from router.core.wire.renewal import Renewal, decode_renewal, encode_renewal
-from router.core.wire.unicast_seal import SealingKey, open_body, opening_key, read_body, seal_body, sealing_key
+from router.core.wire.unicast_seal import (
+    OpenedBody,
+    SealingKey,
+    open_body,
+    opening_key,
+    read_body,
+    seal_body,
+    sealing_key,
+)
 
 STRANGERS_MAX = RENEWALS_MAX // 2
 """The most renewals that are believed of addresses which have only written to this app: as none is ever forgotten,
@@ -56,7 +64,7 @@ class OpenedUnicast:
     """An opened message; `verdict` is None unless it brought a prekey; `rows` are to be written. `needs_prekey`: it is
     sealed to a prekey that is no longer given out, so its sender needs the one of today."""
 
-    message: ApplicationMessage
+    message: OpenedBody
     verdict: Verdict | None = None
     rows: list[PrekeyRow] = field(default_factory=list)
     needs_prekey: bool = False
@@ -188,7 +196,7 @@ class UnicastSealing:
         is_known = to == self._key.public or in_use.brought == mine.id
         in_use.brought = mine.id
         nonce = self._entropy(NONCE_BYTES)
-        return seal_body(in_use.key, self._key, to, seq, content, nonce=nonce, prekey=None if is_known else mine)
+        return seal_body(in_use.key, self._key.public, to, seq, content, nonce=nonce, prekey=None if is_known else mine)
 
     def _key_for(self, prekey: Prekey) -> _KeyInUse:
         place = prekey.owner, prekey.x25519  # who signs another's X25519 key as its own shares nothing with it

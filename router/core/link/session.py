@@ -90,6 +90,7 @@ class Offer(Struct, frozen=True):
     features: tuple[str, ...] = ()
     name: str | None = None
     pubsub: PublicKey | None = None
+    discovery: PublicKey | None = None
 
     def hello(self, key: PublicKey | None) -> link_items.Hello:
         """Return our own hello, with the key if the transport does not prove it."""
@@ -106,6 +107,7 @@ class Offer(Struct, frozen=True):
             key=key,
             name=self.name,
             pubsub=self.pubsub,
+            discovery=self.discovery,
         )
 
 

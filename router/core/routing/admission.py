@@ -110,6 +110,7 @@ class Admission:
             active_s=now.mono_s,
             frame_bytes_max=hello.frame_bytes_max,
             pubsub=None if app else hello.pubsub,
+            discovery=None if app else hello.discovery,
         )
         link.admit(standing, self._directory)
         self.measure(link)

@@ -21,7 +21,7 @@ class Groups:
     """Subscriptions by group and by subscriber, in the order of joining. The caller limits groups per client.
 
     `overlay`: the key of the service with that role, whose own subscriptions make no group wanted or local (R-C12,
-    R-C13)."""
+    R-C13). `fanning`: the service that is given what is published in groups that nobody here reads; None: nobody is."""
 
     def __init__(self, overlay: bytes | None = None) -> None:
         self._overlay = overlay
@@ -29,6 +29,7 @@ class Groups:
         self._ids_only: set[bytes] = set()
         self._members: dict[bytes, dict[bytes, Subscription]] = {}
         self._joined: dict[bytes, set[bytes]] = {}
+        self.fanning: bytes | None = None
         self.revision = 0
 
     def __repr__(self) -> str:
@@ -117,6 +118,11 @@ class Groups:
         else:
             self._ids_only.discard(group)
         self.revision += before is not (group in self._ids_only)
+
+    def fan_out(self, service: bytes | None) -> None:
+        """Record the service that is given what is published in groups that nobody here reads."""
+        self.revision += self.fanning != service
+        self.fanning = service
 
     def told_ids(self, group: bytes) -> bytes | None:
         """Return the pub/sub service if it is told ids of this group; else None."""

@@ -43,12 +43,13 @@ class Link:
     `durable`: the peer keeps its key and wants its queue while away. `owner`: it uses the owner-only socket. `app` and
     `asks_outcomes` are the peer's own claims, and give it no right; `takes_outcome_runs`: it understands an outcome of
     several messages. `ip`: its address, `place`: the prefix of that; empty if it has none. `active_s`: when a message
-    was last accepted from it or settled by it. `frame_bytes_max`: the longest frame it accepts. `pubsub`: the public
-    pub/sub service of that router, as it says. `allowance` meters its messages, `forgeries` those with a false
-    signature. `lane`: the lane in which its messages wait for verification; it changes with `charged` only when none of
-    them waits, to keep their order. `charged`: the neighbour whose share of queues its messages use, a common one for
-    all unknown keys without agreements; `holder`: the holder of its messages' ids in the duplicate index. `shut`: it
-    has not answered our invitation yet, and until it does only this router's own messages go there.
+    was last accepted from it or settled by it. `frame_bytes_max`: the longest frame it accepts. `pubsub` and
+    `discovery`: the public services of that router with these roles, as it says. `allowance` meters its messages,
+    `forgeries` those with a false signature. `lane`: the lane in which its messages wait for verification; it changes
+    with `charged` only when none of them waits, to keep their order. `charged`: the neighbour whose share of queues its
+    messages use, a common one for all unknown keys without agreements; `holder`: the holder of its messages' ids in the
+    duplicate index. `shut`: it has not answered our invitation yet, and until it does only this router's own messages
+    go there.
     """
 
     id: int
@@ -84,6 +85,7 @@ class Link:
     forgeries: Meter = field(default_factory=lambda: Allowance(0, 0))
     frame_bytes_max: int = FRAME_BYTES_MAX
     pubsub: bytes | None = None
+    discovery: bytes | None = None
 
     def __post_init__(self) -> None:
         self._charge(self.standing not in UNKNOWN)

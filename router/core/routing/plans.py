@@ -180,7 +180,11 @@ class Routing:
             and self._waits_for(one, group)
             and (published_here or not directory.is_lan(one, group))  # R-C25
         ]
-        if published_here and not self._is_kept_here(group, neighbour):
+        is_kept_here = published_here and self._is_kept_here(group, neighbour)
+        is_of_ours = published_here and standing in (Standing.LOCAL, Standing.CLIENT)
+        if is_of_ours and not recipients and not is_kept_here and self._is_fanned_out(group, neighbour):
+            recipients = [service for service in (self._groups.fanning,) if service is not None]
+        if published_here and not is_kept_here:
             recipients += [one for one in uplinks if one != neighbour]  # R-C23
         if published_here and len(recipients) > 1 and self._is_told(group, neighbour):
             recipients = [one for one in recipients if one != self._groups.told_ids(group)]
@@ -204,6 +208,12 @@ class Routing:
         """Whether the pub/sub service is connected, and about to join a group that has just become wanted (R-C27)."""
         service = self._groups.awaited(group)
         return service is not None and self._connected(service) is Standing.LOCAL
+
+    def _is_fanned_out(self, group: bytes, publisher: bytes) -> bool:
+        """Whether a message that nobody here reads goes to the pub/sub service, as no uplink is there to take it."""
+        if publisher == self._groups.fanning or group in self._directory.services:
+            return False
+        return all(self._connected(one) is None for one in self._directory.uplinks if one != publisher)
 
     def _is_told(self, group: bytes, publisher: bytes) -> bool:
         """Whether the pub/sub service is told the ids of what this app publishes, in place of the messages."""

@@ -20,12 +20,10 @@ from nacl.exceptions import CryptoError
 from . import shape
 from .codec import DEPTH_MAX, Malformed, decode, encode
 from .crypto import KEY_BYTES, MessageId, PublicKey, Signature, SigningKey, digest, verify
-from .prekey import KEY_ID_BYTES, Prekey, exactly, prekey_fields, read_prekey
+from .prekey import KEY_ID_BYTES, Prekey, exactly
 
 ACK, UNICAST, MULTICAST = 0, 1, 2
 MEMBER_ADD, MEMBER_REMOVE = 11, 12
-WITH_PREKEY = 17
-"""A unicast that brings its sender's prekey, so that the answer is sealed at once."""
 OPAQUE_CODES = (10, MEMBER_ADD, MEMBER_REMOVE, 13, 14, 15)  # the key agreement's (R-E6); carried, not read
 DEPS_MAX = 256
 OPAQUE_ITEMS_MAX = 4096
@@ -68,8 +66,7 @@ class ApplicationMessage(Struct, frozen=True):
 
     `content` is the bytes of a UNICAST or MULTICAST body, empty for an ACK, the CBOR of any other body.
     `deps` are router message ids of the same group (R-E2); `seq` counts from 0 per sender and group (R-E3).
-    `signature` is the member's own: nobody else can repeat the message under a different signature. `prekey`: the one
-    that a message with the code `WITH_PREKEY` brings, its own signature unchecked.
+    `signature` is the member's own: nobody else can repeat the message under a different signature.
     """
 
     sender: PublicKey
@@ -79,7 +76,6 @@ class ApplicationMessage(Struct, frozen=True):
     code: int
     content: bytes
     signature: Signature
-    prekey: Prekey | None = None
 
     @property
     def said(self) -> MessageId:
@@ -159,24 +155,16 @@ def unseal_unicast(body: bytes, recipient: PublicKey, prekey_seeds: Mapping[byte
 
 
 def encode_application(
-    member: SigningKey,
-    group: PublicKey,
-    seq: int,
-    deps: Sequence[MessageId],
-    code: int,
-    content: bytes,
-    prekey: Prekey | None = None,
+    member: SigningKey, group: PublicKey, seq: int, deps: Sequence[MessageId], code: int, content: bytes
 ) -> bytes:
-    """Return enc([header, body]), signed by the member (R-E1); raise ValueError for a message no member may send.
-
-    `prekey`: the member's own, for a message with the code `WITH_PREKEY`."""
+    """Return enc([header, body]), signed by the member (R-E1); raise ValueError for a message no member may send."""
     if code == ACK and (len(deps) != 1 or content):
         raise ValueError(f"an ACK has no content and one dependency, not {len(deps)} (R-E4)")
     if len(deps) > DEPS_MAX:
         raise ValueError(f"{len(deps)} dependencies; at most {DEPS_MAX} are allowed")
     shape.uint(seq, "seq")
     header: dict[str, Any] = {"to": group, "seq": seq, "deps": list(deps), "from": member.public}
-    body = [code, _body_value(code, content, prekey)]
+    body = [code, _body_value(code, content)]
     signature = member.sign(encode([header, body]))
     return encode([{**header, "sig": signature}, body])
 
@@ -189,19 +177,17 @@ def decode_application(plain: bytes, group: PublicKey) -> ApplicationMessage:
     sender = shape.checked_key(found["from"], "from")
     signature = shape.signature(found["sig"], "sig")
     code, value = shape.array(body, "the application body", 2, 2)
-    content, prekey = _content(shape.uint(code, "the body's code"), value, deps)
+    content = _content(shape.uint(code, "the body's code"), value, deps)
     to = shape.public_key(found["to"], "to")
     if to != group:
         raise BadMemberSignature(f"the member signed this for {to.hex()}, not for {group.hex()}")
     header.pop("sig")
     if not verify(sender, encode([header, body]), signature):
         raise BadMemberSignature(f"the signature is not by the member it names, {sender.hex()}")
-    return ApplicationMessage(sender, to, shape.uint(found["seq"], "seq"), deps, code, content, signature, prekey)
+    return ApplicationMessage(sender, to, shape.uint(found["seq"], "seq"), deps, code, content, signature)
 
 
-def _body_value(code: int, content: bytes, prekey: Prekey | None) -> Any:
-    if code == WITH_PREKEY and prekey is not None:
-        return [bytes(content), prekey_fields(prekey)]
+def _body_value(code: int, content: bytes) -> Any:
     if code == ACK:
         return {}
     if code in (UNICAST, MULTICAST):
@@ -211,14 +197,7 @@ def _body_value(code: int, content: bytes, prekey: Prekey | None) -> Any:
     raise ValueError(f"application messages have no code {code}")
 
 
-def _content(code: int, value: Any, deps: tuple[MessageId, ...]) -> tuple[bytes, Prekey | None]:
-    if code == WITH_PREKEY:
-        content, prekey = shape.array(value, "what comes with a prekey", 2, 2)
-        return shape.octets(content, "the content", 0, 1 << 32), read_prekey(prekey)
-    return _content_alone(code, value, deps), None
-
-
-def _content_alone(code: int, value: Any, deps: tuple[MessageId, ...]) -> bytes:
+def _content(code: int, value: Any, deps: tuple[MessageId, ...]) -> bytes:
     if code == ACK:
         shape.fields(value, "ACK", ())
         if len(deps) != 1:

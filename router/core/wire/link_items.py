@@ -29,7 +29,7 @@ ITEM_BYTES_MAX = 256  # except for a hello and an outcome
 OUTCOME_RECIPIENTS_MAX = 16_384
 OUTCOME_BYTES_MAX = 1 << 20
 OUTCOME_MORE_MAX = 1023
-HELLO_ITEMS_MAX = 128  # the known keys make at most 59; the rest is for keys of later versions
+HELLO_ITEMS_MAX = 128  # the known keys make at most 61; the rest is for keys of later versions
 STATE_BYTES_MAX = 32
 VERSIONS_MAX = 16
 FEATURES_MAX = 16
@@ -54,7 +54,7 @@ class Hello(Struct, frozen=True):
     """The first item in each direction. `epoch`: that of the sender's store; `key`: the sender's, present only if no
     TLS proves it.
 
-    `pubsub`: the router's pub/sub service, if it is public."""
+    `pubsub`, `discovery`: the router's services with these roles, if they are public."""
 
     versions: tuple[int, ...]
     role: str
@@ -68,6 +68,7 @@ class Hello(Struct, frozen=True):
     key: PublicKey | None = None
     name: str | None = None
     pubsub: PublicKey | None = None
+    discovery: PublicKey | None = None
 
 
 class Proof(Struct, frozen=True):
@@ -257,6 +258,8 @@ def _encode_hello(hello: Hello) -> bytes:
         fields["name"] = clean(hello.name, NAME_BYTES_MAX)
     if hello.pubsub is not None:
         fields["pubsub"] = hello.pubsub
+    if hello.discovery is not None:
+        fields["discovery"] = hello.discovery
     wire = encode([2, fields])
     try:
         decode_item(wire)
@@ -311,6 +314,7 @@ def _hello(fields: Any) -> Hello:
         key=shape.checked_key(found["key"], "key") if "key" in found else None,
         name=shape.text(found["name"], "name", NAME_BYTES_MAX) if "name" in found else None,
         pubsub=shape.checked_key(found["pubsub"], "pubsub") if "pubsub" in found else None,
+        discovery=shape.checked_key(found["discovery"], "discovery") if "discovery" in found else None,
     )
 
 

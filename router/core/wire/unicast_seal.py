@@ -2,10 +2,11 @@
 
     BODY = enc([3, prekey id, ephemeral, nonce, ciphertext])
 
-The plaintext is the specification's message, enc([header, body]), signed by the sender, with the code UNICAST or
-WITH_PREKEY. XChaCha20-Poly1305 binds it to both addresses, so what was sealed for one can be shown neither to another
-nor as another's. One ephemeral key serves several messages to a prekey, each with a nonce of its own: X25519 costs more
-than all the rest.
+The plaintext is enc([seq, body]), with the body [1, bytes], or [17, [bytes, prekey]] if it brings the sender's prekey.
+XChaCha20-Poly1305 binds it to both addresses, so what was sealed for one can be shown neither to another nor as
+another's; who has sent it is shown by the signature of the unicast, which covers addresses and ciphertext. One
+ephemeral key serves several messages to a prekey, each with a nonce of its own. A signature inside, or X25519 for each,
+would cost more than all the rest.
 """
 
 from __future__ import annotations
@@ -16,24 +17,13 @@ from typing import NamedTuple
 from nacl import bindings
 
 from . import shape
-from .application import (
-    NONCE_BYTES,
-    UNICAST,
-    WITH_PREKEY,
-    ApplicationMessage,
-    BadMemberSignature,
-    BadPrekey,
-    BadSeal,
-    decode_application,
-    decrypt,
-    encode_application,
-    encrypt,
-    shared_key,
-)
+from .application import NONCE_BYTES, UNICAST, BadPrekey, BadSeal, decrypt, encrypt, shared_key
 from .codec import Malformed, decode, encode
-from .crypto import KEY_BYTES, PublicKey, SigningKey
-from .prekey import KEY_ID_BYTES, Prekey, exactly
+from .crypto import KEY_BYTES, PublicKey
+from .prekey import KEY_ID_BYTES, PREKEY_ITEMS_MAX, Prekey, exactly, prekey_fields, read_prekey
 
+WITH_PREKEY = 17
+"""The code of a unicast that brings its sender's prekey, so that the answer is sealed at once."""
 BEGINS = b"\x85\x03\x48"
 """How a body that is sealed to an address begins: five values, the number of this form, a prekey's id."""
 
@@ -61,6 +51,19 @@ class SealedBody(NamedTuple):
     ciphertext: bytes
 
 
+class OpenedBody(NamedTuple):
+    """What was sealed: the sender's number of it, its code and content, and the sender's prekey if it brings one, whose
+    own signature is unchecked."""
+
+    seq: int
+    code: int
+    content: bytes
+    prekey: Prekey | None
+
+    def __repr__(self) -> str:
+        return f"<opened body {self.seq} of {len(self.content)} bytes>"
+
+
 def sealing_key(prekey: Prekey, ephemeral_seed: bytes) -> SealingKey:
     """Return a key to seal with to this prekey, whose signature was checked. `ephemeral_seed`: 32 random bytes. Raise
     `BadPrekey` if it is a point of small order."""
@@ -80,7 +83,7 @@ def opening_key(seed: bytes, ephemeral: bytes) -> bytes:
 
 def seal_body(
     key: SealingKey,
-    source: SigningKey,
+    source: PublicKey,
     destination: PublicKey,
     seq: int,
     content: bytes,
@@ -90,9 +93,8 @@ def seal_body(
 ) -> bytes:
     """Return the BODY of a unicast. `nonce`: 24 random bytes, never used twice with one key; `prekey`: the sender's
     own, if the recipient is to learn it."""
-    code = UNICAST if prekey is None else WITH_PREKEY
-    plain = encode_application(source, destination, seq, (), code, content, prekey)
-    ciphertext = encrypt(plain, _BODY_LABEL + source.public + destination, nonce, key.secret)
+    body = [UNICAST, content] if prekey is None else [WITH_PREKEY, [content, prekey_fields(prekey)]]
+    ciphertext = encrypt(encode([seq, body]), _BODY_LABEL + source + destination, nonce, key.secret)
     return encode([_FORM, key.prekey_id, key.ephemeral, nonce, ciphertext])
 
 
@@ -109,10 +111,21 @@ def read_body(body: bytes) -> SealedBody:
     )
 
 
-def open_body(sealed: SealedBody, secret: bytes, source: PublicKey, destination: PublicKey) -> ApplicationMessage:
-    """Return what `source` has sealed to `destination`. Raise `Malformed`, `BadSeal` or `BadMemberSignature`."""
-    bound_to = _BODY_LABEL + source + destination
-    said = decode_application(decrypt(sealed.ciphertext, bound_to, sealed.nonce, secret), destination)
-    if said.sender != source:
-        raise BadMemberSignature(f"it comes from {source.hex()}, and {said.sender.hex()} has signed it")
-    return said
+def open_body(sealed: SealedBody, secret: bytes, source: PublicKey, destination: PublicKey) -> OpenedBody:
+    """Return what was sealed by `source`, which the unicast's signature shows, to `destination`. Raise `Malformed` or
+    `BadSeal`."""
+    plain = decrypt(sealed.ciphertext, _BODY_LABEL + source + destination, sealed.nonce, secret)
+    return read_plain(plain)
+
+
+def read_plain(plain: bytes) -> OpenedBody:
+    """Return what is inside a seal; raise `Malformed`."""
+    seq, body = shape.array(decode(plain, 6 + PREKEY_ITEMS_MAX), "what is sealed", 2, 2)
+    code, value = shape.array(body, "the sealed body", 2, 2)
+    seq, prekey = shape.uint(seq, "seq"), None
+    if code == WITH_PREKEY:
+        value, fields = shape.array(value, "what comes with a prekey", 2, 2)
+        prekey = read_prekey(fields)
+    elif shape.uint(code, "the body's code") != UNICAST:
+        raise Malformed(f"the body has the code {code}, and is no unicast's")
+    return OpenedBody(seq, code, shape.octets(value, "the content", 0, 1 << 32), prekey)

@@ -21,6 +21,7 @@ from router.service.verbs.add_neighbour import NeighbourUnreachable as Neighbour
 from router.service.verbs.advertise import Advertise as Advertise
 from router.service.verbs.advertise import Signed as Signed
 from router.service.verbs.dial import Dial as Dial
+from router.service.verbs.linked import Linked as Linked
 from router.service.verbs.listen import Listen as Listen
 from router.service.verbs.listen import Listening as Listening
 from router.service.verbs.share_groups import ShareGroups as ShareGroups

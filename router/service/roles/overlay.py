@@ -17,6 +17,7 @@ from router.service.verbs.caught_up import CaughtUp as CaughtUp
 from router.service.verbs.caught_up import SaidCaughtUp as SaidCaughtUp
 from router.service.verbs.dial import Dial as Dial
 from router.service.verbs.dropped import Dropped as Dropped
+from router.service.verbs.fan_out import FanOut as FanOut
 from router.service.verbs.held import HeldPage as HeldPage
 from router.service.verbs.held import ListHeld as ListHeld
 from router.service.verbs.linked import Linked as Linked

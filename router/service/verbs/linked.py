@@ -1,4 +1,4 @@
-"""Connected routers whose pub/sub service is public."""
+"""Connected routers that have a public service with the role of the one that is told."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .verb import News
 
 
 class Linked(News, frozen=True):
-    """A router whose pub/sub service is public is connected, or (`service` is None) is not any more.
+    """A router whose service with the role of this one is public is connected, or (`service` is None) is not any more.
 
     This comes for each such router when the service starts, and whenever that changes, also because the connection to
-    the own router is lost."""
+    the own router is lost. The service that finds routers hears so of configured and invited routers alone."""
 
     WORD: ClassVar[str] = "linked"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from itertools import compress
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from .holdings import Holdings
 from .limits import Standing
 from .lookups import Lookups
 from .message import CapdMessage, read_with_id
+from .nexa.limits import UNIT_BYTES
 from .notes import note_id
 from .pool import Known, Rejected, Taken
 from .priority import aged
@@ -62,10 +64,14 @@ class PoolAnswers:
             else:
                 self._searches.hold(asker, request, content)
             return
+        if isinstance(request, m.PostMany):
+            yield from self._post_many(request, asker, now)
+            return
         answer: m.Answer
         match request:
             case m.Post(n, wire):
-                answer = yield from self._post(n, wire, asker, now)
+                [one] = yield from self._post((wire,), asker, now)
+                answer = m.PostAnswer(n, one.result, one.id, one.text, one.held)
             case m.Get(n, own_id):
                 row = pool.get(own_id)
                 answer = m.Found(n, 0 if row is None else 1, () if row is None else (self._shown(row, now_s),))
@@ -130,32 +136,58 @@ class PoolAnswers:
 
     # -- messages ------------------------------------------------------------------------------------------
 
-    def _post(self, n: int, wire: bytes, asker: PublicKey, now: c.Now) -> _Deciding[m.PostAnswer]:
+    def _post_many(self, request: m.PostMany, asker: PublicKey, now: c.Now) -> Iterator[c.Deed]:
+        """Judge messages that came together, and answer for each; those that are taken cost nothing, since their own
+        work has paid for them."""
+        units = [1 + len(wire) // UNIT_BYTES for wire in request.messages]
+        if not self._searches.take(asker, sum(units), now.mono_s):
+            yield c.Refuse(reasons.TOO_FAST)
+            return
+        outcomes = yield from self._post(request.messages, asker, now)
+        paid = [one.result == 0 and one.held is None for one in outcomes]
+        self._searches.refund(asker, sum(compress(units, paid)), now.mono_s)
+        yield c.Send(asker, m.encode_message(m.PostManyAnswer(request.n, outcomes)), ANSWER_TTL_S)
+
+    def _post(self, wires: Sequence[bytes], asker: PublicKey, now: c.Now) -> _Deciding[tuple[m.PostOutcome, ...]]:
+        """Judge messages one by one, and take those that are not rejected, in one transaction; return an outcome for
+        each."""
+        outcomes, taken = list[m.PostOutcome](), list[tuple[Taken, CapdMessage]]()
+        for wire in wires:
+            outcomes.append((yield from self._judged(wire, asker, taken, now)))
+        yield from self._taken(taken, asker.hex(), now)
+        return tuple(outcomes)
+
+    def _judged(
+        self, wire: bytes, asker: PublicKey, taken: list[tuple[Taken, CapdMessage]], now: c.Now
+    ) -> _Deciding[m.PostOutcome]:
+        """Judge one message; add it to `taken` unless it is rejected or known."""
         try:
             message, own_id = read_with_id(wire)
         except Malformed as error:
             rejected = Rejected(reasons.MALFORMED, str(error))
             yield from self._turned_away.rejected(asker.hex(), b"", rejected, now)
-            return m.PostAnswer(n, int(rejected.reason), b"", rejected.sentence)
+            return m.PostOutcome(int(rejected.reason), b"", rejected.sentence)
         verdict, deeds = self._holdings.add(message, own_id, int(now.wall_s))
         yield from deeds
         match verdict:
             case Rejected(reason):
                 yield from self._turned_away.rejected(asker.hex(), own_id, verdict, now)
-                return m.PostAnswer(n, int(reason), own_id, verdict.sentence)
+                return m.PostOutcome(int(reason), own_id, verdict.sentence)
             case Taken():
-                yield from self._taken(verdict, message, asker.hex(), now)
+                taken.append((verdict, message))
             case Known(row):
-                return m.PostAnswer(n, 0, own_id, held=self._holdings.pool.standing(row, int(now.wall_s)))
-        return m.PostAnswer(n, 0, own_id)
+                return m.PostOutcome(0, own_id, held=self._holdings.pool.standing(row, int(now.wall_s)))
+        return m.PostOutcome(0, own_id)
 
-    def _taken(self, taken: Taken, message: CapdMessage, by: str, now: c.Now) -> Iterator[c.Deed]:
-        self._holdings.outside.posted(taken.row.id)
-        if taken.lost:
+    def _taken(self, taken: Sequence[tuple[Taken, CapdMessage]], by: str, now: c.Now) -> Iterator[c.Deed]:
+        for one, _ in taken:
+            self._holdings.outside.posted(one.row.id)
+            self._accepted.setdefault(by, []).append(one.row)
+        if any(one.lost for one, _ in taken):
             yield from self.accepted(now)
-            yield from notes.evicted([taken])
-        self._accepted.setdefault(by, []).append(taken.row)
-        yield from self.tell(taken.row, message, int(now.wall_s))
+            yield from notes.evicted([one for one, _ in taken])
+        for one, message in taken:
+            yield from self.tell(one.row, message, int(now.wall_s))
 
     def tell(self, row: Row, message: CapdMessage, now_s: int) -> Iterator[c.Deed]:
         """Send a message to each asker whose standing query it matches, once, even if the message comes again."""

@@ -2,6 +2,7 @@
 
     [1 POST] → [2 POSTED]     [3 GET] [4 QUERY] → [5 FOUND] or [6 FOUND_IDS]     [7 WATCH] [8 UNWATCH] → [9 DONE]
     [10 RESCIND] → [11 RESCINDED]     [12 INFO] → [13 POOL]     [14 MATCH]     [15] … [19]: between_pools.py
+    [20 POST_MANY] → [21 POSTED_MANY]
 
 `n` is the asker's number, repeated in the answer. MATCH carries a message that matches a standing query, and is sent
 unasked. Priorities are byte strings that hold IEEE doubles, big-endian.
@@ -32,6 +33,8 @@ MESSAGE_BYTES_MAX = 1_000_000
 PAGE_MESSAGES_MAX, PAGE_IDS_MAX = 256, 8192
 PAGE_BYTES = 1 << 18
 """Most bytes of messages on a page; a longer message is a page by itself."""
+POST_MESSAGES_MAX = 256
+"""Most messages that are posted together; their bytes are those of one message at most."""
 LIFE_S_MAX = QUERY_S_MAX
 NOT_HELD = "the pool does not hold the message"
 """The answer to an operator who asks for the state of a message that the pool does not hold."""
@@ -39,6 +42,7 @@ _SMALL_BYTES_MAX = 1024
 _NUMBER_MAX = (1 << 32) - 1
 _STANDINGS = tuple(Standing)
 _DOUBLE = struct.Struct(">d")
+_OUTCOME_FIELDS = ("id", "text", "held")
 
 
 class Post(Struct, frozen=True):
@@ -57,6 +61,29 @@ class PostAnswer(Struct, frozen=True):
     id: bytes = b""
     text: str = ""
     held: Standing | None = None
+
+
+class PostMany(Struct, frozen=True):
+    """A request to take messages, each as if it came alone, in one transaction."""
+
+    n: int
+    messages: tuple[bytes, ...]
+
+
+class PostOutcome(Struct, frozen=True):
+    """What became of one message of several, in the words of `PostAnswer`."""
+
+    result: int
+    id: bytes = b""
+    text: str = ""
+    held: Standing | None = None
+
+
+class PostManyAnswer(Struct, frozen=True):
+    """The answer to POST_MANY: an outcome for each message, in their order."""
+
+    n: int
+    outcomes: tuple[PostOutcome, ...]
 
 
 class Get(Struct, frozen=True):
@@ -153,8 +180,8 @@ class Match(Struct, frozen=True):
     message: bytes
 
 
-Request = Post | Get | Query | Watch | Unwatch | Rescind | Info
-Answer = PostAnswer | Found | FoundIds | Done | Rescinded | PoolInfo
+Request = Post | PostMany | Get | Query | Watch | Unwatch | Rescind | Info
+Answer = PostAnswer | PostManyAnswer | Found | FoundIds | Done | Rescinded | PoolInfo
 Message = Request | Answer | Match | BetweenPools
 
 
@@ -170,8 +197,7 @@ def _encoded(value: Message) -> list[Any]:
         case Post(n, message):
             return [1, {"n": n, "message": message}]
         case PostAnswer(n, result, own_id, text, held):
-            known = {} if held is None else {"held": _STANDINGS.index(held)}
-            return [2, {"n": n, "result": result, **({"id": own_id} if own_id else {}), **_said(text), **known}]
+            return [2, {"n": n, **_outcome(result, own_id, text, held)}]
         case Get(n, own_id):
             return [3, {"n": n, "id": own_id}]
         case Query(n, pattern, ids, start, limit):
@@ -198,8 +224,18 @@ def _encoded(value: Message) -> list[Any]:
             return [13, {"n": n, "size": size, "count": count, "relay": relay, "min": least, "max": highest}]
         case Match(standing, message):
             return [14, {"standing": _STANDINGS.index(standing), "message": message}]
+        case PostMany(n, messages):
+            return [20, {"n": n, "messages": list(messages)}]
+        case PostManyAnswer(n, outcomes):
+            outcome = [_outcome(one.result, one.id, one.text, one.held) for one in outcomes]
+            return [21, {"n": n, "outcomes": outcome}]
         case _:
             return encoded(value)
+
+
+def _outcome(result: int, own_id: bytes, text: str, held: Standing | None) -> dict[str, Any]:
+    known = {} if held is None else {"held": _STANDINGS.index(held)}
+    return {"result": result, **({"id": own_id} if own_id else {}), **_said(text), **known}
 
 
 def _said(text: str) -> dict[str, str]:
@@ -248,10 +284,29 @@ def _post(value: Any) -> Post:
 
 
 def _posted(value: Any) -> PostAnswer:
-    found = shape.fields(value, "POSTED", ("n", "result"), ("id", "text", "held"))
+    found = shape.fields(value, "POSTED", ("n", "result"), _OUTCOME_FIELDS)
+    one = _read_outcome(found)
+    return PostAnswer(_number(found), one.result, one.id, one.text, one.held)
+
+
+def _read_outcome(found: dict[str, Any]) -> PostOutcome:
     own_id = shape.octets(found["id"], "id", ID_BYTES) if "id" in found else b""
     held = _standing(found["held"]) if "held" in found else None
-    return PostAnswer(_number(found), shape.uint(found["result"], "result", REASON_MAX), own_id, _text(found), held)
+    return PostOutcome(shape.uint(found["result"], "result", REASON_MAX), own_id, _text(found), held)
+
+
+def _post_many(value: Any) -> PostMany:
+    found = shape.fields(value, "POST_MANY", ("n", "messages"))
+    return PostMany(
+        _number(found), tuple(_message(one) for one in shape.array(found["messages"], "messages", 1, POST_MESSAGES_MAX))
+    )
+
+
+def _posted_many(value: Any) -> PostManyAnswer:
+    found = shape.fields(value, "POSTED_MANY", ("n", "outcomes"))
+    outcomes = shape.array(found["outcomes"], "outcomes", 1, POST_MESSAGES_MAX)
+    read = (_read_outcome(shape.fields(one, "an outcome", ("result",), _OUTCOME_FIELDS)) for one in outcomes)
+    return PostManyAnswer(_number(found), tuple(read))
 
 
 def _get(value: Any) -> Get:
@@ -322,6 +377,7 @@ def _match(value: Any) -> Match:
 
 _ONE_MAX = MESSAGE_BYTES_MAX + 64
 _IDS_BYTES_MAX = 64 + PAGE_IDS_MAX * (ID_BYTES + 2)
+_OUTCOMES_BYTES_MAX = 64 + POST_MESSAGES_MAX * (ID_BYTES + TEXT_BYTES_MAX + 64)
 _FORMS: dict[int, MessageForm] = {
     1: MessageForm("POST", _ONE_MAX, 5, _post),
     2: MessageForm("POSTED", _SMALL_BYTES_MAX, 11, _posted),
@@ -337,5 +393,7 @@ _FORMS: dict[int, MessageForm] = {
     12: MessageForm("INFO", _SMALL_BYTES_MAX, 3, _info),
     13: MessageForm("POOL", _SMALL_BYTES_MAX, 13, _pool),
     14: MessageForm("MATCH", _ONE_MAX, 5, _match),
+    20: MessageForm("POST_MANY", _ONE_MAX + 4 * POST_MESSAGES_MAX, 5 + POST_MESSAGES_MAX, _post_many),
+    21: MessageForm("POSTED_MANY", _OUTCOMES_BYTES_MAX, 5 + 9 * POST_MESSAGES_MAX, _posted_many),
     **BETWEEN_FORMS,
 }

@@ -11,6 +11,8 @@ from msgspec import Struct
 
 OWN_MAX = 50_000
 """Most messages whose announcements are remembered, the latest: at 70 a second, all that are not ten minutes old."""
+NAMES_MAX = 256
+"""Most neighbours and peers that are remembered of one message, the first: one that connects again has a new name."""
 
 
 class Reach(Struct):
@@ -39,14 +41,19 @@ class Outside:
         """Record that messages were announced to a neighbour or a peer."""
         for own_id in ids:
             if (found := self._own.get(own_id)) is not None:
-                found.announced_to |= {to}
+                found.announced_to = _with(found.announced_to, to)
 
     def taken(self, ids: Iterable[bytes], by: str) -> None:
         """Record that a neighbour or a peer has messages: it was sent them, or has named them itself."""
         for own_id in ids:
             if (found := self._own.get(own_id)) is not None:
-                found.taken_by |= {by}
+                found.taken_by = _with(found.taken_by, by)
 
     def of(self, own_id: bytes) -> Reach | None:
         """Return the reach of a message; None if it came from outside."""
         return self._own.get(own_id)
+
+
+def _with(names: frozenset[str], name: str) -> frozenset[str]:
+    """Return the names with one more, unless there are too many."""
+    return names | {name} if name not in names and len(names) < NAMES_MAX else names

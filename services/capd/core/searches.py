@@ -44,13 +44,24 @@ class Searches:
     def may(self, asker: PublicKey, query: Query, rows: int, now_s: float) -> bool:
         """Charge an asker for a search in a pool of `rows` rows; return False if too many searches wait, or its
         allowance is used up."""
-        allowance = self._allowances.pop(asker, None) or Allowance(UNITS_PER_S, UNITS_BURST)
-        self._allowances[asker] = allowance
-        if len(self._allowances) > ASKERS_MAX:
-            del self._allowances[next(iter(self._allowances))]
         of_one = len(self._waiting.get(asker, ()))
         has_room = of_one < WAITING_OF_ONE_MAX and self._count < WAITING_MAX
-        return has_room and allowance.take(_units(query, rows), now_s)
+        return has_room and self.take(asker, _units(query, rows), now_s)
+
+    def take(self, asker: PublicKey, units: int, now_s: float) -> bool:
+        """Charge an asker for work; return False if its allowance is used up."""
+        return self._allowance(asker).take(units, now_s)
+
+    def refund(self, asker: PublicKey, units: int, now_s: float) -> None:
+        """Return units to an asker, for work that has paid for itself."""
+        self._allowance(asker).charge(-units, now_s)
+
+    def _allowance(self, asker: PublicKey) -> Allowance:
+        found = self._allowances.pop(asker, None) or Allowance(UNITS_PER_S, UNITS_BURST)
+        self._allowances[asker] = found
+        if len(self._allowances) > ASKERS_MAX:
+            del self._allowances[next(iter(self._allowances))]
+        return found
 
     def put(self, asker: PublicKey, query: Query) -> None:
         """Queue a search."""

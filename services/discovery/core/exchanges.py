@@ -7,7 +7,8 @@ route is needed: the answer takes the link of the question.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from router.core.service.adverts import Verified, replaces, verified
 from router.core.wire.address import AddressSource, refusal_of
@@ -30,6 +31,10 @@ LEARN_AGAIN_S = 86_400
 ANNOUNCE_AGAIN_S = 600
 ANNOUNCED_MAX = 4_096
 KEPT, SEED = b"advert/", b"seed/"
+LOOK_S, DIALLED_MAX = 60.0, 16
+"""Seconds between two looks at which configured or invited routers are not connected, and the most that are dialled at
+one: connected, each says which discovery service it has."""
+LOOK = "sampling/neighbours"
 TAG = "sampling"
 """The tag of messages whose end is not logged for the operator: a partner that is away is noticed by its silence."""
 
@@ -49,7 +54,7 @@ class Exchanges:
         self._seeds = {one.router: one for one in seeds}
         self._sampling: s.Sampling | None = None
         self._refusals = RouterRefusals()
-        self._learn_at_s = 0.0
+        self._learn_at_s = self._look_at_s = 0.0
         self._announced: dict[PublicKey, tuple[int, float]] = {}  # revision and monotonic second
 
     def __repr__(self) -> str:
@@ -64,8 +69,17 @@ class Exchanges:
                 return list(self._name_seeds(now))
             case d.Signed(tag=tag) if tag == OWN and self._known.own is not None:
                 return self._renewed(verified(self._known.own, int(now.wall_s)), now)
+            case d.Linked(router, service) if self._sampling is not None:
+                return self._deeds(self._sampling.hear(s.Linked(router, is_up=service is not None), now), now)
+            case c.Told(tag, _, list() as peers) if tag == LOOK:
+                return list(_dialled(peers))
+            case c.Asked(number, "sampling"):
+                return [c.Answer(number, self._view())]
             case c.Tick() if self._sampling is not None:
                 again = list(self._name_seeds(now)) if now.wall_s >= self._learn_at_s else []
+                if now.mono_s >= self._look_at_s:
+                    self._look_at_s = now.mono_s + LOOK_S
+                    again.append(c.Inquire("peers", tag=LOOK))
                 return [*again, *notes(self._refusals), *self._deeds(self._sampling.hear(c.Tick(), now), now)]
         return []
 
@@ -111,7 +125,9 @@ class Exchanges:
         remembered = [one.router for one in self._remembered()]
         secret = self._chance.randbytes(16)
         self._sampling = s.Sampling(own, self._seeds, secret, self._chance, self._limits, remembered)
-        return self._deeds(self._sampling.hear(c.Tick(), now), now)
+        events: list[s.Event] = [*(s.Linked(router, is_up=True) for router in self._known.linked), c.Tick()]
+        decided = [deed for event in events for deed in self._sampling.hear(event, now)]
+        return self._deeds(decided, now)
 
     def _name_seeds(self, now: c.Now) -> Iterator[c.Deed]:
         """Make the seeds known to the router, and end this for those that the settings do not name any more."""
@@ -124,6 +140,14 @@ class Exchanges:
             urls = [a.url for a in one.addresses if refusal_of(a, AddressSource.OPERATOR, on_loopback=True) is None]
             yield c.AddNeighbour(key, tuple(urls), int(now.wall_s) + LEARNED_S, "seed")
             yield c.Put(SEED + key, b"")
+
+    def _view(self) -> dict[str, Any]:
+        """Return from whom this node learns of others, and of how many it knows now; None without an address."""
+        return {
+            "seeds": [key.hex() for key in self._seeds],
+            "neighbours": [key.hex() for key in self._known.linked],
+            "known": None if self._sampling is None else len(self._sampling.view),
+        }
 
     # -- what follows ------------------------------------------------------------------------------------------------
 
@@ -188,3 +212,13 @@ class Exchanges:
 def _advert(one: Advertised) -> Advertisement:
     assert isinstance(one, Verified)
     return one.advert
+
+
+def _dialled(peers: Iterable[Mapping[str, Any]]) -> Iterator[d.Dial]:
+    """Dial the configured and invited routers that are not connected; the router itself dials uplinks."""
+    away = [
+        PublicKey(bytes.fromhex(one["address"]))
+        for one in peers
+        if one["standing"] == "peer" and one["state"] == "away" and one["urls"] and not one["uplink"]
+    ]
+    yield from map(d.Dial, away[:DIALLED_MAX])

@@ -12,7 +12,8 @@ SERVICE = "discovery"
 class Known(Adverts):
     """The router of this node (`router`, once the service has started), its advertisement (`own`), those of routers on
     allowed local networks (`nearby`), and the newest one of each other router. `on_lan`: some network is allowed;
-    `agreed`: the routers there that share groups with this node, in their order."""
+    `agreed`: the routers there that share groups with this node, in their order; `linked`: the discovery services of
+    configured and invited routers that are connected."""
 
     def __init__(self, most: int = KNOWN_MAX) -> None:
         super().__init__(SERVICE, most)
@@ -20,3 +21,14 @@ class Known(Adverts):
         self.nearby: dict[PublicKey, Advertisement] = {}
         self.on_lan = False
         self.agreed: dict[PublicKey, None] = {}
+        self.linked: dict[PublicKey, PublicKey] = {}
+
+    def service_of(self, router: PublicKey) -> PublicKey | None:
+        """Return a router's discovery service, as its link or else its advertisement names it."""
+        return self.linked.get(router) or super().service_of(router)
+
+    def link(self, router: PublicKey, service: PublicKey | None) -> None:
+        """Record that a configured or invited router with this service is connected; None: it is not any more."""
+        self.linked.pop(router, None)
+        if service is not None:
+            self.linked[router] = service

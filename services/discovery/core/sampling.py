@@ -86,7 +86,14 @@ class Renewed(Struct, frozen=True):
     advert: Advertised
 
 
-Event = Tick | Question | Response | Renewed
+class Linked(Struct, frozen=True):
+    """A router from which this node may learn of others is connected, or is not any more."""
+
+    router: PublicKey
+    is_up: bool
+
+
+Event = Tick | Question | Response | Renewed | Linked
 
 
 # -- deeds, beside `Wake` ---------------------------------------------------------------------------------------------
@@ -138,7 +145,8 @@ class Sampling:
 
     `secret` keys the sampler's hash. `seeds` are asked first, and while the view is empty; then so are nodes in the
     sampler's memory and those `remembered` from before a restart. A seed that does not answer is asked again after its
-    quarantine; a remembered node is not, since many of these may be gone.
+    quarantine; a remembered node is not, since many of these may be gone. A configured or invited neighbour is a seed
+    while it is connected.
     """
 
     def __init__(
@@ -152,8 +160,9 @@ class Sampling:
     ) -> None:
         self._own = own
         self._remembered = tuple(key for key in remembered if key != own.key)
-        self._seeds = tuple(key for key in seeds if key != own.key)
-        self._unmet = list(self._seeds)
+        self._named = tuple(key for key in seeds if key != own.key)
+        self._linked: dict[PublicKey, None] = {}
+        self._unmet = list(self._named)
         self._asked_last: tuple[PublicKey, ...] = ()
         self._chance = chance
         self._limits = limits
@@ -192,6 +201,30 @@ class Sampling:
             case Renewed():
                 self._own = event.advert
                 return []
+            case Linked():
+                return self._take_link(event, now)
+
+    @property
+    def _seeds(self) -> tuple[PublicKey, ...]:
+        return tuple(dict.fromkeys((*self._named, *self._linked)))
+
+    def _take_link(self, link: Linked, now: Now) -> list[Deed]:
+        """Ask a neighbour that is connected, at once if no node is known yet; it is no seed any more when it is
+        gone."""
+        router = link.router
+        if router == self._own.key:
+            return []
+        self._linked.pop(router, None)
+        if not link.is_up:
+            self._unmet = [key for key in self._unmet if key != router or key in self._named]
+            return []
+        self._linked[router] = None
+        self._quarantine.pop(router, None)
+        if router not in self._unmet:
+            self._unmet.append(router)
+        if not self._view:
+            self._period_at_s = None
+        return self._tick(now)
 
     # -- a period --------------------------------------------------------------------------------------------------
 

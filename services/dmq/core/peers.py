@@ -39,6 +39,7 @@ from .peer_session import (
     Side,
 )
 from .peer_sharing_messages import PeerAddress
+from .signed_message import SignedMessage
 from .stake_source import moment_of
 
 DIAL = "dial "
@@ -205,9 +206,9 @@ class Peers:
         if by and first is not None:
             self._governor.was_first(first.address, now.mono_s)
 
-    def rejected(self, own_id: bytes, by: str, rejected: Rejected) -> None:
+    def rejected(self, message: SignedMessage, by: str, rejected: Rejected) -> None:
         """Record that a message of a peer was not taken."""
-        if (connection := self.exchange.rejected(own_id, by, rejected)) is not None:
+        if (connection := self.exchange.rejected(message, by, rejected)) is not None:
             self._changed[connection] = None
 
     # -- what is done --------------------------------------------------------------------------------------

@@ -45,6 +45,10 @@ class Begun:
             is_known = age_s >= 0 and self._steps.is_steady_for(age_s, now)
             self._since[group] = (since_s, now.mono_s - age_s) if is_known else (0.0, -AGE_MAX_S)
             return []
+        return self.begin_anew(group, now)
+
+    def begin_anew(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
+        """Record that a topic is wanted from now on, whenever it was before."""
         self._since[group] = now.wall_s, now.mono_s
         return [c.Put(KEPT + group, _SINCE.pack(int(now.wall_s)))]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from math import inf
 
 from msgspec import Struct, field
@@ -99,6 +100,11 @@ class Plan(Struct):
         self.came += came
         self.next_s, self.is_urgent = min(self.next_s, at_s), True
 
+    def put_off(self, now_s: float) -> None:
+        """Plan no comparison before a period is over."""
+        self.named.clear()
+        self.next_s = now_s + self.period_s
+
     def report(self) -> None:
         """Record that the apps are told: what is missed from now on counts anew."""
         self.is_awaited, self.missed, self.arrived, self.came = False, 0, 0, 0
@@ -114,10 +120,14 @@ class Plan(Struct):
 
 
 class Plans(dict[PublicKey, Plan]):
-    """The plans of all topics, and which of them are due; call `changed` after a change of one."""
+    """The plans of all topics, and which of them are due; call `changed` after a change of one.
 
-    def __init__(self) -> None:
+    Of the topics in `unread`, which nobody here reads, none is compared: nobody here has missed anything."""
+
+    def __init__(self, unread: AbstractSet[PublicKey] = frozenset()) -> None:
         self._due = DueTopics()
+        self._unread = unread
+        self._put_off: set[PublicKey] = set()
 
     def __setitem__(self, group: PublicKey, plan: Plan) -> None:
         super().__setitem__(group, plan)
@@ -125,6 +135,7 @@ class Plans(dict[PublicKey, Plan]):
 
     def __delitem__(self, group: PublicKey) -> None:
         super().__delitem__(group)
+        self._put_off.discard(group)
         self._due.end(group)
 
     @property
@@ -139,8 +150,20 @@ class Plans(dict[PublicKey, Plan]):
     def take_due(self, now_s: float) -> Iterator[tuple[PublicKey, Plan]]:
         """Yield the plans that are due, each of which the caller changes; then look anew when it is."""
         for group in self._due.take(now_s):
-            yield group, self[group]
+            if group in self._unread:
+                self._put_off.add(group)
+                self[group].put_off(now_s)
+            else:
+                yield group, self[group]
             self.changed(group)
+
+    def is_read_again(self, group: PublicKey, now_s: float) -> bool:
+        """Whether a topic is read now that was put off, because nobody here read it: then it is compared at once."""
+        if group in self._unread or group not in self._put_off:
+            return False
+        self._put_off.discard(group)
+        self.hurry(group, now_s)
+        return True
 
     def name(self, group: PublicKey, router: PublicKey, now_s: float, apart_s: float) -> None:
         """Plan a comparison of a topic with this neighbour, if it has a plan; see `Plan.name`."""

@@ -60,7 +60,7 @@ class Comparing:
         self._held = Held()
         self._answering = Answering(known, self._held, self._steps, self._limits)
         self._fetching, self._giving = Fetching(), Giving()
-        self._plans = Plans()
+        self._plans = Plans(known.unread)
         self._waiting = Waiting(self._plans)
         self._sessions: dict[tuple[PublicKey, PublicKey], Session] = {}  # by router and group
         self._ended: list[Fetch] = []
@@ -196,7 +196,7 @@ class Comparing:
     def _wanted(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
         """Begin with a topic that is wanted, or end one that is not."""
         if (group in self._known.topics) is (group in self._plans):
-            return []
+            return self._since.begin_anew(group, now) if self._plans.is_read_again(group, now.mono_s) else []
         if group in self._plans:
             del self._plans[group]
             for part in (self._answering, self._fetching, self._giving, self._held, self._waiting):

@@ -159,6 +159,14 @@ class Dissemination:
         """Send the messages of a topic that nobody has taken, as soon as this part gets its `Tick`."""
         self.forwarding.hurry(group, now.mono_s)
 
+    def has_untaken(self, group: PublicKey) -> bool:
+        """Whether a message of this node in a topic waits for a neighbour to take it."""
+        return self.forwarding.oldest_untaken(group) is not None
+
+    def groups_untaken(self) -> list[PublicKey]:
+        """Return the groups in which messages of this node wait for a neighbour to take them."""
+        return self.forwarding.groups_untaken()
+
     def _oldest_untaken(self, group: PublicKey, router: PublicKey) -> tuple[MessageId, Own] | None:
         return None if self._others.service_of(router) is None else self.forwarding.oldest_untaken(group)
 
@@ -253,6 +261,11 @@ class Dissemination:
             return []
         self._wake_s = due_s
         return [c.Wake(now.wall_s + max(WAKE_MIN_S, due_s - now.mono_s))]
+
+
+def may_wait(wire: bytes) -> bool:
+    """Whether a message may wait for somebody who takes it: its ttl is not 0."""
+    return _end_of(wire) is not None
 
 
 def _hex(router: PublicKey | None) -> str:

@@ -190,6 +190,10 @@ class Forwarding:
         """Return the first message of this node in a topic that no neighbour has taken; None if all are taken."""
         return self._untaken.oldest(group)
 
+    def groups_untaken(self) -> list[PublicKey]:
+        """Return the groups with a message of this node that no neighbour has taken."""
+        return self._untaken.groups
+
     @property
     def untaken(self) -> int:
         """Return how many messages of this node no neighbour has taken yet."""

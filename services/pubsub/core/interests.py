@@ -159,7 +159,7 @@ class Interests:
         """Join the group in which discovery announces other nodes on this node."""
         found = own.services.get(DISCOVERY)
         if found is not None and found != self._discovery:
-            self._discovery = found
+            self._discovery = self._known.finder = found
             yield c.Join(found.hex(), local=True)
 
     # -- what comes in -----------------------------------------------------------------------------------------------

@@ -108,12 +108,14 @@ class Topic:
 class Known:
     """The key of this service, that of its router once it has started, and the topics by the keys of their groups.
 
-    `fell_silent`: routers that did not take or answer something, and must still be asked whether they are there.
-    `back`: neighbours that are live again in a topic, which must still be compared with them. `newly_shared`: topics
-    that one more router was found to share since the last look. `moved`: topics that are new, have got their first
-    neighbour or lost their last: the router must still be told. `is_history(id)`: whether a message was asked for as
-    history, which is kept and not sent on. `oldest_untaken(group, router)`: the first
-    message published here that no neighbour has taken yet, and that this router will be sent, as it is no leaf.
+    `unread`: the topics that are wanted only because something is published in them here. `finder`: the discovery
+    service, in whose group it announces nodes here. `fell_silent`: routers that did not take or answer something, and
+    must still be asked whether they are there. `back`: neighbours that are live again in a topic, which must still be
+    compared with them. `newly_shared`: topics that one more router was found to share since the last look. `moved`:
+    topics that are new, have got their first neighbour or lost their last: the router must still be told.
+    `is_history(id)`: whether a message was asked for as history, which is kept and not sent on. `oldest_untaken(group,
+    router)`: the first message published here that no neighbour has taken yet, and that this router will be sent, as it
+    is no leaf.
     """
 
     __slots__ = (
@@ -121,6 +123,7 @@ class Known:
         "_shared",
         "back",
         "fell_silent",
+        "finder",
         "is_history",
         "moved",
         "newly_shared",
@@ -128,13 +131,16 @@ class Known:
         "router",
         "service",
         "topics",
+        "unread",
     )
 
     def __init__(self, service: PublicKey) -> None:
         self.service = service
         self.router: PublicKey | None = None
         self.topics: dict[PublicKey, Topic] = {}
+        self.unread: set[PublicKey] = set()
         self.fell_silent: set[PublicKey] = set()
+        self.finder: PublicKey | None = None
         self.back: set[Place] = set()
         self.newly_shared: set[PublicKey] = set()
         self.moved: set[PublicKey] = set()

@@ -74,6 +74,11 @@ class Untaken:
         return True
 
     @property
+    def groups(self) -> list[PublicKey]:
+        """Return the groups of the kept messages."""
+        return list(self._of)
+
+    @property
     def room(self) -> int:
         return max(0, self._limits.own_max - len(self._own))
 

@@ -140,16 +140,17 @@ async def test_a_slow_question_of_an_app_holds_up_no_other_where_the_router_repe
             with pytest.raises(NotAnswered, match='did not answer "slow" within 9 s'):
                 await node.ask("slow", timeout_s=9)
 
-        for one in (ask_in_vain, *(partial(ask, word) for word in ("why", "status", "peers"))):
-            nursery.start_soon(one)
+        nursery.start_soon(ask_in_vain)
+        for word in ("why", "status", "peers"):
+            nursery.start_soon(ask, word)
         await wait_all_tasks_blocked()
         nursery.start_soon(partial(ask, "why"))
         await wait_all_tasks_blocked()
         asked = [one.ask for one in end.inquiries]
         assert sorted(asked) == ["peers", "slow", "status", "why"], "one question about a message at a time"
-        for one in reversed(end.inquiries):
-            if one.ask != "slow":
-                end.link_to(node.key).answer(one)
+        for inquiry in reversed(end.inquiries):
+            if inquiry.ask != "slow":
+                end.link_to(node.key).answer(inquiry)
         begun_s = trio.current_time()
         await wait_all_tasks_blocked()
         assert set(answers) == {"why", "status", "peers"} and trio.current_time() == begun_s

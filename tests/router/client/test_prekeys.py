@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 
+from router.client.options import state_of
 from router.client.prekeys import KEPT_MAX, Prekeys, SealedContent, SealedError
+from router.client.sealing.own_prekeys import OwnPrekeys
+from router.core.wire.prekey import decode_prekey
+from router.disk.state.app_rows import AppBatch
 from router.settings import keyring
 from router.settings.home import Home
 
@@ -81,3 +86,20 @@ def test_what_was_changed_or_is_nothing_of_the_kind_is_not_taken(tmp_path: Path)
     path.chmod(0o644)
     with pytest.raises(SealedError, match="chmod 600"):
         mine.open(body)
+
+
+def test_current_makes_a_prekey_a_day_which_the_running_app_shares(tmp_path: Path) -> None:
+    alice, _ = homes(tmp_path)
+    mine = Prekeys("a", home=alice)
+    first = mine.current()
+    state = state_of(Home(alice), "a")
+    [(key, value)] = state.rows("prekeys")
+    batch = AppBatch()
+    batch.put("prekeys", key, (int(time.time()) - 90_000).to_bytes(8, "big") + value[8:], secret=True)
+    state.commit(batch)
+    second = mine.current()
+    assert second not in (first, b"") and mine.current() == second
+    own = OwnPrekeys(keyring.load(Home(alice), "a"), state.rows("prekeys"))
+    newest = own.current()
+    assert len(own) == 2 and newest is not None and newest.prekey.id == decode_prekey(second).id
+    state.close()

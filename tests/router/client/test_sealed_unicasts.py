@@ -266,7 +266,7 @@ async def test_bad_prekeys_inside_messages_are_reported_once_in_a_while(end: Rou
         for number in range(20):
             made = sealing_key(prekey, bytes([number]) * 32)
             bad = make_prekey(BOB, b"x" * 32, until_min)
-            owe(end, bob, seal_body(made, BOB, bob.key, number, b"hello", nonce=b"n" * 24, prekey=bad))
+            owe(end, bob, seal_body(made, BOB.public, bob.key, number, b"hello", nonce=b"n" * 24, prekey=bad))
             assert (await one_of(bob)).body == b"hello"
         assert sum("a prekey inside a sealed message is not used" in said for said in bob.problems.unread()) == 1
 

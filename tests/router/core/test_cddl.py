@@ -37,6 +37,7 @@ from samples.core import (
     RENEWAL,
     SEALED,
     SEALED_BODIES,
+    SEALED_PLAINS,
     SEALED_TO_BOB,
     WANTED,
     WIRES,
@@ -66,7 +67,7 @@ from router.core.wire.renewal import (
     encode_renewal_notice,
 )
 from router.core.wire.text import BadText
-from router.core.wire.unicast_seal import open_body, opening_key, read_body
+from router.core.wire.unicast_seal import open_body, opening_key, read_body, read_plain
 from services.discovery.core.messages import decode_message, encode_message
 from services.pubsub.core import messages as pubsub_messages
 
@@ -136,6 +137,7 @@ NOUNS: tuple[tuple[str, str, Decoder, tuple[bytes, ...]], ...] = (
     ("application", "sealed-body", _unseal_unicast, (SEALED_TO_BOB,)),
     ("application", "sealed-body", _open_body, SEALED_BODIES),
     ("application", "prekey", decode_prekey, (encode_prekey(PREKEY), encode_prekey(DATED_PREKEY))),
+    ("application", "sealed-plain", read_plain, SEALED_PLAINS),
     ("application", "prekey-answer", decode_answer, PREKEY_ANSWERS),
     ("renewal", "renewal", decode_renewal, (encode_renewal(RENEWAL),)),
     ("renewal", "notice", decode_renewal_notice, (encode_renewal_notice(RENEWAL),)),

@@ -23,6 +23,7 @@ from samples.core import (
     RENEWAL,
     SEALED,
     SEALED_BODIES,
+    SEALED_PLAINS,
     SEALED_TO_BOB,
     WANTED,
     WIRES,
@@ -47,7 +48,7 @@ from router.core.wire.renewal import (
     encode_renewal,
     encode_renewal_notice,
 )
-from router.core.wire.unicast_seal import read_body
+from router.core.wire.unicast_seal import read_body, read_plain
 from services.discovery.core.messages import decode_message, encode_message
 
 Reader = Callable[[bytes], object]
@@ -72,6 +73,7 @@ READERS: dict[str, Reader] = {
     "decode_application": lambda data: decode_application(data, GROUP.public),
     "unseal": lambda data: unseal(data, GROUP.public, CONTENT_KEYS),
     "read_body": read_body,
+    "read_plain": read_plain,
     "decode_answer": decode_answer,
     "unseal_unicast": lambda data: unseal_unicast(data, BOB.public, PREKEY_SEEDS),
 }
@@ -87,6 +89,7 @@ SAMPLES = (
     encode_renewal(RENEWAL),
     encode_renewal_notice(RENEWAL),
     *SEALED_BODIES,
+    *SEALED_PLAINS,
     *PREKEY_ANSWERS,
     *map(encode_message, MESSAGES),
     *map(encode_redemption, REDEMPTIONS),

@@ -183,7 +183,7 @@ def _renewal() -> renewal.Renewal:
 
 def _sealed_body(to: prekey.Prekey, mine: prekey.Prekey | None) -> bytes:
     key = unicast_seal.sealing_key(to, EPHEMERAL_SEED)
-    return unicast_seal.seal_body(key, ALICE, to.owner, 9, b"psst", nonce=NONCE, prekey=mine)
+    return unicast_seal.seal_body(key, ALICE.public, to.owner, 9, b"psst", nonce=NONCE, prekey=mine)
 
 
 def _group_link() -> grouplink.GroupLink:

@@ -168,7 +168,7 @@ def test_prekeys_with_an_end_and_what_is_sealed_to_an_address() -> None:
     key = blake3(b"upsycle unicast key 2" + x25519(SECRETS["ephemeral_seed"], pre) + ephemeral + pre)
     bound_to = b"upsycle unicast body 2" + PUBLIC["alice"] + BOB
     for body, (code, value) in zip(frozen["sealed_bodies"], ((1, b"psst"), (17, [b"psst", alices])), strict=True):
-        sealed = xchacha20_poly1305(key, SECRETS["nonce"], _application(BOB, 9, [], code, value), bound_to)
+        sealed = xchacha20_poly1305(key, SECRETS["nonce"], cbor([9, [code, value]]), bound_to)
         prekey_id = blake3(b"upsycle prekey 1" + pre)[:8]
         assert body == cbor([3, prekey_id, ephemeral, SECRETS["nonce"], sealed]).hex()
 

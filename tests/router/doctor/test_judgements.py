@@ -24,6 +24,7 @@ from router.doctor.finding import (
     InterfaceCheck,
     LanFacts,
     Running,
+    SamplingFacts,
 )
 from router.doctor.network_probe import is_on_loopback
 from router.settings.config import Config, by_role
@@ -266,6 +267,24 @@ BACK, LOST = InterfaceCheck("eth0", True), InterfaceCheck("eth1", False, "a fire
 )
 def test_lan(lan: LanFacts, ok: bool | None, said: str) -> None:
     found = seen(of_network.judge_lan(lan))
+    assert found[0] is ok and said in found[1]
+
+
+@pytest.mark.parametrize(
+    ("sampling", "ok", "said"),
+    [
+        (SamplingFacts(), None, "has no address where others reach it, so it takes no part in"),
+        (SamplingFacts(known=0), None, "knows no other core, and nobody to ask; `router peer add` of one"),
+        (SamplingFacts(known=2), True, "from those it knows: it exchanges 2 other cores now"),
+        (
+            SamplingFacts(("hub", "lab"), ("hub", "far"), 1),
+            True,
+            "learns of other cores from hub (a neighbour), lab (a neighbour), far (of `seeds`); exchanges 1 other core",
+        ),
+    ],
+)
+def test_sampling_says_from_whom_a_core_learns_of_others(sampling: SamplingFacts, ok: bool | None, said: str) -> None:
+    found = seen(of_network.judge_sampling(sampling))
     assert found[0] is ok and said in found[1]
 
 

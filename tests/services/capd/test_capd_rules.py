@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -12,7 +11,6 @@ from msgspec.structs import replace
 from samples.capd import BORN, posted
 from samples.capd_host import ASKERS, Host
 
-from router.core.wire.codec import Malformed
 from router.core.wire.crypto import MessageId
 from router.core.wire.reasons import Reason
 from router.service import contract as c
@@ -25,7 +23,6 @@ from services.capd.core.message import CapdMessage, rescind_hash_of
 from services.capd.core.nexa.limits import QUERY_UNITS
 from services.capd.core.pattern import Pattern
 from services.capd.core.watches import WATCHES_OF_ONE_MAX
-from services.capd.file_commands import batches
 from services.capd.metrics import families
 from services.capd.settings import Settings
 
@@ -389,20 +386,6 @@ def test_posts_of_one_cycle_share_an_event_that_stands_before_their_ends() -> No
     assert [one.event for one in host.notes[1:]] == ["capd_accepted", "capd_rescinded"], "before what ends it"
     host.keep(host.rules.settled(host.now))
     assert len(host.events("capd_accepted")) == 2
-
-
-def test_import_hands_in_what_stands_before_damage() -> None:
-    messages = [posted(b"m%d" % number) for number in range(5)]
-
-    def damaged() -> Iterator[CapdMessage]:
-        yield from messages
-        raise Malformed("damaged")
-
-    found: list[list[CapdMessage]] = []
-    with pytest.raises(Malformed):
-        for some in batches(damaged(), 2):
-            found.append(some)
-    assert found == [messages[:2], messages[2:4], messages[4:]] and [*batches([], 2)] == [[]]
 
 
 def test_pool_tells_its_load_and_its_metrics_name_no_key() -> None:

@@ -245,3 +245,19 @@ def test_without_sampling_nothing_is_asked_and_nothing_answered() -> None:
     message = c.Message(MessageId(bytes(32)), body, source=FIRST.service.public, via=FIRST.router.public)
     [refusal] = one.hear(message, NOW)
     assert isinstance(refusal, c.Refuse) and refusal.reason is Reason.UNSUPPORTED
+
+
+def test_configured_routers_that_are_away_are_dialled_and_asked_once_they_are_connected() -> None:
+    rules = Rules()
+    rules.begin()
+    [question] = of(c.Inquire, rules.pass_time(20))
+    key = FIRST.router.public
+    row = {"address": key.hex(), "standing": "peer", "state": "away", "urls": [FIRST.url], "uplink": False}
+    others: list[dict[str, Any]] = [{"urls": []}, {"standing": "client"}, {"state": "connected"}, {"uplink": True}]
+    told = c.Told(question.tag, question.word, [*({**row, **one} for one in others), row])
+    assert rules.hear(told) == [d.Dial(key)]
+    assert rules.hear(c.Told(question.tag, question.word, error="busy")) == []
+    assert asked(rules.hear(d.Linked(key, FIRST.service.public))) == [key]
+    rules.said(FIRST, [(3, SECOND.advert())], answer=True)
+    [view] = [one.value for one in of(c.Answer, rules.hear(c.Asked(1, "sampling")))]
+    assert view == {"seeds": [], "neighbours": [key.hex()], "known": 1}, "though it has not told its own"

@@ -14,6 +14,7 @@ from services.discovery.core.sampling import (
     Ask,
     Cause,
     Drop,
+    Linked,
     Question,
     Renewed,
     Reply,
@@ -65,6 +66,23 @@ def test_a_seed_is_asked_with_the_own_entry_at_age_0() -> None:
     [ask, wake] = node(1, limits=LIMITS).hear(Tick(), at(0))
     assert ask == Ask(advert_of(1).key, None, (ViewEntry(0, OWN),))
     assert wake == Wake(at(LIMITS.answer_s).wall_s)
+
+
+def test_a_neighbour_that_is_connected_is_a_seed_until_it_is_gone() -> None:
+    sampling, near = node(limits=LIMITS), advert_of(1).key
+    sampling.hear(Tick(), at(0))
+    [ask, wake] = sampling.hear(Linked(near, is_up=True), at(1))
+    assert ask == Ask(near, None, (ViewEntry(0, OWN),)) and isinstance(wake, Wake), "at once, as no other is known"
+    sampling.hear(Response(near, (entry(2), entry(3))), at(1))
+    assert keys(sampling) == {advert_of(2).key, advert_of(3).key}
+    assert not [one for one in sampling.hear(Linked(advert_of(4).key, is_up=True), at(2)) if isinstance(one, Ask)]
+    second = asked(sampling, 11)
+    assert second is not None and second.to == advert_of(4).key, "in its time, before those of the view"
+    sampling.hear(Linked(near, is_up=False), at(12))
+    sampling.hear(Linked(advert_of(4).key, is_up=False), at(12))
+    found = [asked(sampling, 11 + 10 * period) for period in range(1, 9)]
+    assert {one.to for one in found if one is not None} <= {advert_of(2).key, advert_of(3).key}
+    assert sampling.hear(Linked(OWN.key, is_up=True), at(100)) == []
 
 
 def test_the_oldest_is_removed_and_asked() -> None:

@@ -294,6 +294,23 @@ def test_a_peer_that_brings_what_is_wrong_by_itself_is_cut_off_and_named(node: H
     assert any(cause in str(one.fields["cause"]) for one in node.events("dmq_broken_off"))
 
 
+@pytest.mark.parametrize("lives_s", (-5, 90_000))
+def test_a_message_that_only_claims_an_id_keeps_nobody_from_bringing_the_right_one(node: Host, lives_s: int) -> None:
+    """Expired or not, it says nothing of the message whose id it has."""
+    right, false = wire(), Dmq05().write(POOLS[0].draft(BODY, expires_at=int(node.now.wall_s) + lives_s))
+    claimed = false.replace(Dmq05().read(false).id, Dmq05().read(right).id, 1)
+    liar, other = Liar(node), Liar(node, "46.1.1.1:3141", "other")
+    liar.announce(claimed)
+    other.announce(right)
+    liar.say(ms.MsgReplySigs((claimed,)))
+    assert liar.is_closed and not other.is_closed
+    other.go_on()
+    other.say(ms.MsgReplySigs((right,)))
+    assert node.connect().request() == (right,)
+    node.pass_time(11)
+    assert any("InvalidSigId" in str(one.fields["cause"]) for one in node.events("dmq_broken_off"))
+
+
 def test_a_peer_whose_announced_size_is_wrong_is_cut_off(node: Host) -> None:
     liar = Liar(node)
     liar.announce(wire(), size=len(wire()) + 33)

@@ -54,7 +54,7 @@ async def test_its_commands_know_its_socket_and_its_genesis(tmp_path: Path) -> N
         found = await dmq(home, "doctor", "--json")
         checks = {one["check"]: one for one in json.loads(found.stdout)}
         assert found.exit_code == 0 and {name: one["ok"] for name, one in checks.items()} == dict.fromkeys(
-            ("settings", "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers"), True
+            ("settings", "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers", "nodes"), True
         )
         assert checks["settings"]["found"] == "router.toml is in order"
         assert checks["socket"]["found"].startswith(str(socket)) and "clients of 4711" in checks["magic"]["found"]

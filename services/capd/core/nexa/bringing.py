@@ -73,7 +73,7 @@ class Bringing:
                     yield from self._rejected(neighbour, own_id, verdict, now)
                 case Known(row):
                     self._known(neighbour, own_id)
-                    if not self._is_strict:
+                    if not self._is_strict and self._holdings.pool.standing(row, int(now.wall_s)).is_served:
                         self._serving.tell(row, again=True)
                 case Taken():
                     taken.append((verdict, message))

@@ -29,6 +29,8 @@ from .sent_lines import SentLines
 from .session import Heard, Session
 
 AGENT_BYTES_MAX = 64
+PAGES_PER_S, PAGES_BURST = 10.0, 50.0
+"""Pages of the ids that a neighbour holds, of 2,000 ids each, for which it is asked."""
 
 
 class Origin(NamedTuple):
@@ -55,6 +57,7 @@ class Lacking(Struct):
     """Whether it is listing the ids that it holds."""
     next_page: int = 0
     """The number from which to ask for more of them, 0 if there are no more."""
+    pages: Allowance = field(default_factory=lambda: Allowance(PAGES_PER_S, PAGES_BURST))
 
 
 class Neighbour:

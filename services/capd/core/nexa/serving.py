@@ -105,6 +105,7 @@ class Serving:
                 if size >= PAGE_BYTES or len(chosen) >= MESSAGES_MAX:
                     break
         neighbour.waiting_ids -= done
+        neighbour.turn_left -= answer_units(done, are_ids=True) + answer_units(len(chosen), are_ids=False)
         if done < len(asked.ids):
             neighbour.requests.appendleft(Heard(GetMsg(asked.least, asked.ids[done:]), cookie))
         if not chosen:
@@ -195,13 +196,15 @@ class Serving:
 
     def tell(self, row: Row, *, again: bool = False) -> None:
         """Send a message that was taken to the neighbours whose standing queries it matches, once for each cookie; with
-        `again`, also to those that were sent it before."""
+        `again`, also to those that were sent it before. What a neighbour that does not read was not sent is counted."""
         if not len(self.subscriptions):
             return
         message = self._holdings.message(row)
         for neighbour, one in self.subscriptions.matching(message.data):
-            is_new = neighbour.has_room and self._remember(neighbour, one.cookie, row.id)
-            if not neighbour.has_room or not (is_new or again):
+            if not neighbour.has_room:
+                neighbour.counts["untold"] += 1
+                continue
+            if not (self._remember(neighbour, one.cookie, row.id) or again):
                 continue
             if one.ids:
                 neighbour.say(IdsReply(one.cookie, 1, (row.id,)))

@@ -68,3 +68,18 @@ def test_linked_is_said_again_of_a_router_that_becomes_an_uplink() -> None:
     one.router.neighbours_changed([replace(known, uplink=True)], one.now())
     one.cycle()
     assert told(one, service) == [(ALICE.public, THEIRS.hex())]
+
+
+def test_discovery_is_told_of_configured_routers_and_of_no_clients() -> None:
+    client = Neighbour(BOB.public, grants=frozenset(("join",)))
+    one = OneRouter(NEIGHBOURS[0], client, services={bytes(SERVICE): "pubsub", bytes(OTHER): "discovery"})
+    service, other = one.link(SERVICE), one.link(OTHER)
+    first = one.link(ALICE.public, role="router", discovery=THEIRS)
+    one.link(BOB.public, role="router", discovery=THEIRS)
+    assert told(one, other) == [(ALICE.public, THEIRS.hex())] and told(one, service) == []
+    one.router.neighbours_changed([NEIGHBOURS[0], Neighbour(BOB.public)], one.now())
+    one.pass_time(5)
+    assert told(one, other) == [(BOB.public, THEIRS.hex())], "it is no client any more"
+    one.router.link_down(first, one.now())
+    one.pass_time(5)
+    assert told(one, other) == [(ALICE.public, "")]

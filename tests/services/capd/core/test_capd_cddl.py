@@ -30,6 +30,10 @@ MESSAGES: tuple[m.Message, ...] = (
     m.PostAnswer(1, 0, ID),
     m.PostAnswer(1, 132, b"", "no message"),
     m.PostAnswer(1, 0, ID, held=Standing.RESCINDED),
+    m.PostMany(1, (OFFER.encoded(), b"")),
+    m.PostManyAnswer(
+        1, (m.PostOutcome(0, ID), m.PostOutcome(132, b"", "no message"), m.PostOutcome(0, ID, held=Standing.EXPIRED))
+    ),
     m.Get(2, ID),
     m.Query(3, PATTERN, True, 0, 10),
     m.Found(3, 2, ((Standing.LOCAL, OFFER.encoded()), (Standing.RESCINDED, b""))),
@@ -43,7 +47,7 @@ MESSAGES: tuple[m.Message, ...] = (
     m.PoolInfo(7, 1 << 33, 12, 2.0, 1.0, float("inf")),
     m.Match(Standing.RELAYED, OFFER.encoded()),
 )
-CORRUPTED = (m.Query, m.FoundIds)  # the others have the same parts
+CORRUPTED = (m.Query, m.FoundIds, m.PostManyAnswer)  # the others have the same parts
 KEPT = rows.encode_kept(rows.Kept(ID, Life.RESCINDED, OFFER))
 NOUNS: tuple[tuple[str, str, Callable[[bytes], object], tuple[bytes, ...]], ...] = (
     ("capd", "message", m.decode_message, tuple(m.encode_message(one) for one in MESSAGES if type(one) in CORRUPTED)),
@@ -97,7 +101,7 @@ def test_messages_survive_encoding_and_decoding(message: m.Message) -> None:
 
 
 @settings(max_examples=settings().max_examples)
-@given(st.integers(0, 15), st.binary(max_size=60))
+@given(st.integers(0, 22), st.binary(max_size=60))
 def test_decode_message_reads_any_bytes_or_raises_malformed(kind: int, rest: bytes) -> None:
     try:
         m.decode_message(bytes((0x82, kind)) + rest)

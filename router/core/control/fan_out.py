@@ -1,0 +1,33 @@
+"""The verb `FanOut`: the pub/sub service is given what is published in groups that nobody here reads."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from router.core.routing.kernel import Kernel
+from router.core.routing.links import Link
+from router.core.wire.now import Now
+from router.service.verbs.fan_out import FanOut
+
+from .part import Hears
+from .rights import Rights
+from .verb_part import VerbPart
+
+
+class FannedOut(VerbPart):
+    """Records which service is given such messages, until its link goes."""
+
+    def __init__(self, kernel: Kernel, rights: Rights) -> None:
+        self._groups = kernel.groups
+
+    def take(self, link: Link, said: FanOut, now: Now) -> dict[str, Any]:
+        """Give the service such messages from now on."""
+        self._groups.fan_out(link.key)
+        return {}
+
+    def link_down(self, link: Link, now: Now) -> None:
+        """Refuse such messages again when the service is gone."""
+        if link.key == self._groups.fanning:
+            self._groups.fan_out(None)
+
+    HEARS: ClassVar[Hears] = {FanOut: take}

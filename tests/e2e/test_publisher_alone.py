@@ -1,0 +1,48 @@
+"""Three cores of which two know the one in the middle: it dies, and what an app then publishes at one, in a group that
+nobody reads there, reaches a reader at the other, on real sockets. How long it took is printed, and decides nothing."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import trio
+from overlay_nodes import core
+from rig import NodeProcess, new_key, rig
+from rigs.patience import HANG_S
+
+from router import SigningKey, connect
+
+GROUP = SigningKey(bytes((91,)) * 32)
+
+
+async def until_it_knows(node: NodeProcess, other: NodeProcess) -> None:
+    wanted = other.address.hex()
+    await node.until_answer(
+        "the finding of the other", "peers", lambda rows: wanted in {one["address"] for one in rows}
+    )
+
+
+async def test_message_of_one_that_does_not_read_crosses_when_the_core_between_is_dead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with rig(tmp_path) as found:
+        middle, one, other = (core(found, name) for name in ("middle", "one", "other"))
+        for node in (one, other):
+            node.knows(middle.address, url=middle.url, uplink=True)
+            middle.knows(node.address, grants=("join", "store", "relay"))
+        for node in (middle, one, other):
+            await node.start()
+        with trio.fail_after(HANG_S):
+            async with connect(home=other.home, key=new_key()) as reader, connect(home=one.home) as writer:
+                messages = (await reader.join(GROUP, timeout_s=HANG_S)).messages()
+                await until_it_knows(one, other)
+                await until_it_knows(other, one)
+                await middle.kill()
+                began_s = time.monotonic()
+                await writer.group(GROUP).publish(b"to somebody", raw=True)
+                assert (await anext(messages)).body == b"to somebody"
+                took_s = time.monotonic() - began_s
+    with capsys.disabled():
+        print(f"\nacross after {took_s:.1f} s")

@@ -1,0 +1,84 @@
+"""What is published in a group that nobody here reads goes to a pub/sub service that asked for it, by value."""
+
+from __future__ import annotations
+
+from rigs.one_router import ME, WALL_S, OneRouter
+from samples.core import ALICE, BOB, GROUP
+
+from router.core.neighbours.directory import Neighbour
+from router.core.wire.admin import encode_inquiry
+from router.core.wire.control import Join, encode_control
+from router.core.wire.crypto import SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import seal_multicast, seal_unicast
+from router.core.wire.reasons import Reason
+from router.service.verbs.fan_out import FanOut
+
+SERVICE = SigningKey(bytes((61,)) * 32)
+EXPIRY = expiry_min(WALL_S + 600)
+UPLINK = SigningKey(bytes((62,)) * 32)
+
+
+class House(OneRouter):
+    """A router with an app, a client and an uplink, whose pub/sub service is connected."""
+
+    def __init__(self) -> None:
+        client = Neighbour(BOB.public, grants=frozenset(("join", "store", "relay")))
+        uplink = Neighbour(UPLINK.public, uplink=True)
+        super().__init__(client, uplink, services={bytes(SERVICE.public): "pubsub"}, locals=[ALICE.public])
+        self.service, self.alice = self.link(SERVICE.public, messages=99), self.link(ALICE.public, messages=99)
+        self.bob = self.link(BOB.public, role="router")
+        self._minutes = 0
+
+    def say(self, link: int, source: SigningKey, body: bytes) -> None:
+        self.bring(link, seal_unicast(source, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
+        self.cycle()
+
+    def publish(self, link: int) -> list[Reason]:
+        """Publish a message over a link; return why it is refused, if it is."""
+        self._minutes += 1
+        self.settled()
+        self.bring(link, seal_multicast(GROUP, b"x", ttl_s=60, expiry_min=EXPIRY + self._minutes))
+        self.cycle()
+        return [reason for _, reason, _ in self.settled()[link][1]]
+
+    def owed(self) -> set[bytes]:
+        """Return to whom the last message that was accepted is owed."""
+        return set(self.accepted()[-1][2])
+
+
+def test_message_that_nobody_reads_goes_to_the_service_that_asked_for_it() -> None:
+    one = House()
+    assert one.publish(one.alice) == []
+    assert one.owed() == {UPLINK.public}, "which is away"
+    one.say(one.service, SERVICE, encode_inquiry(FanOut().inquiry()))
+    for link in (one.alice, one.bob):
+        assert one.publish(link) == [] and one.owed() == {SERVICE.public, UPLINK.public}
+    assert len(one.handed(one.service)) == 2
+    uplink = one.link(UPLINK.public, role="router")
+    assert one.publish(one.alice) == [] and one.owed() == {UPLINK.public}, "which takes it now"
+    one.router.link_down(uplink, one.now())
+    one.router.link_down(one.service, one.now())
+    assert one.publish(one.alice) == [] and one.owed() == {UPLINK.public}
+    service = one.link(SERVICE.public)
+    assert one.publish(one.alice) == [] and one.owed() == {UPLINK.public}, "it has not asked again"
+    assert one.publish(service) == []
+
+
+def test_group_that_is_read_here_and_messages_of_the_service_are_as_before() -> None:
+    one = OneRouter(services={bytes(SERVICE.public): "pubsub"}, locals=[ALICE.public, BOB.public])
+    service, alice, bob = one.link(SERVICE.public), one.link(ALICE.public), one.link(BOB.public)
+    one.bring(service, seal_unicast(SERVICE, ME.public, encode_inquiry(FanOut().inquiry()), ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    for link, key in ((bob, BOB), (alice, ALICE)):
+        body = encode_control(Join(GROUP.public, True))
+        one.bring(link, seal_unicast(key, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
+        one.cycle()
+    one.bring(alice, seal_multicast(GROUP, b"x", ttl_s=60, expiry_min=EXPIRY))
+    one.cycle()
+    assert set(one.accepted()[-1][2]) == {BOB.public}, "it stays on this node"
+    one.settled()
+    other = SigningKey(bytes((63,)) * 32)
+    one.bring(service, seal_multicast(other, b"x", ttl_s=60, expiry_min=EXPIRY))
+    one.cycle()
+    assert [reason for _, reason, _ in one.settled()[service][1]] == [Reason.NO_SUBSCRIBERS]

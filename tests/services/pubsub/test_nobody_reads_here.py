@@ -1,0 +1,130 @@
+"""Groups in which something is published at a node and that nobody reads there: they are wanted for a while."""
+
+from __future__ import annotations
+
+import pytest
+from rigs.pubsub_sides import NOW, Side, Sides
+
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import message_id, seal_multicast
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from router.service.roles import overlay as o
+from services.pubsub.core import fan_out
+from services.pubsub.core.compare_plan import Plan, Plans
+from services.pubsub.core.messages import Compare, decode_message
+from services.pubsub.settings import Settings
+
+KEYS = [SigningKey(bytes((13, number)) * 16) for number in range(4)]
+GROUP = KEYS[0].public
+FANOUT_S = Settings().fanout_s
+
+
+def published(side: Side, key: SigningKey = KEYS[0], body: bytes = b"x", ttl_s: int = 600) -> list[c.Deed]:
+    """Bring a message that an app publishes here; return the answers."""
+    wire = seal_multicast(key, body, ttl_s=ttl_s, expiry_min=expiry_min(NOW.wall_s + side.seconds + 900))
+    return side.hear(c.Message(message_id(wire), body, group=key.public, wire=wire))
+
+
+def copies(side: Side) -> list[c.Forward]:
+    return [one for one in side.take(c.Forward) if isinstance(one, c.Forward)]
+
+
+def test_service_asks_for_such_messages_on_a_core_alone() -> None:
+    assert Side(1).take(o.FanOut) == [o.FanOut()] and Side(2, mode="leaf").take(o.FanOut) == []
+
+
+def test_message_of_a_group_that_nobody_reads_here_is_kept_until_a_reader_elsewhere_has_it() -> None:
+    one, two = Side(1), Side(2)
+    found = Sides(one, two)
+    found.link(one, two)
+    found.pass_time(10)
+    published(one)
+    assert one.take(o.TakePart) == [o.TakePart(GROUP, "ids")] and copies(one) == []
+    found.pass_time(3 * FANOUT_S)
+    assert GROUP in one.rules.known.topics, "though nothing has been published for long: nobody has taken it"
+    two.hear(o.Wanted(GROUP, True))
+    found.pass_time(60)
+    [pull] = one.take(c.Pull)
+    wire = seal_multicast(KEYS[0], b"x", ttl_s=600, expiry_min=expiry_min(NOW.wall_s + 10 + 900))
+    one.hear(c.Pulled(GROUP, pull.id, wire))
+    [copy] = copies(one)
+    assert copy.via == two.router.public
+    one.hear(c.HopOutcome(f"copy {copy.via.hex()}", pull.id, copy.via, "acked"))
+    found.pass_time(2 * fan_out.AGAIN_S)
+    assert GROUP not in one.rules.known.topics and one.take(o.TakePart)[-1] == o.TakePart(GROUP, "none")
+    assert not one.rules.known.shared_with(two.router.public) or GROUP not in one.rules.known.topics
+
+
+def test_group_is_left_when_nothing_was_published_for_a_while_and_nothing_waits() -> None:
+    one, two = Side(1), Side(2, [GROUP])
+    found = Sides(one, two)
+    found.link(one, two)
+    found.pass_time(10)
+    for at in range(3):
+        published(one, body=b"%d" % at)
+        found.pass_time(FANOUT_S - 10)
+        for copy in copies(one):
+            one.hear(c.HopOutcome(f"copy {copy.via.hex()}", _id_of(copy), copy.via, "acked"))
+        for pull in one.take(c.Pull):
+            one.hear(c.Pulled(GROUP, pull.id, None))
+        assert GROUP in one.rules.known.topics
+    found.pass_time(60)
+    assert GROUP not in one.rules.known.topics
+
+
+def test_reader_here_takes_over_and_its_end_does_not_end_what_waits() -> None:
+    one = Side(1)
+    published(one)
+    one.take(o.TakePart)
+    one.hear(o.Wanted(GROUP, True))
+    assert one.take(o.TakePart) == [o.TakePart(GROUP, "ids")]
+    one.hear(o.Wanted(GROUP, False))
+    assert one.take(o.AckWanted) == [o.AckWanted(GROUP, False)] and GROUP in one.rules.known.topics
+    one.start()
+    assert GROUP in one.rules.known.topics, "also after a restart"
+    Sides(one).pass_time(1200)
+    assert GROUP not in one.rules.known.topics, "it has expired"
+    assert [note.event for note in one.take(c.LogEvent)][:1] == ["pubsub_given_up"]
+
+
+def test_groups_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fan_out, "GROUPS_MAX", 2)
+    one = Side(1)
+    for key in KEYS:
+        published(one, key)
+    refused = one.take(c.Refuse)
+    assert [deed.reason for deed in refused] == [Reason.NO_SUBSCRIBERS] * 2 and len(one.rules.known.topics) == 2
+    published(one, KEYS[1])
+    assert not one.take(c.Refuse), "others go on"
+    now_or_never = Side(2)
+    published(now_or_never, ttl_s=0)
+    assert [deed.reason for deed in now_or_never.take(c.Refuse)] == [Reason.NO_SUBSCRIBERS]
+
+
+def test_nothing_is_fetched_of_a_group_that_nobody_reads_here_until_somebody_does() -> None:
+    one, two = Side(1), Side(2, [GROUP])
+    found = Sides(one, two)
+    found.link(one, two)
+    found.pass_time(10)
+    published(one)
+    found.pass_time(30)
+    asked = [decode_message(sent.body) for side, sent in found.sent if side is one]
+    assert one.neighbours(GROUP) == {two.router.public} and not [said for said in asked if isinstance(said, Compare)]
+    one.hear(o.Wanted(GROUP, True))
+    assert GROUP not in one.rules.known.unread
+
+
+def test_plan_of_a_group_is_put_off_until_it_is_read() -> None:
+    unread = {GROUP}
+    plans = Plans(unread)
+    plans[GROUP] = Plan(0.0, 300.0)
+    assert [*plans.take_due(1.0)] == [] and not plans.is_read_again(GROUP, 2.0)
+    unread.clear()
+    assert plans.is_read_again(GROUP, 2.0) and not plans.is_read_again(GROUP, 2.0)
+    assert [group for group, _ in plans.take_due(2.0)] == [GROUP]
+
+
+def _id_of(copy: c.Forward) -> MessageId:
+    return message_id(copy.wire)
