@@ -29,8 +29,9 @@ NUMBER = 11
 INGRESS_BYTES_MAX = 101_640
 """Most bytes of this protocol that wait for their turn: 92,400 of bodies in flight, and a tenth."""
 COUNT_BITS, SIZE_BITS = 16, 32
-REQUESTED_MAX = (1 << COUNT_BITS) - 1
-"""Most ids that a reply or a request that is read may hold; a peer's window allows far fewer."""
+ITEMS_MAX = 1_000
+"""Most ids or bodies in one message that is read. A peer's window has 132, and 60,000 empty ids took a tenth of a
+second before they could be judged."""
 ID_BYTES_MAX, BODIES_BYTES_MAX = 65_535, 98_000
 """The longest message of the protocol, and the longest with bodies: 35 of 2,800 bytes."""
 BLOCKING_S, ANSWER_S = 20.0, 10.0
@@ -230,13 +231,13 @@ def _read(reader: Reader, kind: _Item) -> Message:
             asks = MsgRequestSigIdsBlocking if blocks else MsgRequestSigIdsNonBlocking
             return asks(acknowledged, requested)
         case _Item.IDS:
-            return MsgReplySigIds(tuple(_announced(reader) for _ in reader.items("the ids", REQUESTED_MAX)))
+            return MsgReplySigIds(tuple(_announced(reader) for _ in reader.items("the ids", ITEMS_MAX)))
         case _Item.NO_IDS:
             return MsgReplyNoSigIds()
         case _Item.ASK_BODIES:
-            return MsgRequestSigs(tuple(_id(reader) for _ in reader.items("the ids", REQUESTED_MAX)))
+            return MsgRequestSigs(tuple(_id(reader) for _ in reader.items("the ids", ITEMS_MAX)))
         case _Item.BODIES:
-            messages = tuple(reader.data[reader.skip()] for _ in reader.items("the messages", REQUESTED_MAX))
+            messages = tuple(reader.data[reader.skip()] for _ in reader.items("the messages", ITEMS_MAX))
             return MsgReplySigs(messages)
     return MsgDone()
 

@@ -18,7 +18,7 @@ from services.dmq.core.message_submission import CONSUMER_BEGINS, PROVIDER_BEGIN
 STORED = [one for one in VECTORS["protocol_messages"] if one["protocol"].startswith("sig-submission")]
 WRITTEN = [(int(one["protocol"][16]), one["hex"]) for one in STORED if "NOT deployed" not in one["protocol"]]
 FOREIGN = {one["name"]: one["hex"] for one in STORED if "NOT deployed" in one["protocol"]}
-COUNTS = st.integers(0, ms.REQUESTED_MAX)
+COUNTS = st.integers(0, (1 << ms.COUNT_BITS) - 1)
 IDS = st.lists(st.binary(max_size=64), max_size=5).map(tuple)
 ANNOUNCED = st.lists(st.builds(IdAndSize, st.binary(max_size=64), st.integers(0, (1 << 32) - 1)), max_size=5).map(tuple)
 MESSAGES = st.one_of(
@@ -125,6 +125,9 @@ def test_the_numbers_of_the_cips_text_are_not_those_of_version_2() -> None:
         (encode([4, b"i"]), "the ids is not a list"),
         (encode([3]) + b"\x00", "1 byte follows the message"),
         (b"\x82\x05\x9f\x80", "it ends before the item does"),
+        (encode([4, [b""] * 1_001]), "the ids holds more than 1000 items"),
+        (encode([2, [[b"", 1]] * 1_001]), "the ids holds more than 1000 items"),
+        (encode([5, [0] * 1_001]), "the messages holds more than 1000 items"),
     ),
 )
 def test_an_invalid_message_is_malformed(wire: bytes, cause: str) -> None:
