@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from router.core.wire.crypto import PublicKey
 from router.disk.state.app_rows import AppBatch
 from router.disk.state.app_state import AppState
 
@@ -46,9 +45,9 @@ class PrekeyRows:
         """Return the rows of a table."""
         return self._state.rows(table)
 
-    def has_written_to(self, address: PublicKey) -> bool:
-        """Whether this app has ever sealed something to that address, which has a sequence number then."""
-        return self._state.number(address) > 0
+    def written_to(self, addresses: Sequence[bytes]) -> set[bytes]:
+        """Return those of these addresses to which this app has ever sealed something: they have a sequence number."""
+        return self._state.read(lambda rows: {one for one in addresses if rows.number(one)})
 
     def change(self, table: str, decide: Callable[[Kept], Sequence[PrekeyRow]]) -> None:
         """Write what is decided about the present rows of a table, in one transaction, which is on disk when this
