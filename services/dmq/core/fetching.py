@@ -254,12 +254,12 @@ class Fetching:
         if fault is Fault.DUPLICATE or (fault in _OF_THE_ID and is_named):
             self._settle(own_id)
             return
-        if line := self._lines.get(peer):
+        if fault is not Fault.DISK_FULL and (line := self._lines.get(peer)):
             line.open.pop(own_id, None)
         if (wanted := self._wanted.get(own_id)) is None:
             return
         wanted.is_judged = False
-        if peer in wanted.holders:
+        if fault is not Fault.DISK_FULL and peer in wanted.holders:
             wanted.holders.remove(peer)
         self._ask_again(own_id, wanted)
 
