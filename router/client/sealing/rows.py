@@ -37,6 +37,11 @@ class PrekeyRows:
         return f"<rows of prekeys in {self._state!r}>"
 
     @property
+    def where(self) -> str:
+        """Return words for the place of the rows."""
+        return str(self._state.path or "memory")
+
+    @property
     def is_begun(self) -> bool:
         """Whether an earlier run may have kept something."""
         return self._state.path is not None and self._state.path.exists()
