@@ -67,6 +67,8 @@ class Peers:
         self._deadlines: Deadlines[PeerConnection] = Deadlines()
         self._forget_s = -inf
         self._may_pull = False
+        self._mempool = holdings.mempool
+        self._told_to = 0  # the number of the last message of which peers that wait were told
         self.endings = PeerEndings()
         self.exchange = PeerExchange(terms, holdings, self._by_key)
         self._fetching = self.exchange.fetching
@@ -274,9 +276,11 @@ class Peers:
         """Tell peers of what was taken, ask for what is wanted, and write all that was said. `may_pull`: whether
         messages can be judged, and there is room for them."""
         self._may_pull = may_pull
-        moment = moment_of(now)
+        moment, before, self._told_to = moment_of(now), self._told_to, self._mempool.last
         for connection in self._by_key.values():
             if connection.provider is None or connection.is_ending or not connection.provider.is_asked:
+                continue
+            if self._told_to == before and connection.provider.due_s > now.mono_s:
                 continue
             self._changed[connection] = None
             if (found := connection.provider.wake(moment)) is not None:

@@ -20,6 +20,7 @@ from services.dmq.core.node_handshake import NodeData
 from services.dmq.core.peer_session import PeerSaid, PeerSession, Side
 from services.dmq.core.peer_sharing_messages import PeerAddress
 from services.dmq.core.peers import address_of
+from services.dmq.core.provider import Provider
 from services.dmq.core.signed_message import Dmq05
 from services.dmq.core.submission import MsgAcceptMessage
 from services.dmq.core.topology_source import TAG, Roots
@@ -436,6 +437,20 @@ def test_nothing_is_fetched_while_the_disk_is_full_and_all_of_it_afterwards(node
 def test_a_peer_of_version_1_is_named_by_its_address_in_any_spelling(peer: str, is_right: bool) -> None:
     assert bool(list(Settings(version_1_peers=(peer,)).problems())) is not is_right
     assert address_of("[2001:DB8::1]:1") == PeerAddress("2001:db8::1", 1)
+
+
+def test_a_peer_that_waits_for_ids_costs_nothing_until_there_is_one(
+    node: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    liar, woken = Liar(node), list[float]()
+    liar.session.say(Side.CONSUMER, ms.MsgRequestSigIdsBlocking(0, 33), 0.0)
+    liar.go_on()
+    node.pass_time(1)
+    monkeypatch.setattr(Provider, "wake", lambda of, now: woken.append(now.mono_s))
+    node.pass_time(3)
+    liar.go_on()
+    assert woken == []
+    assert node.connect().submit(wire()) == MsgAcceptMessage() and len(woken) == 1
 
 
 def test_a_dial_that_fails_since_the_other_node_has_dialled_meanwhile_is_no_cause(node: Host) -> None:
