@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -12,6 +13,8 @@ AGAIN_S = 60.0
 WAYS_MAX = 256  # ways remembered; the oldest is dropped, and would be reported again
 
 UNSEALED = "it is not sealed (`router pub --raw` sends such); who joins with raw, as `router sub --raw` does, reads it"
+
+_HEX = re.compile(r"[0-9a-f]{12,}")  # keys and ids, which whoever sends may choose anew for each message
 
 Way = tuple[PublicKey | None, PublicKey | None, str]
 
@@ -31,7 +34,7 @@ class Undeliverable:
     def note(self, group: PublicKey | None, via: PublicKey | None, why: str) -> None:
         """Note an undeliverable message. `group`: None for a unicast; `via`: the neighbour it came from, None for this
         node."""
-        way, now_s = (group, via, why), self._wall_s()
+        way, now_s = (group, via, _HEX.sub("", why)), self._wall_s()
         told_s, untold = self._ways.get(way, (-AGAIN_S, 0))
         if now_s - told_s < AGAIN_S:
             self._ways[way] = told_s, untold + 1

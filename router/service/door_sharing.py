@@ -19,6 +19,7 @@ SHARED = "shared=yes"
 """The option in a door's URL."""
 SHARED_BOUNDS = DoorBounds(most=512, soft=384, pause_s=5.0)
 """The places of such a door, as those of a node of Ouroboros."""
+SELF = "this program itself listens there"
 _AT_ONCE = struct.pack("ii", 1, 0)
 
 
@@ -28,7 +29,8 @@ def share(listening: socket.socket) -> None:
 
 
 async def dial_from(source: tuple[str, int], host: str, port: int) -> trio.socket.SocketType:
-    """Return a socket that is connected to `host` from `source`, where a door listens; raise `OSError`."""
+    """Return a socket that is connected to `host` from `source`, where a door listens; raise `OSError`, and
+    `ValueError` if it would be connected to itself."""
     family = socket.AF_INET6 if ":" in source[0] else socket.AF_INET
     found = await trio.socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
     failed: OSError = OSError(errno.EAFNOSUPPORT, f"no address of its family has {host}")
@@ -40,6 +42,8 @@ async def dial_from(source: tuple[str, int], host: str, port: int) -> trio.socke
             dialled.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)  # else it cannot be dialled for a minute
             await dialled.bind(source)
             await dialled.connect(address)
+            if dialled.getsockname() == dialled.getpeername():
+                raise ValueError(SELF)
         except OSError as error:
             dialled.close()
             failed = error

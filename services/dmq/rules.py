@@ -104,10 +104,9 @@ class DmqNode:
         listens = {door: url.removeprefix("tcp://") for door, url in _listens(settings).items() if url}
         own = filter(None, map(address_of, listens.values()))
         governor = Governor(targets, setup.chance, own, shares=settings.peer_sharing)
-        only_dials = settings.diffusion_mode == "InitiatorOnly"
-        data = NodeData(self._magic, only_dials, settings.peer_sharing)
+        data = NodeData(self._magic, settings.diffusion_mode == "InitiatorOnly", settings.peer_sharing)
         first = frozenset(filter(None, map(address_of, settings.version_1_peers)))
-        terms = PeerTerms(data, revision.encoding, settings.pause_s, {} if only_dials else listens, first)
+        terms = PeerTerms(data, revision.encoding, settings.pause_s, listens, first)
         peers = Peers(terms, self._holdings, governor, setup.chance)
         return NodePeers(
             peers,
@@ -138,7 +137,7 @@ class DmqNode:
         for client in self._consumers.wake(now.mono_s):
             yield from self._go_on(client, now)
         yield from self._admission.batches()
-        yield from self._nodes.settled(now, may_pull=self._stake.is_ready)
+        yield from self._nodes.settled(now, may_pull=self._stake.is_ready and self._holdings.can_take)
         yield from self._wake(now)
         taken, self._taken = self._taken, []
         yield from notes.accepted(taken, sorted(self._named), self._nodes.peers.exchange.trail.giver)
@@ -300,6 +299,9 @@ class DmqNode:
 
 
 def _listens(settings: Settings) -> dict[str, str]:
+    """Return where other nodes connect, by door; "" for nowhere, as on a node that only dials."""
+    if settings.diffusion_mode == "InitiatorOnly":
+        return dict.fromkeys(DOORS, "")
     return dict(zip(DOORS, (settings.listen, settings.listen_ipv6), strict=True))
 
 

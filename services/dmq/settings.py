@@ -65,7 +65,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 yield setting, f'{setting} is "{url}", and nodes connect over TCP, without TLS; write tcp://HOST:PORT'
         for peer in self.version_1_peers:
             if address_of(peer) is None:
-                yield "version_1_peers", f'version_1_peers names "{peer[:60]}"; write ADDRESS:PORT'
+                yield "version_1_peers", f'version_1_peers names "{peer[:60]}"; write IP:PORT, since names change'
         speaks = self.listen or self.listen_ipv6 or self.topology_file or self.group
         if speaks and not self.revision.startswith("dmq-"):
             said = (
@@ -79,8 +79,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         yield "socket", _place(self.local_socket, home)
         for name, url in consumers_of(self.consumers).items():
             yield f"consumer {name}", _place(url, home)
-        for url in filter(None, (self.listen, self.listen_ipv6)):
-            yield "nodes", url
+        if self.diffusion_mode != "InitiatorOnly":
+            yield from (("nodes", url) for url in (self.listen, self.listen_ipv6) if url)
         if self.topology_file:
             yield "topology", self.topology_file
         if self.group:
@@ -130,13 +130,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = ""
     diffusion_mode: Annotated[
         Literal["InitiatorAndResponder", "InitiatorOnly"],
-        about('Whether dialled nodes may fetch over the same connection; "InitiatorOnly": they are only asked.'),
+        about('Whether nodes may connect, and dialled ones fetch; "InitiatorOnly": they are only dialled and asked.'),
     ] = "InitiatorAndResponder"
     peer_sharing: Annotated[bool, about("Whether nodes are asked for the addresses of others, and told some.")] = True
     version_1_peers: Annotated[
         tuple[str, ...],
         about(
-            "Nodes, as ADDRESS:PORT, to which version 1 alone is offered: a dmq-node that does not name this node then "
+            "Nodes, as IP:PORT, to which version 1 alone is offered: a dmq-node that does not name this node then "
             "hears it at once, and not after 15 minutes."
         ),
     ] = ()

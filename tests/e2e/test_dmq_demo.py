@@ -45,11 +45,12 @@ def test_a_play_takes_no_options_of_the_other() -> None:
     assert done.exit_code == Exit.USAGE and "--kills is of the play without --network" in done.stderr
 
 
-async def test_twenty_kill_rounds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [6, pytest.param(20, marks=pytest.mark.long)])
+async def test_kill_rounds(kills: int, tmp_path: Path) -> None:
     now_s = time.time()
     script = written(2, NETWORKS[NETWORK].kes_period_at(now_s), now_s)
-    counts = await play(tmp_path, script, 20, as_json=True, tied=False)
-    assert counts.played.kills == 20
+    counts = await play(tmp_path, script, kills, as_json=True, tied=False)
+    assert counts.played.kills == kills
     assert [one for one in counts.checks() if not one.holds] == []
 
 

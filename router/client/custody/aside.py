@@ -13,9 +13,9 @@ from router.core.wire.codec import Malformed
 from router.core.wire.message import UNICAST, body_at, read_header
 from router.core.wire.prekey_exchange import ANSWER_BYTES_MAX, is_exchange
 from router.core.wire.reasons import Reason
-from router.core.wire.renewal import NOTICE, RENEWAL_BYTES_MAX, is_renewal_notice
+from router.core.wire.renewal import NOTICE_BYTES_MAX, is_renewal_notice
 
-WIRE_BYTES_MAX = max(ANSWER_BYTES_MAX, len(NOTICE) + RENEWAL_BYTES_MAX) + 256
+WIRE_BYTES_MAX = max(ANSWER_BYTES_MAX, NOTICE_BYTES_MAX) + 256
 """A unicast with the longest of these bodies is no longer: two keys, two numbers, a signature, VIA."""
 
 _TAIL_BYTES = 66  # a signature with its head

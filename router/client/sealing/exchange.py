@@ -16,6 +16,7 @@ from router.client.composer import Composer, Lifetime
 from router.client.custody.aside import End
 from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, NoPrekey, Refused
+from router.client.interrupts import uninterrupted
 from router.client.publishing import Publishing
 from router.client.sealing.correspondents import Verdict, Writing
 from router.client.sealing.rows import PrekeyRow, PrekeyRows
@@ -38,6 +39,10 @@ PREKEY_S = 30.0
 """How long a message waits for the recipient's prekey once the node has the request."""
 ANSWERS_MAX = 256
 """Most answers that the node has not taken yet; requests beyond them wait at the node."""
+GIVEN_MAX = 10_000
+"""Most addresses remembered that got a prekey without asking; beyond that they get it once more."""
+SAY_AGAIN_S = 60.0
+"""How often it is said at most, for each reason, that a prekey inside a message is not used."""
 LOOK_S = 600.0
 """How often prekeys are looked at: renewed daily, forgotten at their end."""
 _LIVES = Lifetime(6 * 86_400, 6 * 1440)
@@ -91,6 +96,7 @@ class _Reply:
         self._over()
 
 
+@uninterrupted
 class Answering:
     """Answers requests for prekeys: that there is none, as a service says, which sends and reads in the open."""
 
@@ -134,11 +140,12 @@ class Answering:
         await trio.lowlevel.checkpoint()
 
     def reply(self, to: PublicKey, end: End) -> None:
-        """Send this app's prekey, or that it has none; one answer that is still under way serves."""
+        """Send this app's prekey, or that it has none; one answer that is still under way serves. Raise `RouterError`
+        if the prekey cannot be written."""
         found = self._replies.get(to)
         if found is None:
-            found = self._replies[to] = _Reply(partial(self._replied, to))
             composed = self._composer.unicast(to, encode_answer(self._own_prekey()), _LIVES)
+            found = self._replies[to] = _Reply(partial(self._replied, to))
             self._publishing.put(Submission(composed.frame, found))
         found.ends.append(end)
 
@@ -149,6 +156,7 @@ class Answering:
         return None
 
 
+@uninterrupted
 class PrekeyExchange(Answering):
     """Gets the prekeys of those to whom an app writes, gives its own, and seals and opens with them.
 
@@ -175,6 +183,8 @@ class PrekeyExchange(Answering):
         self._durable = durable
         self._made: UnicastSealing | None = None
         self._requests: dict[PublicKey, _Request] = {}
+        self._said_s: dict[Verdict, float] = {}
+        self._given: tuple[bytes, set[PublicKey]] = b"", set()  # a prekey's id, and who got it without asking
         self._telling = RenewalTelling(composer, publishing, lambda: self.machine, self._own_prekey, rows, problem)
 
     @property
@@ -282,16 +292,17 @@ class PrekeyExchange(Answering):
     def hear(self, wire: bytes, end: End) -> None:
         message = open_message(wire)
         assert isinstance(message, Unicast)
-        if message.body == ASK:
-            try:
+        try:
+            if message.body == ASK:
                 self._telling.heard(message)
                 super().hear(wire, end)
-            except RouterError as error:
-                self._problem(f"a request for a prekey waits at the node: {error}")
-                end((Reason.INTERNAL, "its state cannot be written"))
+                return
+            is_renewal = is_renewal_notice(message.body)
+            why = self._heard_renewal(message, wire) if is_renewal else self._heard_answer(message, wire)
+        except RouterError as error:
+            self._problem(f"a request for a prekey, an answer or a renewal waits at the node: {error}")
+            end((Reason.INTERNAL, "its state cannot be read or written"))
             return
-        is_renewal = is_renewal_notice(message.body)
-        why = self._heard_renewal(message, wire) if is_renewal else self._heard_answer(message, wire)
         if why:
             self._not_used(message, why, "renewal" if is_renewal else "prekey")
         end((Reason.PEER_REFUSED, why) if why else None)
@@ -340,7 +351,7 @@ class PrekeyExchange(Answering):
         except Malformed as error:
             return str(error)
         if said.old not in self.machine.correspondents and said.old not in self._requests:
-            return "this app has never written to that address"
+            return "this app has exchanged no sealed messages with that address"
         verdict, rows = self.machine.renewed(said, self._now_min)
         self._write(rows)
         return "" if verdict.is_believed else verdict.sentence
@@ -353,7 +364,7 @@ class PrekeyExchange(Answering):
 
     def open(self, message: Unicast) -> OpenedBody:
         """Return what the source has sealed to this app. Raise `Malformed` or a `SealError`; who has sealed to a prekey
-        that is not ours is told the one of today."""
+        that is not ours, or to one that is older than a day, is told the one of today."""
         try:
             with suppress(RouterError):  # without a prekey that is on disk nothing is told
                 self._telling.heard(message)
@@ -363,12 +374,31 @@ class PrekeyExchange(Answering):
                 if len(self._replies) < ANSWERS_MAX:
                     self.reply(message.source, _settle_nothing)
             raise
+        if opened.needs_prekey:
+            with suppress(RouterError):
+                self._give(message.source)
         self._write(opened.rows)
         if opened.verdict is Verdict.TAKEN:
             self._has_prekey_of(message.source)
         if opened.verdict is not None and not opened.verdict.is_accepted:
-            self._problem(f"a prekey inside a sealed message is not used: {opened.verdict.value}")
+            self._not_taken(opened.verdict)
         return opened.message
+
+    def _not_taken(self, verdict: Verdict) -> None:
+        """Say why a prekey inside a sealed message is not used, each reason at most once in `SAY_AGAIN_S`."""
+        now_s = self._wall_s()
+        if now_s - self._said_s.get(verdict, -SAY_AGAIN_S) >= SAY_AGAIN_S:
+            self._said_s[verdict] = now_s
+            self._problem(f"a prekey inside a sealed message is not used: {verdict.value}")
+
+    def _give(self, to: PublicKey) -> None:
+        """Give the prekey of today, once, to who seals to an older one."""
+        today = self._own_prekey().id
+        if self._given[0] != today or len(self._given[1]) >= GIVEN_MAX:
+            self._given = today, set()
+        if to not in self._given[1] and len(self._replies) < ANSWERS_MAX:
+            self.reply(to, _settle_nothing)
+            self._given[1].add(to)
 
 
 def _nothing() -> None:

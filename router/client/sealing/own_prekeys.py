@@ -83,6 +83,11 @@ class OwnPrekeys:
         prekey = make_prekey(self._owner, seed, expiry_min(made_s) + self._limits.life_min)
         return OwnPrekey(number, made_s, prekey, seed)
 
+    @property
+    def rows(self) -> list[tuple[bytes, bytes]]:
+        """Return the rows in which they are kept."""
+        return [(one.key, one.value) for one in map(OwnPrekey.row, self._all) if one.value is not None]
+
     def current(self) -> OwnPrekey | None:
         """Return the newest one; None if there is none."""
         return self._all[-1] if self._all else None
@@ -91,6 +96,12 @@ class OwnPrekeys:
         """Return the secret that opens what was sealed to that prekey; None if it is not ours, or no longer."""
         found = self._by_id.get(prekey_id)
         return None if found is None or found.until_min <= now_min else found.seed
+
+    def is_given_out_no_more(self, prekey_id: bytes, now_min: int) -> bool:
+        """Whether that prekey is ours, and so old that who seals to it should get a newer one: what is sealed expires
+        with the prekey."""
+        found = self._by_id.get(prekey_id)
+        return found is not None and found.until_min - now_min <= self._limits.life_min - self._limits.renew_min
 
     def is_due(self, now_min: int) -> bool:
         """Whether a new one is to be made: there is none, it is a day old, or the clock was ahead when it was made."""
@@ -107,7 +118,11 @@ class OwnPrekeys:
         made = OwnPrekey(number, expiry_s(now_min), prekey, seed)
         self._all.append(made)
         self._by_id[made.prekey.id] = made
-        return [made.row(), *self._drop(self._all[: -self._limits.kept_max])]
+        return [made.row(), *self.forget_ended(now_min), *self._drop(self._all[: -self._limits.kept_max])]
+
+    def has_ended(self, now_min: int) -> bool:
+        """Whether there is a prekey to forget."""
+        return any(one.until_min <= now_min for one in self._all)
 
     def forget_ended(self, now_min: int) -> list[PrekeyRow]:
         """Forget the secrets whose prekeys have ended; return the rows to write."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from router.core.wire.crypto import PublicKey
 from router.disk.state.app_rows import AppBatch
 from router.disk.state.app_state import AppState
 
@@ -44,6 +45,10 @@ class PrekeyRows:
     def under(self, table: str) -> Kept:
         """Return the rows of a table."""
         return self._state.rows(table)
+
+    def has_written_to(self, address: PublicKey) -> bool:
+        """Whether this app has ever sealed something to that address, which has a sequence number then."""
+        return self._state.number(address) > 0
 
     def change(self, table: str, decide: Callable[[Kept], Sequence[PrekeyRow]]) -> None:
         """Write what is decided about the present rows of a table, in one transaction, which is on disk when this

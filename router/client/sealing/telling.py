@@ -9,7 +9,8 @@ import trio
 
 from router.client.composer import Composer, Lifetime
 from router.client.custody.outbox import Submission
-from router.client.errors import ClientError
+from router.client.errors import ClientError, Refused
+from router.client.interrupts import uninterrupted
 from router.client.publishing import Publishing
 from router.client.sealing.rows import TOLD, PrekeyRow, PrekeyRows
 from router.client.sealing.unicast_sealing import UnicastSealing
@@ -23,6 +24,8 @@ from router.core.wire.renewal import encode_renewal_notice
 
 TOLD_MAX = 10_000
 """Most addresses remembered as told in one run; beyond that who writes to the former address is told again."""
+AGAIN_S = 600.0
+"""After this long it is tried again to tell those who could not be told, as the node or the disk failed."""
 _LIVES = Lifetime(6 * 86_400, 6 * 1440)
 
 
@@ -34,6 +37,7 @@ class _Unanswered:
     def failed(self, error: ClientError) -> None: ...
 
 
+@uninterrupted
 class RenewalTelling:
     """Sends the statements of one app. `machine` returns what knows them and the correspondents, `prekey` the prekey of
     today; it raises `RouterError` if that cannot be written."""
@@ -78,26 +82,48 @@ class RenewalTelling:
             self._publishing.put(Submission(composed.frame, _Unanswered()))
 
     async def run(self) -> None:
-        """Tell the correspondents at the beginning, and after each renewal; each address once for each key."""
+        """Tell the correspondents at the beginning, and after each renewal; each address once for each key. Those that
+        are not told for a fault of this node or disk are told later."""
+        is_told_of = False
         while True:
             await self._is_due.wait()
             self._is_due = trio.Event()
             try:
                 if self._rows.is_begun and self._machine().mine:
                     await self._tell_all()
-            except RouterError as error:  # at the next start, or when they write
-                self._problem(f"not all correspondents are told yet that the key was renewed: {error}")
+                is_told_of = False
+            except RouterError as error:
+                if not is_told_of:
+                    self._problem(f"not all correspondents are told yet that the key was renewed: {error}")
+                is_told_of = True
+                with trio.move_on_after(AGAIN_S):
+                    await self._is_due.wait()
+                self._is_due.set()
 
     async def _tell_all(self) -> None:
         machine = self._machine()
         new = bytes(machine.mine[-1].new)
         told = dict(self._rows.under(TOLD))
+        if gone := [PrekeyRow(TOLD, one, None) for one in told if PublicKey(one) not in machine.correspondents]:
+            self._rows.gather(gone)
+        refused = list[Refused]()
         for address in machine.correspondents.addresses:
             if told.get(address) != new and not machine.is_former(address):
-                for body in self._bodies():
-                    compose = partial(self._composer.unicast, address, body, _LIVES)
-                    await self._publishing.deliver(compose, follow=False)
-                self._rows.gather([PrekeyRow(TOLD, address, new)])
+                try:
+                    await self._tell(address)
+                except Refused as error:  # as it is gone, or its queue is full: the others are told all the same
+                    refused.append(error)
+                else:
+                    self._rows.gather([PrekeyRow(TOLD, address, new)])
+        if refused:
+            whom = "1 correspondent" if len(refused) == 1 else f"{len(refused)} correspondents"
+            said = f"{whom} could not be told that the key was renewed: {refused[0]}"
+            self._problem(f"{said}; who writes to the old address is told then, the others at the next start")
+
+    async def _tell(self, address: PublicKey) -> None:
+        for body in self._bodies():
+            compose = partial(self._composer.unicast, address, body, _LIVES)
+            await self._publishing.deliver(compose, follow=False)
 
     def _bodies(self) -> list[bytes]:
         """Return what is sent to each: the statements, and the prekey of today, by which it can seal at once."""

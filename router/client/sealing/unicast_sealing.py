@@ -16,7 +16,7 @@ from msgspec import Struct
 from router.client.sealing.correspondents import CorrespondentLimits, Correspondents, Verdict, Writing
 from router.client.sealing.own_prekeys import OwnPrekeys, PrekeyLimits
 from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS, RENEWALS, Kept, PrekeyRow, PrekeyRows
-from router.core.neighbours.renewals import Renewals, RenewalVerdict
+from router.core.neighbours.renewals import RENEWALS_MAX, Renewals, RenewalVerdict
 from router.core.wire.application import NONCE_BYTES, UnknownContentKey
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_s
@@ -31,6 +31,10 @@ from router.core.wire.unicast_seal import (
     seal_body,
     sealing_key,
 )
+
+STRANGERS_MAX = RENEWALS_MAX // 2
+"""The most renewals that are believed of addresses which have only written to this app: as none is ever forgotten,
+strangers could otherwise leave no room for those of whom this app writes to."""
 
 
 class SealingLimits(Struct, frozen=True):
@@ -57,11 +61,13 @@ class _KeyInUse:
 
 @dataclass(slots=True)
 class OpenedUnicast:
-    """An opened message; `verdict` is None unless it brought a prekey; `rows` are to be written."""
+    """An opened message; `verdict` is None unless it brought a prekey; `rows` are to be written. `needs_prekey`: it is
+    sealed to a prekey that is no longer given out, so its sender needs the one of today."""
 
     message: OpenedBody
     verdict: Verdict | None = None
     rows: list[PrekeyRow] = field(default_factory=list)
+    needs_prekey: bool = False
 
 
 class UnicastSealing:
@@ -85,8 +91,9 @@ class UnicastSealing:
         self._limits = limits or SealingLimits()
         self.own = self._own_in(kept.under(OWN_PREKEYS))
         self.renewals = Renewals(decode_renewal(statement) for _, statement in kept.under(RENEWALS))
+        self._of_strangers = sum(not kept.has_written_to(one.old) for one in self.renewals)
         self.correspondents = Correspondents(kept.under(CORRESPONDENTS), correspondents, prekeys)
-        self._sealing: OrderedDict[bytes, _KeyInUse] = OrderedDict()
+        self._sealing: OrderedDict[tuple[PublicKey, bytes], _KeyInUse] = OrderedDict()
         self._opening: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
 
     def __repr__(self) -> str:
@@ -95,25 +102,32 @@ class UnicastSealing:
     # -- own prekeys ---------------------------------------------------------------------------------------
 
     def tick(self, now_min: int) -> list[PrekeyRow]:
-        """Forget what has ended, with the keys that were made of it; return the rows to write."""
-        rows = self.own.forget_ended(now_min) + self.correspondents.forget_ended(now_min)
+        """Forget what has ended, with the keys that were made of it: own secrets on the disk, too, once this returns.
+        Return the other rows to write."""
+        if self.own.has_ended(now_min):
+            self._change_own(lambda own: own.forget_ended(now_min), now_min)
         for in_use in [one for one, key in self._sealing.items() if key.until_min <= now_min]:
             del self._sealing[in_use]
         self._forget_opening(now_min)
-        return rows
+        return self.correspondents.forget_ended(now_min)
 
     def renew(self, now_min: int) -> None:
         """Make a new prekey if there is none of today, and write it, before it is given out."""
-        if not self.own.is_due(now_min):
-            return
-        own, seed = self.own, self._entropy(KEY_BYTES)
+        if self.own.is_due(now_min):
+            seed = self._entropy(KEY_BYTES)
+            self._change_own(lambda own: own.renew(now_min, seed) if own.is_due(now_min) else [], now_min)
 
-        def decide(kept: Kept) -> list[PrekeyRow]:
+    def _change_own(self, decide: Callable[[OwnPrekeys], list[PrekeyRow]], now_min: int) -> None:
+        """Write what is decided of the prekeys on disk, among which another process of this name may have made some,
+        and forgotten others, since they were read."""
+        own = self.own
+
+        def decided(kept: Kept) -> list[PrekeyRow]:
             nonlocal own
-            own = self._own_in(kept)  # another process of this name may have made one
-            return own.renew(now_min, seed) if own.is_due(now_min) else []
+            own = self._own_in(kept)
+            return decide(own)
 
-        self._kept.change(OWN_PREKEYS, decide)
+        self._kept.change(OWN_PREKEYS, decided)
         self.own = own
         self._forget_opening(now_min)
 
@@ -129,7 +143,9 @@ class UnicastSealing:
 
     def _read_again(self) -> OwnPrekeys:
         """Read the own prekeys again: another process of this name may have made one."""
-        self.own = self._own_in(self._kept.under(OWN_PREKEYS))
+        kept = self._kept.under(OWN_PREKEYS)
+        if kept != self.own.rows:
+            self.own = self._own_in(kept)
         return self.own
 
     def _own_in(self, kept: Kept) -> OwnPrekeys:
@@ -143,7 +159,7 @@ class UnicastSealing:
         """Seal and open for another key, which has taken the place of this one."""
         self._key, self.mine = key, tuple(mine)
         self._sealing.clear()  # the first message under each new one brings our prekey, signed by this key
-        self._read_again()
+        self.own = self._own_in(self._kept.under(OWN_PREKEYS))
 
     def is_former(self, address: PublicKey) -> bool:
         """Whether an address was ours, and its key was renewed."""
@@ -155,9 +171,13 @@ class UnicastSealing:
 
     def renewed(self, said: Renewal, now_min: int) -> tuple[RenewalVerdict, list[PrekeyRow]]:
         """Judge the news that a correspondent's key was renewed; return the rows to write."""
+        is_stranger = not self._kept.has_written_to(said.old)
+        if is_stranger and said.old not in self.renewals and self._of_strangers >= STRANGERS_MAX:
+            return RenewalVerdict.FULL, []
         verdict = self.renewals.hear(said, expiry_s(now_min))
         if verdict is not RenewalVerdict.NEWS:
             return verdict, []
+        self._of_strangers += is_stranger
         expected = self.correspondents.expects(self.newest(said.new), now_min)  # its prekey comes with the news
         return verdict, [PrekeyRow(RENEWALS, said.old, encode_renewal(said)), *expected]
 
@@ -179,11 +199,12 @@ class UnicastSealing:
         return seal_body(in_use.key, self._key.public, to, seq, content, nonce=nonce, prekey=None if is_known else mine)
 
     def _key_for(self, prekey: Prekey) -> _KeyInUse:
-        in_use = self._sealing.get(prekey.x25519)
+        place = prekey.owner, prekey.x25519  # who signs another's X25519 key as its own shares nothing with it
+        in_use = self._sealing.get(place)
         if in_use is None or not in_use.left:
             made = sealing_key(prekey, self._entropy(KEY_BYTES))
-            in_use = self._sealing[prekey.x25519] = _KeyInUse(made, prekey.until_min or 0, self._limits.messages_max)
-        self._sealing.move_to_end(prekey.x25519)
+            in_use = self._sealing[place] = _KeyInUse(made, prekey.until_min or 0, self._limits.messages_max)
+        self._sealing.move_to_end(place)
         if len(self._sealing) > self._limits.keys_max:
             self._sealing.popitem(last=False)
         in_use.left -= 1
@@ -210,6 +231,9 @@ class UnicastSealing:
             self._opening[place] = secret
             if len(self._opening) > self._limits.keys_max:
                 self._opening.popitem(last=False)
-        if message.prekey is None or source == self._key.public:
+        if source == self._key.public:
             return OpenedUnicast(message)
-        return OpenedUnicast(message, *self.correspondents.brought(source, message.prekey, now_min))
+        opened = OpenedUnicast(message, needs_prekey=self.own.is_given_out_no_more(sealed.prekey_id, now_min))
+        if message.prekey is not None:
+            opened.verdict, opened.rows = self.correspondents.brought(source, message.prekey, now_min)
+        return opened

@@ -33,7 +33,11 @@ the old key has tried to renew it again, so one of both statements is a thief's:
     )
     CIRCLE = False, "the new key is one that the old one has taken the place of"
     TAKEN = False, "the new key has taken the place of another one already; make a key for each"
-    FULL = False, f"{RENEWALS_MAX} renewals are known here, which is the most"
+    FULL = (
+        False,
+        f"{RENEWALS_MAX} renewals are known here, which is the most; of addresses that were never written to, half as \
+many are",
+    )
 
     def __init__(self, is_believed: bool, sentence: str) -> None:
         self.is_believed = is_believed

@@ -16,8 +16,10 @@ from .lifetime import UINT32_MAX
 READ_S = 7 * 86_400
 """How long, at most, what comes to the old address is still given to who has the new key."""
 RENEWAL_BYTES_MAX = 1 + 2 * (2 + KEY_BYTES) + 2 * 5 + 2 * (2 + SIGNATURE_BYTES)
-NOTICE = b"\x82\x16"
-"""The first bytes of the body by which an app tells its renewal to those that it writes to (code 22)."""
+NOTICE = b"\x82\x16\x86\x58\x20"
+"""The first bytes of the body by which an app tells its renewal to those that it writes to: code 22, six values, a
+key."""
+NOTICE_BYTES_MAX = 2 + RENEWAL_BYTES_MAX
 
 _LABEL = b"upsycle renewal 1"
 _ITEMS_MAX = 7
@@ -65,7 +67,7 @@ def decode_renewal(data: bytes) -> Renewal:
 
 def is_renewal_notice(body: bytes) -> bool:
     """Whether the body of a unicast begins like the news of a renewal."""
-    return body[:2] == NOTICE
+    return body.startswith(NOTICE)
 
 
 def encode_renewal_notice(value: Renewal) -> bytes:
@@ -78,7 +80,7 @@ def decode_renewal_notice(body: bytes) -> Renewal:
     checked."""
     if not is_renewal_notice(body):
         raise Malformed("not the news of a renewal")
-    return decode_renewal(body[len(NOTICE) :])
+    return decode_renewal(body[2:])
 
 
 def _items(value: Renewal) -> list[object]:

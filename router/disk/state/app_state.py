@@ -31,12 +31,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from router.disk.state.app_rows import TABLES, AppBatch, AppRows, DiskRows, MemoryRows, Until
 from router.disk.state.environment import SHARED, Environment, StateForm
 from router.disk.state.handled_log import HandledLog
-from router.disk.state.secrets import Secrets
+from router.disk.state.secrets import KeyReplaced, Secrets
 
 IDS_MAX = 10_000_000
 LOGS = "logs"
@@ -50,6 +50,8 @@ FORM = StateForm(
     "prekeys cannot be opened, and messages may be shown again",
     "and start the app again: nothing that was settled is lost",
 )
+
+T = TypeVar("T")
 
 Decide = Callable[[AppRows], AppBatch]
 
@@ -161,15 +163,23 @@ class AppState:
         with environment.reading() as txn:
             yield DiskRows(txn, environment.db, secrets)
 
+    def read(self, act: Callable[[AppRows], T]) -> T:
+        """Return what `act` reads, all of one moment. It is called again if another process has replaced the key of the
+        secrets meanwhile."""
+        try:
+            with self.reading() as rows:
+                return act(rows)
+        except KeyReplaced:
+            with self.reading() as rows:
+                return act(rows)
+
     def get(self, table: str, key: bytes) -> bytes | None:
         """Return the value under a key of a table, None if there is none."""
-        with self.reading() as rows:
-            return rows.get(table, key)
+        return self.read(lambda rows: rows.get(table, key))
 
     def rows(self, table: str, prefix: bytes = b"") -> list[tuple[bytes, bytes]]:
         """Return the keys of a table that begin so, each with its value, in order."""
-        with self.reading() as rows:
-            return rows.rows(table, prefix)
+        return self.read(lambda rows: rows.rows(table, prefix))
 
     def known(self, keys: Sequence[bytes]) -> Collection[bytes]:
         """Return the keys among these of messages that were handled."""

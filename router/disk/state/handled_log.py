@@ -73,19 +73,19 @@ class HandledLog:
         self.waiting, self._handled, self._at = AppBatch(), set(), LOG_FROM
 
     def _replay(self) -> None:
-        data = os.pread(self._descriptor, LOG_BYTES, LOG_FROM)
-        while True:
-            at = self._at - LOG_FROM
-            if at + _HEAD.size > len(data):
-                return
+        data, at, last = os.pread(self._descriptor, LOG_BYTES, LOG_FROM), 0, -1
+        while at + _HEAD.size <= len(data):
             size, checksum = _HEAD.unpack_from(data, at)
             rest = data[at + _HEAD.size : at + size]
             if size <= _HEAD.size or len(rest) != size - _HEAD.size or crc32(rest) != checksum:
                 return
-            if _NUMBER.unpack_from(rest)[0] != self.number + 1:
+            [number] = _NUMBER.unpack_from(rest)
+            if number > self.number + 1 or last not in (-1, number - 1):
                 return
-            self._add(_batch_in(rest))
-            self._at += size
+            at, last = at + size, number
+            if number > self.number:  # it may follow others that are in the state, if their end was not learned of
+                self._add(_batch_in(rest))
+                self._at = LOG_FROM + at
 
 
 def _record(number: int, batch: AppBatch) -> bytes:

@@ -35,6 +35,11 @@ _LINE_BYTES = 99
 _ANEW = "move the state away to begin anew"
 
 
+class KeyReplaced(StateError):
+    """The key that has sealed the secrets is not there: another process has replaced it since this transaction began,
+    or the folder is not of one moment. Who reads again tells which."""
+
+
 class SecretKey(Struct, frozen=True):
     """A key that seals secrets, and the id by which `meta` names it."""
 
@@ -78,10 +83,12 @@ class Secrets:
 
     def under(self, txn: Any, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield the rows that begin so, each with its value, in order."""
+        key = None
         for row, sealed in self._sealed_from(txn, prefix):
             if not row.startswith(prefix):
                 break
-            yield row, self._unseal(self._key(txn), row, sealed)
+            key = key or self._key(txn)
+            yield row, self._unseal(key, row, sealed)
 
     def rows(self, txn: Any) -> list[bytes]:
         """Return all rows without their values."""
@@ -111,9 +118,8 @@ class Secrets:
 
     def finish(self, id: bytes) -> None:
         """Once the transaction of `renew` is on disk: overwrite the old key, and put the new one in its place."""
-        with private_file.alone(self._folder):
+        with private_file.alone(self._folder):  # who reads as of before goes on with the old key, which is known
             _put_in_place(self._folder, id)
-            self._known = SecretKey(b"")
 
     def settle(self, txn: Any) -> None:
         """Finish what a crash has left: put the key in force in its place, and overwrite any other."""
@@ -140,11 +146,12 @@ class Secrets:
         if self._known.id != id or not id:
             with private_file.alone(self._folder):
                 found = [_read(self._folder / name) for name in (KEY_FILE, NEXT_FILE)]
-            self._known = next((one for one in found if one is not None and one.id == id), SecretKey(b""))
-            if not self._known.id:
+            known = next((one for one in found if one is not None and one.id == id), None)
+            if known is None:
                 said = f"the secrets of the state in {self._folder} cannot be opened: {self._folder / KEY_FILE}"
                 remedy = f"restore folder and key of one moment, or {_ANEW}"
-                raise StateError(f"{said} is not the key that has sealed them; {remedy}")
+                raise KeyReplaced(f"{said} is not the key that has sealed them; {remedy}")
+            self._known = known
         return self._known
 
     def _unseal(self, key: SecretKey, row: bytes, sealed: bytes) -> bytes:

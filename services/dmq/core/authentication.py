@@ -177,4 +177,6 @@ _CHECKS: tuple[Check, ...] = (
     Authentication._eligible,
     Authentication._latest_certificate,
 )
-_CHECKS_OF_RELAYED = tuple(check for check in _CHECKS if check is not Authentication._not_too_frequent)
+_OF_CLIENTS = (Authentication._right_id, Authentication._not_too_frequent)
+_CHECKS_OF_RELAYED = (Authentication._right_id, *[check for check in _CHECKS if check not in _OF_CLIENTS])
+"""The id first: what follows for an id must not follow from a message that only claims it."""

@@ -67,7 +67,8 @@ _DISCONNECTING = (
     Fault.BAD_SIGNATURE,
 )
 _OF_THE_ID = (Fault.EXPIRED, Fault.EXPIRY_TOO_FAR)
-"""Faults that the id alone determines: any other message under the id has them, too."""
+"""Faults that the id alone determines, where it is the digest of a payload with an expiry: any other message under the
+id has them, too. The second one passes with time, so whoever announces the id later is asked for it."""
 
 
 def peer_fault(fault: Fault) -> PeerFault:
@@ -230,6 +231,7 @@ class Fetching:
                 self.duplicates += 1
             else:
                 wanted.is_judged, wanted.asked = True, peer
+                self._todo.pop(message.id, None)
                 found.append(message)
         for own_id in batch.keys() - {message.id for message in messages}:
             line.withheld += 1
@@ -242,23 +244,22 @@ class Fetching:
         one first."""
         return self._settle(own_id)
 
-    def refused(self, own_id: bytes, peer: str, fault: Fault) -> None:
-        """Record that what a peer brought was not taken: others are asked, unless the id itself is at fault."""
-        if fault is Fault.DUPLICATE:
-            self._settle(own_id)
-            return
-        if fault in _OF_THE_ID:
+    def refused(self, own_id: bytes, peer: str, fault: Fault, *, is_named: bool = True) -> None:
+        """Record that what a peer brought was not taken: others are asked, unless the id itself is at fault.
+        `is_named`: the id is the digest of what is at fault, so that nobody brings anything else under it."""
+        if fault is Fault.EXPIRED and is_named:
             self._refused[own_id] = None
             if len(self._refused) > REFUSED_MAX:
                 self._refused.popitem(last=False)
+        if fault is Fault.DUPLICATE or (fault in _OF_THE_ID and is_named):
             self._settle(own_id)
             return
-        if line := self._lines.get(peer):
+        if fault is not Fault.DISK_FULL and (line := self._lines.get(peer)):
             line.open.pop(own_id, None)
         if (wanted := self._wanted.get(own_id)) is None:
             return
         wanted.is_judged = False
-        if peer in wanted.holders:
+        if fault is not Fault.DISK_FULL and peer in wanted.holders:
             wanted.holders.remove(peer)
         self._ask_again(own_id, wanted)
 

@@ -13,7 +13,6 @@ at once; who only dials, never.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from math import inf
 
@@ -22,10 +21,10 @@ from msgspec import Struct
 from router.core.service.back_off import BackOff
 from router.service import contract as c
 
-from .hot_places import OF_PREFIX_MAX, HotPlaces, Targets
+from .hot_places import HotPlaces, Targets
 from .known_peers import KnownPeer, PeerSource, PeerState, RootGroup, is_public, prefix
 from .node_handshake import Agreement
-from .peer_book import RESTS_S, SHARED_MAX, PeerBook
+from .peer_book import RESTS_S, SHARED_MAX, STRANGERS_OF_PREFIX_MAX, PeerBook
 from .peer_sharing_messages import PeerAddress
 
 DIALS_MAX = 8
@@ -127,8 +126,9 @@ class Governor:
         for address, group in named.items():
             if address in self._own:
                 continue
-            peer = self._book.learn(address, PeerSource.LOCAL if group.is_local else PeerSource.PUBLIC)
-            peer.group = group
+            source = PeerSource.LOCAL if group.is_local else PeerSource.PUBLIC
+            peer = self._book.learn(address, source)
+            peer.group, peer.source = group, source
 
     def set_ledger(self, addresses: Iterable[PeerAddress]) -> None:
         """Take relays of the ledger, so many as there is place for."""
@@ -142,9 +142,9 @@ class Governor:
         self.due_s = -inf
         if (teller := self._book.get(address)) is not None:
             teller.is_asked = False
-        of_prefix = Counter(prefix(peer.address.ip) for peer in self._book.peers if peer.is_stranger)
+        of_prefix = self._book.strangers_by_prefix()
         for one in shared:
-            if self._is_welcome(one, now_s) and of_prefix[prefix(one.ip)] < 2 * OF_PREFIX_MAX:
+            if self._is_welcome(one, now_s) and of_prefix[prefix(one.ip)] < STRANGERS_OF_PREFIX_MAX:
                 of_prefix[prefix(one.ip)] += 1
                 self._book.learn(one, PeerSource.SHARED)
 
@@ -156,7 +156,7 @@ class Governor:
     def _is_welcome(self, address: PeerAddress, now_s: float) -> bool:
         if address in self._book or address in self._own or not is_public(address):
             return False
-        return not self._book.rests(address, now_s) and len(self._book) < self._targets.known
+        return not self._book.rests(address, now_s) and self._book.kept < self._targets.known
 
     # -- what has happened ---------------------------------------------------------------------------------
 
@@ -184,8 +184,8 @@ class Governor:
         if peer is None or peer.state <= PeerState.DIALLING:
             return
         is_ours = peer.state is PeerState.CLOSING
-        if peer.source is PeerSource.INBOUND and not (peer.agreement and peer.agreement.is_duplex):
-            self._book.drop(peer)  # nobody listens there
+        if peer.is_visitor and not self._book.keeps(peer, self._targets.known):
+            self._book.drop(peer)
             return
         if not is_ours and now_s - peer.since_s < BACK_OFF.calm_s:
             self._count_failure(peer, now_s)
@@ -346,13 +346,13 @@ class Governor:
             self._book.move(peer, PeerState.CLOSING, now_s)
             yield Hang(peer.address, "another peer takes its place")
         cold = [peer for peer in self.of_state(PeerState.COLD) if peer.is_stranger]
-        if len(self._book) >= self._targets.known - SHARED_MAX:
+        if self._book.kept >= self._targets.known - SHARED_MAX:
             for peer in self._chance.sample(cold, _share(cold)):
                 self._book.forget(peer, now_s)
 
     def _questions(self, now_s: float) -> Iterator[Act]:
         """Yield which peers are asked for addresses."""
-        if not self._shares or len(self._book) >= self._targets.known:
+        if not self._shares or self._book.kept >= self._targets.known:
             return
         connected = self._book.of(PeerState.WARM, PeerState.HOT)
         room = ASKED_MAX - sum(peer.is_asked for peer in connected)

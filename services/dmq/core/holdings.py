@@ -67,6 +67,11 @@ class Holdings:
             self._has_room = c.has_room(self._kept)
         return self._has_room
 
+    @property
+    def can_take(self) -> bool:
+        """Whether a message can be taken at all: without stake each one of a peer would be refused, and lost."""
+        return self.authentication.stake is not None and self.has_room
+
     def settled(self) -> Iterator[c.Deed]:
         """Yield what keeps the last number and the counts, if something was taken; from now on `kept` shows what was
         taken until now."""

@@ -15,6 +15,7 @@ from .peer_sharing_messages import PeerAddress
 
 PREFIX_BITS = {4: 24, 6: 56}
 """What counts as one place of the network, for IPv4 and IPv6."""
+GLOBAL_IPV6 = ipaddress.IPv6Network("2000::/3")
 FIRST_S = 3600.0
 """For how long it counts that a peer was the first to announce a message."""
 _SLICES = 12
@@ -74,6 +75,11 @@ class KnownPeer(Struct, eq=False):
         return self.source >= PeerSource.SHARED
 
     @property
+    def is_visitor(self) -> bool:
+        """Whether nothing is known of it but the connection that it has begun."""
+        return self.source is PeerSource.INBOUND and self.is_connected and self.is_inbound
+
+    @property
     def is_connected(self) -> bool:
         return self.state >= PeerState.WARM
 
@@ -107,10 +113,11 @@ def prefix(ip: str) -> str:
 @lru_cache(4096)
 def is_public(address: PeerAddress) -> bool:
     """Whether anybody may be told this address, and anybody's word is enough to dial it: not private, not of this
-    machine, not of nobody, and with a port."""
+    machine, not of nobody, no IPv4 address in the form of IPv6, and with a port."""
     try:
         found = ipaddress.ip_address(address.ip)
     except ValueError:
         return False
-    found = getattr(found, "ipv4_mapped", None) or found
+    if isinstance(found, ipaddress.IPv6Address) and (found not in GLOBAL_IPV6 or found.sixtofour is not None):
+        return False
     return found.is_global and not found.is_multicast and 0 < address.port < 1 << 16

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from router.core.wire.text import counted
 
@@ -61,12 +61,16 @@ class Row(Struct, frozen=True, gc=False):
 
 
 class _Share(Struct):
-    """The live messages of one pool, and the times from which the last ones are offered to peers, in order."""
+    """The numbers of one pool's live messages, in order; the times from which the last ones are offered to peers."""
 
     pool: PoolId
-    messages: int = 0
+    numbers: array[int] = field(default_factory=lambda: array("Q"))
     bytes: int = 0
     peers_at: tuple[float, ...] = ()
+
+    @property
+    def messages(self) -> int:
+        return len(self.numbers)
 
     def waiting(self, wall_s: float) -> int:
         return len(self.peers_at) - bisect_right(self.peers_at, wall_s)
@@ -170,6 +174,21 @@ class Mempool:
         """Return how many messages of each pool are live."""
         return [(pool, share.messages) for pool, share in self._shares.items() if share.messages]
 
+    @property
+    def oldest(self) -> int:
+        """Return a number below which no message is live."""
+        return self._rows.first or self.last + 1
+
+    @property
+    def pools(self) -> list[PoolId]:
+        """Return the pools that have live messages."""
+        return [pool for pool, share in self._shares.items() if share.numbers]
+
+    def of_pool(self, pool: PoolId) -> Sequence[int]:
+        """Return the numbers of a pool's live messages, in order."""
+        share = self._shares.get(pool)
+        return share.numbers if share is not None else ()
+
     def under(self, own_id: bytes) -> list[Row]:
         """Return the live messages under this id, in order: one of each pool at most."""
         return [row for row in map(self.get, sorted(self._by_id.numbers(own_id))) if row is not None]
@@ -182,7 +201,7 @@ class Mempool:
         share = self._shares.get(row.pool)
         if share is None:
             share = self._shares[row.pool] = _Share(row.pool)
-        share.messages += 1
+        share.numbers.append(row.number)
         share.bytes += row.size
         if not share.peers_at or row.peers_at >= share.peers_at[-1]:
             share.peers_at = (*share.peers_at, row.peers_at)[-self._limits.paced_max :]
@@ -199,7 +218,7 @@ class Mempool:
         self._pages.clear()
         self.bytes -= row.size
         share = self._shares[row.pool]
-        share.messages -= 1
+        share.numbers.remove(row.number)
         share.bytes -= row.size
         if not share.messages and share.peers_at[-1] + self._limits.pause_s <= wall_s:
             del self._shares[row.pool]
@@ -220,6 +239,11 @@ class _Rows:
 
     def __len__(self) -> int:
         return len(self._numbers) - self._dead
+
+    @property
+    def first(self) -> int:
+        """Return the smallest number that is known; 0 if there is none."""
+        return self._numbers[0] if self._numbers else 0
 
     def add(self, row: Row, pool: PoolId) -> None:
         """Add a row; `pool`: the one object for all of its pool."""

@@ -112,7 +112,7 @@ class NodePeers:
         }
 
     def _rejected(self, address: str, message: SignedMessage, rejected: Rejected, now: c.Now) -> Iterator[c.Deed]:
-        self.peers.rejected(message.id, address, rejected)
+        self.peers.rejected(message, address, rejected)
         if rejected.fault is Fault.DUPLICATE:  # two have brought it at once
             return
         yield from self._turned_away.rejected(message, rejected, now, address)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from math import inf
 from typing import TypeVar
 
 from router.service import contract as c
 
-from .known_peers import KnownPeer, PeerSource, PeerState, is_public
+from .hot_places import OF_PREFIX_MAX
+from .known_peers import KnownPeer, PeerSource, PeerState, is_public, prefix
 from .peer_sharing_messages import PeerAddress
 
 Key = TypeVar("Key")
@@ -19,6 +20,8 @@ RESTS_S = 600.0
 """Seconds for which an address is not dialled after it was forgotten, or left."""
 RESTING_MAX = 2000
 """Most addresses that are remembered for that."""
+STRANGERS_OF_PREFIX_MAX = 2 * OF_PREFIX_MAX
+"""Most strangers of one place of the network that are known, beside those who are connected as they came."""
 SHARED_MAX = 10
 """Most addresses that are shared at once."""
 CHOICE_S = 823.0
@@ -58,6 +61,24 @@ class PeerBook:
 
     def count(self, state: PeerState) -> int:
         return len(self._of_state[state])
+
+    @property
+    def kept(self) -> int:
+        """Return how many peers are known beyond those that have dialled in and may go as they came."""
+        return sum(not peer.is_visitor for peer in self._peers.values())
+
+    def strangers_by_prefix(self) -> Counter[str]:
+        """Return how many strangers of each place of the network are kept."""
+        kept = (peer for peer in self._peers.values() if peer.is_stranger and not peer.is_visitor)
+        return Counter(prefix(peer.address.ip) for peer in kept)
+
+    def keeps(self, visitor: KnownPeer, most: int) -> bool:
+        """Whether the address of a peer that has dialled in is kept for a dial of ours, as if it had been shared; so
+        nobody fills the book by dialling in again and again."""
+        listens = visitor.agreement is not None and visitor.agreement.is_duplex and is_public(visitor.address)
+        if not listens or self.kept >= most:
+            return False
+        return self.strangers_by_prefix()[prefix(visitor.address.ip)] < STRANGERS_OF_PREFIX_MAX
 
     def learn(self, address: PeerAddress, source: PeerSource) -> KnownPeer:
         """Return the peer at an address, known from now on; the best of its sources counts."""

@@ -132,9 +132,10 @@ class PeerExchange:
             first.firsts += 1
         return first
 
-    def rejected(self, own_id: bytes, by: str, rejected: Rejected) -> PeerConnection | None:
+    def rejected(self, message: SignedMessage, by: str, rejected: Rejected) -> PeerConnection | None:
         """Record that a message of a peer was not taken; return its connection if that ends with it."""
-        self.fetching.refused(own_id, by, rejected.fault)
+        is_named = self._encoding.right_id(message) == message.id
+        self.fetching.refused(message.id, by, rejected.fault, is_named=is_named)
         if (connection := self._connections.get(by)) is None:
             return None
         connection.rejected[rejected.fault.reason.word] += 1

@@ -10,8 +10,11 @@ A message that a peer has brought is judged like a client's (`Admission`), and a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from ipaddress import ip_address
 from math import inf
 from typing import Any
+
+from msgspec.structs import replace
 
 from router.core.link.machine import Agency, RemoteProtocolError
 from router.service import contract as c
@@ -39,6 +42,7 @@ from .peer_session import (
     Side,
 )
 from .peer_sharing_messages import PeerAddress
+from .signed_message import SignedMessage
 from .stake_source import moment_of
 
 DIAL = "dial "
@@ -62,6 +66,7 @@ class Peers:
         self._changed: dict[PeerConnection, None] = {}
         self._deadlines: Deadlines[PeerConnection] = Deadlines()
         self._forget_s = -inf
+        self._may_pull = False
         self.endings = PeerEndings()
         self.exchange = PeerExchange(terms, holdings, self._by_key)
         self._fetching = self.exchange.fetching
@@ -90,7 +95,8 @@ class Peers:
     @property
     def due_s(self) -> float:
         """When `due` has something to do, if nothing comes until then."""
-        return min(self._deadlines.next_s, self._governor.due_s, self._fetching.due_s)
+        fetching_s = self._fetching.due_s if self._may_pull else inf
+        return min(self._deadlines.next_s, self._governor.due_s, fetching_s)
 
     def set_roots(self, groups: Iterable[RootGroup], ledger: Iterable[PeerAddress] = ()) -> None:
         self._governor.set_roots(groups)
@@ -110,15 +116,19 @@ class Peers:
 
     def _session(self, we_dial: bool, address: PeerAddress, now: c.Now) -> PeerSession:
         versions = (1,) if we_dial and address in self._terms.version_1 else VERSIONS
-        we = Agency.INITIATOR if we_dial else Agency.RESPONDER
-        return PeerSession(we, self._terms.data, now.mono_s, versions, self._chance.randrange(1 << 16))
+        we, data = Agency.INITIATOR if we_dial else Agency.RESPONDER, self._terms.data
+        peer = self._governor.get(address)
+        if we_dial and peer is not None and peer.group is not None and peer.group.initiator_only:
+            data = replace(data, initiator_only=True)
+        return PeerSession(we, data, now.mono_s, versions, self._chance.randrange(1 << 16))
 
     def failed(self, heard: c.ConnectionFailed, now: c.Now) -> None:
         """Record that a dial has failed."""
         address = address_of(heard.tag.removeprefix(DIAL))
         if address is not None:
             self._governor.failed(address, now.mono_s)
-            self.endings.note(f"{address} cannot be reached: {heard.text}")
+            if not any(one.address == address for one in self._connections.values()):  # it has dialled meanwhile
+                self.endings.note(f"{address} cannot be reached: {heard.text}")
 
     def came(self, heard: c.Came, now: c.Now) -> None:
         """Take bytes of a peer, or the end of its stream."""
@@ -205,9 +215,9 @@ class Peers:
         if by and first is not None:
             self._governor.was_first(first.address, now.mono_s)
 
-    def rejected(self, own_id: bytes, by: str, rejected: Rejected) -> None:
+    def rejected(self, message: SignedMessage, by: str, rejected: Rejected) -> None:
         """Record that a message of a peer was not taken."""
-        if (connection := self.exchange.rejected(own_id, by, rejected)) is not None:
+        if (connection := self.exchange.rejected(message, by, rejected)) is not None:
             self._changed[connection] = None
 
     # -- what is done --------------------------------------------------------------------------------------
@@ -262,7 +272,8 @@ class Peers:
 
     def settled(self, now: c.Now, *, may_pull: bool) -> Iterator[c.Deed]:
         """Tell peers of what was taken, ask for what is wanted, and write all that was said. `may_pull`: whether
-        messages can be judged yet."""
+        messages can be judged, and there is room for them."""
+        self._may_pull = may_pull
         moment = moment_of(now)
         for connection in self._by_key.values():
             if connection.provider is None or connection.is_ending or not connection.provider.is_asked:
@@ -286,11 +297,10 @@ class Peers:
             self._changed[connection] = None
             self._handle(connection, connection.say(Side.CONSUMER, request_of(ask), now.mono_s), now)
         for key, connection in self._by_key.items():
-            if self._fetching.is_finished(key):
+            if connection.version == 2 and self._fetching.is_finished(key):  # in version 1 a window lasts
                 self._fetching.end(key)
-                if connection.version == 2:
-                    self._changed[connection] = None
-                    self._handle(connection, connection.say(Side.CONSUMER, ms.MsgDone(), now.mono_s), now)
+                self._changed[connection] = None
+                self._handle(connection, connection.say(Side.CONSUMER, ms.MsgDone(), now.mono_s), now)
 
     # -- the operator --------------------------------------------------------------------------------------
 
@@ -305,8 +315,11 @@ class Peers:
 
 
 def address_of(text: str) -> PeerAddress | None:
-    """Return the address in HOST:PORT; None if it is none."""
+    """Return the address in IP:PORT; None if it is none."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or len(port) > 5:
         return None
-    return PeerAddress(host.removeprefix("[").removesuffix("]"), int(port))
+    try:
+        return PeerAddress(str(ip_address(host.removeprefix("[").removesuffix("]"))), int(port))
+    except ValueError:
+        return None

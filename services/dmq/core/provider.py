@@ -24,6 +24,7 @@ from router.core.wire.reasons import Reason
 from .authentication import Moment
 from .certificate import PoolId
 from .mempool import Mempool, Row
+from .number_set import NumberSet
 
 WINDOW_MAX = 132
 """Most ids that a peer has been told and has not acknowledged: four requests of 33."""
@@ -115,9 +116,8 @@ class Provider:
         self._answers_none = answers_none
         self._window: deque[Announced] = deque()
         self._numbers: dict[bytes, int] = {}  # those in the window, by id
-        self._sorted_to = 0
-        self._theirs: set[int] = set()  # announced by the peer, and not sorted yet
-        self._waiting: dict[PoolId, list[int]] = {}  # not told yet, in order
+        self._queued_to = 0  # the pools of messages up to this number stand in a queue, or have nothing to tell
+        self._done = NumberSet(mempool.oldest)  # what the peer was told, or has, or does not get
         self._ready: list[tuple[int, PoolId]] = []  # heap of pools whose turn it is
         self._held: list[tuple[float, PoolId]] = []  # heap of pools that wait for their turn
         self._due: dict[PoolId, float] = {}  # the one entry of a pool that counts: -inf in `_ready`, else in `_held`
@@ -128,12 +128,7 @@ class Provider:
         self.given = 0
 
     def __repr__(self) -> str:
-        return f"<Provider: {len(self._window)} unacknowledged, messages of {len(self._waiting)} pools wait>"
-
-    @property
-    def backlog(self) -> int:
-        """How many live messages wait for their turn."""
-        return sum(map(len, self._waiting.values()))
+        return f"<Provider: {len(self._window)} unacknowledged, {len(self._due)} pools wait>"
 
     @property
     def is_asked(self) -> bool:
@@ -208,31 +203,20 @@ class Provider:
     def peer_has(self, row: Row, now_s: float) -> None:
         """Record that the peer itself has announced a message, which is live here."""
         self._spacing.knows(row.pool, now_s)
-        if row.number > self._sorted_to:
-            self._theirs.add(row.number)
-            return
-        waiting = self._waiting.get(row.pool, [])
-        if row.number in waiting:
-            waiting.remove(row.number)
-            self._drop_if_empty(row.pool)
+        self._done.add(row.number)
 
     def expired(self, rows: Iterable[Row], now_s: float) -> int:
         """Forget messages that have expired; return how many of them the peer was not told for their pool's spacing."""
-        spaced = 0
-        for row in rows:
-            self._theirs.discard(row.number)
-            waiting = self._waiting.get(row.pool)
-            if waiting is not None and row.number in waiting:
-                waiting.remove(row.number)
-                spaced += self._spacing.clear_s(row.pool) > now_s
-                self._drop_if_empty(row.pool)
+        untold = (row for row in rows if row.number <= self._queued_to and row.number not in self._done)
+        spaced = sum(self._spacing.clear_s(row.pool) > now_s for row in untold)
         self.spaced_out += spaced
+        self._done.forget_below(self._mempool.oldest)
         return spaced
 
     # -- the order -----------------------------------------------------------------------------------------
 
     def _next(self, most: int, now: Moment) -> tuple[Announced, ...]:
-        self._sort_in()
+        self._queue_new()
         while self._held and self._held[0][0] <= now.mono_s:
             until_s, pool = heappop(self._held)
             if self._due.get(pool) == until_s:
@@ -252,61 +236,62 @@ class Provider:
         self.told += len(found)
         return tuple(found)
 
-    def _sort_in(self) -> None:
-        """Let each message that was taken since the last time wait with those of its pool."""
-        if self._sorted_to == self._mempool.last:
-            return
-        for row in self._mempool.after(self._sorted_to):
-            if row.number in self._theirs:
-                continue
-            self._waiting.setdefault(row.pool, []).append(row.number)
-            self._queue(row.pool)
-        self._theirs.clear()
-        self._sorted_to = self._mempool.last
+    def _queue_new(self) -> None:
+        """Let it be the turn of each pool with a message that was taken since the last time. Nothing is kept of each
+        message, and of many ones each pool is looked at once: a peer that connects again and again costs little."""
+        last, pools = self._mempool.last, self._mempool.pools if self._queued_to != self._mempool.last else []
+        if last - self._queued_to <= len(pools):
+            pools = [row.pool for row in self._mempool.after(self._queued_to) if row.number not in self._done]
+        self._queued_to = last
+        for pool in pools:
+            self._queue(pool)
 
     def _turn(self, pool: PoolId, now: Moment) -> Row | None:
         """Return the message of the pool that is told now; None: none, or not yet."""
-        waiting = self._waiting.get(pool)
-        if waiting is None:
-            return None
         if (clear_s := self._spacing.clear_s(pool)) > now.mono_s:
             self._hold(pool, clear_s, now)
             return None
         later_s = inf
-        for number in reversed(waiting) if self._spacing.is_on else tuple(waiting):
-            row = self._mempool.get(number)
-            if row is not None and row.peers_at > now.wall_s:
+        for row in self._untold(pool):
+            if row.peers_at > now.wall_s:
                 later_s = min(later_s, row.peers_at)
                 continue
-            waiting.remove(number)
-            if row is not None and row.id not in self._numbers and self._mempool.served(row.id) == number:
-                self._drop_if_empty(pool)
+            self._done.add(row.number)
+            if row.id not in self._numbers and self._mempool.served(row.id) == row.number:
                 return row
-        self._drop_if_empty(pool)
         if later_s < inf:
-            self._hold(pool, now.mono_s + later_s - now.wall_s, now)
+            self._hold(pool, now.mono_s + (later_s - now.wall_s), now)
         return None
+
+    def _untold(self, pool: PoolId) -> list[Row]:
+        """Return the pool's messages that the peer is still to be told, in their order: with spacing, the one that
+        lives longest is the newest, whenever it came here."""
+        numbers = [one for one in self._mempool.of_pool(pool) if one not in self._done]
+        rows = [row for one in numbers if (row := self._mempool.get(one)) is not None]
+        if self._spacing.is_on:
+            rows.sort(key=lambda row: (row.expires_at, row.number), reverse=True)
+        return rows
 
     def _queue(self, pool: PoolId) -> None:
         """Let it be the turn of a pool, unless it is already."""
-        if self._due.get(pool) != -inf and (waiting := self._waiting.get(pool)):
+        if self._due.get(pool) == -inf:
+            return
+        numbers = self._mempool.of_pool(pool)
+        ordered = reversed(numbers) if self._spacing.is_on else numbers
+        first = next((one for one in ordered if one not in self._done), None)
+        if first is None:
+            self._due.pop(pool, None)
+        else:
             self._due[pool] = -inf
-            heappush(self._ready, (waiting[-1 if self._spacing.is_on else 0], pool))
+            heappush(self._ready, (first, pool))
 
     def _hold(self, pool: PoolId, until_s: float, now: Moment) -> None:
         """Let a pool with further messages wait for its turn."""
-        if pool not in self._waiting:
-            return
         if until_s <= now.mono_s:
             self._queue(pool)
-        else:
+        elif any(one not in self._done for one in self._mempool.of_pool(pool)):
             self._due[pool] = until_s
             heappush(self._held, (until_s, pool))
-
-    def _drop_if_empty(self, pool: PoolId) -> None:
-        if not self._waiting[pool]:
-            del self._waiting[pool]
-            self._due.pop(pool, None)
 
 
 def _error(rule: WindowRule, text: str) -> RemoteProtocolError:

@@ -14,7 +14,7 @@ ROUTER = f"{sys.executable} -m router"
 
 @pytest.fixture
 def here(fleets: Fleets, tmp_path: Path) -> Path:
-    (tmp_path / "logs").symlink_to(fleets(10, 400, 0))
+    (tmp_path / "logs").symlink_to(fleets(4, 400, 0))
     return tmp_path
 
 

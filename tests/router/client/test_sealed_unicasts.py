@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,11 @@ from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.message import Unicast, message_id, open_message, seal_unicast
 from router.core.wire.prekey import make_prekey
-from router.core.wire.prekey_exchange import ASK, NULL_ANSWER, encode_answer
+from router.core.wire.prekey_exchange import ASK, NULL_ANSWER, decode_answer, encode_answer
 from router.core.wire.reasons import Reason
-from router.core.wire.unicast_seal import BEGINS
+from router.core.wire.unicast_seal import BEGINS, seal_body, sealing_key
 
+PREKEY_ANSWER = b"\x82\x15\xa4"
 SECRET = b"nobody on the way may read this"
 BOB = SigningKey(b"b" * 32)
 
@@ -142,6 +144,14 @@ async def test_plain_is_a_choice(end: RouterEnd) -> None:
     assert bodies(end) == [b"for all to read"]
 
 
+async def test_a_body_in_the_open_that_only_begins_like_a_renewal_is_given_to_the_app(end: RouterEnd) -> None:
+    async with sign_on(end) as alice, service(end) as echo:
+        for body in (b"\x82\x16", b"\x82\x16\x45hello", b"\x82\x15\xa0"):
+            await echo.send(alice.key, body)
+            await wait_all_tasks_blocked()
+            assert not end.refusals and (await one_of(alice)).body == body
+
+
 async def test_a_service_says_null_and_stays_in_the_open(end: RouterEnd) -> None:
     async with sign_on(end) as alice, service(end) as echo:
         await alice.send(echo.key, b"hello")
@@ -168,6 +178,28 @@ async def test_a_sealed_message_expires_with_the_prekey(end: RouterEnd) -> None:
         unicasts = {message_id(wire): open_message(wire) for wire in end.heard[0]}
     assert unicasts[id].expiry_min - (later() - 60) == pytest.approx(8 * 1440, abs=2)
     assert unicasts[week].expiry_min - (later() - 60) == pytest.approx(1440, abs=2)
+
+
+async def test_who_only_writes_gets_the_newer_prekeys_of_who_only_reads(end: RouterEnd, tmp_path: Path) -> None:
+    """Otherwise its messages would live ever shorter, down to a minute at the end of the prekey."""
+    days = [0.0]
+
+    def now_s() -> float:
+        return time.time() + days[0] * 86_400
+
+    def at(key: bytes) -> Node:
+        return Node(Settings(url=end.url, home=tmp_path, key=SigningKey(key * 32), wall_s=now_s))
+
+    async with at(b"a") as alice, at(b"b") as bob:
+        for day in (0.0, 2.5, 2.5, 7.9, 7.9):
+            days[0] = day
+            await alice.send(bob.key, SECRET, expiry_min=30 * 1440)
+            assert (await one_of(bob)).sealed
+            await wait_all_tasks_blocked()
+    sealed = [one for one in _unicasts(end) if one.body.startswith(BEGINS)]
+    lives_min = [one.expiry_min - (later() - 60) for one in sealed]
+    assert lives_min == [pytest.approx(days * 1440, abs=2) for days in (8, 8, 10.5, 10.5, 15.9)]
+    assert bodies(end).count(ASK) == 1
 
 
 async def test_a_restarted_app_opens_what_came_and_needs_no_prekey_again(end: RouterEnd, tmp_path: Path) -> None:
@@ -221,6 +253,22 @@ async def test_what_is_sealed_to_an_unknown_prekey_is_refused_and_its_sender_is_
             assert end.refusals == [(1, Reason.PEER_REFUSED)]
             assert "the sender gets the one of today" in bob.problems.unread()[0]
             await alice.send(bob.key, b"found")
+
+
+async def test_bad_prekeys_inside_messages_are_reported_once_in_a_while(end: RouterEnd) -> None:
+    async with sign_on(end) as alice, sign_on(end) as bob:
+        await alice.send(bob.key, SECRET)
+        await one_of(bob)
+        [key] = [one for one in _unicasts(end) if one.body.startswith(PREKEY_ANSWER)]
+        prekey = decode_answer(key.body)
+        assert prekey is not None
+        until_min = later() + 365 * 1440
+        for number in range(20):
+            made = sealing_key(prekey, bytes([number]) * 32)
+            bad = make_prekey(BOB, b"x" * 32, until_min)
+            owe(end, bob, seal_body(made, BOB.public, bob.key, number, b"hello", nonce=b"n" * 24, prekey=bad))
+            assert (await one_of(bob)).body == b"hello"
+        assert sum("a prekey inside a sealed message is not used" in said for said in bob.problems.unread()) == 1
 
 
 async def test_what_was_sealed_for_another_or_by_another_is_refused(end: RouterEnd) -> None:

@@ -32,6 +32,13 @@ def test_the_first_is_told_and_the_next_ones_together() -> None:
     assert world.told[1:] == [f"5 messages of {name} from this node were given to nobody: {UNSEALED}"]
 
 
+def test_what_only_differs_by_keys_that_a_sender_chose_is_told_together() -> None:
+    world = World()
+    for number in range(300):
+        world.undeliverable.note(None, VIA, f"it is sealed to the prekey {number:016x}, which is not ours")
+    assert len(world.told) == 1
+
+
 def test_each_way_is_told() -> None:
     world = World()
     for group, via, why in ((GROUP, None, "a"), (GROUP, VIA, "a"), (GROUP, None, "b"), (None, VIA, "a")):

@@ -74,6 +74,15 @@ async def test_a_stream_comes_from_where_its_door_listens(host: str, tmp_path: P
         assert isinstance(again, Opened), "it may be dialled again at once"
 
 
+async def test_a_door_is_not_connected_to_itself(tmp_path: Path) -> None:
+    """The kernel would do so: a dial from a port to that port meets itself, as if both ends had dialled."""
+    port = free_port()
+    async with side(tmp_path, f"0.0.0.0:{port}") as (doors, heard):
+        doors.connect(Connect("nodes", f"tcp://127.0.0.1:{port}", "a tag", f"0.0.0.0:{port}"))
+        failed = await heard.events.receive()
+        assert isinstance(failed, ConnectionFailed) and "this program itself listens there" in failed.text
+
+
 async def test_a_second_one_at_a_shared_port_is_refused_while_streams_come_from_there(tmp_path: Path) -> None:
     one, other = place("127.0.0.1", free_port()), place("127.0.0.1", free_port())
     async with side(tmp_path, one) as (doors, heard), side(tmp_path, other):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,11 +13,13 @@ from samples.dmq_node import Host, wire
 from router.core.link.machine import Agency
 from router.service import contract as c
 from services.dmq.core import message_submission as ms
+from services.dmq.core.governor import Cool, Heat
 from services.dmq.core.known_peers import RootGroup
 from services.dmq.core.networks import network_of
 from services.dmq.core.node_handshake import NodeData
 from services.dmq.core.peer_session import PeerSaid, PeerSession, Side
 from services.dmq.core.peer_sharing_messages import PeerAddress
+from services.dmq.core.peers import address_of
 from services.dmq.core.signed_message import Dmq05
 from services.dmq.core.submission import MsgAcceptMessage
 from services.dmq.core.topology_source import TAG, Roots
@@ -82,7 +85,8 @@ class Network:
         name = str(self._count)
         self._streams[ours, name] = place, name
         self._streams[place, name] = ours, name
-        return [(other, c.Opened("peers", name, source)), (host, c.Opened("peers", name, place, tag))]
+        seen = source or f"127.0.0.1:{40_000 + self._count}"
+        return [(other, c.Opened("peers", name, seen)), (host, c.Opened("peers", name, place, tag))]
 
     def crash(self, host: Host) -> None:
         """Kill a node and start it again: its connections end, what it has kept stays."""
@@ -192,6 +196,20 @@ def test_a_producer_that_lets_nobody_in_is_heard_in_both_versions(network: Netwo
         assert wire(2, b"back") in (producer.connect().request() or ()), "and hears what its relay has"
 
 
+def test_a_root_to_which_the_topology_only_dials_may_not_fetch_over_that_connection(network: Network) -> None:
+    node, other = network.add(1), network.add(2)
+    addresses = (PeerAddress("127.0.0.1", 2),)
+    roots = Roots(bytes(4), (RootGroup(addresses, initiator_only=True),))
+    network.hear(node, c.Computed(TAG, msgspec.msgpack.encode(roots)))
+    network.pass_time(3)
+    submit(network, other, wire(0, b"theirs"))
+    submit(network, node, wire(1, b"ours"))
+    network.pass_time(3)
+    assert sorted(node.connect().request() or ()) == sorted([wire(0, b"theirs"), wire(1, b"ours")])
+    assert other.connect().request() == (wire(0, b"theirs"),)
+    assert [one["state"] for one in other.ask("peers")["peers"]] == ["warm"]
+
+
 def test_a_node_is_back_after_a_crash_with_what_it_had(network: Network) -> None:
     one, other = network.add(1), network.add(2)
     network.name_roots(one, 2)
@@ -209,9 +227,11 @@ def test_a_node_is_back_after_a_crash_with_what_it_had(network: Network) -> None
 class Liar:
     """The other end of a connection that a node has accepted: a session that says what the test wants."""
 
-    def __init__(self, host: Host, address: str = "45.1.1.1:3141", name: str = "liar") -> None:
+    def __init__(
+        self, host: Host, address: str = "45.1.1.1:3141", name: str = "liar", versions: tuple[int, ...] = (1, 2)
+    ) -> None:
         self.host, self.name = host, name
-        self.session = PeerSession(Agency.INITIATOR, NodeData(network_of(host.settings.network).magic), 0.0)
+        self.session = PeerSession(Agency.INITIATOR, NodeData(network_of(host.settings.network).magic), 0.0, versions)
         self.events: list[Any] = []
         self.is_closed = False
         host.hear(c.Opened("peers", name, address))
@@ -294,6 +314,23 @@ def test_a_peer_that_brings_what_is_wrong_by_itself_is_cut_off_and_named(node: H
     assert any(cause in str(one.fields["cause"]) for one in node.events("dmq_broken_off"))
 
 
+@pytest.mark.parametrize("lives_s", (-5, 90_000))
+def test_a_message_that_only_claims_an_id_keeps_nobody_from_bringing_the_right_one(node: Host, lives_s: int) -> None:
+    """Expired or not, it says nothing of the message whose id it has."""
+    right, false = wire(), Dmq05().write(POOLS[0].draft(BODY, expires_at=int(node.now.wall_s) + lives_s))
+    claimed = false.replace(Dmq05().read(false).id, Dmq05().read(right).id, 1)
+    liar, other = Liar(node), Liar(node, "46.1.1.1:3141", "other")
+    liar.announce(claimed)
+    other.announce(right)
+    liar.say(ms.MsgReplySigs((claimed,)))
+    assert liar.is_closed and not other.is_closed
+    other.go_on()
+    other.say(ms.MsgReplySigs((right,)))
+    assert node.connect().request() == (right,)
+    node.pass_time(11)
+    assert any("InvalidSigId" in str(one.fields["cause"]) for one in node.events("dmq_broken_off"))
+
+
 def test_a_peer_whose_announced_size_is_wrong_is_cut_off(node: Host) -> None:
     liar = Liar(node)
     liar.announce(wire(), size=len(wire()) + 33)
@@ -359,6 +396,75 @@ def test_nothing_is_fetched_before_messages_can_be_judged() -> None:
         node.compute()
     liar.go_on()
     assert liar.asked() == [ms.MsgRequestSigIdsBlocking(0, 33)]
+
+
+def test_nothing_is_fetched_without_stake_and_all_of_it_when_there_is_some() -> None:
+    """Each message would be fetched from each peer, refused, and lost."""
+    node = Host(Settings(stake_file="stake", listen="tcp://127.0.0.1:1"), has_stake=False)
+    liar = Liar(node)
+    node.pass_time(10)
+    assert liar.asked() == [] and not liar.is_closed
+    node.stake = Host(Settings(stake_file="stake"), *[pool.id for pool in POOLS]).stake
+    for _ in range(7):
+        node.pass_time(10)
+        liar.go_on()
+    assert liar.asked() == [ms.MsgRequestSigIdsBlocking(0, 33)]
+
+
+def test_nothing_is_fetched_while_the_disk_is_full_and_all_of_it_afterwards(node: Host) -> None:
+    liar, (first, second) = Liar(node), (wire(), wire(1, b"second"))
+    liar.announce(first)
+    node.kept.has_room = False
+    liar.say(ms.MsgReplySigs((first,)))
+    liar.asked()
+    node.pass_time(5)
+    liar.go_on()
+    assert liar.asked() == [] and not liar.is_closed
+    node.kept.has_room = True
+    node.pass_time(1)
+    liar.go_on()
+    assert liar.asked() == [ms.MsgRequestSigs((Dmq05().read(first).id,))]
+    liar.say(ms.MsgReplySigs((first,)))
+    liar.announce(second)
+    liar.say(ms.MsgReplySigs((second,)))
+    assert node.connect().request() == (first, second)
+
+
+@pytest.mark.parametrize(
+    ("peer", "is_right"), (("10.0.0.2:6161", True), ("[2001:DB8::1]:1", True), ("relay:6161", False))
+)
+def test_a_peer_of_version_1_is_named_by_its_address_in_any_spelling(peer: str, is_right: bool) -> None:
+    assert bool(list(Settings(version_1_peers=(peer,)).problems())) is not is_right
+    assert address_of("[2001:DB8::1]:1") == PeerAddress("2001:db8::1", 1)
+
+
+def test_a_dial_that_fails_since_the_other_node_has_dialled_meanwhile_is_no_cause(node: Host) -> None:
+    for address in ("45.1.1.1:3141", "46.1.1.1:3141"):
+        Liar(node, "45.1.1.1:3141", address)
+        node.hear(c.ConnectionFailed("peers", f"dial {address}", "address already in use"))
+    assert list(node.ask("status")["nodes"]["causes"]) == ["46.1.1.1:3141 cannot be reached: address already in use"]
+
+
+def test_a_node_that_only_dials_lets_nobody_in() -> None:
+    settings = Settings(listen="tcp://0.0.0.0:1", diffusion_mode="InitiatorOnly")
+    assert (
+        not Host(settings, POOLS[0].id).rules.doors()["peers"]
+        and dict(settings.at_start(Path("/"))).get("nodes") is None
+    )
+
+
+def test_a_peer_of_version_1_that_gave_way_is_asked_on_where_its_window_stands(node: Host) -> None:
+    liar = Liar(node, versions=(1,))
+    liar.say(ms.MsgInit())
+    assert liar.asked() == [ms.MsgRequestSigIdsBlocking(0, 33)]
+    peers = node.rules._nodes.peers
+    list(peers._carry_out(Cool(PeerAddress("45.1.1.1", 3141)), node.now))
+    liar.announce(wire())
+    assert liar.asked() == []
+    list(peers._carry_out(Heat(PeerAddress("45.1.1.1", 3141)), node.now))
+    node.pass_time(1)
+    liar.go_on()
+    assert liar.asked() == [ms.MsgRequestSigs((Dmq05().read(wire()).id,))], "one id is not acknowledged"
 
 
 def test_a_peer_that_the_topology_names_keeps_its_place_at_the_door_and_strangers_do_not(node: Host) -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from test_unicast_sealing import NOW_MIN, App, acquainted
 
+from router.client.sealing import unicast_sealing
 from router.client.sealing.correspondents import Verdict, Writing
 from router.client.sealing.own_prekeys import OwnPrekeys
 from router.client.sealing.rows import OWN_PREKEYS
+from router.client.sequence import Sequences
 from router.core.neighbours.renewals import RenewalVerdict
 from router.core.wire.application import BadSeal
 from router.core.wire.crypto import SigningKey
@@ -69,6 +71,21 @@ def test_a_second_renewal_of_the_same_key_is_not_believed_also_after_a_restart()
     alice.restart()
     assert hear(alice, thief) is RenewalVerdict.OTHER and alice.machine.newest(old) == NEW.public
     assert hear(alice, renewal(bob)) is RenewalVerdict.KNOWN
+
+
+def test_strangers_that_renew_their_keys_leave_room_for_those_that_the_app_writes_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unicast_sealing, "STRANGERS_MAX", 2)
+    alice, bob = acquainted()
+    strangers = [App(bytes([number])) for number in range(1, 5)]
+    for at, stranger in enumerate(strangers):
+        said = renewal(stranger, SigningKey(bytes([100 + at]) * 32))
+        assert hear(alice, said) is (RenewalVerdict.NEWS if at < 2 else RenewalVerdict.FULL)
+        alice.restart()
+        assert hear(alice, said) is (RenewalVerdict.KNOWN if at < 2 else RenewalVerdict.FULL)
+    Sequences(alice.state).take(bob.address)
+    assert hear(alice, renewal(bob)) is RenewalVerdict.NEWS and alice.machine.newest(bob.address) == NEW.public
 
 
 def test_the_sender_with_a_new_key_brings_its_prekey_to_who_knows_the_old_one() -> None:

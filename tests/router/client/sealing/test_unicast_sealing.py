@@ -158,6 +158,38 @@ def test_another_process_of_the_same_name_may_have_made_the_prekey() -> None:
     assert bob.open(alice, alice.seal(bob, b"psst", NOW_MIN), NOW_MIN) == b"psst"
 
 
+def test_what_is_sealed_to_no_prekey_makes_none_of_them_anew() -> None:
+    """Which costs more than all else, and whoever likes may send such."""
+    alice, bob = acquainted()
+    own, body = bob.machine.own, bytearray(alice.seal(bob, b"psst", NOW_MIN))
+    body[3] ^= 1
+    with pytest.raises(UnknownPrekey):
+        bob.machine.open(bytes(body), alice.address, NOW_MIN)
+    assert bob.machine.own is own
+
+
+def test_who_forgets_an_ended_prekey_forgets_none_that_another_process_has_made_since() -> None:
+    bob = App(b"b")
+    bob.prekey(NOW_MIN)
+    other = App(b"b", seed=1)
+    other.rows = bob.rows
+    other.restart()
+    later_min = NOW_MIN + LIFE_MIN
+    other.tick(later_min)
+    made = other.prekey(later_min)
+    bob.tick(later_min)
+    other.restart()
+    assert other.machine.current().id == made.id and bob.prekey(later_min).id == made.id
+
+
+def test_who_seals_to_a_prekey_that_is_a_day_old_needs_a_newer_one() -> None:
+    alice, bob = acquainted()
+    for after_min, needs in ((0, False), (DAY_MIN - 1, False), (DAY_MIN, True), (LIFE_MIN - 1, True)):
+        body = alice.seal(bob, b"psst", NOW_MIN + after_min)
+        assert bob.machine.open(body, alice.address, NOW_MIN + after_min).needs_prekey is needs
+    assert not bob.machine.open(bob.seal(bob, b"psst", NOW_MIN), bob.address, NOW_MIN).needs_prekey
+
+
 # -- bad input -----------------------------------------------------------------------------------------------
 
 
@@ -185,6 +217,20 @@ def test_prekeys_that_are_not_to_be_used() -> None:
     assert alice.hear_answer(mallory.address, mallory.prekey(NOW_MIN), NOW_MIN) is Verdict.NOT_ASKED
     assert alice.hear_answer(bob.address, newer, NOW_MIN) is Verdict.TAKEN
     assert alice.hear_answer(bob.address, good, NOW_MIN) is Verdict.OLDER  # a replay
+
+
+def test_an_x25519_key_of_another_shares_no_secret_and_no_count_with_it() -> None:
+    """Mallory signs bob's X25519 key as its own."""
+    alice, bob = acquainted()
+    mallory = App(b"m")
+    stolen = make_prekey(mallory.key, dict(bob.rows.under(OWN_PREKEYS))[bytes(8)][-32:], NOW_MIN + LIFE_MIN)
+    assert stolen.x25519 == bob.prekey(NOW_MIN).x25519
+    alice.ask(mallory, NOW_MIN)
+    assert alice.hear_answer(mallory.address, stolen, NOW_MIN) is Verdict.TAKEN
+    to_mallory = read_body(alice.seal(mallory, b"psst", NOW_MIN))
+    body = alice.seal(bob, b"psst", NOW_MIN)
+    assert read_body(body).ephemeral != to_mallory.ephemeral
+    assert bob.machine.open(body, alice.address, NOW_MIN).verdict is Verdict.TAKEN, "alice's prekey came with it"
 
 
 def test_null_is_believed_for_a_day_and_only_where_no_prekey_is_valid() -> None:

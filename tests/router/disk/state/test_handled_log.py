@@ -30,7 +30,18 @@ def test_what_was_appended_is_read_again(descriptor: int) -> None:
     again = HandledLog(descriptor, 0)
     assert again.waiting.handled == batch_of(1, 2, 3).handled and again.waiting.heads == batch_of(3).heads
     assert again.number == 3 and again.append(batch_of(4))
-    assert [HandledLog(descriptor, folded).number for folded in (0, 1, 4, 7)] == [4, 1, 4, 7]
+    assert [HandledLog(descriptor, folded).number for folded in (0, 1, 4, 7)] == [4, 4, 4, 7]
+
+
+def test_what_follows_on_records_that_are_in_the_state_is_read(descriptor: int) -> None:
+    """They were committed, which was not learned of, as when the disk fails at the end of the commit."""
+    log = HandledLog(descriptor, 0)
+    for number in range(3):
+        log.append(batch_of(number))
+    again = HandledLog(descriptor, 2)
+    assert again.waiting.handled == batch_of(2).handled and not again.is_empty
+    assert again.append(batch_of(3)) and HandledLog(descriptor, 2).waiting.handled == batch_of(2, 3).handled
+    assert HandledLog(descriptor, 4).is_empty
 
 
 @pytest.mark.parametrize("at", [0, 4, 8, 20, 60, 100])

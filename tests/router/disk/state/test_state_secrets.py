@@ -13,7 +13,7 @@ import pytest
 from nacl import bindings
 
 from router.disk import private_file
-from router.disk.state.app_rows import AppBatch
+from router.disk.state.app_rows import AppBatch, AppRows
 from router.disk.state.app_state import AppState
 from router.disk.state.environment import StateError
 from router.disk.state.secrets import KEY_FILE, NEXT_FILE
@@ -250,6 +250,26 @@ def test_a_state_that_was_removed_while_it_is_used_is_not_written_into_nothing(t
     put(state, {b"a": b"3"})
     assert state.get("prekeys", b"a") == b"3"
     state.close()
+
+
+def test_who_reads_while_the_key_is_replaced_reads_all_the_same(tmp_path: Path) -> None:
+    """By this process, which knows the old key, or by another one before this one has read it."""
+    one = AppState(tmp_path)
+    put(one, {b"a": b"1", b"b": b"2"})
+    with one.reading() as rows:
+        put(one, {b"a": b"3"}, forgets=True)
+        assert rows.rows("prekeys") == [(b"a", b"1"), (b"b", b"2")]
+    new, asked = AppState(tmp_path), list[AppRows]()
+
+    def read(rows: AppRows) -> list[tuple[bytes, bytes]]:
+        asked.append(rows)
+        if len(asked) == 1:
+            put(one, {b"b": b"4"}, forgets=True)
+        return rows.rows("prekeys")
+
+    assert new.read(read) == [(b"a", b"3"), (b"b", b"4")] and len(asked) == 2
+    one.close()
+    new.close()
 
 
 def test_erase_follows_no_link(tmp_path: Path) -> None:

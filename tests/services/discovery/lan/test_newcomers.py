@@ -245,7 +245,7 @@ def stock(lan: Lan) -> Attack:
         pytest.param(lambda lan: ring(999, 10, EVERYWHERE), id="new keys alone"),
         pytest.param(lambda lan: equals(lan, int(STRONG_PER_S * SLOT_S), EVERYWHERE), id="as often as the newcomer"),
         pytest.param(lambda lan: equals(lan, STRONG_PER_S, EVERYWHERE), id="each once a second"),
-        pytest.param(stock, id="a stock of keys"),
+        pytest.param(stock, id="a stock of keys", marks=pytest.mark.long),  # parts of it are above
     ],
 )
 def test_a_newcomer_is_met_within_a_minute_whatever_250_kilobytes_a_second_are_spent_on(

@@ -115,6 +115,35 @@ def test_what_is_refused_of_one_is_asked_of_another_unless_the_id_is_at_fault() 
     assert bodies(of.requests(0.3)) == {}, "an expired id is not asked for again"
 
 
+def test_an_id_that_does_not_name_its_expiry_is_asked_of_another_when_what_came_had_expired() -> None:
+    of, _ = fetching(A, B)
+    for peer in (A, B):
+        of.announced(peer, announced(MESSAGES[:1]))
+    of.requests(0.0)
+    of.delivered(A, MESSAGES[:1])
+    of.refused(MESSAGES[0].id, A, Fault.EXPIRED, is_named=False)
+    assert bodies(of.requests(0.1)) == {B: [MESSAGES[0].id]}
+
+
+def test_an_expiry_that_is_too_far_ahead_by_a_slow_clock_is_asked_for_when_it_is_announced_again() -> None:
+    of, _ = fetching(A, B)
+    of.announced(A, announced(MESSAGES[:1]))
+    of.requests(0.0)
+    of.delivered(A, MESSAGES[:1])
+    of.refused(MESSAGES[0].id, A, Fault.EXPIRY_TOO_FAR)
+    of.announced(B, announced(MESSAGES[:1]))
+    assert bodies(of.requests(2.0)) == {B: [MESSAGES[0].id]}
+
+
+def test_a_body_that_came_late_is_not_asked_for_again_while_it_is_judged() -> None:
+    of, _ = fetching(A)
+    of.announced(A, announced(MESSAGES[:1]))
+    of.requests(0.0)
+    assert bodies(of.requests(f.LATE_S)) == {}, "nobody else has it"
+    of.delivered(A, MESSAGES[:1])
+    assert bodies(of.requests(1.0)) == {}
+
+
 def test_what_a_closed_peer_was_asked_for_is_asked_of_another() -> None:
     of, _ = fetching(A, B)
     first = MESSAGES[0]

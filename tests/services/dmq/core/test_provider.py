@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -124,13 +125,49 @@ def test_spacing_outlasts_the_connection() -> None:
     assert spacing.forget(NOW.mono_s + 61) and not spacing.forget(NOW.mono_s + 62)
 
 
+def test_the_newest_is_the_one_that_lives_longest_whenever_it_came() -> None:
+    """A node that was away fetched its backlog newest first, and passes it on in that order, too."""
+    mempool = Mempool(FREE)
+    for number in range(3):
+        mempool.take(message_of(number), NOW.wall_s + 900 - 62 * number, NOW, is_relayed=True)
+    provider = Provider(mempool, Spacing(PAUSE_S))
+    assert ids(provider.request_ids(True, 0, 33, NOW)) == [message_of(0).id]
+    assert ids(provider.request_ids(True, 1, 33, at(62))) == [message_of(1).id]
+
+
+class CountedMempool(Mempool):
+    """A mempool that counts the rows that are read."""
+
+    read = 0
+
+    def get(self, number: int) -> Row | None:
+        self.read += 1
+        return super().get(number)
+
+    def after(self, number: int) -> Iterator[Row]:
+        for row in super().after(number):
+            self.read += 1
+            yield row
+
+
+def test_a_peer_that_begins_again_and_again_costs_no_look_at_every_message() -> None:
+    mempool, pools = CountedMempool(FREE), [Pool(number) for number in range(20)]
+    for number in range(10):
+        for pool in pools:
+            mempool.take(message_of(number, pool), NOW.wall_s + 900, NOW, is_relayed=True)
+    for _ in range(5):
+        mempool.read = 0
+        provider = Provider(mempool, Spacing(PAUSE_S))
+        assert len(ids(provider.request_ids(True, 0, 1, NOW))) == 1
+        assert mempool.read <= 10, "those of one pool, not all 200"
+        assert len(provider._ready) + len(provider._held) == len(pools)
+
+
 def test_what_expires_before_its_turn_is_counted() -> None:
     mempool = mempool_of([message_of(0), message_of(1)], lives_s=30)
     provider = Provider(mempool, Spacing(PAUSE_S))
     provider.request_ids(True, 0, 33, NOW)
-    assert provider.backlog == 1
     assert provider.expired(mempool.expire(NOW.wall_s + 30), NOW.mono_s + 30) == provider.spaced_out == 1
-    assert provider.backlog == 0
 
 
 def test_a_message_that_is_early_by_the_mempools_pace_waits_for_peers() -> None:

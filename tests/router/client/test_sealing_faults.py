@@ -1,0 +1,132 @@
+"""What seals an app's unicasts goes on after a disk that failed, and after a correspondent that is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+from rigs.router_end import RouterEnd, later
+from samples.apps import settled, sign_on
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+import router
+from router.client.options import APPS
+from router.client.sealing.telling import AGAIN_S
+from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.message import Unicast, open_message, seal_unicast
+from router.core.wire.prekey import make_prekey
+from router.core.wire.prekey_exchange import ASK, encode_answer
+from router.core.wire.reasons import Reason
+from router.core.wire.renewal import encode_renewal_notice, is_renewal_notice, make_renewal
+from router.disk.state.app_state import AppState
+from router.settings import keyring, renewed_keys
+from router.settings.home import Home
+
+BOB = SigningKey(b"b" * 32)
+
+
+@pytest.fixture
+async def end(nursery: trio.Nursery) -> RouterEnd:
+    made = RouterEnd()
+    await nursery.start(made.run)
+    return made
+
+
+def owe(end: RouterEnd, to: router.Node, body: bytes) -> None:
+    end.owe(to.key, seal_unicast(BOB, to.key, body, ttl_s=60, expiry_min=later()))
+
+
+def to_nowhere(home: Path, app: SigningKey) -> Path:
+    """Let the state of an app be a link to a folder that is not there, as of a disk that is not mounted."""
+    (home / APPS).mkdir(parents=True)
+    state = home / APPS / f"{app.public.hex()[:16]}.state"
+    state.symlink_to(home / "missing")
+    return state
+
+
+async def test_a_request_that_the_disk_kept_from_an_answer_is_answered_when_it_comes_again(
+    end: RouterEnd, tmp_path: Path
+) -> None:
+    state = tmp_path / APPS / f"{SigningKey(b'a' * 32).public.hex()[:16]}.state"
+    begun = AppState(state)
+    begun.open()
+    begun.close()
+    async with sign_on(end, seed=b"a", home=tmp_path) as alice:
+        await wait_all_tasks_blocked()
+        away = state.rename(tmp_path / "away")
+        owe(end, alice, ASK)
+        await wait_all_tasks_blocked()
+        assert end.refusals == [(1, Reason.INTERNAL)]
+        away.rename(state)
+        owe(end, alice, ASK)
+        await wait_all_tasks_blocked()
+        assert settled(end, alice) == 2 and len(end.queues[BOB.public].wires) == 1
+
+
+async def test_an_answer_or_a_renewal_that_comes_while_the_disk_fails_ends_no_app(
+    end: RouterEnd, tmp_path: Path
+) -> None:
+    state = to_nowhere(tmp_path, SigningKey(b"a" * 32))
+    said = make_renewal(BOB, SigningKey(b"n" * 32), 1_800_000_000, 1_800_000_100)
+    async with sign_on(end, seed=b"a", home=tmp_path) as alice:
+        owe(end, alice, encode_answer(make_prekey(BOB, b"x" * 32, later())))
+        owe(end, alice, encode_renewal_notice(said))
+        await wait_all_tasks_blocked()
+        assert end.refusals == [(1, Reason.INTERNAL), (2, Reason.INTERNAL)]
+        assert any("make that folder, or remove the link" in one for one in alice.problems.unread())
+        state.unlink()
+
+
+async def renewed(end: RouterEnd, home: Path) -> tuple[PublicKey, PublicKey]:
+    """Return two correspondents of the app "laptop", whose key was renewed since."""
+    old = keyring.load_or_create(Home(home), "laptop")
+    async with laptop(end, home) as app, sign_on(end, seed=b"b") as one, sign_on(end, seed=b"c") as other:
+        await app.send(one.key, b"hello")
+        await app.send(other.key, b"hello")
+    keys = Home(home).key_path.parent
+    renewed_keys.begin(keys, "laptop", old, 1_800_000_000)
+    renewed_keys.finish(keys, "laptop")
+    return one.key, other.key
+
+
+def laptop(end: RouterEnd, home: Path) -> router.Node:
+    return router.connect(url=end.url, home=home, as_name="laptop")
+
+
+async def test_a_correspondent_that_cannot_be_reached_keeps_no_other_from_being_told_of_a_renewal(
+    end: RouterEnd, tmp_path: Path
+) -> None:
+    gone, friend = await renewed(end, tmp_path)
+    end.refuse = lambda message: Reason.NO_ROUTE if _to(message) == gone else None
+    async with laptop(end, tmp_path) as app:
+        await wait_all_tasks_blocked()
+        assert friend in map(_to, _notices(end))
+        [said] = [said for said in app.problems.unread() if "could not be told" in said]
+        assert "1 correspondent could" in said and "no-route" in said and "the others at the next start" in said
+
+
+async def test_who_could_not_be_told_of_a_renewal_as_the_disk_failed_is_told_later(
+    end: RouterEnd, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    both = await renewed(end, tmp_path)
+    state = tmp_path / APPS / "laptop.state"
+    away = state.rename(tmp_path / "away")
+    state.touch()
+    async with laptop(end, tmp_path) as app:
+        await trio.sleep(3 * AGAIN_S)
+        assert not _notices(end)
+        assert sum("not all correspondents are told" in said for said in app.problems.unread()) == 1
+        state.unlink()
+        away.rename(state)
+        while {*map(_to, _notices(end))} != {*both}:
+            await trio.sleep(AGAIN_S)
+
+
+def _to(message: object) -> PublicKey | None:
+    return message.destination if isinstance(message, Unicast) else None
+
+
+def _notices(end: RouterEnd) -> list[Unicast]:
+    found = [open_message(wire) for connection in end.heard for wire in connection]
+    return [one for one in found if isinstance(one, Unicast) and is_renewal_notice(one.body)]
