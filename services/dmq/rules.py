@@ -64,6 +64,7 @@ class DmqNode:
         self._magic, self._encoding = terms.magic, revision.encoding
         self._urls = {LOCAL: settings.local_socket}
         self._named = consumers_of(settings.consumers)
+        self._kept = setup.kept
         self._holdings = Holdings(setup.kept, revision.encoding, terms.magic, topic, _limits(settings, topic))
         self._clients = ClientSessions(revision, Places(settings.clients_max, settings.consumer_clients_max))
         self._admission = Admission(self._holdings)
@@ -153,7 +154,7 @@ class DmqNode:
             case c.Started():
                 yield from self._holdings.restore(self._named, moment_of(now))
                 yield from self._stake.started(now)
-                yield from self._group.started()
+                yield from self._group.started(self._kept)
                 self._tick_s = now.mono_s + TICK_S
             case c.Opened(door, peer) if door == METRICS:
                 yield from self._pages.opened(peer, now)

@@ -9,7 +9,7 @@ heard. A unicast is a submission, `[0, message]` or the message alone, and is an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from router.core.wire.codec import Malformed
@@ -26,6 +26,8 @@ from .signed_message import Encoding, SignedMessage
 from .stake_source import moment_of
 from .turned_away import TurnedAway
 
+JOINED = b"group"
+"""The key of the name of the group that was joined last."""
 TAG = "group "
 """How the tag of a message begins that is published; its id follows."""
 TTL_S = 1800
@@ -58,7 +60,13 @@ class TopicGroup:
     def __repr__(self) -> str:
         return f"<TopicGroup {self.name or 'without a name'}: {self.published} published, {self.heard} heard>"
 
-    def started(self) -> Iterator[c.Deed]:
+    def started(self, kept: Mapping[bytes, bytes]) -> Iterator[c.Deed]:
+        """Join the group, and leave the one that an earlier start has joined, if that was another."""
+        before = kept.get(JOINED, b"").decode()
+        if before != self.name:
+            yield c.Put(JOINED, self.name.encode() or None)
+            if before:
+                yield c.Leave(before)
         if self.name:
             yield c.Join(self.name, raw=True)
 

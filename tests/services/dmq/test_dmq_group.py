@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 import pytest
+from msgspec.structs import replace
 from samples.dmq import EXPIRES_AT, POOLS, Pool
 from samples.dmq_node import Host, host, wire
 from test_dmq_between_nodes import Network, submit
@@ -160,6 +161,20 @@ def test_what_could_not_be_published_is_told_and_a_link_for_reading_is_no_fault(
     found = _nodes(Facts("socket", 0, status=node.ask("status")))
     assert found.ok is False and "there is no group" in found.found
     assert _nodes(Facts("socket", 0, status=host(group=NAME).ask("status"))).found.endswith(f"the group {NAME} alone")
+
+
+def test_a_group_that_the_settings_name_no_more_is_left() -> None:
+    node = host(group=NAME)
+    for name, fabric in (
+        (NAME, [c.Join(NAME, raw=True)]),
+        ("another", [c.Leave(NAME), c.Join("another", raw=True)]),
+        ("", [c.Leave("another")]),
+        ("", []),
+    ):
+        node.fabric.clear()
+        node.settings = replace(node.settings, group=name)
+        node.crash()
+        assert node.fabric == fabric
 
 
 def test_a_group_needs_messages_that_say_when_they_expire() -> None:
