@@ -2,7 +2,8 @@
 
 Two equal messages have one id, and a router delivers one of them. Sealed bodies always differ, by their nonce. Each
 copy of an unsealed body gets a ttl a few seconds lower than the one asked for (or, with ttl 0, an expiry a few minutes
-earlier), so that publishing it twice delivers it twice.
+earlier), so that publishing it twice delivers it twice. A body that is published `once` is delivered once, whoever
+publishes it, and however often: its message depends on nothing but the arguments.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ SPREAD_MAX = 256  # largest random offset of the first of equal bodies, so that 
 
 class Lifetime(Struct, frozen=True):
     """The longest time that a message waits at a router (seconds), and the time for which it is valid (minutes from
-    now)."""
+    now). `until_s`: the Unix second until which it is valid, in place of that."""
 
     ttl_s: int = TTL_S
     expiry_min: int = EXPIRY_MIN
+    until_s: int | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("ttl_s", self.ttl_s), ("expiry_min", self.expiry_min)):
@@ -89,12 +91,17 @@ class Composer:
         self._entropy = entropy
         self._alike: OrderedDict[bytes, int] = OrderedDict()
 
+    def once(self, sender: GroupSender, body: bytes, ttl_s: int, until_s: int) -> Composed:
+        """Compose an unsealed message to a group that is the same whoever composes it, and whenever: it names no
+        causes, and its lifetime is the one that is given."""
+        signer = _signer_of(sender)
+        ttl_s, until_min = self._bounds(Lifetime(ttl_s, until_s=until_s), self._wall_s())
+        wire = seal_multicast(signer, body, ttl_s=ttl_s, expiry_min=until_min, seen=())
+        return Composed(message_id(wire), frame(wire), _nothing, _nothing, _nothing)
+
     def multicast(self, sender: GroupSender, body: bytes, lifetime: Lifetime, *, raw: bool) -> Composed:
         """Compose a message to a group; sealed, unless it is `raw` or the group has no content key."""
-        if sender.signer is None:
-            name = short(key_text("group", sender.group))
-            raise CannotPublish(f"the link of {name} is for reading only; ask a sender of the group for a full one")
-        now_s = self._wall_s()
+        signer, now_s = _signer_of(sender), self._wall_s()
         causes, now_min = sender.causes, expiry_min(now_s)
         seen = causes.recent.ids(now_min)
         deps: tuple[MessageId, ...] = ()
@@ -108,7 +115,7 @@ class Composer:
             nonce = self._entropy(NONCE_BYTES)
             body = application.seal(self._key, sender.group, seq, deps, body, content_key=content_key, nonce=nonce)
             undo = partial(self._sequences.give_back, sender.group, seq)
-        wire = seal_multicast(sender.signer, body, ttl_s=ttl_s, expiry_min=until_min, seen=seen)
+        wire = seal_multicast(signer, body, ttl_s=ttl_s, expiry_min=until_min, seen=seen)
         id = message_id(wire)
         causes.published(id, until_min, deps, is_head=content_key is not None and ttl_s > 0)
         return Composed(id, frame(wire), partial(causes.refused, id), undo, partial(causes.kept, id, until_min))
@@ -147,6 +154,11 @@ class Composer:
     def _bounds(self, lifetime: Lifetime, now_s: float) -> tuple[int, int]:
         if not 0 <= lifetime.ttl_s <= UINT32_MAX:
             raise ValueError(f"a ttl has 0 to {UINT32_MAX} seconds, not {lifetime.ttl_s}")
+        if lifetime.until_s is not None:
+            until_min = expiry_min(lifetime.until_s)
+            if until_min < expiry_min(now_s + 1):
+                raise Refused(Reason.EXPIRY_PASSED, "it was to be valid until a time that is over")
+            return lifetime.ttl_s, until_min
         if lifetime.expiry_min < 1:
             raise ValueError(f"an expiry of {lifetime.expiry_min} minutes is over at once; give at least 1")
         return lifetime.ttl_s, expiry_min(now_s + 60 * lifetime.expiry_min)
@@ -176,6 +188,13 @@ def octets(body: bytes) -> bytes:
         return bytes(body)
     remedy = "; say body.encode()" if isinstance(body, str) else ""
     raise TypeError(f"a body is bytes, not {type(body).__name__}{remedy}")
+
+
+def _signer_of(sender: GroupSender) -> SigningKey:
+    if sender.signer is None:
+        name = short(key_text("group", sender.group))
+        raise CannotPublish(f"the link of {name} is for reading only; ask a sender of the group for a full one")
+    return sender.signer
 
 
 def _nothing() -> None:

@@ -130,6 +130,10 @@ class Group:
         """Sign a message without publishing it; see `Wires.hand_in`."""
         return unframe(self._compose(body, lifetime, raw)().frame)
 
+    def signed_once(self, body: bytes, ttl_s: int, until_s: int) -> bytes:
+        """Sign an unsealed message that is the same whoever signs it, without publishing it."""
+        return unframe(self._composer.once(self._sender, octets(body), ttl_s, until_s).frame)
+
     def publisher(
         self,
         in_flight: int = IN_FLIGHT,

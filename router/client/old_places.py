@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -28,6 +29,8 @@ from router.disk.state.environment import StateError
 
 TAKEN, APPS_ROW = "taken", b"apps"
 KINDS = ("seq", "prekeys", "failed")
+GIVEN_OUT_S = 86_400
+"""How long a prekey is given out, as `PrekeyLimits.renew_min` has it."""
 FILE_BYTES_MAX = 16 << 20
 ROW_BYTES = 256
 """A generous size of one handled id in a state, with its share of half-empty pages."""
@@ -134,10 +137,13 @@ def _exactly(value: bytes, size: int) -> bytes:
 
 
 def _modified_s(path: Path) -> int:
+    """Return when a file was changed last, at most a day ago: its prekeys, which had no end, are given out no more, and
+    open for a week what is under way to them."""
     try:
-        return int(path.stat().st_mtime)
+        modified_s = int(path.stat().st_mtime)
     except OSError:
-        return 0
+        modified_s = 0
+    return max(modified_s, int(time.time()) - GIVEN_OUT_S)
 
 
 # -- the journal of an older version ---------------------------------------------------------------------------------

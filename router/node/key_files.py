@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -22,12 +23,11 @@ class KeyFiles(Struct, frozen=True):
     keys: Path
 
     def begun(self) -> list[Renewal]:
-        """Return the renewals that have begun; none if they cannot be read, which is reported."""
-        try:
-            return list(renewed_keys.begun(self.keys).values())
-        except RenewalError as error:
-            log.warning("%s", error)
-            return []
+        """Return the renewals that have begun, without those that cannot be read, which are reported."""
+        return list(self._begun().values())
+
+    def _begun(self) -> dict[str, Renewal]:
+        return renewed_keys.begun(self.keys, partial(log.warning, "%s"))
 
     async def renewed(self, deed: KeyRenewed) -> None:
         """Finish a renewal that is committed; if the disk refuses, the node's next start does."""
@@ -37,6 +37,6 @@ class KeyFiles(Struct, frozen=True):
             log.warning("%s", error)
 
     def _finish(self, old: bytes) -> None:
-        for name, statement in renewed_keys.begun(self.keys).items():
+        for name, statement in self._begun().items():
             if statement.old == old:
                 renewed_keys.finish(self.keys, name)

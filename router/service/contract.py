@@ -230,12 +230,18 @@ class Send(Deed, frozen=True):
 
 class Publish(Deed, frozen=True):
     """Publish to a group, given by its name in the home or its key in hexadecimal digits; `""`: the group of this
-    service's own key. With a tag, `Sent` reports it."""
+    service's own key. With a tag, `Sent` reports it.
+
+    `until_s`: the Unix second until which it is valid, to the whole minute above; None: for a day. `once`: the body
+    goes unsealed, in a message that depends on nothing but this deed, so that several who publish the same are heard
+    once; it needs `until_s`."""
 
     body: bytes
     group: str = ""
     ttl_s: int = TTL_S
     tag: str = ""
+    until_s: int | None = None
+    once: bool = False
 
 
 class Forward(Deed, frozen=True):
@@ -252,10 +258,12 @@ class Forward(Deed, frozen=True):
 
 class Join(Deed, frozen=True):
     """Join a group, given by its name in the home or its key in hexadecimal digits; `""`: the group of this service's
-    own key. `local`: only messages published on this node."""
+    own key. `local`: only messages published on this node; `raw`: bodies come as they were published, also if the group
+    has a key that seals them."""
 
     group: str = ""
     local: bool = False
+    raw: bool = False
 
 
 class Leave(Deed, frozen=True):

@@ -122,8 +122,10 @@ class DeedSorter:
         match deed:
             case c.Send(to, body, ttl_s, via):
                 return self._node.wires.unicast(to, body, lifetime_of(ttl_s), via)
-            case c.Publish(body, group, ttl_s):
-                return self._node.group(group or self._key).signed(body, lifetime_of(ttl_s))
+            case c.Publish(body, group, ttl_s, until_s=int(until_s), once=True):
+                return self._node.group(group or self._key, raw=True).signed_once(body, ttl_s, until_s)
+            case c.Publish(body, group, ttl_s, until_s=until_s):
+                return self._node.group(group or self._key).signed(body, lifetime_of(ttl_s, until_s))
             case c.Forward(wire, via):
                 try:
                     if read_header(wire, 0, len(wire)).kind != MULTICAST:
@@ -170,6 +172,6 @@ def unsent(tag: str, error: RouterError) -> c.Sent:
     return c.Sent(tag, NO_ID, reason, str(error))
 
 
-def lifetime_of(ttl_s: int) -> Lifetime:
+def lifetime_of(ttl_s: int, until_s: int | None = None) -> Lifetime:
     """Return the lifetime of a message; nobody keeps one with ttl 0, so its id need not be remembered for a day."""
-    return Lifetime(ttl_s, EXPIRY_MIN if ttl_s else EXPIRY_MIN_UNKEPT)
+    return Lifetime(ttl_s, EXPIRY_MIN if ttl_s else EXPIRY_MIN_UNKEPT, until_s)

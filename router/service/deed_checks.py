@@ -98,6 +98,8 @@ class DeedChecks:
         match deed:
             case c.Send(ttl_s=ttl_s) | c.Publish(ttl_s=ttl_s) if not 0 <= ttl_s <= UINT32_MAX:
                 raise _wrong(deed, "ttl_s", f"{ttl_s} is none, where 0 to {UINT32_MAX} seconds are allowed")
+            case c.Publish(once=True, until_s=None):
+                raise _wrong(deed, "until_s", "it is None, and what is published once is valid until a time; give it")
             case c.Wake(at_s) if at_s != at_s:
                 raise _wrong(deed, "at_s", "it is no number")
             case c.Refuse(_, text):

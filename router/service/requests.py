@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import trio
@@ -96,6 +97,9 @@ class Requests:
     def begins(self, deed: c.Deed) -> bool:
         """Whether a request begins with the deed; False if it travels with others in one that waits already."""
         match deed:
+            case c.Join(group, raw=True):
+                with suppress(RouterError):  # which joining it says
+                    self._host.node.group(group or self._host.place.key, raw=True)  # what is queued comes before
             case o.PullFrom():
                 return self.pulls.add(deed)
             case o.AckWanted() | o.TakePart():
@@ -128,7 +132,7 @@ class Requests:
         node, group = self._host.node, wish.group or self._host.place.key
         try:
             if isinstance(wish, c.Join):
-                await node.join(group, local=wish.local)
+                await node.join(group, raw=wish.raw, local=wish.local)
             else:
                 await node.leave(group)
         except RouterError as error:

@@ -150,13 +150,13 @@ class RulesHost(Service):
         self._heard.appendleft((c.Started(await self.node.until_up()), None))  # before what has come at doors
         self._work.set()
         self.node.wires.on_lost = self._lost
-        self.nursery.start_soon(self._read_messages)
         self.nursery.start_soon(self._hear_words)
         self.nursery.start_soon(self._sending.run, self.node.wires)
         self.nursery.start_soon(self._requests.run)
         self.nursery.start_soon(self._jobs.run)
         self.nursery.start_soon(self._alarm.run)
         await self._cycle()  # it hears that it has started, which may fail
+        self.nursery.start_soon(self._read_messages)  # by now it is known which groups come as they were published
         self.place.on_open()
         while True:
             await self._work.wait()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -54,12 +54,19 @@ def begin(keys: Path, name: str, old: SigningKey, now_s: int) -> Renewal:
         return begun.statement
 
 
-def begun(keys: Path) -> dict[str, Renewal]:
-    """Return the statements of the renewals that have begun and are not finished, by name."""
+def begun(keys: Path, problem: Callable[[str], object] | None = None) -> dict[str, Renewal]:
+    """Return the statements of the renewals that have begun and are not finished, by name. `problem` gets a sentence on
+    each that cannot be read; without it, raise `RenewalError`."""
     found = {}
     for path in sorted(keys.glob("*.renewing")) if keys.is_dir() else ():
         name = path.name.removesuffix(".renewing")
-        one = _begun(keys, name)
+        try:
+            one = _begun(keys, name)
+        except RenewalError as error:
+            if problem is None:
+                raise
+            problem(str(error))
+            continue
         if one is not None:
             found[name] = one.statement
     return found

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 import trio
+from click.core import ParameterSource
 from msgspec.structs import replace
 
 from router.cli.command import Command, json_option
@@ -19,6 +20,9 @@ from router.core.wire.text import counted
 from router.rig.process import HANG_S, RigFailed
 from services.dmq.core.chain_time import NETWORKS
 from services.dmq.demo.counts import Counts
+from services.dmq.demo.network_checks import network_checks
+from services.dmq.demo.network_script import NetworkScript, network_script
+from services.dmq.demo.network_stage import KILLED, NetworkPlayed, network_staged
 from services.dmq.demo.script import SIGNERS, Script, written
 from services.dmq.demo.stage import NETWORK, staged
 
@@ -26,17 +30,26 @@ from services.dmq.demo.stage import NETWORK, staged
 @click.command(cls=Command)
 @click.option("--messages", type=click.IntRange(1, 200), default=6, show_default=True, help="Messages of each signer.")
 @click.option("--kills", type=click.IntRange(0, 200), default=1, show_default=True, help="How often the node dies.")
+@click.option("--network", is_flag=True, help="Five routers in place of one node; see below.")
 @json_option
-def demo(messages: int, kills: int, as_json: bool) -> None:
+def demo(messages: int, kills: int, network: bool, as_json: bool) -> None:
     """Play sixteen signers and two aggregators at a node that is killed.
 
     The node and one aggregator get kill -9 in between. One pool sends a body that an aggregator cannot read, one a
     wrong certificate, one two messages within a minute, one the payload of another. Ends with the checked counts; exit
     code 1 if one of them is wrong.
+
+    With --network, four DMQ nodes dial each other, three of their routers carry the topic by a group as well, and a
+    fifth router reads in that group without a DMQ node. Two nodes get kill -9 and come back.
     """
     with tempfile.TemporaryDirectory(prefix="dmq-demo-") as base:
         now_s = time.time()
-        script = written(messages, NETWORKS[NETWORK].kes_period_at(now_s), now_s)
+        kes_period = NETWORKS[NETWORK].kes_period_at(now_s)
+        if network:
+            _check_of_network()
+            _play_network(Path(base), network_script(kes_period, now_s), as_json)
+            return
+        script = written(messages, kes_period, now_s)
         try:
             counts = trio.run(play, Path(base), script, kills, as_json)
         except* RigFailed as group:
@@ -45,6 +58,31 @@ def demo(messages: int, kills: int, as_json: bool) -> None:
     said = f"the node and the first aggregator were killed {counted(played.kills, 'time')}; {played.seconds:.1f} s"
     facts = {"kills": played.kills, "seconds": round(played.seconds, 1)}
     show_conditions(list(counts.checks()), said, as_json=as_json, **facts)
+
+
+def _check_of_network() -> None:
+    """Raise `Failure` if options of the other play are given."""
+    context = click.get_current_context()
+    for name in ("messages", "kills"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise Failure(Exit.USAGE, f"--{name} is of the play without --network; leave one of both out")
+
+
+def _play_network(base: Path, script: NetworkScript, as_json: bool) -> None:
+    try:
+        played = trio.run(play_network, base, script, as_json)
+    except* RigFailed as group:
+        raise Failure(Exit.FAILED, "; ".join(map(str, group.exceptions))) from None
+    said = f"{' and '.join(KILLED)} were killed and came back; {played.seconds:.1f} s"
+    checks = list(network_checks(script, played))
+    show_conditions(checks, said, as_json=as_json, kills=len(KILLED), seconds=round(played.seconds, 1))
+
+
+async def play_network(base: Path, script: NetworkScript, as_json: bool, *, tied: bool = True) -> NetworkPlayed:
+    """Play the network in this directory, and return what was seen; `tied`: as in `network_staged`."""
+    async with network_staged(base, script, (lambda text: None) if as_json else say, tied=tied) as stage:
+        await stage.play()
+        return stage.played
 
 
 async def play(base: Path, script: Script, kills: int, as_json: bool, *, tied: bool = True) -> Counts:

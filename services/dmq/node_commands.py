@@ -50,6 +50,7 @@ def status(name: str | None, as_json: bool) -> None:
             ("rejected", rejected),
             ("stake", _stake(stake)),
             ("nodes", about_nodes(found["nodes"])),
+            *([("group", about_group(found["group"]))] if found["group"] else []),
             *about_clients(found["clients"]),
         ]
     )
@@ -81,6 +82,14 @@ def about_nodes(nodes: Mapping[str, Any]) -> str:
     if nodes["spaced_out"]:
         said += f"; {counted(nodes['spaced_out'], 'message')} expired before one of them would take them"
     return f"{said}; {nodes['problem']}" if nodes["problem"] else said
+
+
+def about_group(group: Mapping[str, Any]) -> str:
+    """Return what is said of the group that carries the topic."""
+    may = "" if group["may_publish"] else ", its link is for reading only"
+    rejected = sum(group["rejected"].values())
+    said = f"{group['name']}{may}: {group['published']} published, {group['heard']} heard, {rejected} of it rejected"
+    return f"{said}; {group['problem']}" if group["problem"] else said
 
 
 def _stake(stake: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ Consumers        the messages that each gets, and has acknowledged
 StakeSource      the pools that may send
 Holdings         the kept state of all this
 NodePeers        the other nodes
+TopicGroup       the group of routers that carries the topic
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from router.service import contract as c
 from router.service.pages import Pages
 from services.dmq.core import handshake, notes, submission
 from services.dmq.core import notification as n
-from services.dmq.core.admission import TAG, Admission, AdmissionVerdict, FromPeer
+from services.dmq.core.admission import TAG, Admission, AdmissionVerdict, FromGroup, FromPeer, FromUnicast
 from services.dmq.core.authentication import Topic
 from services.dmq.core.chain_time import MAINNET
 from services.dmq.core.client_session import ClientSession
@@ -38,6 +39,7 @@ from services.dmq.core.revision import REVISIONS, Revision
 from services.dmq.core.session import Heard
 from services.dmq.core.signed_message import SignedMessage
 from services.dmq.core.stake_source import Sources, StakeSource, moment_of
+from services.dmq.core.topic_group import TopicGroup, source_text
 from services.dmq.core.topology_source import TopologySource
 from services.dmq.core.turned_away import TurnedAway
 from services.dmq.metrics import Metrics, page_of
@@ -57,25 +59,18 @@ class DmqNode:
     def __init__(self, setup: c.Setup) -> None:
         settings: Settings = setup.settings
         revision, terms = REVISIONS[settings.revision], network_of(settings.network)
-        paces = settings.rate == "pace"
-        topic = Topic(pause_s=0 if paces else settings.pause_s, chain=terms.chain or MAINNET)
-        limits = MempoolLimits(
-            settings.messages_max,
-            settings.bytes_max,
-            settings.pool_messages_max,
-            settings.pool_bytes_max,
-            pause_s=settings.pause_s if paces else 0,
-            pool_relayed_max=_relayed_max(topic.ttl_max_s, settings),
-        )
+        topic = Topic(pause_s=0 if settings.rate == "pace" else settings.pause_s, chain=terms.chain or MAINNET)
         self._name = setup.name
         self._magic, self._encoding = terms.magic, revision.encoding
         self._urls = {LOCAL: settings.local_socket}
         self._named = consumers_of(settings.consumers)
-        self._holdings = Holdings(setup.kept, revision.encoding, terms.magic, topic, limits)
+        self._kept = setup.kept
+        self._holdings = Holdings(setup.kept, revision.encoding, terms.magic, topic, _limits(settings, topic))
         self._clients = ClientSessions(revision, Places(settings.clients_max, settings.consumer_clients_max))
         self._admission = Admission(self._holdings)
         self._consumers = Consumers(self._holdings)
         self._turned_away = TurnedAway()
+        self._group = TopicGroup(settings.group, revision.encoding, self._admission, self._holdings, self._turned_away)
         self._taken: list[Row] = []
         self._tick_s = 0.0
         self._wakes_at_s = inf
@@ -89,7 +84,14 @@ class DmqNode:
         self._stake = StakeSource(sources, self._holdings)
         shown = {"socket": settings.local_socket, "genesis": settings.genesis}
         self._questions = Questions(
-            self._holdings, self._clients, self._consumers, self._stake, self._admission, shown, self._nodes
+            self._holdings,
+            self._clients,
+            self._consumers,
+            self._stake,
+            self._admission,
+            shown,
+            self._nodes,
+            self._group,
         )
 
     def _node_peers(self, setup: c.Setup, revision: Revision) -> NodePeers:
@@ -152,6 +154,7 @@ class DmqNode:
             case c.Started():
                 yield from self._holdings.restore(self._named, moment_of(now))
                 yield from self._stake.started(now)
+                yield from self._group.started(self._kept)
                 self._tick_s = now.mono_s + TICK_S
             case c.Opened(door, peer) if door == METRICS:
                 yield from self._pages.opened(peer, now)
@@ -165,6 +168,12 @@ class DmqNode:
             case c.Computed():
                 yield from self._stake.computed(heard, now)
                 yield from self._judge_held(now)
+            case c.Message():
+                taken = yield from self._group.came(heard, now, may_judge=self._stake.is_ready)
+                if taken is not None:
+                    yield from self._decided(taken, now)
+            case c.Sent():
+                yield from self._group.sent(heard)
             case c.Asked():
                 yield from self._questions.answer(heard, now)
             case c.Tick():
@@ -262,8 +271,14 @@ class DmqNode:
         if verdict.row is not None:
             yield from verdict.deeds
             self._taken.append(verdict.row)
+            yield from self._group.publish(verdict)
         if isinstance(source, FromPeer):
             yield from self._nodes.decided(verdict, now)
+            return
+        if isinstance(source, FromGroup | FromUnicast):
+            assert verdict.row is not None
+            by = source_text(source.name) if isinstance(source, FromGroup) else ""
+            self._nodes.taken(verdict.row, now, by)
             return
         if verdict.rejected is not None:
             yield from self._rejected(source, message, verdict.rejected, now)
@@ -289,6 +304,17 @@ def _listens(settings: Settings) -> dict[str, str]:
     if settings.diffusion_mode == "InitiatorOnly":
         return dict.fromkeys(DOORS, "")
     return dict(zip(DOORS, (settings.listen, settings.listen_ipv6), strict=True))
+
+
+def _limits(settings: Settings, topic: Topic) -> MempoolLimits:
+    return MempoolLimits(
+        settings.messages_max,
+        settings.bytes_max,
+        settings.pool_messages_max,
+        settings.pool_bytes_max,
+        pause_s=settings.pause_s if settings.rate == "pace" else 0,
+        pool_relayed_max=_relayed_max(topic.ttl_max_s, settings),
+    )
 
 
 def _relayed_max(ttl_s: float, settings: Settings) -> int:

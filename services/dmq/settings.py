@@ -66,9 +66,11 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         for peer in self.version_1_peers:
             if address_of(peer) is None:
                 yield "version_1_peers", f'version_1_peers names "{peer[:60]}"; write IP:PORT, since names change'
-        speaks = self.listen or self.listen_ipv6 or self.topology_file
+        speaks = self.listen or self.listen_ipv6 or self.topology_file or self.group
         if speaks and not self.revision.startswith("dmq-"):
-            said = f"{self.revision} is not spoken between nodes; leave out listen and topology_file, or revision"
+            said = (
+                f"{self.revision} is not spoken between nodes; leave out listen, topology_file and group, or revision"
+            )
             yield "revision", f"revision: {said}"
 
     def at_start(self, home: Path) -> Iterator[tuple[str, str]]:
@@ -81,6 +83,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             yield from (("nodes", url) for url in (self.listen, self.listen_ipv6) if url)
         if self.topology_file:
             yield "topology", self.topology_file
+        if self.group:
+            yield "group", self.group
         if self.metrics:
             yield "metrics", f"{self.metrics}/metrics"
         yield "stake", self.stake_file or " ".join(self.stake_command) or "from nowhere: every message is rejected"
@@ -114,6 +118,14 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         about(
             "The output of cardano-cli query ledger-peer-snapshot, whose relays are dialled as well. Empty: the ledger "
             "is not asked."
+        ),
+    ] = ""
+    group: Annotated[
+        str,
+        Meta(pattern=r"^(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,63})?\Z"),
+        about(
+            "The group of this home that carries the topic over routers, as dmq-preview: who may send in it publishes "
+            "what it has accepted there, and everybody hears it. Empty: none."
         ),
     ] = ""
     diffusion_mode: Annotated[

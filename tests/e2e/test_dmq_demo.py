@@ -8,9 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from rig import ROUTER
 from rigs.patience import HANG_S
 
+from router.cli import main
+from router.cli.exits import Exit
 from services.dmq.core.chain_time import NETWORKS
 from services.dmq.demo.script import written
 from services.dmq.demo.stage import NETWORK
@@ -30,6 +33,16 @@ def played(*options: str) -> dict[str, object]:
 
 def test_a_killed_node_loses_nothing_that_it_has_accepted() -> None:
     assert played("--messages", "6", "--kills", "1")["kills"] == 1
+
+
+def test_five_routers_joined_between_nodes_and_by_a_group_have_every_message_once() -> None:
+    """Also those that were killed, and the one without a DMQ node, whose `router sub --raw` gets the same bytes."""
+    assert played("--network")["kills"] == 2
+
+
+def test_a_play_takes_no_options_of_the_other() -> None:
+    done = CliRunner().invoke(main, ["dmq", "demo", "--network", "--kills", "3"])
+    assert done.exit_code == Exit.USAGE and "--kills is of the play without --network" in done.stderr
 
 
 @pytest.mark.parametrize("kills", [6, pytest.param(20, marks=pytest.mark.long)])

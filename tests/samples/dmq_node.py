@@ -41,7 +41,8 @@ class Host:
 
     `gathers`: whether what gathers for a moment does so until the test lets time pass; else it passes at once.
     `settles`: whether what is heard next ends a cycle, as if nothing else had come meanwhile.
-    `outward`: what was dialled, and written to other nodes; `known`: the streams that keep their places.
+    `outward`: what was dialled, and written to other nodes; `known`: the streams that keep their places; `fabric`: what
+    was joined, left, published, sent and refused there.
     `stake`: what is read for a stake file; None: reading it fails."""
 
     def __init__(self, settings: Settings, *pools: Any, has_stake: bool = True) -> None:
@@ -56,6 +57,7 @@ class Host:
         self.waiting: list[c.Compute] = []
         self.outward: list[c.Connect | c.Write] = []
         self.known: list[tuple[str, str]] = []
+        self.fabric: list[c.Join | c.Leave | c.Publish | c.Send | c.Refuse] = []
         self.computes = True
         self.settles = True
         self.gathers = False
@@ -93,6 +95,8 @@ class Host:
         for deed in deeds:
             if isinstance(deed, c.Write) and (client := self.clients.get((deed.door, deed.peer))):
                 client.hear(deed.data)
+            elif isinstance(deed, c.Join | c.Leave | c.Publish | c.Send | c.Refuse):
+                self.fabric.append(deed)
             elif isinstance(deed, c.MarkKnown):
                 self.known.append((deed.door, deed.peer))
             elif isinstance(deed, c.Compute):

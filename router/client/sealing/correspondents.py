@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import Enum
 from typing import NamedTuple
 
@@ -23,9 +23,10 @@ _UNTIL = struct.Struct(">I")
 
 
 class CorrespondentLimits(Struct, frozen=True):
-    """`correspondents_max`: most addresses remembered; beyond that those go that were used longest ago, and are asked
-    again. `plain_min`: how long an address is believed to open nothing that is sealed. `ask_again_min`: after this long
-    without an answer an address is asked again. `answer_min`: how long an answer to a request is accepted."""
+    """`correspondents_max`: most addresses remembered; beyond that those go that have only written to this app, then
+    those that were used longest ago, and are asked again. `plain_min`: how long an address is believed to open nothing
+    that is sealed. `ask_again_min`: after this long without an answer an address is asked again. `answer_min`: how long
+    an answer to a request is accepted."""
 
     correspondents_max: int = 10_000
     plain_min: int = DAY_MIN
@@ -79,19 +80,22 @@ class Correspondent(NamedTuple):
 
 
 class Correspondents:
-    """The correspondents of one app, those used last at the end. `kept`: the rows that an earlier run has left."""
+    """The correspondents of one app, those used last at the end. `kept`: the rows that an earlier run has left;
+    `written_to`: those of their addresses to which this app has ever written."""
 
     def __init__(
         self,
         kept: Iterable[tuple[bytes, bytes]] = (),
         limits: CorrespondentLimits | None = None,
         prekeys: PrekeyLimits | None = None,
+        written_to: Collection[bytes] = (),
     ) -> None:
         self._limits = limits or CorrespondentLimits()
         self._prekeys = prekeys or PrekeyLimits()
         rows = [(PublicKey(key), value) for key, value in kept if len(value) > _UNTIL.size]
         rows.sort(key=lambda row: _until_of(row[1]))
         self._known: OrderedDict[PublicKey, Correspondent | bytes] = OrderedDict(rows)  # each is read when it is used
+        self._strangers = OrderedDict.fromkeys(address for address, _ in rows if address not in written_to)
 
     def __repr__(self) -> str:
         return f"<{len(self._known)} correspondents>"
@@ -112,7 +116,7 @@ class Correspondents:
         found = self._find(address)
         if found is None or found.until_min <= now_min:
             return Writing.ASK
-        self._known.move_to_end(address)
+        self._use(address)
         if found.prekey is not None:
             return found.prekey
         if found.is_plain:
@@ -172,7 +176,7 @@ class Correspondents:
             return Verdict.OLDER, []
         if not prekey.verify():
             return Verdict.FORGED, []
-        return Verdict.TAKEN, self._keep(address, Correspondent(until_min, prekey))
+        return Verdict.TAKEN, self._keep(address, Correspondent(until_min, prekey), is_used=False)
 
     def forget_ended(self, now_min: int) -> list[PrekeyRow]:
         """Forget what is no longer true; return the rows to write."""
@@ -185,20 +189,29 @@ class Correspondents:
             try:
                 found = self._known[address] = Correspondent.decode(found)
             except Malformed:  # of another version: it is asked again
-                del self._known[address]
+                self._forget(address)
                 return None
         return found
 
-    def _keep(self, address: PublicKey, one: Correspondent) -> list[PrekeyRow]:
+    def _keep(self, address: PublicKey, one: Correspondent, *, is_used: bool = True) -> list[PrekeyRow]:
+        if address not in self._known and not is_used:
+            self._strangers[address] = None
         self._known[address] = one
-        self._known.move_to_end(address)
+        if is_used:
+            self._use(address)
         rows = [PrekeyRow(CORRESPONDENTS, address, one.encode())]
         while len(self._known) > self._limits.correspondents_max:
-            rows.append(self._forget(next(iter(self._known))))
+            stranger = next(iter(self._strangers), address)
+            rows.append(self._forget(next(iter(self._known)) if stranger == address else stranger))
         return rows
+
+    def _use(self, address: PublicKey) -> None:
+        self._known.move_to_end(address)
+        self._strangers.pop(address, None)
 
     def _forget(self, address: PublicKey) -> PrekeyRow:
         del self._known[address]
+        self._strangers.pop(address, None)
         return PrekeyRow(CORRESPONDENTS, address, None)
 
 

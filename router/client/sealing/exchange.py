@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from struct import error as StructError
 
 import trio
 
@@ -197,9 +198,13 @@ class PrekeyExchange(Answering):
 
     @property
     def machine(self) -> UnicastSealing:
-        """Return what seals and opens; the first use reads what is kept."""
+        """Return what seals and opens; the first use reads what is kept. Raise `RouterError` if that cannot be read."""
         if self._made is None:
-            self._made = self._machine_of()
+            try:
+                self._made = self._machine_of()
+            except (ValueError, StructError) as error:
+                said = f"the prekeys in {self._rows.where} cannot be read: {error}"
+                raise ClientError(f"{said}; run the version that wrote them, or restore the folder") from None
         return self._made
 
     @property

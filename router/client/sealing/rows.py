@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from router.core.wire.crypto import PublicKey
 from router.disk.state.app_rows import AppBatch
 from router.disk.state.app_state import AppState
 
@@ -38,6 +37,11 @@ class PrekeyRows:
         return f"<rows of prekeys in {self._state!r}>"
 
     @property
+    def where(self) -> str:
+        """Return words for the place of the rows."""
+        return str(self._state.path or "memory")
+
+    @property
     def is_begun(self) -> bool:
         """Whether an earlier run may have kept something."""
         return self._state.path is not None and self._state.path.exists()
@@ -46,9 +50,9 @@ class PrekeyRows:
         """Return the rows of a table."""
         return self._state.rows(table)
 
-    def has_written_to(self, address: PublicKey) -> bool:
-        """Whether this app has ever sealed something to that address, which has a sequence number then."""
-        return self._state.number(address) > 0
+    def written_to(self, addresses: Sequence[bytes]) -> set[bytes]:
+        """Return those of these addresses to which this app has ever sealed something: they have a sequence number."""
+        return self._state.read(lambda rows: {one for one in addresses if rows.number(one)})
 
     def change(self, table: str, decide: Callable[[Kept], Sequence[PrekeyRow]]) -> None:
         """Write what is decided about the present rows of a table, in one transaction, which is on disk when this

@@ -91,8 +91,11 @@ class UnicastSealing:
         self._limits = limits or SealingLimits()
         self.own = self._own_in(kept.under(OWN_PREKEYS))
         self.renewals = Renewals(decode_renewal(statement) for _, statement in kept.under(RENEWALS))
-        self._of_strangers = sum(not kept.has_written_to(one.old) for one in self.renewals)
-        self.correspondents = Correspondents(kept.under(CORRESPONDENTS), correspondents, prekeys)
+        self._of_strangers = len(self.renewals) - len(kept.written_to([one.old for one in self.renewals]))
+        known = kept.under(CORRESPONDENTS)
+        self.correspondents = Correspondents(
+            known, correspondents, prekeys, kept.written_to([address for address, _ in known])
+        )
         self._sealing: OrderedDict[tuple[PublicKey, bytes], _KeyInUse] = OrderedDict()
         self._opening: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
 
@@ -171,7 +174,7 @@ class UnicastSealing:
 
     def renewed(self, said: Renewal, now_min: int) -> tuple[RenewalVerdict, list[PrekeyRow]]:
         """Judge the news that a correspondent's key was renewed; return the rows to write."""
-        is_stranger = not self._kept.has_written_to(said.old)
+        is_stranger = not self._kept.written_to([said.old])
         if is_stranger and said.old not in self.renewals and self._of_strangers >= STRANGERS_MAX:
             return RenewalVerdict.FULL, []
         verdict = self.renewals.hear(said, expiry_s(now_min))

@@ -45,9 +45,21 @@ class FromPeer(Struct, frozen=True):
     address: str
 
 
-Source = ClientSession | FromPeer
-"""What brought a message. A client's messages are judged by the time since its pool's last one, those of peers by how
-many of the pool are live: a node that was away gets a backlog."""
+class FromGroup(Struct, frozen=True):
+    """The source of a message that was heard in the topic's group, whose name this is."""
+
+    name: str
+
+
+class FromUnicast(Struct, frozen=True):
+    """The source of a message that was handed in by a unicast from this address."""
+
+    address: c.PublicKey
+
+
+Source = ClientSession | FromPeer | FromGroup | FromUnicast
+"""What brought a message. A client's messages are judged by the time since its pool's last one, those of peers and of
+the group by how many of the pool are live: a node that was away gets a backlog."""
 
 
 class Candidate(Struct, frozen=True):
@@ -112,6 +124,15 @@ class Admission:
             check = authentication.signature_check(message, now)
             self._candidates.append(Candidate(source, message, expires_at, check, self._grounds(message)))
         return found
+
+    def judge_here(self, source: Source, message: SignedMessage, now: Moment) -> AdmissionVerdict:
+        """Judge a message and verify its signatures here: the verdict commits together with what brought it."""
+        if (found := self._unfit(source, message, now)) is not None:
+            return AdmissionVerdict(source, message, found)
+        authentication = self._holdings.authentication
+        expires_at, check = authentication.expires_at(message, now), authentication.signature_check(message, now)
+        [fault] = self._checker.faults([check])
+        return self._decided(Candidate(source, message, expires_at, check, self._grounds(message)), fault, now)
 
     def at_once(self, now: Moment) -> list[AdmissionVerdict]:
         """Verify what waits here, if it is little and nothing is under way; return what became of it."""
@@ -179,4 +200,4 @@ class Admission:
 
 
 def _is_relayed(source: Source) -> bool:
-    return isinstance(source, FromPeer)
+    return isinstance(source, FromPeer | FromGroup)

@@ -89,8 +89,14 @@ def _nodes(facts: Facts) -> Finding:
     """Judge whether what is handed in here reaches others, and what others have reaches this node."""
     if facts.status is None:
         return Finding("nodes", None, *_not_run(facts))
-    nodes = facts.status.get("nodes")
-    if not nodes or not (nodes["listens_at"] or nodes["topology"]):
+    nodes: Mapping[str, Any] = facts.status.get("nodes") or {"listens_at": (), "topology": ""}
+    group = facts.status.get("group")
+    if group and group["problem"]:
+        remedy = "`router group list` shows the groups of this home; `router group share` lets others join one"
+        return Finding("nodes", False, f"the group {group['name']}: {group['problem']}", remedy)
+    if group and not (nodes["listens_at"] or nodes["topology"]):
+        return Finding("nodes", True, f"the topic is carried by the group {group['name']} alone")
+    if not (nodes["listens_at"] or nodes["topology"]):
         return Finding("nodes", True, "no other node is named, and none is let in: what is handed in stays here")
     if nodes["problem"]:
         return Finding("nodes", False, nodes["problem"], "correct the topology; the one read before stays in force")

@@ -76,9 +76,9 @@ class NodePeers:
         elif verdict.row is not None:
             self.peers.taken(verdict.row, now, verdict.source.address)
 
-    def taken(self, row: Row, now: c.Now) -> None:
-        """Record that a client has handed a message in."""
-        self.peers.taken(row, now)
+    def taken(self, row: Row, now: c.Now, by: str = "") -> None:
+        """Record that a client has handed a message in, or that it came `by` the topic's group."""
+        self.peers.taken(row, now, by)
 
     def expired(self, rows: list[Row], now: c.Now) -> None:
         self.peers.exchange.expired(rows, now.mono_s)

@@ -16,6 +16,7 @@ from .cursor import Cursor
 from .holdings import ACCEPTED, Holdings
 from .node_peers import NodePeers
 from .stake_source import StakeSource
+from .topic_group import TopicGroup
 
 PAGE_MAX = 200
 """Most messages listed in one answer."""
@@ -39,6 +40,7 @@ class Questions:
         admission: Admission,
         settings: Mapping[str, str],
         nodes: NodePeers,
+        group: TopicGroup,
     ) -> None:
         self._holdings = holdings
         self._clients = clients
@@ -47,6 +49,7 @@ class Questions:
         self._admission = admission
         self._settings = settings
         self._nodes = nodes
+        self._group = group
 
     def answer(self, asked: c.Asked, now: c.Now) -> Iterator[c.Deed]:
         words = asked.argument.split()
@@ -105,6 +108,7 @@ class Questions:
                 "problem": self._stake.problem,
             },
             "nodes": self._nodes.as_status(),
+            "group": self._group.as_status(),
             "clients": {
                 "connected": len(self._clients),
                 "taken": self._clients.taken,

@@ -104,6 +104,28 @@ def test_read_only_and_bare_keys() -> None:
     assert multicast(composer().multicast(bare, b"as it is", Lifetime(), raw=False)).body == b"as it is"
 
 
+def test_what_is_published_once_is_the_same_whoever_composes_it_and_whenever() -> None:
+    causes, other = (
+        Causes(),
+        Composer(SigningKey(b"o" * 32), Sequences(AppState.memory()), lambda: NOW_S + 50, os.urandom),
+    )
+    made, sender = composer(), GroupSender.of_link(LINK, causes)
+    made.multicast(sender, b"before", Lifetime(), raw=False)
+    until_s = int(NOW_S) + 601
+    composed = [one.once(sender, b"the same", 1800, until_s) for one in (made, made, other)]
+    assert len({one.id for one in composed}) == 1
+    message = multicast(composed[0])
+    assert (message.body, message.seen, message.ttl_s) == (b"the same", (), 1800)
+    assert message.expiry_min == expiry_min(until_s)
+    assert multicast(made.multicast(sender, b"after", Lifetime(until_s=until_s), raw=True)).expiry_min == expiry_min(
+        until_s
+    )
+    with pytest.raises(Refused, match="a time that is over"):
+        made.once(sender, b"late", 1800, int(NOW_S) - 60)
+    with pytest.raises(CannotPublish, match="reading only"):
+        made.once(GroupSender.of_link(LINK.read_only(), causes), b"", 1800, until_s)
+
+
 @given(st.integers(0, 1000), st.binary(min_size=2, max_size=2))
 def test_equal_raw_bodies_have_ids_of_their_own(ttl_s: int, chance: bytes) -> None:
     made = composer(lambda size: chance[:size])

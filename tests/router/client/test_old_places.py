@@ -12,6 +12,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -25,8 +26,11 @@ from router.client.errors import JournalError
 from router.client.journal import Journal
 from router.client.options import state_of
 from router.client.prekeys import Prekeys, SealedError
+from router.client.sealing.rows import PrekeyRows
+from router.client.sealing.unicast_sealing import UnicastSealing
 from router.client.state_writer import StateWriter
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
+from router.core.wire.lifetime import expiry_min
 from router.disk.state.app_rows import AppBatch
 from router.disk.state.app_state import AppState
 from router.disk.state.environment import StateError
@@ -90,6 +94,22 @@ def test_all_four_places_are_taken_over_and_stay_beside_until_a_stop_in_order(ho
     assert (home.path / "handled.db").read_bytes().startswith(b"router journal 1 ")
     assert not [*home.path.glob("handled.db-*")]
     check(home)
+
+
+def test_old_prekeys_open_for_a_week_what_is_under_way_and_are_given_out_no_more(home: Home) -> None:
+    os.utime(home.path / "apps" / "reader.prekeys", (NOW_S - 10_000_000, NOW_S - 10_000_000))
+    state = state_of(home, "reader")
+    sealing = UnicastSealing(SigningKey(b"r" * 32), PrekeyRows(state, state.commit), os.urandom)
+    now_min = expiry_min(time.time())
+    sealing.tick(now_min)
+    assert sealing.own.is_due(now_min + 1)
+    sealing.tick(now_min + 6 * 1440)
+    state.close()
+    check(home)
+    sealing.tick(now_min + 8 * 1440)
+    state.close()
+    with pytest.raises(SealedError, match="not ours, or no longer"):
+        Prekeys("reader", home=home).open((OLD / "sealed-to-first").read_bytes())
 
 
 def test_what_was_taken_over_is_not_taken_over_again(home: Home) -> None:

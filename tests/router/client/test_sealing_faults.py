@@ -12,6 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 import router
 from router.client.options import APPS
+from router.client.sealing.rows import OWN_PREKEYS, RENEWALS
 from router.client.sealing.telling import AGAIN_S
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.message import Unicast, open_message, seal_unicast
@@ -19,6 +20,7 @@ from router.core.wire.prekey import make_prekey
 from router.core.wire.prekey_exchange import ASK, encode_answer
 from router.core.wire.reasons import Reason
 from router.core.wire.renewal import encode_renewal_notice, is_renewal_notice, make_renewal
+from router.disk.state.app_rows import AppBatch
 from router.disk.state.app_state import AppState
 from router.settings import keyring, renewed_keys
 from router.settings.home import Home
@@ -76,6 +78,21 @@ async def test_an_answer_or_a_renewal_that_comes_while_the_disk_fails_ends_no_ap
         assert end.refusals == [(1, Reason.INTERNAL), (2, Reason.INTERNAL)]
         assert any("make that folder, or remove the link" in one for one in alice.problems.unread())
         state.unlink()
+
+
+@pytest.mark.parametrize("table", [OWN_PREKEYS, RENEWALS])
+async def test_a_row_that_cannot_be_read_is_told_and_ends_no_app(end: RouterEnd, tmp_path: Path, table: str) -> None:
+    kept, batch = AppState(tmp_path / APPS / "laptop.state"), AppBatch()
+    batch.put(table, bytes(8), b"of another form")
+    kept.commit(batch)
+    kept.close()
+    async with laptop(end, tmp_path) as app:
+        await wait_all_tasks_blocked()
+        assert any(
+            "laptop.state" in said and "run the version that wrote them" in said for said in app.problems.unread()
+        )
+        with pytest.raises(router.ClientError, match="cannot be read"):
+            await app.send(BOB.public, b"psst")
 
 
 async def renewed(end: RouterEnd, home: Path) -> tuple[PublicKey, PublicKey]:

@@ -75,7 +75,7 @@ from services.capd.core.nexa.envelope import Packet
 from services.capd.core.nexa.own_commands import OWN_READERS
 from services.capd.core.nexa.packets import read_packet
 from services.discovery.core.messages import decode_message, encode_message
-from services.dmq.core import handshake, submission
+from services.dmq.core import handshake, keep_alive, peer_sharing_messages, submission
 
 ROOT = Path(__file__).parents[3]
 CORES = (ROOT / "router" / "core", *ROOT.glob("services/*/core"))
@@ -146,6 +146,9 @@ COSTS = {
     "invitation.parse_peer_link": Cost(lambda data: parse_peer_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
     "messages.decode_message": Cost(decode_message, 80_000, 8),  # up to eight advertisements, or 1,024 tags
     "handshake.decode_message": Cost(handshake.decode_message, 6000, 200),  # of at most 5,760 bytes, head by head
+    "keep_alive.decode_message": Cost(keep_alive.decode_message, 3000, 200),  # of at most 1,408 bytes
+    "peer_sharing_messages.decode_message": Cost(peer_sharing_messages.decode_message, 3000, 200),  # of at most 5,760
+    "peer_sharing_messages.decode_address": Cost(peer_sharing_messages.decode_address, 3000, 200),
     "submission.decode_message": Cost(submission.decode_message, 3000, 200),  # of at most 4,098 bytes
     "submission.decode_item": Cost(submission.decode_item, 3000, 200),
     "capd's messages.decode_message": Cost(decode_capd, 8000, 60, 64),  # up to 8,192 ids

@@ -39,8 +39,10 @@ async def test_a_function_of_the_service_that_fails_is_told_of_and_another_value
     def admits(number: int) -> bool:
         if number == 1:
             raise SystemExit(3)
+        if number == 0:
+            raise ValueError("none")
         return 6 // number > 2
 
     guarded = failures.guarded("admits", admits, False)
     assert [guarded(number) for number in (0, 1, 2, 3)] == [False, False, True, False]
-    assert warned == ["it failed in admits, and goes on: ZeroDivisionError('integer division or modulo by zero')"]
+    assert warned == ["it failed in admits, and goes on: ValueError('none')"]

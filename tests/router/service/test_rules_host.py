@@ -125,7 +125,7 @@ class Silent:
     def __init__(self) -> None:
         self.joined = list[str]()
 
-    async def join(self, group: str, *, local: bool) -> None:
+    async def join(self, group: str, *, raw: bool, local: bool) -> None:
         if group == KEYS[0]:
             await trio.sleep_forever()
         self.joined.append(group)

@@ -11,6 +11,7 @@ from router.client.sealing.correspondents import CorrespondentLimits, Verdict, W
 from router.client.sealing.own_prekeys import DAY_MIN, PrekeyLimits
 from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS, PrekeyRow, PrekeyRows
 from router.client.sealing.unicast_sealing import SealingLimits, UnicastSealing, UnknownPrekey
+from router.client.sequence import Sequences
 from router.core.wire.application import SealError
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.prekey import Prekey, make_prekey
@@ -258,6 +259,29 @@ def test_the_correspondents_that_were_used_longest_ago_go_first() -> None:
     assert len(alice.machine.correspondents) == 3
     alice.tick(NOW_MIN + 30 * DAY_MIN)
     assert not alice.rows.under(CORRESPONDENTS)
+
+
+def test_strangers_that_only_write_push_out_nobody_to_whom_the_app_writes() -> None:
+    alice = App(b"a", correspondents=CorrespondentLimits(correspondents_max=4))
+    friends, strangers = (
+        [App(bytes([number])) for number in (1, 2, 3)],
+        [App(bytes([9 + number])) for number in range(5)],
+    )
+    for friend in friends:
+        alice.ask(friend, NOW_MIN)
+        alice.hear_answer(friend.address, friend.prekey(NOW_MIN), NOW_MIN)
+        alice.seal(friend, b"hello", NOW_MIN)
+        Sequences(alice.state).take(friend.address)
+    for stranger in strangers:
+        stranger.ask(alice, NOW_MIN)
+        stranger.hear_answer(alice.address, alice.prekey(NOW_MIN), NOW_MIN)
+        alice.open(stranger, stranger.seal(alice, b"buy this", NOW_MIN), NOW_MIN)
+        assert isinstance(alice.way(friends[0], NOW_MIN), Prekey)
+        alice.restart()
+        assert {one.address for one in (*friends, stranger)} == {*alice.machine.correspondents.addresses}
+    assert isinstance(alice.way(stranger, NOW_MIN), Prekey), "it is answered at once, and is no stranger then"
+    alice.ask(strangers[0], NOW_MIN)
+    assert friends[1].address not in alice.machine.correspondents
 
 
 def test_a_row_of_another_version_is_asked_for_again() -> None:

@@ -1,0 +1,165 @@
+"""The group of routers that carries a topic: what is published there, what is heard there, and what is handed in by a
+unicast.
+
+A message that a client or a peer has brought is published as it is, in a multicast that is the same whoever publishes
+it, so it is heard once. What was heard is judged like a peer's, at once: the verdict commits with the fact that it was
+heard. A unicast is a submission, `[0, message]` or the message alone, and is answered `[1]` or `[2, reason]`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any
+
+from router.core.wire.codec import Malformed
+from router.core.wire.reasons import Reason
+from router.service import contract as c
+from services.dmq import reasons
+
+from . import submission
+from .admission import Admission, AdmissionVerdict, FromGroup, FromUnicast
+from .fault import Fault, Rejected
+from .holdings import Holdings
+from .notes import id_of
+from .signed_message import Encoding, SignedMessage
+from .stake_source import moment_of
+from .turned_away import TurnedAway
+
+JOINED = b"group"
+"""The key of the name of the group that was joined last."""
+TAG = "group "
+"""How the tag of a message begins that is published; its id follows."""
+TTL_S = 1800
+"""How long a router keeps a message for whoever is away: as long as one lives."""
+WAIT_FOR = frozenset((Fault.NOT_INITIALIZED, Fault.MEMPOOL_FULL, Fault.DISK_FULL))
+"""Faults of the node, not of the message: its router keeps the group's messages until they can be taken."""
+NOBODY_MISSES = frozenset((Reason.DUPLICATE, Reason.NO_SUBSCRIBERS))
+"""Why a message is not published although nothing is wrong: another has published it, or nobody else takes part."""
+NOBODY = "nobody else has joined it"
+
+
+class TopicGroup:
+    """The group of this name; without a name there is none. `may_publish`: False while its link is for reading only."""
+
+    def __init__(
+        self, name: str, encoding: Encoding, admission: Admission, holdings: Holdings, turned_away: TurnedAway
+    ) -> None:
+        self.name = name
+        self.may_publish = True
+        self.problem = ""
+        self.published = 0
+        self.heard = 0
+        self.duplicates = 0
+        self.rejected: Counter[str] = Counter()
+        self._encoding = encoding
+        self._admission = admission
+        self._holdings = holdings
+        self._turned_away = turned_away
+
+    def __repr__(self) -> str:
+        return f"<TopicGroup {self.name or 'without a name'}: {self.published} published, {self.heard} heard>"
+
+    def started(self, kept: Mapping[bytes, bytes]) -> Iterator[c.Deed]:
+        """Join the group, and leave the one that an earlier start has joined, if that was another."""
+        before = kept.get(JOINED, b"").decode()
+        if before != self.name:
+            yield c.Put(JOINED, self.name.encode() or None)
+            if before:
+                yield c.Leave(before)
+        if self.name:
+            yield c.Join(self.name, raw=True)
+
+    def publish(self, verdict: AdmissionVerdict) -> Iterator[c.Deed]:
+        """Publish what was taken, unless it came by the group."""
+        if self.name and verdict.row is not None and not isinstance(verdict.source, FromGroup):
+            message, until_s = verdict.message, int(verdict.row.expires_at)
+            yield c.Publish(message.wire, self.name, TTL_S, TAG + message.id.hex(), until_s, once=True)
+
+    def sent(self, heard: c.Sent) -> Iterator[c.Deed]:
+        """Take what became of a message that was to be published."""
+        if not heard.tag.startswith(TAG):
+            return
+        is_unmade = not any(heard.id)
+        self.may_publish = not (heard.refused is Reason.NOT_AUTHORISED and is_unmade)
+        if heard.refused is None:
+            self.published += 1
+        if heard.refused is None or heard.refused in NOBODY_MISSES or not self.may_publish:
+            self.problem = NOBODY if heard.refused is Reason.NO_SUBSCRIBERS else ""
+            return
+        own_id = bytes.fromhex(heard.tag.removeprefix(TAG))
+        yield c.LogEvent("dmq_unpublished", id_of(own_id), heard.refused, {"group": self.name, "detail": heard.text})
+        if heard.text != self.problem:
+            self.problem = heard.text
+            yield c.Warn(f"messages are not published in the group {self.name}: {heard.text}")
+
+    def came(
+        self, heard: c.Message, now: c.Now, *, may_judge: bool
+    ) -> Generator[c.Deed, None, AdmissionVerdict | None]:
+        """Judge what was heard in the group, or handed in by a unicast; return the verdict if it was taken."""
+        if not may_judge:
+            yield c.Refuse(reasons.STAKE_MISSING)
+            return None
+        body = heard.body
+        if heard.source is not None and body.startswith(submission.SUBMITS):
+            body = body[len(submission.SUBMITS) :]
+        try:
+            message = self._encoding.read(body)
+        except Malformed as error:
+            yield from self._unreadable(heard, str(error))
+            return None
+        source = FromGroup(self.name) if heard.source is None else FromUnicast(heard.source)
+        verdict = self._admission.judge_here(source, message, moment_of(now))
+        if verdict.rejected is not None:
+            yield from self._rejected(heard, message, verdict.rejected, now)
+            return None
+        self.heard += heard.source is None
+        yield from self._answer(heard, submission.MsgAcceptMessage())
+        return verdict
+
+    def _unreadable(self, heard: c.Message, why: str) -> Iterator[c.Deed]:
+        if heard.source is not None:
+            yield from self._answer(heard, submission.MsgRejectMessage(submission.RejectKind.INVALID, why))
+            return
+        self.rejected[Reason.MALFORMED.word] += 1
+        yield c.Refuse(Reason.MALFORMED, why[:200])
+
+    def _rejected(self, heard: c.Message, message: SignedMessage, rejected: Rejected, now: c.Now) -> Iterator[c.Deed]:
+        reason = rejected.fault.reason
+        if heard.source is not None:
+            self._holdings.counts[reason.word] += 1
+            yield from self._turned_away.rejected(message, rejected, now, heard.source.hex())
+            answer = submission.rejection(rejected, self._encoding.name)
+            yield from self._answer(heard, answer, kept=rejected.fault is not Fault.DISK_FULL)
+        elif rejected.fault is Fault.DUPLICATE:
+            self.duplicates += 1
+        elif rejected.fault in WAIT_FOR:
+            yield c.Refuse(reason, rejected.detail)
+        else:
+            self.rejected[reason.word] += 1
+            yield from self._turned_away.rejected(message, rejected, now, source_text(self.name))
+            yield c.Refuse(Reason.PEER_REFUSED if reason.later else reason, rejected.detail)
+
+    @staticmethod
+    def _answer(heard: c.Message, answer: submission.Message, *, kept: bool = True) -> Iterator[c.Deed]:
+        if heard.source is not None:
+            yield c.Send(heard.source, submission.encode_message(answer), TTL_S, kept=kept)
+
+    def as_status(self) -> dict[str, Any] | None:
+        """Return what `router dmq status` shows of the group; None if there is none."""
+        if not self.name:
+            return None
+        return {
+            "name": self.name,
+            "may_publish": self.may_publish,
+            "problem": self.problem,
+            "published": self.published,
+            "heard": self.heard,
+            "duplicates": self.duplicates,
+            "rejected": dict(self.rejected),
+        }
+
+
+def source_text(group: str) -> str:
+    """Return how the group stands where else a peer's address does."""
+    return f"group {group}"
