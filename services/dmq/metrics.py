@@ -22,6 +22,8 @@ POOLS_MAX = 100
 ENDING_PERIODS = 4
 """A certificate ends soon if so few KES periods are left of it."""
 PREFIX = "dmq_node_"
+PAGE_PREFIX = "router_dmq_"
+"""Of the names on the node's own page, which are in Prometheus's style throughout."""
 
 
 class PageFacts(Struct, frozen=True):
@@ -73,7 +75,8 @@ class Metrics:
         """Yield what is told of other nodes; the first three as dmq-node names them."""
         suffix = "_int" if self._suffix else ""
         for state in ("cold", "warm", "hot"):
-            name = f"{self._prefix}peerSelection_{state.capitalize()}{suffix}"
+            reference = f"{self._prefix}peerSelection_{state.capitalize()}{suffix}"
+            name = f"{PAGE_PREFIX}peer_selection_{state}" if self._prefix == PAGE_PREFIX else reference
             yield GaugeMetricFamily(name, f"Nodes that are {state}.", value=nodes[state])
         text = "Nodes that have asked this one for messages over their present connection."
         yield GaugeMetricFamily(f"{self._prefix}nodes_fetching", text, value=nodes["fetch_from_us"])
@@ -140,4 +143,4 @@ def page_of(metrics: Metrics, status: dict[str, Any], holdings: Holdings, now: c
 
 def families(status: dict[str, Any]) -> Iterator[Metric]:
     """Yield what the page of the node that runs it tells of it: all but that of single pools."""
-    return Metrics("router_dmq_", has_suffix=False).of_status(status)
+    return Metrics(PAGE_PREFIX, has_suffix=False).of_status(status)

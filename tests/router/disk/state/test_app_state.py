@@ -197,7 +197,9 @@ for path in ("full/app", "full/new"):
 def test_on_a_disk_that_cannot_be_written_it_says_so(tmp_path: Path) -> None:
     for name, text in (("fill.py", FILL), ("read.py", READ)):
         (tmp_path / name).write_text(text)
-    lines = on_a_small_disk(tmp_path, f"{sys.executable} fill.py; mount -o remount,ro full; {sys.executable} read.py")
+    lines = on_a_small_disk(
+        tmp_path, f"{sys.executable} fill.py; mount -o remount,bind,ro full; {sys.executable} read.py"
+    )
     for path, line in zip(("full/app", "full/new"), lines[:2], strict=True):
         assert re.fullmatch(
             rf"the state in {path} cannot be opened: .*Read-only file system.*; make it writable for this user, "
