@@ -203,8 +203,9 @@ def test_on_a_disk_that_cannot_be_written_it_says_so(tmp_path: Path) -> None:
     for path, line in zip(("full/app", "full/new"), lines[:2], strict=True):
         assert re.fullmatch(
             rf"the state in {path} cannot be opened: .*Read-only file system.*; make it writable for this user, "
-            r"and start the app again: nothing that was settled is lost", line
-        ), line  # fmt: skip
+            r"and start the app again: nothing that was settled is lost",
+            line,
+        ), line
 
 
 # -- its form --------------------------------------------------------------------------------------------------------

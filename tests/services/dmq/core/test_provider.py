@@ -231,8 +231,12 @@ MESSAGES = [message_of(number, POOLS[number % 3]) for number in range(30)]
 
 
 def test_every_rule_has_the_name_that_a_dmq_node_gives_it() -> None:
-    named = {step["said"].removeprefix("error ") for one in BETWEEN_NODES["provider_version_2"] for step in one["steps"]
-             if step["said"].startswith("error ")} - {"decoder failure"}  # fmt: skip
+    named = {
+        step["said"].removeprefix("error ")
+        for one in BETWEEN_NODES["provider_version_2"]
+        for step in one["steps"]
+        if step["said"].startswith("error ")
+    } - {"decoder failure"}
     assert named <= {rule.value for rule in WindowRule}
     provider = Provider(Mempool(FREE), Spacing(0))
     with pytest.raises(RemoteProtocolError, match=WindowRule.ACKED_TOO_MANY.value):

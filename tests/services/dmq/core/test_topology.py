@@ -83,9 +83,21 @@ def test_what_is_no_topology_is_named_with_its_place_and_remedy(data: bytes, sai
         read_topology(data)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda one: st.lists(one, max_size=3)
-                    | st.dictionaries(st.sampled_from(["localRoots", "publicRoots", "accessPoints", "address", "port",
-                                                       "valency", "bootstrapPeers"]), one, max_size=4)))  # fmt: skip
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda one: (
+            st.lists(one, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["localRoots", "publicRoots", "accessPoints", "address", "port", "valency", "bootstrapPeers"]
+                ),
+                one,
+                max_size=4,
+            )
+        ),
+    )
+)
 def test_any_json_is_a_topology_or_a_bad_one(found: Any) -> None:
     try:
         read_topology(json.dumps(found).encode())
