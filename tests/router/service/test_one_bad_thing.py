@@ -219,9 +219,21 @@ async def test_a_failure_on_a_job_a_dial_an_outcome_or_a_tick_cuts_nobody_off(
                 named = f"it failed on {event}"
                 found = await until(home, partial(has_problem, named))
                 assert "Poison, whose text cannot be made (ValueError)" in found["desk"]["problem"]
-        for word in ("exit", "noname", "unsettled"):
+        for word in ("exit", "noname"):
             async with await at(home, "front") as other:
                 assert await talk(other, word) == "", "its stream is closed"
+        assert await talk(honest, "once more") == "ONCE MORE"
+        assert (await starts_and_problem(home))[0] == 1
+
+
+async def test_a_stream_whose_outcome_fails_later_is_closed_and_no_other_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else may wait to be heard: `settled` would fail on several events, and each might be to blame."""
+    async with desk(tmp_path, monkeypatch) as (home, _), await at(home, "front") as honest:
+        assert await talk(honest, "hello") == "HELLO"
+        async with await at(home, "front") as other:
+            assert await talk(other, "unsettled") == "", "its stream is closed"
         assert await talk(honest, "once more") == "ONCE MORE"
         assert (await starts_and_problem(home))[0] == 1
 
