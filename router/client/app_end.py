@@ -19,7 +19,7 @@ from router.core.link.session import Ended, Event, MessageRun, OtherItem, Refuse
 from router.core.wire import link_items
 from router.core.wire.admin import SERVICE_BYTES_MAX, Answer, Inquiry, decode_inquiry, is_inquiry
 from router.core.wire.codec import Malformed
-from router.core.wire.control import Carried, Control, JoinAck, LeaveAck, Report, decode_control
+from router.core.wire.control import Carried, Control, JoinAck, Leave, LeaveAck, Report, decode_control
 from router.core.wire.crypto import PublicKey
 from router.core.wire.hint import Hinted, decode_hint, is_hint
 from router.core.wire.message import open_message
@@ -183,6 +183,8 @@ class AppEnd:
         match said:
             case JoinAck() | LeaveAck():
                 self.joins.hear(said)
+            case Leave():
+                self.joins.hear_leave(said)
             case Report() | Answer() | Inquiry() | Carried() | Wanted() | Hinted() | Redeemed():
                 self._hear(said)
 

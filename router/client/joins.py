@@ -28,6 +28,8 @@ from router.core.wire.text import key_text, short
 GROUPS_MAX = 100_000
 ASK_AGAIN_S = 5.0
 LIFE_MIN = 60
+INTRODUCTION_MIN = 6 * 24 * 60
+"""How long this app's introduction is valid: as long as it is reached through its node while it is away."""
 _EXPIRIES = 16  # different expiries, so that up to 16 requests within one minute have distinct ids
 
 
@@ -91,6 +93,7 @@ class Joins:
         self._memberships: dict[PublicKey, WantedMembership] = {}
         self._lot = trio.lowlevel.ParkingLot()
         self._numbers = count()
+        self._asked_of_us: Leave | None = None
 
     def sign_by(self, key: SigningKey) -> None:
         """Ask from now on by another key of this app."""
@@ -179,18 +182,31 @@ class Joins:
 
     # -- the link's side -----------------------------------------------------------------------------------
 
+    def hear_leave(self, said: Leave) -> None:
+        """Answer the router, which asks by a LEAVE of this app's own address for the app's introduction
+        (`core/control/introductions.py`)."""
+        if said.group == self._key.public:
+            self._asked_of_us = said
+            self._ask()
+
     def restart(self) -> None:
         """Mark all memberships to be asked again, on a new connection."""
+        self._asked_of_us = None
         for membership in self._memberships.values():
             membership.asked_s = -math.inf
 
     def requests(self, router: PublicKey, now_s: float) -> list[Submission]:
-        """Return the JOINs and LEAVEs to send now; `now_s` is monotonic."""
+        """Return the JOINs, LEAVEs and introductions to send now; `now_s` is monotonic."""
         again_s = now_s - ASK_AGAIN_S
         due = [one for one in self._memberships.values() if one.asked_s <= again_s and one.error is None]
         for membership in due:
             membership.asked_s = now_s
-        return [run for membership in due for run in self._submissions(membership, router)]
+        asked = [run for membership in due for run in self._submissions(membership, router)]
+        if self._asked_of_us is not None:
+            answer = encode_control(LeaveAck(self._asked_of_us.group, True))
+            asked.append(Submission(self._sealed(answer, router, INTRODUCTION_MIN), Silent(), again=False))
+            self._asked_of_us = None
+        return asked
 
     def hear(self, answer: JoinAck | LeaveAck) -> None:
         membership = self._memberships.get(answer.group)
@@ -216,6 +232,6 @@ class Joins:
             runs.append(Submission(self._sealed(body, router), Silent(), again=False))
         return runs
 
-    def _sealed(self, body: bytes, router: PublicKey) -> bytes:
-        until_min = expiry_min(self._wall_s()) + LIFE_MIN + next(self._numbers) % _EXPIRIES
+    def _sealed(self, body: bytes, router: PublicKey, life_min: int = LIFE_MIN) -> bytes:
+        until_min = expiry_min(self._wall_s()) + life_min + next(self._numbers) % _EXPIRIES
         return frame(seal_unicast(self._key, router, body, ttl_s=0, expiry_min=until_min))

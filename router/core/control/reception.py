@@ -24,7 +24,7 @@ from router.core.wire.admin import (
     without_number,
 )
 from router.core.wire.codec import Malformed
-from router.core.wire.control import CARRIED, UnknownControl, decode_control
+from router.core.wire.control import CARRIED, LeaveAck, UnknownControl, decode_control
 from router.core.wire.crypto import InvalidKey
 from router.core.wire.errors import cause_of
 from router.core.wire.hint import TO_ROUTER, decode_hint
@@ -35,6 +35,7 @@ from router.core.wire.redemption import decode_redemption, is_redemption
 from router.service.verbs.verb import WRONG_ARGUMENT, Request, VerbFault, place_of
 
 from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
+from .introductions import Introductions
 from .part import Part, Refused
 from .part_calls import failed_place
 from .questions import AwaitedAnswers
@@ -56,11 +57,14 @@ class Reception:
     """Passes each message to the part that hears it. Raises `VerbFault` if two parts hear the same, or a verb has a
     form that cannot be heard."""
 
-    def __init__(self, kernel: Kernel, questions: AwaitedAnswers, parts: Iterable[Part]) -> None:
+    def __init__(
+        self, kernel: Kernel, questions: AwaitedAnswers, introductions: Introductions, parts: Iterable[Part]
+    ) -> None:
         self._kernel = kernel
         self._directory = kernel.directory
         self._speaker = kernel.speaker
         self._questions = questions
+        self._introductions = introductions
         self._hears: dict[type, Callable[[Link, Any, Now], Refused]] = {}
         self._orders: dict[str, tuple[type[Part], Callable[[str, Now], Any]]] = {}
         self._verbs: dict[str, Verb] = {}
@@ -118,6 +122,8 @@ class Reception:
             return Reason.UNSUPPORTED, str(error)
         except Malformed as error:
             return Reason.MALFORMED, str(error)
+        if isinstance(said, LeaveAck):
+            self._introductions.answered(link, data[row.start : row.end], row.head.expiry_min, now)
         if isinstance(said, Inquiry) and not self._speaker.may_answer(link):
             return NO_ROOM
         if isinstance(said, Inquiry):
