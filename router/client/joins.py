@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from router.client.custody.outbox import Silent, Submission
 from router.client.errors import ClientError, JoinRefused, NotAnswered
+from router.core.wire.admin import Answer, encode_inquiry
 from router.core.wire.codec import TooLarge, frame
 from router.core.wire.control import Join, JoinAck, Leave, LeaveAck, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -93,7 +94,7 @@ class Joins:
         self._memberships: dict[PublicKey, WantedMembership] = {}
         self._lot = trio.lowlevel.ParkingLot()
         self._numbers = count()
-        self._asked_of_us: Leave | None = None
+        self._is_asked = False
 
     def sign_by(self, key: SigningKey) -> None:
         """Ask from now on by another key of this app."""
@@ -182,16 +183,15 @@ class Joins:
 
     # -- the link's side -----------------------------------------------------------------------------------
 
-    def hear_leave(self, said: Leave) -> None:
-        """Answer the router, which asks by a LEAVE of this app's own address for the app's introduction
+    def introduce(self) -> None:
+        """Answer the router, which asks for something signed that its uplinks may be shown
         (`core/control/introductions.py`)."""
-        if said.group == self._key.public:
-            self._asked_of_us = said
-            self._ask()
+        self._is_asked = True
+        self._ask()
 
     def restart(self) -> None:
         """Mark all memberships to be asked again, on a new connection."""
-        self._asked_of_us = None
+        self._is_asked = False
         for membership in self._memberships.values():
             membership.asked_s = -math.inf
 
@@ -202,10 +202,10 @@ class Joins:
         for membership in due:
             membership.asked_s = now_s
         asked = [run for membership in due for run in self._submissions(membership, router)]
-        if self._asked_of_us is not None:
-            answer = encode_control(LeaveAck(self._asked_of_us.group, True))
-            asked.append(Submission(self._sealed(answer, router, INTRODUCTION_MIN), Silent(), again=False))
-            self._asked_of_us = None
+        if self._is_asked:
+            answer = self._sealed(encode_inquiry(Answer(b"{}")), router, INTRODUCTION_MIN)
+            asked.append(Submission(answer, Silent(), again=False))
+            self._is_asked = False
         return asked
 
     def hear(self, answer: JoinAck | LeaveAck) -> None:

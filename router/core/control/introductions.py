@@ -1,9 +1,8 @@
 """Introductions: uplinks learn which apps are kept here (specification, "Unicast routing algorithm", step 2; R-C2).
 
 A router learns the way to a key from a message that this key has signed. An app that only receives signs none that its
-uplinks see. So this router asks it for one, by a LEAVE of the group of the app's own address, in which nobody is. The
-app answers as to every LEAVE, by a LEAVE_ACK that it has signed for this router, here with a long life; this router
-passes it on to its uplinks as it is. An uplink believes it of this router alone, to which it is addressed.
+uplinks see. So this router asks it for one, by the inquiry "introduce"; the app signs an answer with a long life, which
+this router passes on to its uplinks as it is. An uplink believes it of this router alone, to which it is addressed.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ from msgspec import Struct
 from router.core.neighbours.directory import Standing
 from router.core.routing.kernel import Kernel
 from router.core.routing.links import Link
-from router.core.wire.control import Leave
-from router.core.wire.crypto import PublicKey
+from router.core.wire.admin import INTRODUCE, Inquiry
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.now import Now
 
@@ -77,10 +75,12 @@ class Introductions(Part):
         for link in uplinks:
             self._tell(link, now)
 
+    def awaits(self, link: Link) -> bool:
+        """Whether an app was asked and has not answered yet."""
+        return link.id in self._asked
+
     def answered(self, link: Link, wire: bytes, expiry_min: int, now: Now) -> None:
         """Keep the introduction of an app that was asked for one, and tell the uplinks."""
-        if link.id not in self._asked:
-            return
         self._asked.discard(link.id)
         if link.key in self._apps or len(self._apps) < self._most:
             self._apps[link.key] = Introduced(wire, expiry_s(expiry_min))
@@ -95,7 +95,7 @@ class Introductions(Part):
         has_room = known is not None or len(self._apps) < self._most
         if is_fresh or not has_room or link.id in self._asked or not self._is_kept_app(link):
             return
-        if self._speaker.say(link, Leave(PublicKey(link.key)), now):
+        if self._speaker.say(link, Inquiry(INTRODUCE), now):
             self._asked.add(link.id)
 
     def _is_kept_app(self, link: Link) -> bool:

@@ -18,13 +18,14 @@ from router.core.routing.links import Link
 from router.core.wire.admin import (
     ASK_BYTES_MAX,
     SERVICE_BYTES_MAX,
+    Answer,
     Inquiry,
     decode_inquiry,
     is_inquiry,
     without_number,
 )
 from router.core.wire.codec import Malformed
-from router.core.wire.control import CARRIED, LeaveAck, UnknownControl, decode_control
+from router.core.wire.control import CARRIED, UnknownControl, decode_control
 from router.core.wire.crypto import InvalidKey
 from router.core.wire.errors import cause_of
 from router.core.wire.hint import TO_ROUTER, decode_hint
@@ -96,7 +97,8 @@ class Reception:
         if row.head.kind == MULTICAST and kind_in_group(self._directory, link, row, data) is None:
             return Reason.NO_SUBSCRIBERS, ""
         most = SERVICE_BYTES_MAX if link.key in self._directory.services else ASK_BYTES_MAX
-        return out_of_place(link, row, data, is_awaited=self._questions.awaits(link.key), ask_bytes_max=most)
+        is_awaited = self._introductions.awaits(link) or self._questions.awaits(link.key)
+        return out_of_place(link, row, data, is_awaited=is_awaited, ask_bytes_max=most)
 
     def overhear(self, link: Link, row: ArrivedMessage, data: bytes, now: Now) -> None:
         """Handle a multicast as a subscriber of the groups of this node's services; other subscribers get it as
@@ -122,8 +124,9 @@ class Reception:
             return Reason.UNSUPPORTED, str(error)
         except Malformed as error:
             return Reason.MALFORMED, str(error)
-        if isinstance(said, LeaveAck):
+        if isinstance(said, Answer) and self._introductions.awaits(link):
             self._introductions.answered(link, data[row.start : row.end], row.head.expiry_min, now)
+            return None
         if isinstance(said, Inquiry) and not self._speaker.may_answer(link):
             return NO_ROOM
         if isinstance(said, Inquiry):

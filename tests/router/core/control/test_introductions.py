@@ -9,7 +9,7 @@ from samples.core import ALICE, BOB
 from router.core.control.introductions import AGAIN_S, LOOK_S
 from router.core.neighbours.directory import RELAY, STORE, Neighbour
 from router.core.routing.limits import CoreLimits, RouteLimits
-from router.core.wire.control import LeaveAck, decode_control, encode_control
+from router.core.wire.admin import INTRODUCE, Answer, Inquiry, decode_inquiry, encode_inquiry
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import open_message, seal_unicast
@@ -24,7 +24,7 @@ KEEPS = (
 
 
 def introduction(app: SigningKey, router: SigningKey, days: int = 6) -> bytes:
-    body = encode_control(LeaveAck(app.public, True))
+    body = encode_inquiry(Answer(b"{}"))
     return seal_unicast(app, router.public, body, ttl_s=0, expiry_min=expiry_min(WALL_S + days * DAYS))
 
 
@@ -32,10 +32,9 @@ def edge(**more: object) -> OneRouter:
     return OneRouter(Neighbour(UP.public, uplink=True), locals=(ALICE.public, BOB.public), **more)  # type: ignore[arg-type]
 
 
-def asked(one: OneRouter, link: int) -> list[bytes]:
-    """Return the groups of the LEAVEs that an app was sent: its own address, or nothing."""
-    said = [decode_control(open_message(wire).body) for wire in one.told(link)]
-    return [each.group for each in said]  # type: ignore[union-attr]
+def asked(one: OneRouter, link: int) -> list[Inquiry | Answer]:
+    """Return what an app was asked."""
+    return [decode_inquiry(open_message(wire).body) for wire in one.told(link)]
 
 
 def answer(one: OneRouter, link: int, wire: bytes) -> bytes:
@@ -47,7 +46,7 @@ def answer(one: OneRouter, link: int, wire: bytes) -> bytes:
 def test_an_edge_passes_on_what_its_apps_sign_as_it_is_and_once_a_link() -> None:
     one = edge()
     up, app = one.link(UP.public, role="router"), one.link(ALICE.public)
-    assert asked(one, app) == [ALICE.public]
+    assert asked(one, app) == [Inquiry(INTRODUCE)]
     signed = answer(one, app, introduction(ALICE, ME))
     assert one.told(up) == [signed]
     one.pass_time(LOOK_S + 1)
@@ -67,10 +66,10 @@ def test_an_edge_asks_for_a_later_end_before_the_first_comes() -> None:
     one = edge()
     one.link(UP.public, role="router")
     app = one.link(ALICE.public)
-    assert asked(one, app) == [ALICE.public]
+    assert asked(one, app) == [Inquiry(INTRODUCE)]
     answer(one, app, introduction(ALICE, ME))
     one.pass_time(DAYS + LOOK_S)
-    assert asked(one, app) == [ALICE.public]
+    assert asked(one, app) == [Inquiry(INTRODUCE)]
 
 
 @pytest.mark.parametrize("what", ["throwaway", "no uplink", "not asked", "full"])
@@ -96,7 +95,7 @@ def test_a_service_is_introduced_only_if_others_may_reach_it() -> None:
     assert asked(one, service) == []
     one.router.directory.public = frozenset({BOB.public})
     one.pass_time(LOOK_S + 1)
-    assert asked(one, service) == [BOB.public]
+    assert asked(one, service) == [Inquiry(INTRODUCE)]
 
 
 def core(**more: object) -> tuple[OneRouter, int, int]:
