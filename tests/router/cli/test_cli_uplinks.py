@@ -100,6 +100,12 @@ def test_the_core_reaches_an_app_of_the_edge_that_has_never_written(pair: Pair) 
     assert pair.edge("recv", "--as", "reader", "--count", "1").stdout == "hello\n"
 
 
+def test_a_message_to_a_router_names_what_to_send_to_instead(pair: Pair) -> None:
+    for result in (pair.edge("send", "hub", "hello"), pair.core("send", "edge", "hello", "--plain")):
+        assert result.exit_code == 2 and "is a neighbour's router" in result.stderr
+        assert "router keys lists there" in result.stderr
+
+
 def test_while_the_uplink_is_away_it_is_said_to_be_unknown(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     edge = run_in(home.path)
