@@ -18,7 +18,8 @@ from .topology_source import TAG, TopologySource
 from .turned_away import TurnedAway
 
 CAUSES_SHOWN = 5
-"""Most causes for which connections have ended, or did not come about, that `status` names."""
+"""Most causes for which connections have ended, or did not come about, that `status` names, and most nodes that are
+away."""
 
 
 class NodePeers:
@@ -108,6 +109,8 @@ class NodePeers:
             "listens_at": sorted(self.peers.listens_at),
             "topology": self.topology.file,
             "problem": self.topology.problem,
+            "only_itself": self.topology.only_itself,
+            "away": self.peers.needed()[:CAUSES_SHOWN],
             "causes": dict(causes),
         }
 

@@ -158,9 +158,11 @@ def test_what_could_not_be_published_is_told_and_a_link_for_reading_is_no_fault(
     assert node.warnings == [f'messages are not published in the group {NAME}: there is no group "dmq-preview"']
     [note, _] = node.events("dmq_unpublished")
     assert (note.message, note.reason) == (Dmq05().read(wire()).id, Reason.NO_ROUTE)
-    found = _nodes(Facts("socket", 0, status=node.ask("status")))
+    found = _nodes(Facts("socket", 0, status=node.ask("status")), node.now.wall_s)
     assert found.ok is False and "there is no group" in found.found
-    assert _nodes(Facts("socket", 0, status=host(group=NAME).ask("status"))).found.endswith(f"the group {NAME} alone")
+    assert _nodes(Facts("socket", 0, status=host(group=NAME).ask("status")), 0.0).found.endswith(
+        f"the group {NAME} alone"
+    )
 
 
 def test_a_group_that_the_settings_name_no_more_is_left() -> None:
