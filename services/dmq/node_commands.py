@@ -81,6 +81,9 @@ def about_nodes(nodes: Mapping[str, Any]) -> str:
     said = f"{nodes['hot']} hot, {nodes['warm']} warm, {nodes['in_handshake']} in the handshake"
     if nodes["spaced_out"]:
         said += f"; {counted(nodes['spaced_out'], 'message')} expired before one of them would take them"
+    if (median_s := nodes["hop_delay"]["median_s"]) is not None:
+        said += f"; a message is here {median_s:g} s after it was announced, 95 of 100 within "
+        said += f"{nodes['hop_delay']['p95_s']:g} s, for {nodes['bytes_in'] / nodes['accepted_bytes']:.2f} bytes a byte"
     return f"{said}; {nodes['problem']}" if nodes["problem"] else said
 
 

@@ -73,6 +73,7 @@ class Peers:
         self._told_to = 0  # the number of the last message of which peers that wait were told
         self.endings = PeerEndings()
         self._away = PeersAway()
+        self._past_bytes_in = self._past_bytes_out = 0  # of connections that have ended
         self.exchange = PeerExchange(terms, holdings, self._by_key)
         self._fetching = self.exchange.fetching
 
@@ -157,6 +158,8 @@ class Peers:
 
     def _closed(self, connection: PeerConnection, now: c.Now) -> None:
         del self._connections[connection.name]
+        self._past_bytes_in += connection.bytes_in
+        self._past_bytes_out += connection.bytes_out
         self._changed.pop(connection, None)
         self._deadlines.set(connection, inf)
         if connection.fault:
@@ -332,6 +335,14 @@ class Peers:
             found.append(connection.as_status(state, self._fetching.counts(connection.key)[0]))
         return found
 
+    def traffic(self) -> dict[str, int]:
+        """Return the bytes that were read from other nodes, and written to them, since the start."""
+        connections = self._connections.values()
+        return {
+            "bytes_in": self._past_bytes_in + sum(one.bytes_in for one in connections),
+            "bytes_out": self._past_bytes_out + sum(one.bytes_out for one in connections),
+        }
+
     def away(self) -> list[dict[str, Any]]:
         """Return what `router dmq peers` shows of the nodes that the topology names and that are not connected."""
         connected = {one.address for one in self._connections.values()}
@@ -339,17 +350,7 @@ class Peers:
 
     def needed(self) -> list[dict[str, Any]]:
         """Return which of the nodes that are away, or do not agree, their group of the topology lacks, and why."""
-        lacking = [(address, one) for address, one in self._away if self._is_lacked(address)]
-        return [{"address": str(to), "since": int(one.since_s), "cause": one.cause} for to, one in lacking]
-
-    def _is_lacked(self, address: PeerAddress) -> bool:
-        """Whether the group of local roots of an address has fewer connected ones than it wants to fetch from."""
-        peer = self._governor.get(address)
-        group = None if peer is None else peer.group
-        if group is None or not group.is_local:
-            return False
-        members = map(self._governor.get, group.addresses)
-        return group.hot > sum(one is not None and one.is_connected for one in members)
+        return list(self._away.lacking(self._governor.get))
 
 
 def address_of(text: str) -> PeerAddress | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from msgspec import Struct
 
+from .known_peers import KnownPeer
 from .peer_sharing_messages import PeerAddress
 
 CAUSE_CHARS_MAX = 200
@@ -41,6 +42,18 @@ class PeersAway:
     def keep(self, named: Collection[PeerAddress]) -> None:
         """Forget the peers that are named no more."""
         self._of = {address: one for address, one in self._of.items() if address in named}
+
+    def lacking(self, known: Callable[[PeerAddress], KnownPeer | None]) -> Iterator[dict[str, Any]]:
+        """Yield what the doctor is told of those whose group of local roots has fewer connected ones than it wants to
+        fetch from; `known`: the peer at an address."""
+        for address, one in self._of.items():
+            peer = known(address)
+            group = None if peer is None else peer.group
+            if group is None or not group.is_local:
+                continue
+            members = map(known, group.addresses)
+            if group.hot > sum(member is not None and member.is_connected for member in members):
+                yield {"address": str(address), "since": int(one.since_s), "cause": one.cause}
 
     def __iter__(self) -> Iterator[tuple[PeerAddress, AwayPeer]]:
         return iter(self._of.items())
