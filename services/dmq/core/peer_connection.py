@@ -120,6 +120,7 @@ class PeerConnection:
             "state": state,
             "direction": "outbound" if self.session.we_dialled else "inbound",
             "version": self.version,
+            "is_duplex": self.session.agreement is not None and self.session.agreement.is_duplex,
             "rtt_ms": None if self.round_trip_s == inf else round(1000 * self.round_trip_s, 2),
             "announced": announced,
             "first": self.firsts,
