@@ -12,6 +12,7 @@ from router.service import contract as c
 from . import message_submission as ms
 from .peer_session import PeerEvent, PeerSession, Side
 from .peer_sharing_messages import PeerAddress
+from .peers_away import CAUSE_CHARS_MAX
 from .provider import Announced, Provider
 
 
@@ -129,5 +130,5 @@ class PeerConnection:
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
             "since": int(self.opened_at_s),
-            "problem": self.fault,
+            "problem": self.fault[:CAUSE_CHARS_MAX],
         }
