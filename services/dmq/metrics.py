@@ -8,14 +8,17 @@ with the most live messages, or the certificates that end first, are named.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 from msgspec import Struct
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.utils import floatToGoString
 
 from router.service import contract as c
 from router.service import exposition
 from services.dmq.core.holdings import Holdings
+from services.dmq.core.hop_delay import BOUNDS_S
 
 POOLS_MAX = 100
 """How many pools are named in one metric."""
@@ -70,6 +73,9 @@ class Metrics:
         yield from self._of_consumers(status["consumers"])
         yield from self._of_stake(status["stake"])
         yield from self._of_nodes(status["nodes"])
+        yield from self._of_carriage(status["nodes"])
+        if status["group"]:
+            yield from self._of_group(status["group"])
 
     def _of_nodes(self, nodes: dict[str, Any]) -> Iterator[Metric]:
         """Yield what is told of other nodes; the first three as dmq-node names them."""
@@ -85,6 +91,36 @@ class Metrics:
             ("spaced_out", "Messages that expired before a node would take them."),
         ):
             yield CounterMetricFamily(f"{self._prefix}nodes_{what}", text, nodes[what])
+
+    def _of_carriage(self, nodes: dict[str, Any]) -> Iterator[Metric]:
+        """Yield what messages of other nodes cost: their bytes, and the time from announcement to acceptance."""
+        name, accepted, delay = f"{self._prefix}nodes", nodes["accepted_bytes"], nodes["hop_delay"]
+        yield CounterMetricFamily(f"{name}_bytes_in", "Bytes that were read from other nodes.", nodes["bytes_in"])
+        yield CounterMetricFamily(f"{name}_bytes_out", "Bytes that were written to other nodes.", nodes["bytes_out"])
+        yield CounterMetricFamily(f"{name}_accepted_bytes", "Bytes of messages of theirs that were taken.", accepted)
+        if accepted:
+            text = "Bytes that were read from other nodes for each byte of a message of theirs that was taken."
+            yield GaugeMetricFamily(f"{name}_bytes_per_accepted_byte", text, value=nodes["bytes_in"] / accepted)
+        found = HistogramMetricFamily(
+            f"{name}_hop_delay_seconds", "Seconds from the first announcement of a message until it was taken."
+        )
+        bounds = [*map(floatToGoString, BOUNDS_S), "+Inf"]
+        found.add_metric([], [*zip(bounds, accumulate(delay["buckets"]), strict=True)], delay["sum_s"])
+        yield found
+
+    def _of_group(self, group: dict[str, Any]) -> Iterator[Metric]:
+        """Yield what is told of the topic's group."""
+        name = f"{self._prefix}group"
+        yield CounterMetricFamily(f"{name}_published", "Messages that were published in the group.", group["published"])
+        yield CounterMetricFamily(f"{name}_heard", "Messages of the group that were taken.", group["heard"])
+        text = "Messages of the group that were here already."
+        yield CounterMetricFamily(f"{name}_duplicates", text, group["duplicates"])
+        rejected = CounterMetricFamily(f"{name}_rejections", "Messages of the group not taken.", labels=["reason"])
+        for reason, count in group["rejected"].items():
+            rejected.add_metric([reason], count)
+        yield rejected
+        may = float(group["may_publish"])
+        yield GaugeMetricFamily(f"{name}_may_publish", "Whether its link here may send.", value=may)
 
     def _of_reference(self, accepted: int, rejected: int) -> Iterator[Metric]:
         """Yield what dmq-node has, too."""

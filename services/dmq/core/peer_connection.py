@@ -128,4 +128,5 @@ class PeerConnection:
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
             "since": int(self.opened_at_s),
+            "problem": self.fault,
         }

@@ -57,7 +57,7 @@ class Questions:
             case "status", []:
                 value = self.status(now)
             case "peers", []:
-                value = {"peers": self._nodes.peers.as_status()}
+                value = {"peers": self._nodes.peers.as_status() + self._nodes.peers.away()}
             case "reload", []:
                 self._nodes.topology.reload()
                 value = {"topology": self._nodes.topology.file}
