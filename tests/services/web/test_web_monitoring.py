@@ -174,7 +174,9 @@ def test_silent_service_holds_up_no_question_about_health() -> None:
 def page_of_all_kinds() -> str:
     """Return a page of metrics with those of all services."""
     services = [*WITH_DMQ["services"], {"name": "pool", "module": "services.capd", "state": "running", "starts": 1}]
-    statuses = {"web": WebSide().operator("status"), "signers": DMQ_STATUS, "pool": CAPD_STATUS}
+    side = WebSide()
+    side.ask(request("/nope"))
+    statuses = {"web": side.operator("status"), "signers": DMQ_STATUS, "pool": CAPD_STATUS}
     node = {**WITH_DMQ, "services": services, "unready": [["disk-full", "the disk is full"]]}
     return MetricsPage().page_of(node, statuses, "")[1].decode()
 
