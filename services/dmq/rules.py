@@ -145,6 +145,8 @@ class DmqNode:
 
     def _logged(self) -> Iterator[c.Deed]:
         """Tell the log of what was taken, and of what the router has for the topic's group."""
+        if not self._taken and not self._group.has_news:
+            return
         taken, self._taken = self._taken, []
         owed, others, events = self._group.settled(taken)
         named, giver = sorted(self._named), self._nodes.peers.exchange.trail.giver

@@ -84,6 +84,11 @@ class TopicGroup:
                 tag += f" {row.number}"
             yield c.Publish(message.wire, self.name, TTL_S, tag, until_s, once=True)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether the router has messages for the group of which the log was not told."""
+        return bool(self._done)
+
     def settled(self, taken: Sequence[Row]) -> tuple[list[Row], list[Row], Iterator[c.Deed]]:
         """Return which of the messages that were taken are owed to the group, which are not, and the events of those
         that the router has meanwhile."""
