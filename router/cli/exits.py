@@ -139,6 +139,7 @@ def _known(error: Exception) -> tuple[Exit, str] | None:
 def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     """Return the errors whose text is a sentence for the user, with the exit code of each."""
     from router.client import errors
+    from router.client.sequence import SequenceError
     from router.core.wire.application import SealError
     from router.core.wire.text import BadText
     from router.disk.log.eventlog import ForeignLog
@@ -158,7 +159,6 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
         ((errors.NodeUnavailable,), Exit.NO_NODE),
         ((errors.Refused, errors.JoinRefused), Exit.REFUSED),
         ((errors.NotAnswered,), Exit.TIMED_OUT),
-        ((ConfigError, BadText, KeyringError, InvalidUrl, errors.ClientError, UnknownName, UnknownService), Exit.USAGE),
         (
             (
                 HomeError,
@@ -166,6 +166,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
                 StateError,
                 ListenFailed,
                 errors.JournalError,
+                SequenceError,
                 ForeignLog,
                 LogNotWritten,
                 SealError,
@@ -174,6 +175,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
             ),
             Exit.FAILED,
         ),
+        ((ConfigError, BadText, KeyringError, InvalidUrl, errors.ClientError, UnknownName, UnknownService), Exit.USAGE),
     )
 
 
