@@ -139,7 +139,6 @@ def _known(error: Exception) -> tuple[Exit, str] | None:
 def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
     """Return the errors whose text is a sentence for the user, with the exit code of each."""
     from router.client import errors
-    from router.client.sequence import SequenceError
     from router.core.wire.application import SealError
     from router.core.wire.text import BadText
     from router.disk.log.eventlog import ForeignLog
@@ -166,7 +165,6 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
                 StateError,
                 ListenFailed,
                 errors.JournalError,
-                SequenceError,
                 ForeignLog,
                 LogNotWritten,
                 SealError,
