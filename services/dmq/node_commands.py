@@ -12,7 +12,7 @@ import click
 
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import columns, facts, say, say_json, size_text
+from router.cli.output import columns, facts, note, say, say_json, size_text
 from router.cli.services import ask_service
 from router.core.wire.text import counted, span_text
 from services.dmq.core.certificate import pool_text
@@ -143,7 +143,11 @@ def mempool_table(found: Sequence[Mapping[str, Any]], wall_s: float) -> tuple[li
 def peers(name: str | None, as_json: bool) -> None:
     """List the other nodes to which the running node is connected, and those that its topology names and that are
     away: since when, and why."""
-    found = asked(name, "peers")["peers"]
+    answer = asked(name, "peers")
+    found = answer["peers"]
+    if answer["left_out"]:
+        others = ", ".join(f"{count} {state}" for state, count in answer["left_out"].items())
+        note(f"the first {len(found)} are listed; not listed: {others}")
     if as_json:
         say_json(found)
         return
