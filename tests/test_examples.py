@@ -75,6 +75,7 @@ def test_a_chat_between_two(home: Path) -> None:
             assert one.returncode == 0
 
 
+@pytest.mark.long
 def test_what_is_typed_while_the_node_is_away_is_said_when_it_is_back(tmp_path: Path) -> None:
     home = tmp_path / "home"
     serve = [*ROUTER, "--home", str(home), "serve", "--verifiers", "0", "--json"]

@@ -220,8 +220,7 @@ class Joins:
         hinted, self._untold = [one for one in self._untold if one not in self._memberships], {}
         told = [run for group in hinted for run in self._hint(group, self._hints.get(group, ()), router)]
         if self._is_asked:
-            answer = self._sealed(encode_inquiry(Answer(b"{}")), router, INTRODUCTION_MIN)
-            told.append(Submission(answer, Silent(), again=False))
+            told.append(self._introduction(router))
             self._is_asked = False
         return told + [run for membership in due for run in self._submissions(membership, router)]
 
@@ -253,6 +252,13 @@ class Joins:
             return []
         return [Submission(self._sealed(body, router), Silent(), again=False)] if body else []
 
-    def _sealed(self, body: bytes, router: PublicKey, life_min: int = LIFE_MIN) -> bytes:
-        until_min = expiry_min(self._wall_s()) + life_min + next(self._numbers) % _EXPIRIES
+    def _introduction(self, router: PublicKey) -> Submission:
+        """Return an answer whose expiry follows the time of asking, since of an app that has moved to another node the
+        later one counts."""
+        body, until_min = encode_inquiry(Answer(b"{}")), expiry_min(self._wall_s()) + INTRODUCTION_MIN
+        wire = seal_unicast(self._key, router, body, ttl_s=0, expiry_min=until_min)
+        return Submission(frame(wire), Silent(), again=False)
+
+    def _sealed(self, body: bytes, router: PublicKey) -> bytes:
+        until_min = expiry_min(self._wall_s()) + LIFE_MIN + next(self._numbers) % _EXPIRIES
         return frame(seal_unicast(self._key, router, body, ttl_s=0, expiry_min=until_min))

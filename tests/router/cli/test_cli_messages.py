@@ -396,7 +396,7 @@ def test_a_router_takes_no_text(router: Run) -> None:
     router("peer", "add", core, "--name", "core")
     result = router("send", "core", "hi")
     assert result.exit_code == 2
-    assert "this neighbour is a router" in result.stderr
+    assert "core is a neighbour's router" in result.stderr
 
 
 def test_a_read_only_member_cannot_publish(at_node: Run, party: Party) -> None:
