@@ -1,12 +1,13 @@
 """The metrics of a DMQ node as Prometheus reads them, under dmq-node's names where they mean the same.
 
 dmq-node's tracing library ends its names in `_counter` and `_int`, unless its backend is written with `nosuffix`; that
-concerns the three that it has too. Labels are bounded: reasons and consumers are few by themselves, and of pools those
+concerns those that it has, too. Labels are bounded: reasons and consumers are few by themselves, and of pools those
 with the most live messages, or the certificates that end first, are named.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
@@ -78,12 +79,9 @@ class Metrics:
             yield from self._of_group(status["group"])
 
     def _of_nodes(self, nodes: dict[str, Any]) -> Iterator[Metric]:
-        """Yield what is told of other nodes; the first three as dmq-node names them."""
-        suffix = "_int" if self._suffix else ""
-        for state in ("cold", "warm", "hot"):
-            reference = f"{self._prefix}peerSelection_{state.capitalize()}{suffix}"
-            name = f"{PAGE_PREFIX}peer_selection_{state}" if self._prefix == PAGE_PREFIX else reference
-            yield GaugeMetricFamily(name, f"Nodes that are {state}.", value=nodes[state])
+        """Yield what is told of other nodes; what dmq-node has, too, as it names that."""
+        for name, text, value in _reference_gauges(nodes):
+            yield GaugeMetricFamily(self._gauge(name), text, value=value)
         text = "Nodes that have asked this one for messages over their present connection."
         yield GaugeMetricFamily(f"{self._prefix}nodes_fetching", text, value=nodes["fetch_from_us"])
         for what, text in (
@@ -91,6 +89,12 @@ class Metrics:
             ("spaced_out", "Messages that expired before a node would take them."),
         ):
             yield CounterMetricFamily(f"{self._prefix}nodes_{what}", text, nodes[what])
+
+    def _gauge(self, name: str) -> str:
+        """Return the name of a gauge that dmq-node has, too; in Prometheus's style on the node's own page."""
+        if self._prefix == PAGE_PREFIX:
+            return self._prefix + re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
+        return f"{self._prefix}{name}_int" if self._suffix else f"{self._prefix}{name}"
 
     def _of_carriage(self, nodes: dict[str, Any]) -> Iterator[Metric]:
         """Yield what messages of other nodes cost: their bytes, and the time from announcement to acceptance."""
@@ -170,6 +174,21 @@ class Metrics:
         for periods, pool in ending[:POOLS_MAX]:
             left.add_metric([pool.text], max(periods, 0))
         yield left
+
+
+def _reference_gauges(nodes: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
+    """Yield the gauges of other nodes that dmq-node has, too: the name there, what it is, and the value."""
+    for state in ("cold", "warm", "hot"):
+        yield f"peerSelection_{state.capitalize()}", f"Nodes that are {state}.", nodes[state]
+    refused = sum(nodes["rejections"].values())
+    simplex = nodes["inbound"] + nodes["outbound"] - nodes["duplex"]
+    yield "connectionManager_inboundConns", "Nodes that have dialled this one.", nodes["inbound"]
+    yield "connectionManager_outboundConns", "Nodes that this one has dialled.", nodes["outbound"]
+    yield "connectionManager_duplexConns", "Connections that run both ways.", nodes["duplex"]
+    yield "connectionManager_unidirectionalConns", "Connections over which one side alone fetches.", simplex
+    yield "txSubmission_txsAccepted", "Messages of other nodes that were taken.", nodes["accepted"]
+    yield "txSubmission_txsRejected", "Messages of other nodes that were not taken.", refused
+    yield "txSubmission_lateBodies", "Bodies that came after another node had brought them.", nodes["duplicates"]
 
 
 def page_of(metrics: Metrics, status: dict[str, Any], holdings: Holdings, now: c.Now) -> tuple[str, bytes]:

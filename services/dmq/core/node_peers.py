@@ -98,18 +98,26 @@ class NodePeers:
 
     def as_status(self) -> dict[str, Any]:
         """Return what `router dmq status` shows of other nodes."""
-        states = [one["state"] for one in self.peers.as_status()]
+        connections, exchange = self.peers.as_status(), self.peers.exchange
+        states = [one["state"] for one in connections]
+        agreed = [one for one in connections if one["version"]]
+        ways = [one["direction"] for one in agreed]
         causes = self.peers.endings.counts.most_common(CAUSES_SHOWN)
         return {
             "hot": states.count("hot"),
             "warm": states.count("warm"),
             "cold": self.peers.cold,
             "in_handshake": states.count("handshake"),
+            "inbound": ways.count("inbound"),
+            "outbound": ways.count("outbound"),
+            "duplex": sum(one["is_duplex"] for one in agreed),
             "fetch_from_us": self.peers.fetch_from_us,
-            "duplicates": self.peers.exchange.fetching.duplicates,
-            "spaced_out": self.peers.exchange.spaced_out,
-            "hop_delay": self.peers.exchange.hop_delay.as_status(),
-            "accepted_bytes": self.peers.exchange.accepted_bytes,
+            "duplicates": exchange.fetching.duplicates,
+            "spaced_out": exchange.spaced_out,
+            "hop_delay": exchange.hop_delay.as_status(),
+            "accepted": exchange.accepted,
+            "accepted_bytes": exchange.accepted_bytes,
+            "rejections": dict(exchange.rejections),
             **self.peers.traffic(),
             "listens_at": sorted(self.peers.listens_at),
             "topology": self.topology.file,

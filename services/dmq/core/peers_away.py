@@ -10,8 +10,8 @@ from msgspec import Struct
 from .known_peers import KnownPeer
 from .peer_sharing_messages import PeerAddress
 
-CAUSE_CHARS_MAX = 200
-"""Most characters that are kept of a cause."""
+CAUSE_CHARS_MAX = 120
+"""Most characters of a cause that are shown: so an answer with `PEERS_SHOWN` rows is not too long."""
 
 
 class AwayPeer(Struct):
@@ -62,6 +62,13 @@ class PeersAway:
 def as_row(address: PeerAddress, away: AwayPeer) -> dict[str, Any]:
     """Return what `dmq peers` shows of a peer that is away, as of one that is connected."""
     zeros = dict.fromkeys(("announced", "first", "accepted"), 0)
-    facts = {"address": str(address), "state": "cold", "direction": "outbound", "version": 0, "rtt_ms": None}
-    rest = {"rejected": {}, "bytes_in": 0, "bytes_out": 0, "since": int(away.since_s), "problem": away.cause}
+    facts = {"address": str(address), "state": "cold", "direction": "outbound", "version": 0, "is_duplex": False}
+    rest: dict[str, Any] = {
+        "rtt_ms": None,
+        "rejected": {},
+        "bytes_in": 0,
+        "bytes_out": 0,
+        "since": int(away.since_s),
+        "problem": away.cause,
+    }
     return facts | zeros | rest

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 from rigs.router_end import RouterEnd, later
-from samples.apps import sign_on
+from samples.apps import FAMILY, sign_on
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router import ClientError, Node, NoPrekey, Refused
@@ -26,6 +26,7 @@ from router.core.wire.message import Unicast, message_id, open_message, seal_uni
 from router.core.wire.prekey import make_prekey
 from router.core.wire.prekey_exchange import ASK, NULL_ANSWER, decode_answer, encode_answer
 from router.core.wire.reasons import Reason
+from router.core.wire.renewal import encode_renewal_notice, make_renewal
 from router.core.wire.unicast_seal import BEGINS, seal_body, sealing_key
 from router.disk.state.secrets import KEY_FILE
 from router.settings import keyring
@@ -150,6 +151,16 @@ async def test_plain_is_a_choice(end: RouterEnd) -> None:
             with pytest.raises(ClientError, match="begins like a sealed one"):
                 await alice.send(bob.key, body, plain=True)
     assert bodies(end) == [b"for all to read"]
+
+
+async def test_the_sender_hears_whether_what_it_sent_was_sealed(end: RouterEnd) -> None:
+    async with sign_on(end, outcomes=True) as alice, sign_on(end) as bob:
+        await bob.join(FAMILY)
+        family, to = alice.group(FAMILY), bob.key
+        assert (await alice.send(to, SECRET, wait=True)).sealed and (await family.publish(SECRET, wait=True)).sealed
+        assert not (await alice.send(to, SECRET, wait=True, plain=True)).sealed
+        raw = alice.group(FAMILY, raw=True)
+        assert not (await raw.publish(SECRET, wait=True)).sealed
 
 
 async def test_a_body_in_the_open_that_only_begins_like_a_renewal_is_given_to_the_app(end: RouterEnd) -> None:
@@ -281,6 +292,36 @@ async def test_prekeys_that_nobody_asked_for_or_that_are_forged_are_refused_and_
         await wait_all_tasks_blocked()
         assert "its signature does not fit" in alice.problems.unread()[1]
         assert settled(end, alice) == 2
+
+
+async def test_an_answer_that_has_expired_is_refused_although_it_was_asked_for(end: RouterEnd) -> None:
+    """Somebody on the way may have kept it."""
+    async with sign_on(end) as alice, trio.open_nursery() as sending:
+        sending.start_soon(alice.send, BOB.public, SECRET)
+        await wait_all_tasks_blocked()
+        now_min = later() - 60
+        old = encode_answer(make_prekey(BOB, b"x" * 32, now_min + 1440))
+        end.owe(alice.key, seal_unicast(BOB, alice.key, old, ttl_s=60, expiry_min=now_min - 2))
+        await wait_all_tasks_blocked()
+        assert end.refusals[-1][1] is Reason.PEER_REFUSED and "answer has expired" in alice.problems.unread()[0]
+        assert not [body for body in bodies(end) if body.startswith(BEGINS)]
+        sending.cancel_scope.cancel()
+
+
+async def test_news_of_a_renewal_are_believed_of_correspondents_and_if_signed(end: RouterEnd) -> None:
+    """Others could fill the bounded list of renewals, which are kept for good."""
+    new = SigningKey(b"n" * 32)
+    news = encode_renewal_notice(make_renewal(BOB, new, 1_800_000_000, 1_800_000_100))
+    async with sign_on(end) as alice:
+        forged = bytearray(seal_unicast(BOB, alice.key, news, ttl_s=60, expiry_min=later()))
+        forged[-1] ^= 1
+        end.owe(alice.key, bytes(forged))
+        owe(end, alice, news, SigningKey(b"s" * 32))
+        await wait_all_tasks_blocked()
+        forged_said, stranger_said = alice.problems.unread()
+        assert "its signature does not fit" in forged_said
+        assert "this app has exchanged no sealed messages with that address" in stranger_said
+        assert [reason for _, reason in end.refusals] == [Reason.PEER_REFUSED] * 2
 
 
 async def test_what_is_sealed_to_an_unknown_prekey_is_refused_and_its_sender_is_told_the_present_one(

@@ -27,6 +27,10 @@ def test_the_time_from_announcement_to_acceptance_and_the_bytes_for_it_are_told(
     assert status["accepted_bytes"] == len(wire()) < status["bytes_in"]
     assert f"a message is here {took_s:g} s after it was announced" in about_nodes(status)
     found = scraped(node)
+    assert found["own_txSubmission_txsAccepted_int", ""] == found["own_connectionManager_duplexConns_int", ""] == 1
+    assert found["own_connectionManager_inboundConns_int", ""] == 1
+    assert found["own_connectionManager_unidirectionalConns_int", ""] == 0
+    assert found["own_txSubmission_lateBodies_int", ""] == found["own_txSubmission_txsRejected_int", ""] == 0
     assert found["own_nodes_accepted_bytes_total", ""] == len(wire())
     assert found["own_nodes_bytes_in_total", ""] == status["bytes_in"] and found["own_nodes_bytes_out_total", ""] > 0
     assert found["own_nodes_bytes_per_accepted_byte", ""] == status["bytes_in"] / len(wire())

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 from services.dmq.core.peer_sharing_messages import PeerAddress
-from services.dmq.core.peers_away import AwayPeer, as_row
+from services.dmq.core.peers_away import CAUSE_CHARS_MAX, AwayPeer, as_row
 from services.dmq.core.questions import PEERS_SHOWN, peers_shown
 
 ANSWER_BYTES_MAX = 64_512
 
 
 def test_strangers_in_all_places_hide_no_peer_from_the_operator() -> None:
-    silent = as_row(PeerAddress("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", 65_535), AwayPeer(2e9, "c" * 100))
+    silent = as_row(PeerAddress("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", 65_535), AwayPeer(2e9, "c" * CAUSE_CHARS_MAX))
     rows = [silent | {"state": "handshake"}] * 510 + [silent | {"state": "cold"}, silent | {"state": "hot"}]
     answer = peers_shown(rows)
     assert [one["state"] for one in answer["peers"]][:3] == ["hot", "cold", "handshake"]
