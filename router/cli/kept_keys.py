@@ -7,6 +7,7 @@ import sys
 import time
 from contextlib import closing
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 import click
@@ -96,16 +97,16 @@ def renew(name: str, as_json: bool) -> None:
 def _renewed(home: Home, name: str) -> Renewal:
     """Renew the key of that name: begin on the disk, tell the node, finish on the disk."""
     folder = home.key_path.parent
-    said = renewed_keys.begin(folder, name, keyring.load(home, name), int(time.time()))
+    said = renewed_keys.begin(folder, name, partial(keyring.load, home, name), int(time.time()))
     try:
         ask(home, "renew", encode_renewal(said).hex())
     except NodeUnavailable:
         later = f"the key of {name} is renewed when the node starts; until then it stays what it is"
         raise Failure(Exit.NO_NODE, f"no node is running: {later}") from None
     except Failure:
-        renewed_keys.give_up(folder, name)
+        renewed_keys.give_up(folder, name, said)
         raise
-    renewed_keys.finish(folder, name)
+    renewed_keys.finish(folder, name, said)
     return said
 
 

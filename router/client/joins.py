@@ -26,6 +26,7 @@ from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 
 GROUPS_MAX = 100_000
+HINTED_MAX = 1_024
 ASK_AGAIN_S = 5.0
 LIFE_MIN = 60
 _EXPIRIES = 16  # different expiries, so that up to 16 requests within one minute have distinct ids
@@ -89,6 +90,8 @@ class Joins:
         self._ask = ask
         self._problem = problem
         self._memberships: dict[PublicKey, WantedMembership] = {}
+        self._hints: dict[PublicKey, tuple[Hint, ...]] = {}  # of groups that this app publishes in
+        self._untold: dict[PublicKey, None] = {}  # those of them that the router has not been told on this connection
         self._lot = trio.lowlevel.ParkingLot()
         self._numbers = count()
 
@@ -106,6 +109,18 @@ class Joins:
         """Return when the router has acknowledged. Raise `JoinRefused` or `NotAnswered`. `hints`: routers that serve
         the group, which this router hears after each JOIN (R-C28)."""
         await self._wait(WantedMembership(group, self._problem, local, hints=hints), timeout_s)
+
+    def hint(self, group: PublicKey, hints: tuple[Hint, ...]) -> None:
+        """Tell the router on each connection which routers serve a group in which this app publishes, whether it joins
+        or not; of more than `HINTED_MAX` groups the first are forgotten."""
+        if not hints or self._hints.get(group) == hints:
+            return
+        self._hints.pop(group, None)
+        while len(self._hints) >= HINTED_MAX:
+            del self._hints[next(iter(self._hints))]
+        self._hints[group] = hints
+        self._untold[group] = None
+        self._ask()
 
     async def leave(self, group: PublicKey, timeout_s: float) -> None:
         """Return when the router has acknowledged the LEAVE. Leaving a group that was not joined succeeds (R-C15)."""
@@ -183,6 +198,7 @@ class Joins:
         """Mark all memberships to be asked again, on a new connection."""
         for membership in self._memberships.values():
             membership.asked_s = -math.inf
+        self._untold = dict.fromkeys(self._hints)
 
     def requests(self, router: PublicKey, now_s: float) -> list[Submission]:
         """Return the JOINs and LEAVEs to send now; `now_s` is monotonic."""
@@ -190,7 +206,9 @@ class Joins:
         due = [one for one in self._memberships.values() if one.asked_s <= again_s and one.error is None]
         for membership in due:
             membership.asked_s = now_s
-        return [run for membership in due for run in self._submissions(membership, router)]
+        hinted, self._untold = [one for one in self._untold if one not in self._memberships], {}
+        told = [run for group in hinted for run in self._hint(group, self._hints.get(group, ()), router)]
+        return told + [run for membership in due for run in self._submissions(membership, router)]
 
     def hear(self, answer: JoinAck | LeaveAck) -> None:
         membership = self._memberships.get(answer.group)
@@ -208,13 +226,17 @@ class Joins:
         group, hints = membership.group, membership.hints
         request = Leave(group) if membership.leave else Join(group, membership.local)
         runs = [Submission(self._sealed(encode_control(request), router), membership, again=False)]
-        if hints and not membership.leave and not membership.local:
-            try:
-                body = encode_hint(Hinted(group, hints), TO_ROUTER)
-            except TooLarge:
-                return runs
-            runs.append(Submission(self._sealed(body, router), Silent(), again=False))
+        if not membership.leave and not membership.local:
+            runs += self._hint(group, hints, router)
         return runs
+
+    def _hint(self, group: PublicKey, hints: tuple[Hint, ...], router: PublicKey) -> list[Submission]:
+        """Return the hints of a group, if there are any and they are short enough to be sent."""
+        try:
+            body = encode_hint(Hinted(group, hints), TO_ROUTER) if hints else b""
+        except TooLarge:
+            return []
+        return [Submission(self._sealed(body, router), Silent(), again=False)] if body else []
 
     def _sealed(self, body: bytes, router: PublicKey) -> bytes:
         until_min = expiry_min(self._wall_s()) + LIFE_MIN + next(self._numbers) % _EXPIRIES

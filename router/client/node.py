@@ -281,7 +281,10 @@ class Node:
 
     def group(self, group: GroupName, *, raw: bool = False) -> Group:
         """Return a group without joining it, which is enough for publishing."""
-        return self._named(*self._senders.of(group), raw=raw)
+        sender, name = self._senders.of(group)
+        if sender.signer is not None:
+            self._joins.hint(sender.group, sender.hints)
+        return self._named(sender, name, raw=raw)
 
     def _named(self, sender: GroupSender, name: str | None, *, raw: bool) -> Group:
         found = Group(sender, name, self._composer, self._publishing, self._door(sender.group), self.leave, raw=raw)

@@ -111,7 +111,7 @@ class DmqNode:
         peers = Peers(terms, self._holdings, governor, setup.chance)
         return NodePeers(
             peers,
-            TopologySource(settings.topology_file, settings.ledger_snapshot),
+            TopologySource(settings.topology_file, settings.ledger_snapshot, listens.values()),
             self._admission,
             self._holdings,
             self._turned_away,
@@ -140,9 +140,17 @@ class DmqNode:
         yield from self._admission.batches()
         yield from self._nodes.settled(now, may_pull=self._stake.is_ready and self._holdings.can_take)
         yield from self._wake(now)
-        taken, self._taken = self._taken, []
-        yield from notes.accepted(taken, sorted(self._named), self._nodes.peers.exchange.trail.giver)
+        yield from self._logged()
         yield from self._holdings.settled()
+
+    def _logged(self) -> Iterator[c.Deed]:
+        """Tell the log of what was taken, and of what the router has for the topic's group."""
+        taken, self._taken = self._taken, []
+        owed, others, events = self._group.settled(taken)
+        named, giver = sorted(self._named), self._nodes.peers.exchange.trail.giver
+        yield from notes.accepted(owed, [*named, source_text(self._group.name)], giver)
+        yield from notes.accepted(others, named, giver)
+        yield from events
 
     def _heard(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
         if self._nodes.hears(heard):
@@ -195,7 +203,7 @@ class DmqNode:
             gone.append(row)
             yield from deeds
         yield from notes.expired(gone)
-        self._nodes.expired(gone, now)
+        yield from self._nodes.expired(gone, now)
         yield from self._holdings.forget(now.wall_s)
         for client in self._clients.overdue(now.mono_s):
             yield from client.written(now.mono_s)

@@ -14,7 +14,7 @@ The service consists of parts, each with a duty of its own; all of them share `K
 
 from __future__ import annotations
 
-from router.core.wire.crypto import PublicKey
+from router.core.wire.crypto import ID_BYTES, PublicKey
 from router.core.wire.meeting import Meet, Met
 from router.core.wire.pubsub import is_wanted
 from router.core.wire.reasons import Reason
@@ -68,8 +68,10 @@ class PubSub:
         comparing = self._comparing = Comparing(setup, self.known)
         self.parts = (*self.parts, comparing)
         self.readers |= {Compare: comparing, Compared: comparing}
-        self._fan_out = FanOut(settings.fanout_s, dissemination.has_untaken)
+        sent = dissemination.forwarding
+        self._fan_out = FanOut(settings.fanout_s, sent.untaken_in, lambda: sent.untaken)
         if not is_leaf:
+            dissemination.room_of = self._fan_out.room
             self.parts = (*self.parts, self._fan_out)
             rings = Rings(setup, self.known, self.others, partners)
             interests = Interests(setup, self.known, self.others)
@@ -95,14 +97,18 @@ class PubSub:
         """Pass an event to the parts; a group in which something is published here is wanted from then on for a while,
         though nobody here reads it."""
         fan_out, deeds = self._fan_out, list[c.Deed]()
-        if isinstance(heard, o.Wanted):
-            if fan_out.stays(heard):
-                return [o.AckWanted(heard.group, False)]
-            self.known.unread.discard(heard.group)
-        if isinstance(heard, c.Message | o.Published) and heard.group not in (None, self.known.finder):
-            deeds += self._published_here(heard, now)
-            if heard.group not in self.known.topics:
-                return [*deeds, c.Refuse(Reason.NO_SUBSCRIBERS)]
+        match heard:
+            case o.Wanted(group, True):
+                fan_out.is_read(group)
+                self.known.unread.discard(group)
+            case o.Wanted(group) if fan_out.stays(group, now.mono_s):
+                self.known.unread.add(group)
+                deeds += [o.AckWanted(group, False), *self._comparing.unread(group)]
+                return [*deeds, *self._parts.go_on(fan_out, now)]
+            case c.Message() | o.Published() if heard.group not in (None, self.known.finder):
+                deeds += self._published_here(heard, now)
+                if (refused := self._refused(heard)) is not None:
+                    return [*deeds, *refused]
         deeds += self._parts.hear(heard, now)
         if isinstance(heard, c.Started):
             deeds.append(o.FanOut())
@@ -116,15 +122,33 @@ class PubSub:
     def _published_here(self, heard: c.Message | o.Published, now: c.Now) -> list[c.Deed]:
         """Begin with the group of a message that an app or client of this node has published, if nobody here reads it,
         there is room, and the message may wait."""
-        group, topics = heard.group, self.known.topics
+        group, is_new, client = heard.group, heard.group not in self.known.topics, None
         assert group is not None
-        if isinstance(heard, c.Message) and group in topics and heard.via in topics[group].t:
+        if isinstance(heard, c.Message):
+            client = heard.via
+            if client is not None and self.known.has_shared(client, group):
+                return []  # a copy of another router, perhaps on its way since before the group was left
+            if is_new and not may_wait(heard.wire):
+                return []
+        is_wanted = self._fan_out.published(group, now.mono_s, client)
+        return self._begin(group, now) if is_wanted and is_new else []
+
+    def _refused(self, heard: c.Message | o.Published) -> list[c.Deed] | None:
+        """Return the answer to what is published in a group that is not wanted, or of which too much waits already;
+        None if there is room."""
+        group = heard.group
+        assert group is not None
+        if isinstance(heard, o.Published):
+            if group in self.known.topics:
+                return None
+            self._dissemination.leave_out(len(heard.ids) // ID_BYTES + heard.left_out)
             return []
-        if group not in topics and not (isinstance(heard, c.Message) and may_wait(heard.wire)):
-            return []
-        if not self._fan_out.published(group, now.mono_s):
-            return []
-        return self._begin(group, now)
+        if group not in self.known.topics:
+            return [c.Refuse(Reason.NO_SUBSCRIBERS)]
+        is_copy = heard.via is not None and heard.via in self.known.topics[group].t
+        if is_copy or self._fan_out.room(group) or not may_wait(heard.wire):
+            return None
+        return [c.Refuse(Reason.NO_SUBSCRIBERS, "as many messages as may wait for a node that reads the group")]
 
     def _begin(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
         self.known.unread.add(group)

@@ -46,3 +46,25 @@ async def test_message_of_one_that_does_not_read_crosses_when_the_core_between_i
                 took_s = time.monotonic() - began_s
     with capsys.disabled():
         print(f"\nacross after {took_s:.1f} s")
+
+
+@pytest.mark.long  # By value in test_core_hints, test_joins and test_pubsub_hints.
+async def test_message_of_one_that_does_not_read_crosses_by_the_hint_of_its_link_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with rig(tmp_path) as found:
+        one, other = core(found, "one"), core(found, "other")
+        for node in (one, other):
+            await node.start()
+        with trio.fail_after(HANG_S):
+            await other.run("group", "new", "friends")
+            link = (await other.run("group", "share", "friends", "--json")).json["link"]
+            await one.run("group", "add", link)
+            async with connect(home=other.home, key=new_key()) as reader:
+                messages = (await reader.join("friends", timeout_s=HANG_S)).messages()
+                began_s = time.monotonic()
+                await one.run("pub", "friends", "to somebody")
+                assert (await anext(messages)).body == b"to somebody"
+                took_s = time.monotonic() - began_s
+    with capsys.disabled():
+        print(f"\nacross by a hint after {took_s:.1f} s")

@@ -2,12 +2,14 @@
 
 They are passed on with SUB to the pub/sub service of this node, and after JOIN to its uplinks. For each group the
 latest hint of an app and the latest of a client are kept while the group is wanted, as rows of the store, because the
-member that gave them may be away when the node starts again.
+member that gave them may be away when the node starts again. Apps and clients that publish in a group need not have
+joined it: of groups that nobody here has joined the latest hints are kept, for the service to take part in these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import cbor2
 
@@ -19,6 +21,8 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.hint import TO_ROUTER, Hint, Hinted, decode_hint, encode_hint
 
 HINTS = b"h"
+UNJOINED_MAX = {AddressSource.HINT: 1_024, AddressSource.ANYBODY: 256}
+"""Most groups that nobody here has joined and of which hints of apps, and of clients, are kept; the oldest go first."""
 
 
 class Hints:
@@ -29,6 +33,7 @@ class Hints:
         self._groups = kernel.groups
         self._pending = kernel.pending
         self._by_group: dict[bytes, dict[AddressSource, Hinted]] = {}
+        self._unjoined: dict[AddressSource, dict[bytes, None]] = {source: {} for source in UNJOINED_MAX}
 
     def __repr__(self) -> str:
         return f"<hints about {len(self._by_group)} groups>"
@@ -39,9 +44,11 @@ class Hints:
         yield from (found[source] for source in (AddressSource.HINT, AddressSource.ANYBODY) if source in found)
 
     def heard(self, link: Link, said: Hinted) -> bool:
-        """Handle a HINT of an app or client that has joined the group; return whether it says anything new."""
-        joined = self._groups.get(said.group, link.key) is not None and self._groups.is_wanted(said.group)
-        if not joined or link.standing not in (Standing.LOCAL, Standing.CLIENT):
+        """Handle a HINT of an app or client that has joined the group, not for this node alone, or that may publish;
+        return whether it says anything new."""
+        joined, is_wanted = self._groups.get(said.group, link.key), self._groups.is_wanted(said.group)
+        may_say = self._directory.may_publish(link.key, link.standing) if joined is None else is_wanted
+        if not may_say or link.standing not in (Standing.LOCAL, Standing.CLIENT):
             return False
         source = AddressSource.HINT if link.standing is Standing.LOCAL else AddressSource.ANYBODY
         kept = Hinted(said.group, tuple(self._that_count(said.hints, source)))
@@ -50,10 +57,19 @@ class Hints:
             return False
         self._by_group[said.group] = {**known, source: kept}
         self._write(said.group)
+        if not is_wanted:
+            self._keep_unjoined(said.group, source)
         return True
+
+    def unjoined(self, most: int) -> list[bytes]:
+        """Return the groups that nobody here has joined and of which there are hints, at most so many of the latest."""
+        groups = dict.fromkeys(group for one in self._unjoined.values() for group in reversed(one))
+        return list(islice((group for group in groups if not self._groups.is_wanted(group)), most))
 
     def forget(self, group: bytes) -> None:
         """Forget the hints of a group that is not wanted any more."""
+        for one in self._unjoined.values():
+            one.pop(group, None)
         if self._by_group.pop(group, None) is not None:
             self._write(group)
 
@@ -63,6 +79,21 @@ class Hints:
             if key[:1] == HINTS:
                 found = {AddressSource[name]: decode_hint(body) for name, body in cbor2.loads(value).items()}
                 self._by_group[PublicKey(key[1:])] = found
+                for source in found:
+                    self._unjoined[source][key[1:]] = None  # one that is wanted counts, and is not forgotten
+
+    def _keep_unjoined(self, group: bytes, source: AddressSource) -> None:
+        """Record a group of which a hint is kept though nobody here has joined it, and forget the oldest of too
+        many."""
+        kept = self._unjoined[source]
+        kept.pop(group, None)
+        kept[group] = None
+        while len(kept) > UNJOINED_MAX[source]:
+            oldest = next(iter(kept))
+            del kept[oldest]
+            if not self._groups.is_wanted(oldest):
+                self._by_group[oldest].pop(source, None)
+                self._write(oldest)
 
     def _that_count(self, hints: Iterable[Hint], source: AddressSource) -> Iterator[Hint]:
         """Yield the routers other than this one that may be dialled, with the addresses that may be named (R-D12).
@@ -77,5 +108,7 @@ class Hints:
 
     def _write(self, group: bytes) -> None:
         found = self._by_group.get(group)
+        if found is not None and not found:
+            del self._by_group[group]
         rows = {source.name: encode_hint(one, TO_ROUTER) for source, one in (found or {}).items()}
         self._pending.changes.book[HINTS + group] = cbor2.dumps(rows) if rows else None

@@ -63,8 +63,9 @@ class Membership(Part):
         return self._join(link, group, True, now)
 
     def leave_service(self, link: Link, group: PublicKey, now: Now) -> None:
-        """Take a service of this node out of a group."""
-        self._leave(link.key, group, now)
+        """Take a service of this node out of a group. What is on its way to one that hears what is published in other
+        groups as well stays so: apps may have published it a moment ago."""
+        self._leave(link.key, group, now, of_all=link.key == self._groups.fanning)
 
     def answered(self, link: Link, said: JoinAck | LeaveAck, now: Now) -> None:
         """Handle the answer to a SUB or UNSUB, if a service gives it, or to a JOIN of ours; others need no action."""
@@ -121,8 +122,8 @@ class Membership(Part):
     ) -> None:
         """Remove a subscription, log it, and leave upstream if it was the last.
 
-        `cause`: why, if not by the subscriber's own wish; `of_all`: the caller ends its whole queue, not this group's
-        part."""
+        `cause`: why, if not by the subscriber's own wish; `of_all`: its queue stays, or the caller ends all of it,
+        not this group's part."""
         wanted, subscription = self._groups.is_wanted(group), self._groups.get(group, subscriber)
         if self._groups.remove(group, subscriber):
             self._pending.changes.members[group, subscriber] = None
@@ -192,7 +193,7 @@ class Membership(Part):
 
     def _tell_of(self, group: bytes, was_wanted: bool, now: Now) -> None:
         wanted = self._groups.is_wanted(group)
-        if not wanted:
+        if was_wanted and not wanted:
             self._hints.forget(group)
         if wanted != was_wanted:
             self._wanted.changed(group, now)

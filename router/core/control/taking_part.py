@@ -37,6 +37,7 @@ class TakingPart(Part):
                 is_in = self._membership.join_service(link, group, now)
                 if is_in:
                     self._published.wish(group, part == "ids")
+                    self._wanted.takes_part(link, group, now)
                 self._membership.acknowledged(link, JoinAck(group, is_in), now)
                 return is_in
             case "taken" | "declined":

@@ -24,6 +24,8 @@ from .part import Part
 JOIN_AGAIN_S = 5
 OPEN_MAX = 256
 """Most JOINs at a neighbour that it has not acknowledged; others follow as it does."""
+UNJOINED_TOLD_MAX = 64
+"""Most groups that nobody here has joined whose hints an uplink is told when it comes up."""
 
 
 class _At(Struct):
@@ -84,10 +86,13 @@ class Upstream(Part):
         return f"<{joined} groups joined at neighbours, {count} JOINs open>"
 
     def link_up(self, link: Link, now: Now) -> None:
-        """Ask an uplink or LAN neighbour that came up for its groups."""
+        """Ask an uplink or LAN neighbour that came up for its groups, and tell an uplink the latest hints of groups in
+        which apps only publish."""
         if link.uplink or self._directory.agreements.lan:
             self._places.pop(link.key, None)
             self.admitted(link, now)
+        for group in self._hints.unjoined(UNJOINED_TOLD_MAX) if link.uplink else ():
+            self._tell_hints(link, group, now)
 
     def link_down(self, link: Link, now: Now) -> None:
         """Forget what was asked and joined there."""
@@ -156,10 +161,12 @@ class Upstream(Part):
                 self._leave(link, (group,), now)
 
     def hinted(self, group: bytes, now: Now) -> None:
-        """Tell new hints to the uplinks at which the group is joined; other uplinks get them with the JOIN."""
+        """Tell new hints to the uplinks at which the group is joined, others get them with the JOIN; or to all
+        if nobody here has joined, but something is published."""
+        is_wanted = self._groups.is_wanted(group)
         for key in self._directory.uplinks:
             link = self._links.to(key)
-            if link is not None and group in self._places.get(key, ()):
+            if link is not None and (not is_wanted or group in self._places.get(key, ())):
                 self._tell_hints(link, group, now)
 
     def not_wanted(self, link: Link, group: bytes, now: Now) -> None:

@@ -77,11 +77,23 @@ class WantedGroups(Part):
                 self._services[key].forget(group)  # an UNSUB that is overtaken
 
     def hinted(self, group: bytes, now: Now) -> None:
-        """Tell the pub/sub service of new hints, with another SUB."""
+        """Tell the pub/sub service of new hints: with another SUB, or alone if it takes part in the group only because
+        something is published there."""
         key = self._directory.with_role(Role.OVERLAY)
         link = None if key is None else self._links.to(key)
-        if link is not None:
+        if link is None:
+            return
+        if self._groups.is_wanted(group):
             self._put(link, group, now)
+        elif self._groups.get(group, link.key) is not None:
+            self.takes_part(link, group, now)
+
+    def takes_part(self, link: Link, group: bytes, now: Now) -> None:
+        """Tell the pub/sub service, which takes part in a group, the hints that do not come with a SUB, as nobody here
+        has joined."""
+        if self._directory.has_role(link.key, Role.OVERLAY) and not self._groups.is_wanted(group):
+            for hinted in self._hints.of(group):
+                self._say(link, hinted, now)
 
     def link_up(self, link: Link, now: Now) -> None:
         """Tell a service that came up which groups are wanted, and which of its own are not any more."""

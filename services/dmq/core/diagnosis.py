@@ -3,7 +3,7 @@ out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from router.core.wire.codec import Malformed
 from router.core.wire.text import counted, span_text
 
 from .chain_time import ChainTime
+from .peers import SAID_NO
 from .revision import Revision
 from .signed_message import SignedMessage
 from .stake import BadStake, StakeSet, read_stake
@@ -81,11 +82,11 @@ def findings(facts: Facts, revision: Revision, chain: ChainTime, wall_s: float) 
         _stake(facts, chain, wall_s),
         _certificates(facts, messages, chain, wall_s),
         _consumers(facts),
-        _nodes(facts),
+        _nodes(facts, wall_s),
     ]
 
 
-def _nodes(facts: Facts) -> Finding:
+def _nodes(facts: Facts, wall_s: float) -> Finding:
     """Judge whether what is handed in here reaches others, and what others have reaches this node."""
     if facts.status is None:
         return Finding("nodes", None, *_not_run(facts))
@@ -100,7 +101,12 @@ def _nodes(facts: Facts) -> Finding:
         return Finding("nodes", True, "no other node is named, and none is let in: what is handed in stays here")
     if nodes["problem"]:
         return Finding("nodes", False, nodes["problem"], "correct the topology; the one read before stays in force")
+    if nodes["only_itself"]:
+        said = f"the topology names this node itself alone, at {nodes['only_itself']}"
+        return Finding("nodes", False, said, "name another node in it, and this node in that one's")
     said = f"{counted(nodes['hot'], 'node is', 'nodes are')} fetched from, {nodes['fetch_from_us']} fetch from this one"
+    if nodes["away"]:
+        return _away(said, nodes["away"], wall_s)
     if not nodes["hot"]:
         why = next(iter(nodes["causes"]), "none was named, and none has dialled in")
         remedy = "name others with --topology-file; one that listens at its public address alone is not reached at "
@@ -112,6 +118,18 @@ def _nodes(facts: Facts) -> Finding:
         )
         return Finding("nodes", False, f"{said}: what is handed in here reaches nobody", remedy)
     return Finding("nodes", True, f"{said}; with that one gone there is none" if nodes["hot"] == 1 else said)
+
+
+def _away(said: str, away: Sequence[Mapping[str, Any]], wall_s: float) -> Finding:
+    """Return what is said of the nodes that a group of local roots lacks, and what to do about the first."""
+    each = "; ".join(f"{one['address']} is away for {span_text(wall_s - one['since'])}: {one['cause']}" for one in away)
+    remedy = (
+        "see that it runs and that its port is open to this machine, or correct the topology; one that listens at its "
+        "public address alone is not reached at an internal one: there, --host-addr 0.0.0.0 serves both"
+    )
+    if SAID_NO in away[0]["cause"]:
+        remedy = "both need one network (--network) and a version that both speak; or correct the topology"
+    return Finding("nodes", False, f"{said}; {each}", remedy)
 
 
 def _read(wires: Iterable[bytes], revision: Revision) -> Iterator[SignedMessage]:

@@ -205,11 +205,11 @@ class Provider:
         self._spacing.knows(row.pool, now_s)
         self._done.add(row.number)
 
-    def expired(self, rows: Iterable[Row], now_s: float) -> int:
-        """Forget messages that have expired; return how many of them the peer was not told for their pool's spacing."""
+    def expired(self, rows: Iterable[Row], now_s: float) -> list[Row]:
+        """Forget messages that have expired; return those that the peer was not told for their pool's spacing."""
         untold = (row for row in rows if row.number <= self._queued_to and row.number not in self._done)
-        spaced = sum(self._spacing.clear_s(row.pool) > now_s for row in untold)
-        self.spaced_out += spaced
+        spaced = [row for row in untold if self._spacing.clear_s(row.pool) > now_s]
+        self.spaced_out += len(spaced)
         self._done.forget_below(self._mempool.oldest)
         return spaced
 

@@ -36,6 +36,9 @@ class Begun:
     def __repr__(self) -> str:
         return f"<{len(self._since)} topics begun>"
 
+    def __contains__(self, group: PublicKey) -> bool:
+        return group in self._since
+
     def begin(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
         """Record that a topic is wanted, from now on unless it was before the service started."""
         kept = self._kept.get(KEPT + group)
@@ -45,16 +48,13 @@ class Begun:
             is_known = age_s >= 0 and self._steps.is_steady_for(age_s, now)
             self._since[group] = (since_s, now.mono_s - age_s) if is_known else (0.0, -AGE_MAX_S)
             return []
-        return self.begin_anew(group, now)
-
-    def begin_anew(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
-        """Record that a topic is wanted from now on, whenever it was before."""
         self._since[group] = now.wall_s, now.mono_s
         return [c.Put(KEPT + group, _SINCE.pack(int(now.wall_s)))]
 
     def end(self, group: PublicKey) -> list[c.Deed]:
-        """Record that a topic is not wanted any more."""
-        return [c.Put(KEPT + group, None)] if self._since.pop(group, None) is not None else []
+        """Record that a topic is not wanted any more, or by nobody who reads it."""
+        was_known = self._since.pop(group, None) is not None
+        return [c.Put(KEPT + group, None)] if was_known or KEPT + group in self._kept else []
 
     def age_s(self, group: PublicKey, now: c.Now) -> int:
         """Return for how many seconds a topic has been wanted, rather too many than too few, so that messages since

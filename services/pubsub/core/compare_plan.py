@@ -157,13 +157,11 @@ class Plans(dict[PublicKey, Plan]):
                 yield group, self[group]
             self.changed(group)
 
-    def is_read_again(self, group: PublicKey, now_s: float) -> bool:
-        """Whether a topic is read now that was put off, because nobody here read it: then it is compared at once."""
-        if group in self._unread or group not in self._put_off:
-            return False
-        self._put_off.discard(group)
-        self.hurry(group, now_s)
-        return True
+    def read_again(self, group: PublicKey, now_s: float) -> None:
+        """Compare a topic at once that was put off, because nobody here read it, if it is read now."""
+        if group in self._put_off and group not in self._unread:
+            self._put_off.discard(group)
+            self.hurry(group, now_s)
 
     def name(self, group: PublicKey, router: PublicKey, now_s: float, apart_s: float) -> None:
         """Plan a comparison of a topic with this neighbour, if it has a plan; see `Plan.name`."""

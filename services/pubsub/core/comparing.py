@@ -196,7 +196,7 @@ class Comparing:
     def _wanted(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
         """Begin with a topic that is wanted, or end one that is not."""
         if (group in self._known.topics) is (group in self._plans):
-            return self._since.begin_anew(group, now) if self._plans.is_read_again(group, now.mono_s) else []
+            return self._read(group, now) if group in self._plans else []
         if group in self._plans:
             del self._plans[group]
             for part in (self._answering, self._fetching, self._giving, self._held, self._waiting):
@@ -207,7 +207,18 @@ class Comparing:
         missed, arrived = self._early.pop(group, (0, 0))
         self._plans[group] = Plan(now.mono_s, self._limits.period_s, missed=missed, arrived=arrived)
         self._held.wanted(group)
-        return self._since.begin(group, now)
+        return self._read(group, now)
+
+    def _read(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
+        """Record since when a topic is read here, unless that is known; one in which something is published only has no
+        such time."""
+        self._plans.read_again(group, now.mono_s)
+        is_known = group in self._known.unread or group in self._since
+        return [] if is_known else self._since.begin(group, now)
+
+    def unread(self, group: PublicKey) -> list[c.Deed]:
+        """Record that a topic stays wanted, but is not read here any more."""
+        return self._since.end(group)
 
     def _look_back(self, now: c.Now) -> None:
         """Compare with neighbours that are back; after a sleep of this machine, compare every topic."""

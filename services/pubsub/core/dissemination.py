@@ -6,7 +6,7 @@ deeds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from typing import Any, cast
 
@@ -41,11 +41,13 @@ _WHY = {
     f.EndCause.NO_ROOM: LIMIT,
     f.EndCause.EXPIRED: Reason.EXPIRY_PASSED,
     f.EndCause.GONE: GONE,
+    f.EndCause.LEFT: Reason.LEFT,
 }
 
 
 class Dissemination:
-    """Sends messages on. `is_leaf`: this node forwards nothing, and only asks for missed messages."""
+    """Sends messages on. `is_leaf`: this node forwards nothing, and only asks for missed messages. `room_of(group)`:
+    how many more messages of this node may wait in a topic for a neighbour, besides the limit of all topics."""
 
     def __init__(
         self,
@@ -68,6 +70,7 @@ class Dissemination:
         self._notes_s = inf
         self._wake_s = inf
         self.received = self.repaired = self.unanswered = 0
+        self.room_of: Callable[[PublicKey], int] = lambda _: self.forwarding.room
 
     def __repr__(self) -> str:
         return f"<dissemination: {self.forwarding!r}, {self.repair!r}>"
@@ -144,7 +147,7 @@ class Dissemination:
         topic, count = self._known.topics[group], len(raw) // ID_BYTES + left_out
         topic.received, self.received = topic.received + count, self.received + count
         for minute, times in heard.expiries:  # mostly one
-            most = times if self._is_leaf else min(times, self.forwarding.room)
+            most = times if self._is_leaf else min(times, self.forwarding.room, self.room_of(group))
             split = [raw[each : each + ID_BYTES] for each in range(at, at + most * ID_BYTES, ID_BYTES)]
             at, ids = at + times * ID_BYTES, cast(list[MessageId], split)
             left_out += times - most
@@ -153,15 +156,15 @@ class Dissemination:
                 own = Own(group, expiry_s(minute))
                 yield from self._forward(self.forwarding.published(ids, own, now.mono_s))
         if left_out:
-            self._notes.count("pubsub_given_up", LIMIT, times=left_out)
+            self.leave_out(left_out)
+
+    def leave_out(self, times: int) -> None:
+        """Count messages of this node that are not sent on, for lack of room."""
+        self._notes.count("pubsub_given_up", LIMIT, times=times)
 
     def hurry(self, group: PublicKey, now: c.Now) -> None:
         """Send the messages of a topic that nobody has taken, as soon as this part gets its `Tick`."""
         self.forwarding.hurry(group, now.mono_s)
-
-    def has_untaken(self, group: PublicKey) -> bool:
-        """Whether a message of this node in a topic waits for a neighbour to take it."""
-        return self.forwarding.oldest_untaken(group) is not None
 
     def groups_untaken(self) -> list[PublicKey]:
         """Return the groups in which messages of this node wait for a neighbour to take them."""

@@ -50,6 +50,7 @@ class EndCause(Enum):
     NO_ROOM = "more copies are under way than are followed"
     EXPIRED = "it expired before a neighbour took it"
     GONE = "this node's router does not hold it any more"
+    LEFT = "its group is not wanted here any more"
 
 
 class Origin(NamedTuple):
@@ -194,6 +195,10 @@ class Forwarding:
         """Return the groups with a message of this node that no neighbour has taken."""
         return self._untaken.groups
 
+    def untaken_in(self, group: PublicKey) -> int:
+        """Return how many messages of this node in a topic no neighbour has taken yet."""
+        return self._untaken.count(group)
+
     @property
     def untaken(self) -> int:
         """Return how many messages of this node no neighbour has taken yet."""
@@ -281,7 +286,9 @@ class Forwarding:
         """Forget all messages of a topic that this node has left."""
         for id in [id for id, one in self._pending.items() if one.group == group]:
             self._drop(id)
-        return [Forget(id) for id in self._untaken.of(group) if self._untaken.end(id)]
+        ended = [id for id in self._untaken.of(group) if self._untaken.end(id)]
+        gave_up = [GaveUp(id, group, EndCause.LEFT, is_own=True) for id in ended]
+        return [*map(Forget, ended), *gave_up]
 
     def tick(self, now_s: float, wall_s: float) -> list[Deed]:
         """Send copies that were not taken in time to other routers, and retry waiting messages."""

@@ -158,6 +158,11 @@ class Known:
         topic = None if group is None else self.topics.get(group)
         return topic if topic is not None and router in topic.t else None
 
+    def has_shared(self, router: PublicKey, group: PublicKey) -> bool:
+        """Whether a group is shared with a router, or was when it was left, as of the last meeting."""
+        topic = self.topics.get(group)
+        return (topic is not None and router in topic.t) or group in self._earlier.get(router, {}).values()
+
     def shared_with(self, router: PublicKey) -> tuple[Topic, ...]:
         """Return the topics shared with a router, as of the last meeting."""
         shared = self._shared.get(router, {})

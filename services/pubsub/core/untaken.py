@@ -168,6 +168,10 @@ class Untaken:
         """Return the earliest kept message of a topic; None if there is none."""
         return next(iter(self._of.get(group, {}).items()), None)
 
+    def count(self, group: PublicKey) -> int:
+        """Return how many messages of a topic are kept."""
+        return len(self._of.get(group, ()))
+
     def of(self, group: PublicKey) -> list[MessageId]:
         """Return all messages of a topic."""
         return list(self._of.get(group, ()))

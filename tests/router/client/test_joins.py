@@ -7,6 +7,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from router.client import joins
 from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, JoinRefused, NotAnswered
 from router.client.joins import Joins
@@ -90,6 +91,23 @@ async def test_hints_follow_each_join_and_their_refusal_is_not_its(autojump_cloc
         await wait_all_tasks_blocked()
         assert [said(run) for run in world.requests()] == [Leave(ONE)]
         world.joins.hear(LeaveAck(ONE, True))
+
+
+def test_hints_of_who_publishes_only_are_told_once_on_each_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joins, "HINTED_MAX", 1)
+    made = Joins(APP, lambda: 1_800_000_000.0, lambda: None, lambda _: None)
+    hints = (Hint(TWO, (parse_address("tls://198.51.100.7:4101"),)),)
+
+    def told() -> list[Hinted]:
+        return [decode_hint(open_message(unframe(run.frame)).body) for run in made.requests(ROUTER, 1.0)]
+
+    for group in (TWO, ONE):
+        made.hint(group, hints)
+    made.hint(ONE, hints)
+    made.hint(TWO, ())
+    assert told() == [Hinted(ONE, hints)] and told() == [], "the first of too many is forgotten"
+    made.restart()
+    assert told() == [Hinted(ONE, hints)]
 
 
 async def test_leaving_ends_the_membership(autojump_clock: MockClock) -> None:

@@ -102,8 +102,8 @@ async def renewed(end: RouterEnd, home: Path) -> tuple[PublicKey, PublicKey]:
         await app.send(one.key, b"hello")
         await app.send(other.key, b"hello")
     keys = Home(home).key_path.parent
-    renewed_keys.begin(keys, "laptop", old, 1_800_000_000)
-    renewed_keys.finish(keys, "laptop")
+    renewal = renewed_keys.begin(keys, "laptop", lambda: old, 1_800_000_000)
+    renewed_keys.finish(keys, "laptop", renewal)
     return one.key, other.key
 
 

@@ -12,7 +12,9 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import overlay as o
 from services.pubsub.core import fan_out
+from services.pubsub.core.begun import KEPT
 from services.pubsub.core.compare_plan import Plan, Plans
+from services.pubsub.core.fan_out import FanOut
 from services.pubsub.core.messages import Compare, decode_message
 from services.pubsub.settings import Settings
 
@@ -120,10 +122,106 @@ def test_plan_of_a_group_is_put_off_until_it_is_read() -> None:
     unread = {GROUP}
     plans = Plans(unread)
     plans[GROUP] = Plan(0.0, 300.0)
-    assert [*plans.take_due(1.0)] == [] and not plans.is_read_again(GROUP, 2.0)
+    assert [*plans.take_due(1.0)] == []
+    plans.read_again(GROUP, 2.0)
+    assert [*plans.take_due(2.0)] == []
     unread.clear()
-    assert plans.is_read_again(GROUP, 2.0) and not plans.is_read_again(GROUP, 2.0)
+    plans.read_again(GROUP, 2.0)
     assert [group for group, _ in plans.take_due(2.0)] == [GROUP]
+
+
+def test_messages_that_wait_are_kept_when_the_last_reader_leaves() -> None:
+    one = Side(1, [GROUP])
+    published(one)
+    one.hear(o.Wanted(GROUP, False))
+    assert one.take(o.AckWanted)[-1] == o.AckWanted(GROUP, False)
+    assert GROUP in one.rules.known.topics and GROUP in one.rules.known.unread
+    Sides(one).pass_time(1200)
+    assert GROUP not in one.rules.known.topics, "it has expired"
+    assert [note.event for note in one.take(c.LogEvent)][:1] == ["pubsub_given_up"]
+
+
+def test_messages_that_end_with_their_group_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fan_out, "GROUPS_MAX", 0)
+    one = Side(1, [GROUP])
+    published(one)
+    one.hear(o.Wanted(GROUP, False))
+    assert GROUP not in one.rules.known.topics
+    assert [(note.event, note.reason) for note in one.take(c.LogEvent)] == [("pubsub_given_up", Reason.LEFT)]
+
+
+def test_copy_of_another_router_makes_no_group_wanted_that_was_left_a_moment_ago() -> None:
+    one, two = Side(1, [GROUP]), Side(2, [GROUP])
+    found = Sides(one, two)
+    found.link(one, two)
+    found.pass_time(10)
+    one.hear(o.Wanted(GROUP, False))
+    wire = seal_multicast(KEYS[0], b"x", ttl_s=600, expiry_min=expiry_min(NOW.wall_s + 900))
+    copy = c.Message(message_id(wire), b"x", group=GROUP, wire=wire, via=two.router.public)
+    assert [deed.reason for deed in one.hear(copy) if isinstance(deed, c.Refuse)] == [Reason.NO_SUBSCRIBERS]
+    assert GROUP not in one.rules.known.topics
+
+
+def test_ids_that_are_told_after_the_group_was_left_make_it_wanted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = o.Published(GROUP, bytes(32), ((expiry_min(NOW.wall_s + 900), 1),))
+    one = Side(1, [GROUP])
+    one.hear(o.Wanted(GROUP, False))
+    one.hear(told)
+    assert one.rules.known.unread == {GROUP} and one.rules._dissemination.groups_untaken() == [GROUP]
+    monkeypatch.setattr(fan_out, "GROUPS_MAX", 0)
+    other = Side(2)
+    assert not [deed for deed in other.hear(told) if isinstance(deed, c.Refuse)], "there is no message to refuse"
+    Sides(other).pass_time(90)
+    [note] = other.take(c.LogEvent)
+    assert (note.event, note.fields) == ("pubsub_given_up", {"times": 1})
+
+
+def test_restart_does_not_begin_anew_what_is_read_here_and_has_messages_that_wait() -> None:
+    one = Side(1, [GROUP])
+    published(one)
+    since = dict(one.kept)[KEPT + GROUP]
+    one.wanted, one.seconds = (), 50
+    one.start()
+    one.hear(c.Tick())
+    one.hear(o.Wanted(GROUP, True))
+    assert one.kept[KEPT + GROUP] == since, "what was missed in the meantime is news"
+    one.hear(o.Wanted(GROUP, False))
+    assert KEPT + GROUP not in one.kept
+    one.hear(o.Wanted(GROUP, True))
+    assert one.kept[KEPT + GROUP] != since
+
+
+def test_group_that_nobody_reads_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fan_out, "WAITING_OF_GROUP_MAX", 3)
+    monkeypatch.setattr(fan_out, "WAITING_MAX", 5)
+    one = Side(1, [KEYS[3].public])
+    refused = [[d for d in published(one, body=b"%d" % at) if isinstance(d, c.Refuse)] for at in range(5)]
+    assert [len(some) for some in refused] == [0, 0, 0, 1, 1] and refused[3][0].reason is Reason.NO_SUBSCRIBERS
+    one.hear(o.Published(GROUP, bytes(64), ((expiry_min(NOW.wall_s + 900), 2),)))
+    assert one.rules._dissemination.forwarding.untaken == 3
+    for at in range(4):
+        published(one, KEYS[1], b"%d" % at)
+        published(one, KEYS[3], b"%d" % at)
+    assert len(one.take(c.Refuse)) == 2 + 2 and one.rules._dissemination.forwarding.untaken == 3 + 2 + 4
+
+
+def test_client_leaves_places_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fan_out, "GROUPS_OF_CLIENT_MAX", 2)
+    one, client = Side(1), KEYS[0].public
+    for at, key in enumerate(KEYS):
+        wire = seal_multicast(key, b"x", ttl_s=600, expiry_min=expiry_min(NOW.wall_s + 900))
+        deeds = one.hear(c.Message(message_id(wire), b"x", group=key.public, wire=wire, via=client))
+        assert bool([deed for deed in deeds if isinstance(deed, c.Refuse)]) is (at >= 2)
+    published(one, KEYS[3])
+    assert not one.take(c.Refuse)[2:] and len(one.rules.known.topics) == 3
+
+
+def test_next_look_is_planned_once_and_not_with_each_event() -> None:
+    one = FanOut(120.0, lambda group: 0)
+    assert one.published(GROUP, 0.0) and not one.published(GROUP, 1.0)
+    assert len(one.hear(o.Linked(GROUP), c.Now(0.0, 1.0))) == 1 and one.hear(o.Linked(GROUP), c.Now(0.0, 1.0)) == []
+    assert one.hear(c.Tick(), c.Now(100.0, 120.5)) == [c.Wake(100.5)] and one.take_over() == []
+    assert one.hear(c.Tick(), c.Now(101.0, 121.0)) == [] and one.take_over() == [GROUP]
 
 
 def _id_of(copy: c.Forward) -> MessageId:

@@ -183,6 +183,22 @@ def test_who_forgets_an_ended_prekey_forgets_none_that_another_process_has_made_
     assert other.machine.current().id == made.id and bob.prekey(later_min).id == made.id
 
 
+def test_the_keys_made_of_prekeys_go_with_them_also_if_another_process_has_forgotten_these() -> None:
+    alice, bob = acquainted()
+    body = alice.seal(bob, b"psst", NOW_MIN)
+    assert bob.open(alice, body, NOW_MIN) == b"psst"
+    other = UnicastSealing(bob.key, bob.rows, random.Random(7).randbytes)
+    later_min = NOW_MIN + LIFE_MIN
+    other.tick(later_min)
+    with pytest.raises(UnknownPrekey):  # which reads the prekeys on the disk again
+        bob.machine.open(body[:3] + bytes(8) + body[11:], alice.address, later_min)
+    alice.tick(later_min)
+    bob.tick(later_min)
+    with pytest.raises(UnknownPrekey):
+        bob.open(alice, body, NOW_MIN)
+    assert not alice.machine._sealing and not bob.machine._opening, "nor does memory hold any"
+
+
 def test_who_seals_to_a_prekey_that_is_a_day_old_needs_a_newer_one() -> None:
     alice, bob = acquainted()
     for after_min, needs in ((0, False), (DAY_MIN - 1, False), (DAY_MIN, True), (LIFE_MIN - 1, True)):

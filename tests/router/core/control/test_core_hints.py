@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
+from router.core.control import hints
 from router.core.control.wanted import AGAIN_S
 from router.core.neighbours.directory import JOIN, STORE, Neighbour
 from router.core.routing.effects import SendOwn
-from router.core.wire.address import TransportAddress, parse_address
+from router.core.wire.address import AddressSource, TransportAddress, parse_address
+from router.core.wire.admin import encode_inquiry
 from router.core.wire.control import Control, Join, JoinAck, Leave, LeaveAck, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.hint import HINT_BYTES_MAX, TO_ROUTER, TO_SERVICE, Hint, Hinted, decode_hint, encode_hint, is_hint
@@ -16,6 +19,7 @@ from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import open_message, seal_unicast
 from router.core.wire.pubsub import decode_wanted, is_wanted
 from router.core.wire.reasons import Reason
+from router.service.verbs.take_part import TakeParts
 
 PUBSUB, DISCOVERY, UP, CLIENT, PEER, CORE, OTHER = (SigningKey(bytes((n,)) * 32) for n in range(61, 68))
 NEWS = GROUP.public
@@ -121,17 +125,50 @@ def test_a_client_names_public_addresses_only_and_what_apps_say_goes_first() -> 
     assert told(one, service)[2:] == [hint(HERE)], "where this node is reached on loopback itself"
 
 
-def test_who_has_not_joined_gives_no_hints_nor_who_wants_the_group_for_this_node_alone() -> None:
+def test_who_may_not_publish_gives_no_hints_nor_who_wants_the_group_for_this_node_alone() -> None:
     one = house(strangers=True)
-    service, alice, client = one.link(PUBSUB.public), one.link(ALICE.public), one.link(CLIENT.public, role="router")
+    service, alice = one.link(PUBSUB.public), one.link(ALICE.public)
     peer, stranger = one.link(PEER.public, role="router"), one.link(BOB.public, role="router")
-    assert gives(one, client, CLIENT, hint(FAR)) == []
     say(one, alice, ALICE, Join(NEWS, True))
     gives(one, alice, ALICE, hint(FAR))
     say(one, alice, ALICE, Join(NEWS, False))
     assert gives(one, peer, PEER, hint(FAR)) == []
     assert told(one, service) == [True]
     assert gives(one, stranger, BOB, hint(FAR)) == [Reason.NOT_AUTHORISED]
+
+
+def test_hints_of_who_publishes_only_are_told_when_the_service_takes_part_and_to_uplinks() -> None:
+    one = house()
+    service, alice, client = one.link(PUBSUB.public), one.link(ALICE.public), one.link(CLIENT.public, role="router")
+    up = one.link(UP.public, role="router")
+    gives(one, alice, ALICE, hint(FAR))
+    assert told(one, up) == [hint(FAR)] and told(one, service) == []
+    say(one, service, PUBSUB, encode_inquiry(TakeParts((NEWS,), ("ids",)).inquiry()))
+    assert told(one, service) == [hint(FAR)]
+    gives(one, client, CLIENT, hint(FAR, router=BOB.public))
+    assert told(one, service) == [hint(FAR), hint(FAR, router=BOB.public)]
+    one = house(disk=one.disk)
+    up, service = one.link(UP.public, role="router"), one.link(PUBSUB.public)
+    assert told(one, up) == [hint(FAR), hint(FAR, router=BOB.public)], "also after a restart"
+    told(one, service)
+    say(one, service, PUBSUB, encode_inquiry(TakeParts((NEWS,), ("whole",)).inquiry()))
+    assert told(one, service) == [hint(FAR), hint(FAR, router=BOB.public)]
+
+
+def test_oldest_hints_of_groups_that_nobody_has_joined_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hints, "UNJOINED_MAX", {AddressSource.HINT: 3, AddressSource.ANYBODY: 1})
+    one, groups = house(), [SigningKey(bytes((n, 9)) * 16).public for n in range(4)]
+    alice, client = one.link(ALICE.public), one.link(CLIENT.public, role="router")
+    for group in groups:
+        gives(one, client, CLIENT, hint(FAR, group=group))
+        gives(one, alice, ALICE, hint(FAR, group=group))
+    say(one, alice, ALICE, Join(groups[1], False))
+    for group in groups[2:]:
+        gives(one, alice, ALICE, hint(FAR, NEAR, group=group))
+    again = house(disk=one.disk)
+    kept = {group for group in groups for _ in again.router._hints.of(group)}
+    assert kept == set(groups[1:]) and len([*again.router._hints.of(groups[3])]) == 2, "the client's last one, too"
+    assert again.router._hints.unjoined(9) == [groups[3], groups[2]]
 
 
 def test_what_is_no_hint_is_refused() -> None:

@@ -13,6 +13,7 @@ from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_multicast, seal_unicast
 from router.core.wire.reasons import Reason
 from router.service.verbs.fan_out import FanOut
+from router.service.verbs.take_part import TakeParts
 
 SERVICE = SigningKey(bytes((61,)) * 32)
 EXPIRY = expiry_min(WALL_S + 600)
@@ -63,6 +64,15 @@ def test_message_that_nobody_reads_goes_to_the_service_that_asked_for_it() -> No
     service = one.link(SERVICE.public)
     assert one.publish(one.alice) == [] and one.owed() == {UPLINK.public}, "it has not asked again"
     assert one.publish(service) == []
+
+
+def test_message_on_its_way_to_the_service_stays_when_it_leaves_the_group_meanwhile() -> None:
+    one = House()
+    one.say(one.service, SERVICE, encode_inquiry(FanOut().inquiry()))
+    one.say(one.service, SERVICE, encode_inquiry(TakeParts((GROUP.public,), ("whole",)).inquiry()))
+    assert one.publish(one.alice) == [] and SERVICE.public in one.owed()
+    one.say(one.service, SERVICE, encode_inquiry(TakeParts((GROUP.public,), ("none",)).inquiry()))
+    assert not one.router.purges and one.router.groups.get(GROUP.public, SERVICE.public) is None
 
 
 def test_group_that_is_read_here_and_messages_of_the_service_are_as_before() -> None:

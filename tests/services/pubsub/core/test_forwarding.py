@@ -176,7 +176,8 @@ def test_a_message_with_no_end_is_forwarded_and_not_kept() -> None:
 def test_what_a_topic_that_was_left_had_under_way_is_forgotten() -> None:
     node = made()
     node.received(ID, GROUP, b"wire", HERE, 0.0)
-    assert node.left(GROUP) == [Forget(ID)] and node.pending == 0 and node.due_s == float("inf")
+    gave_up = GaveUp(ID, GROUP, EndCause.LEFT, is_own=True)
+    assert node.left(GROUP) == [Forget(ID), gave_up] and node.pending == 0 and node.due_s == float("inf")
 
 
 # -- large messages (R-C34) -------------------------------------------------------------------------------------------
