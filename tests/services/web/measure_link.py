@@ -68,7 +68,7 @@ async def measure(rounds: int, count: int) -> list[tuple[float, float]]:
         async with rig.running() as clients:
             ways = (rig.url, f"ws://127.0.0.1:{port}/link")
             for number in range(rounds + 1):
-                pair = {}
+                pair: dict[str, float] = {}
                 for way in (ways, ways[::-1])[number % 2]:
                     pair[way] = await window(clients, way, traffic, (2 * number + len(pair)) * count, count)
                 found.append((pair[ways[0]], pair[ways[1]]))
