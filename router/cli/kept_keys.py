@@ -188,14 +188,15 @@ def _row(
 
 
 def _sealing(home: Home, name: str) -> dict[str, int | None]:
-    """Return how many prekeys and correspondents an app has; None if its state cannot be read."""
+    """Return how many prekeys and correspondents an app has; None if its state cannot be read, which is said."""
     state = state_of(home, name)
     if state.path is None or not state.path.exists():
         return {"prekeys": 0, "correspondents": 0}
     try:
         with closing(state):
             return {"prekeys": len(state.rows(OWN_PREKEYS)), "correspondents": len(state.rows(CORRESPONDENTS))}
-    except StateError:
+    except StateError as error:
+        note(str(error))
         return {"prekeys": None, "correspondents": None}
 
 

@@ -82,7 +82,7 @@ class SealedApp:
         for number in range(first, first + count):  # those that a kill has left open are not tried again
             self.write("tries", number)
             to = PublicKey(bytes.fromhex(self.to))
-            await node.send(to, MARK + b"%d" % number, ttl_s=WEEK_S + 86_400, expiry_min=30 * 1440)
+            await node.send(to, MARK + b"%d" % number, ttl_s=WEEK_S, expiry_min=WEEK_S // 60 - 10)
             self.write("sent", number)
 
     async def run(self) -> None:

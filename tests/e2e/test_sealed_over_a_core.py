@@ -58,25 +58,26 @@ class Scene:
         self.here, self.away = App(tiers, tiers.edge_a, "alice", "bob"), App(tiers, tiers.edge_b, "bob", "alice")
         self.kills = 0
         self._chance = random.Random(seed)
-        self._days = 0
+        self._moved_s = 0
         self._moved_by = tiers.rig.base / "clock"
         self._moved_by.write_text("0")
 
     async def kill_one(self) -> None:
         """Kill a node, or the app that is sending."""
-        victim = self._chance.choice([self.here, *(node for node in self.nodes if node.is_running)])
+        running: list[App | NodeProcess] = [node for node in self.nodes if node.is_running]
+        victim = self._chance.choice([self.here, *running])
         await victim.kill()
         await victim.start()
         self.kills += 1
 
     async def pass_days(self, days: int) -> None:
-        """Kill all nodes, and start them days later."""
-        self._days += days
+        """Kill all nodes, and start them so many days later, less an hour, as messages live for seven days."""
+        self._moved_s += days * DAY_S - 3600
         for node in self.nodes:
             self.kills += node.is_running
             await node.kill()
-            node.move_clock(self._days * DAY_S)
-        await trio.to_thread.run_sync(self._moved_by.write_text, str(self._days * DAY_S))
+            node.move_clock(self._moved_s)
+        await trio.to_thread.run_sync(self._moved_by.write_text, str(self._moved_s))
         async with trio.open_nursery() as nursery:
             for node in self.nodes:
                 nursery.start_soon(node.start)
@@ -86,7 +87,7 @@ class Scene:
         await self.core.freeze()
         held = held_by(self.core)
         self.core.thaw()
-        assert not [one for one in held if MARK in one] and [one for one in held if self.away.key in one]
+        assert not [one for one in held if MARK in one] and [one for one in held if bytes(self.away.key) in one]
 
     async def play(self, messages: int, days: int, kills: int) -> None:
         """Write while the other and its node are away for days, kill, and let the other read; then it is its turn."""
@@ -134,12 +135,14 @@ class App:
 
     async def until_sent(self) -> None:
         async def is_so() -> bool:
+            assert self.process.is_running, self.process.said()
             return self.script.count("tries") == self.wanted == self.script.count("sent") + self._open
 
         await until(f"the sending of {self.wanted} messages", is_so)
 
     async def until_handled(self, other: App) -> None:
         async def is_so() -> bool:
+            assert self.process.is_running, self.process.said()
             return other.numbers("sent") <= self.numbers("handled")
 
         await until("the handling of all that was sent", is_so)

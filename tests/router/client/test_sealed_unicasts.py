@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 from rigs.router_end import RouterEnd, later
-from samples.apps import sign_on
+from samples.apps import FAMILY, sign_on
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router import ClientError, Node, NoPrekey, Refused
@@ -151,6 +151,16 @@ async def test_plain_is_a_choice(end: RouterEnd) -> None:
             with pytest.raises(ClientError, match="begins like a sealed one"):
                 await alice.send(bob.key, body, plain=True)
     assert bodies(end) == [b"for all to read"]
+
+
+async def test_the_sender_hears_whether_what_it_sent_was_sealed(end: RouterEnd) -> None:
+    async with sign_on(end, outcomes=True) as alice, sign_on(end) as bob:
+        await bob.join(FAMILY)
+        family, to = alice.group(FAMILY), bob.key
+        assert (await alice.send(to, SECRET, wait=True)).sealed and (await family.publish(SECRET, wait=True)).sealed
+        assert not (await alice.send(to, SECRET, wait=True, plain=True)).sealed
+        raw = alice.group(FAMILY, raw=True)
+        assert not (await raw.publish(SECRET, wait=True)).sealed
 
 
 async def test_a_body_in_the_open_that_only_begins_like_a_renewal_is_given_to_the_app(end: RouterEnd) -> None:

@@ -124,6 +124,9 @@ def test_what_is_sealed_is_opened_until_the_prekey_ends_and_never_after() -> Non
         assert len(bob.machine.own) == day + 1
     assert bob.open(alice, body, NOW_MIN + LIFE_MIN - 1) == b"psst"
     assert alice.way(bob, NOW_MIN + LIFE_MIN) is Writing.ASK
+    bob.restart()
+    with pytest.raises(UnknownPrekey, match="not ours, or no longer"):  # although it is still on the disk
+        bob.open(alice, body, NOW_MIN + LIFE_MIN)
     seeds = [value[-32:] for _, value in bob.rows.under(OWN_PREKEYS)]
     bob.tick(NOW_MIN + LIFE_MIN)
     left = [value[-32:] for _, value in bob.rows.under(OWN_PREKEYS)]
