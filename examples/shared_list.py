@@ -104,8 +104,8 @@ async def typed_lines() -> AsyncIterator[str]:
 def main(group_name: str, me: str) -> None:
     try:
         trio.run(keep, group_name, me)
-    except router.RouterError as error:
-        sys.exit(str(error))
+    except* router.RouterError as group:  # of any of the tasks
+        sys.exit("; ".join(map(str, group.exceptions)))
 
 
 if __name__ == "__main__":

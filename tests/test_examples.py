@@ -105,6 +105,19 @@ def test_ctrl_c_ends_them_quietly(name: str, home: Path) -> None:
         assert process.wait(HANG_S) == 0
 
 
+def test_a_chat_whose_name_is_taken_ends_with_a_sentence(home: Path) -> None:
+    command = example("chat", GROUP, "Zoe")
+    env = {**os.environ, "ROUTER_HOME": str(home)}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+    ) as chat:
+        assert line(chat)
+        with router.connect_blocking(home=home, as_name="chat-Zoe"):
+            assert chat.wait(HANG_S) == 1 and chat.stderr is not None
+            assert "another process has signed on with the same key" in (said := chat.stderr.read())
+            assert "Traceback" not in said and len(said.splitlines()) == 1
+
+
 @pytest.mark.parametrize("name", ["chat", "blocking_publisher"])
 def test_without_a_node_they_say_so(name: str, tmp_path: Path) -> None:
     command = example(name, GROUP, *["Ann"] * (name == "chat"))

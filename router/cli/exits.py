@@ -158,7 +158,6 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
         ((errors.NodeUnavailable,), Exit.NO_NODE),
         ((errors.Refused, errors.JoinRefused), Exit.REFUSED),
         ((errors.NotAnswered,), Exit.TIMED_OUT),
-        ((ConfigError, BadText, KeyringError, InvalidUrl, errors.ClientError, UnknownName, UnknownService), Exit.USAGE),
         (
             (
                 HomeError,
@@ -174,6 +173,7 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
             ),
             Exit.FAILED,
         ),
+        ((ConfigError, BadText, KeyringError, InvalidUrl, errors.ClientError, UnknownName, UnknownService), Exit.USAGE),
     )
 
 

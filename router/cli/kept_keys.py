@@ -7,6 +7,7 @@ import sys
 import time
 from contextlib import closing
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 import click
@@ -96,16 +97,16 @@ def renew(name: str, as_json: bool) -> None:
 def _renewed(home: Home, name: str) -> Renewal:
     """Renew the key of that name: begin on the disk, tell the node, finish on the disk."""
     folder = home.key_path.parent
-    said = renewed_keys.begin(folder, name, keyring.load(home, name), int(time.time()))
+    said = renewed_keys.begin(folder, name, partial(keyring.load, home, name), int(time.time()))
     try:
         ask(home, "renew", encode_renewal(said).hex())
     except NodeUnavailable:
         later = f"the key of {name} is renewed when the node starts; until then it stays what it is"
         raise Failure(Exit.NO_NODE, f"no node is running: {later}") from None
     except Failure:
-        renewed_keys.give_up(folder, name)
+        renewed_keys.give_up(folder, name, said)
         raise
-    renewed_keys.finish(folder, name)
+    renewed_keys.finish(folder, name, said)
     return said
 
 
@@ -187,14 +188,15 @@ def _row(
 
 
 def _sealing(home: Home, name: str) -> dict[str, int | None]:
-    """Return how many prekeys and correspondents an app has; None if its state cannot be read."""
+    """Return how many prekeys and correspondents an app has; None if its state cannot be read, which is said."""
     state = state_of(home, name)
     if state.path is None or not state.path.exists():
         return {"prekeys": 0, "correspondents": 0}
     try:
         with closing(state):
             return {"prekeys": len(state.rows(OWN_PREKEYS)), "correspondents": len(state.rows(CORRESPONDENTS))}
-    except StateError:
+    except StateError as error:
+        note(str(error))
         return {"prekeys": None, "correspondents": None}
 
 

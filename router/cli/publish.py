@@ -278,5 +278,6 @@ async def _one_by_one(hand_in: HandIn, posting: Posting, tally: PublishCounts) -
                     last = outcomes
                 else:
                     tally.waiting(outcomes, posting.wait_s)
-                    tally.followed(outcomes.id, await outcomes.final(posting.wait_s), outcomes.complete)
+                    found = await outcomes.final(posting.wait_s)
+                    tally.followed(outcomes.id, found, outcomes.complete, sealed=outcomes.sealed)
     return last

@@ -63,7 +63,9 @@ class PublishCounts:
         self._messages += 1
         self._say({"id": id, "custody": True}, key_text("msg", id))
 
-    def followed(self, id: MessageId, recipients: Sequence[RecipientOutcome], complete: bool) -> None:
+    def followed(
+        self, id: MessageId, recipients: Sequence[RecipientOutcome], complete: bool, *, sealed: bool = False
+    ) -> None:
         """Count a message in custody, and print the known outcomes of its recipients; `waiting` has printed its id."""
         self._messages += 1
         self._unfinished += not complete
@@ -72,7 +74,8 @@ class PublishCounts:
             self._last_turned_down = id
         self._is_malformed |= any(one.reason == Reason.MALFORMED for one in recipients)
         rows = [{"recipient": one.recipient, "state": one.state, "reason": _word(one.reason)} for one in recipients]
-        self._say({"id": id, "custody": True, "recipients": rows}, *map(self._followed, self._readers(recipients)))
+        record = {"id": id, "custody": True, "sealed": sealed, "recipients": rows}
+        self._say(record, *map(self._followed, self._readers(recipients)))
 
     def failed(self, error: ClientError) -> None:
         """Count and print a refused message; remember any other error, by which the node went away before it took the

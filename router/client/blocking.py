@@ -131,7 +131,7 @@ class BlockingOutcomes:
     def __init__(self, portal: Portal, outcomes: Outcomes) -> None:
         self._portal = portal
         self._outcomes = outcomes
-        self.id = outcomes.id
+        self.id, self.sealed = outcomes.id, outcomes.sealed
 
     def __repr__(self) -> str:
         return repr(self._outcomes)

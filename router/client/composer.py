@@ -52,7 +52,7 @@ class Composed(Struct, frozen=True):
     """A message ready to be handed in.
 
     `unsay`: called when it is refused, so that no later message names it as a cause; `undo`: called when it was never
-    sent, to free its sequence number; `kept`: called when it is in custody.
+    sent, to free its sequence number; `kept`: called when it is in custody. `sealed`: nobody on the way can read it.
     """
 
     id: MessageId
@@ -60,6 +60,7 @@ class Composed(Struct, frozen=True):
     unsay: Callable[[], None]
     undo: Callable[[], None]
     kept: Callable[[], None]
+    sealed: bool = False
 
 
 class GroupSender(Struct, frozen=True):
@@ -118,7 +119,8 @@ class Composer:
         wire = seal_multicast(signer, body, ttl_s=ttl_s, expiry_min=until_min, seen=seen)
         id = message_id(wire)
         causes.published(id, until_min, deps, is_head=content_key is not None and ttl_s > 0)
-        return Composed(id, frame(wire), partial(causes.refused, id), undo, partial(causes.kept, id, until_min))
+        unsay, kept = partial(causes.refused, id), partial(causes.kept, id, until_min)
+        return Composed(id, frame(wire), unsay, undo, kept, content_key is not None)
 
     def sign_by(self, key: SigningKey) -> None:
         """Sign what is composed from now on by another key of this app."""
@@ -144,7 +146,7 @@ class Composer:
         seq = self._sequences.take(to)
         wire = seal_unicast(self._key, to, seal(prekey, seq, body), ttl_s=ttl_s, expiry_min=until_min)
         undo = partial(self._sequences.give_back, to, seq)
-        return Composed(message_id(wire), frame(wire), _nothing, undo, _nothing)
+        return Composed(message_id(wire), frame(wire), _nothing, undo, _nothing, sealed=True)
 
     def control(self, router: PublicKey, body: bytes) -> bytes:
         """Return the frame of a message to the own router, which acts on each: equal ones are no duplicates (R-C4)."""

@@ -24,11 +24,12 @@ class Outcomes:
     """`async for` gives each change of state until all recipients have reached a terminal state.
 
     The loop also ends when the connection is lost after the message was in custody: its later fate is in the node's
-    event log, in the folder `log` of its home, and `complete` is False.
+    event log, in the folder `log` of its home, and `complete` is False. `sealed`: nobody on the way can read it.
     """
 
-    def __init__(self, id: MessageId) -> None:
+    def __init__(self, id: MessageId, *, sealed: bool = False) -> None:
         self.id = id
+        self.sealed = sealed
         self._states: dict[PublicKey, RecipientOutcome] = {}
         self._numbers: dict[str, int] = {}
         self._unread: deque[RecipientOutcome] = deque(maxlen=UNREAD_MAX)
@@ -100,10 +101,10 @@ class Followed:
     def __repr__(self) -> str:
         return f"<{len(self._by_id)} messages followed>"
 
-    def follow(self, id: MessageId) -> Outcomes:
+    def follow(self, id: MessageId, *, sealed: bool = False) -> Outcomes:
         while len(self._by_id) >= FOLLOWED_MAX:
             self._by_id.pop(next(iter(self._by_id))).cut()
-        outcomes = self._by_id[id] = Outcomes(id)
+        outcomes = self._by_id[id] = Outcomes(id, sealed=sealed)
         return outcomes
 
     def hear(self, outcome: Outcome) -> None:

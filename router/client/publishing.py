@@ -131,7 +131,7 @@ class Publishing:
             raise ValueError("the node tells outcomes only to apps that ask for them: connect(outcomes=True)")
         await self.until_room()
         composed = compose()
-        outcomes = self.followed.follow(composed.id) if follow else None
+        outcomes = self.followed.follow(composed.id, sealed=composed.sealed) if follow else None
         posted = Posted(composed, done, outcomes)
         run = Submission(composed.frame, posted)
         self.submit(run)

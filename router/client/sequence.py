@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.client.errors import ClientError
+from router.client.errors import JournalError
 from router.core.wire.crypto import PublicKey
 from router.disk.state.app_rows import AppBatch, AppRows
 from router.disk.state.app_state import AppState
@@ -19,7 +19,7 @@ BLOCK = 256
 GROUPS_MAX = 100_000
 
 
-class SequenceError(ClientError):
+class SequenceError(JournalError):
     """Sequence numbers cannot be reserved; the text says why and what to do."""
 
 

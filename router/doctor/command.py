@@ -37,7 +37,7 @@ from router.doctor.finding import (
     Running,
     SamplingFacts,
 )
-from router.doctor.home_probe import probe_descriptors, probe_disk
+from router.doctor.home_probe import probe_apps, probe_descriptors, probe_disk
 from router.settings import config as configuration
 from router.settings import keyring
 from router.settings.config import Config
@@ -67,6 +67,7 @@ class Facts:
     taken: dict[str, str] = field(default_factory=dict)
     dials: dict[str, DialResult] = field(default_factory=dict)
     addresses: list[AdvertisedAddress] = field(default_factory=list)
+    unusable_states: list[str] = field(default_factory=list)
     interfaces: tuple[InterfaceCheck, ...] = ()
     why_not_asked: str = ""
     lan_rows: tuple[Mapping[str, Any], ...] | None = None
@@ -134,6 +135,7 @@ async def _gather(facts: Facts, home: Home, config: Config, key: SigningKey | No
 
 async def _gather_machine(facts: Facts, home: Home) -> None:
     facts.disk = await probe_disk(home)
+    facts.unusable_states = await probe_apps(home)
     facts.interfaces = await network.probe_interfaces()
 
 
@@ -246,6 +248,7 @@ def _judged(
     )
     yield home_checks.judge_disk(disk, config)
     yield home_checks.judge_sync(disk, config)
+    yield from home_checks.judge_warnings("app", facts.unusable_states)
     descriptors = probe_descriptors(None if running is None else running.status)
     yield home_checks.judge_limits(descriptors, config, len(listen))
     yield from network_checks.judge_guests(running)

@@ -7,12 +7,17 @@ import resource
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import trio
 
+from router.client.options import APPS
+from router.client.sealing.rows import OWN_PREKEYS
+from router.disk.state.app_state import AppState
+from router.disk.state.environment import StateError
 from router.doctor.finding import Descriptors, DiskFacts
 from router.settings.home import Home
 
@@ -20,6 +25,8 @@ DISK_S = 5.0
 SYNCS_S = 1.0
 SYNCS_MAX = 16
 SYNC_BYTES = 4096
+APPS_MAX = 100
+"""The most apps whose state is opened."""
 UNLIMITED = 1 << 30
 _sync = getattr(os, "fdatasync", os.fsync)
 
@@ -55,6 +62,25 @@ def _disk(home: Home, place: Path) -> DiskFacts:
         log_bytes=sum(size for path, size in sizes.items() if path.parent == home.log_path),
         newest_s=max((newest for _, _, newest in _files(home.path)), default=0.0),
     )
+
+
+async def probe_apps(home: Home) -> list[str]:
+    """Return a sentence on each app's state that cannot be used; none of a disk that hangs, which is told of anyway."""
+    with trio.move_on_after(DISK_S):
+        return await trio.to_thread.run_sync(_unusable_states, home, abandon_on_cancel=True)
+    return []
+
+
+def _unusable_states(home: Home) -> list[str]:
+    said = []
+    for path in sorted((home.path / APPS).glob("*.state"))[:APPS_MAX]:
+        state = AppState(path)
+        try:
+            with closing(state):
+                state.rows(OWN_PREKEYS)
+        except StateError as error:
+            said.append(str(error))
+    return said
 
 
 def _files(directory: Path) -> Iterator[tuple[Path, int, float]]:

@@ -32,11 +32,11 @@ class KeyFiles(Struct, frozen=True):
     async def renewed(self, deed: KeyRenewed) -> None:
         """Finish a renewal that is committed; if the disk refuses, the node's next start does."""
         try:
-            await trio.to_thread.run_sync(self._finish, deed.old)
+            await trio.to_thread.run_sync(self._finish, deed.renewal)
         except RenewalError as error:
             log.warning("%s", error)
 
-    def _finish(self, old: bytes) -> None:
+    def _finish(self, taken: Renewal) -> None:
         for name, statement in self._begun().items():
-            if statement.old == old:
-                renewed_keys.finish(self.keys, name)
+            if statement == taken:
+                renewed_keys.finish(self.keys, name, taken)

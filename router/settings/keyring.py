@@ -18,12 +18,12 @@ from pathlib import Path
 
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
 from router.core.wire.errors import RouterError
-from router.core.wire.grouplink import GroupLink, parse_link
-from router.core.wire.link_text import LINK_CHARACTERS_MAX, text_from
+from router.core.wire.grouplink import GroupLink
 from router.core.wire.text import KINDS, BadText, key_text, parse_key, without_links
 from router.disk import private_file
 from router.settings import renewed_keys
 from router.settings.kept_files import KeptFiles
+from router.settings.secret_lines import key_in, link_in
 
 NODE = "node"
 NAME_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"
@@ -33,7 +33,6 @@ GROUPS_MAX = 100_000
 
 _SUFFIX = ".key"
 _NAME = re.compile(NAME_PATTERN)
-_SEED_LINE = re.compile(rb"([0-9a-fA-F]{64})\s*")
 
 Home = os.PathLike[str] | str
 
@@ -73,7 +72,7 @@ def load(home: Home, name: str) -> SigningKey:
 
 def fault(home: Home, name: str) -> str:
     """Return the fault of the kept key of that name, "" if it can be used or there is none."""
-    found = _key_in(_key_path(home, name))
+    found = key_in(_key_path(home, name))
     return found if isinstance(found, str) else ""
 
 
@@ -328,60 +327,23 @@ def _written(path: Path, line: str, *, new: bool) -> str | None:
 
 
 def _address_in(path: Path) -> PublicKey | str | None:
-    key = _key_in(path)
+    key = key_in(path)
     return key.public if isinstance(key, SigningKey) else key
 
 
 def _read_key(path: Path) -> SigningKey | None:
-    key = _key_in(path)
+    key = key_in(path)
     if isinstance(key, str):
         raise KeyringError(key)
     return key
 
 
 def _read_group(path: Path) -> GroupLink | None:
-    link = _link_in(path)
+    link = link_in(path)
     if isinstance(link, str):
         raise KeyringError(link)
     return link
 
 
-def _key_in(path: Path) -> SigningKey | str | None:
-    """Return the key, None if there is none, or the fault as a sentence. Raises nothing, so that no traceback holds the
-    line."""
-    line = _content(path, 2 * KEY_BYTES + 64)
-    if line is None or isinstance(line, str):
-        return line
-    found = _SEED_LINE.fullmatch(line)
-    if found is None:
-        said = f"{path} should hold a key, one line of 64 hex digits, and holds {len(line)} bytes"
-        return f"{said}; restore it, or move it away to start with a new key, which is a new address"
-    return SigningKey(bytes.fromhex(found[1].decode()))
-
-
-def _link_in(path: Path) -> GroupLink | str | None:
-    """Return the group, None if there is none, or the fault as a sentence. Raises nothing, so that no traceback holds
-    the line."""
-    line = _content(path, 4 * LINK_CHARACTERS_MAX)
-    if line is None or isinstance(line, str):
-        return line
-    try:
-        return parse_link(text_from(line))
-    except ValueError:
-        said = f"{path} should hold a whole group link, and holds {len(line)} bytes"
-        return f"{said}; move it away, and add the group again if it was one"
-
-
-def _content(path: Path, bytes_max: int) -> bytes | str | None:
-    try:
-        return private_file.read(path, bytes_max)
-    except FileNotFoundError:
-        return None
-    except private_file.Exposed as exposed:
-        return f"{path} can be read by others (mode {exposed.mode:03o}); run: chmod 600 {path}"
-    except OSError as error:
-        return f"{path} cannot be read: {error.strerror}; it must be a file of the user who runs this"
-
-
 _KEYS = KeptFiles(_address_in, bytes, NAME_PATTERN, _SUFFIX)
-_GROUPS: KeptFiles[GroupLink] = KeptFiles(_link_in, lambda link: link.group, NAME_PATTERN)
+_GROUPS: KeptFiles[GroupLink] = KeptFiles(link_in, lambda link: link.group, NAME_PATTERN)

@@ -22,9 +22,12 @@ from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
 from router.core.wire.errors import RouterError
 from router.core.wire.renewal import READ_S, RENEWAL_BYTES_MAX, Renewal, decode_renewal, encode_renewal, make_renewal
 from router.disk import private_file
+from router.settings.secret_lines import key_in
 
 RENEWED_MAX = 64
 """The most former addresses that are remembered of a name; the oldest are forgotten."""
+
+OF_ANOTHER = "renews another key than the one that has this name now; move it away, or put back the key it is of"
 
 _BEGUN = re.compile(rb"([0-9a-f]{64}) ([0-9a-f]+)\n")
 _LINE_BYTES_MAX = 2 * RENEWAL_BYTES_MAX + 2 * KEY_BYTES + 2
@@ -41,12 +44,13 @@ class BegunRenewal(Struct, frozen=True):
     new: SigningKey
 
 
-def begin(keys: Path, name: str, old: SigningKey, now_s: int) -> Renewal:
+def begin(keys: Path, name: str, load: Callable[[], SigningKey], now_s: int) -> Renewal:
     """Make the new key of a name and the statement of its renewal; return the statement of one that has begun
-    already."""
+    already. `load` returns the key as it is then: another process may have renewed it just now."""
     with _alone(keys, name):
         begun = _begun(keys, name)
         if begun is None:
+            old = load()
             new = SigningKey(secrets.token_bytes(KEY_BYTES))
             begun = BegunRenewal(make_renewal(old, new, now_s, now_s + READ_S), new)
             line = f"{new.seed.hex()} {encode_renewal(begun.statement).hex()}\n"
@@ -72,11 +76,12 @@ def begun(keys: Path, problem: Callable[[str], object] | None = None) -> dict[st
     return found
 
 
-def finish(keys: Path, name: str) -> None:
-    """Let the new key take the place of the old one, once the node has taken it; nothing if none has begun."""
+def finish(keys: Path, name: str, taken: Renewal) -> None:
+    """Let the new key take the place of the old one, once the node has taken this renewal; nothing if it is not the one
+    that has begun."""
     with _alone(keys, name):
         begun = _begun(keys, name)
-        if begun is None:
+        if begun is None or begun.statement != taken:
             return
         known = statements(keys, name)
         if begun.statement not in known:
@@ -86,9 +91,12 @@ def finish(keys: Path, name: str) -> None:
         private_file.remove(_path(keys, name, "renewing"))
 
 
-def give_up(keys: Path, name: str) -> None:
-    """Forget a renewal that the node has refused."""
+def give_up(keys: Path, name: str, refused: Renewal) -> None:
+    """Forget the renewal that the node has refused; nothing if it is not the one that has begun."""
     with _alone(keys, name):
+        begun = _begun(keys, name)
+        if begun is None or begun.statement != refused:
+            return
         private_file.remove(_path(keys, name, "renewing"))
 
 
@@ -129,9 +137,15 @@ def _read(path: Path) -> BegunRenewal | str | None:
         with suppress(ValueError):
             statement = decode_renewal(bytes.fromhex(parts[2].decode()))
             if statement.new == new.public and statement.verify():
-                return BegunRenewal(statement, new)
+                return BegunRenewal(statement, new) if _is_of(path, statement) else OF_ANOTHER
     said = f"should hold a renewal that has begun, and holds {len(line)} other bytes"
     return f"{said}; restore it, or move it away: then the key is not renewed, unless the node has taken it already"
+
+
+def _is_of(path: Path, statement: Renewal) -> bool:
+    """Whether the key beside the renewal is the one that is renewed, or the new one in its place, or is missing."""
+    key = key_in(path.with_suffix(".key"))
+    return not isinstance(key, SigningKey) or key.public in (statement.old, statement.new)
 
 
 def statements(keys: Path, name: str) -> list[Renewal]:

@@ -30,7 +30,8 @@ from services.dmq.command_options import (
 from services.dmq.conform.as_node import AsNode, ListensAlready, listening
 from services.dmq.conform.as_peer import AsPeer
 from services.dmq.conform.node_probe import NodeProbe
-from services.dmq.conform.probe import Probe, ProbeLimits
+from services.dmq.conform.probe import Probe
+from services.dmq.conform.probe_connection import ProbeLimits
 from services.dmq.core.chain_time import ChainTime
 from services.dmq.core.conformance_checks import Trial
 from services.dmq.core.envelope import BadEnvelope
@@ -144,7 +145,7 @@ def _probed(trial: Trial, url: str, limits: ProbeLimits, only: tuple[str, ...], 
     if not url.startswith(TCP):
         return partial(_probe, _path(url), trial, limits, only, as_json=as_json)
     probe = NodeProbe(*_place(url), NodeTrial(trial.magic, trial.stranger), limits, only)
-    return partial(show_all, probe.outcomes(), as_json=as_json)
+    return partial(_probe_node, probe, as_json=as_json)
 
 
 @contextmanager
@@ -236,3 +237,10 @@ async def _probe(path: Path, trial: Trial, limits: ProbeLimits, only: tuple[str,
     except DmqError:
         pass  # the checks tell what is wrong with its handshake
     return await show_all(Probe(path, trial, limits, only).outcomes(), as_json=as_json)
+
+
+async def _probe_node(probe: NodeProbe, *, as_json: bool) -> int:
+    """Check how a node speaks with others, and return how many outcomes are wrong; raise `OtherNetwork` before all
+    checks."""
+    await probe.check_network()
+    return await show_all(probe.outcomes(), as_json=as_json)

@@ -9,7 +9,9 @@ from services.dmq.core.certificate import pool_text
 EVENTS = {
     "dmq_accepted": "A message was taken: it is on disk, and its signer has been told so.",
     "dmq_rejected": "A message was not taken.",
+    "dmq_published": "The router has a message in custody for the topic's group, or has had it from another publisher.",
     "dmq_unpublished": "A message that was taken could not be published in the topic's group.",
+    "dmq_spaced_out": "A message expired before the node `peer` would take it, which takes one of its pool a minute.",
     "dmq_turned_away": "Messages were not taken, so many of one reason, beyond those that are logged one by one.",
     "dmq_read": "A named consumer has acknowledged a message.",
     "dmq_set_aside": "A message alone broke off a named consumer again and again, and is not given to it any more.",

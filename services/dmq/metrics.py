@@ -1,21 +1,25 @@
 """The metrics of a DMQ node as Prometheus reads them, under dmq-node's names where they mean the same.
 
 dmq-node's tracing library ends its names in `_counter` and `_int`, unless its backend is written with `nosuffix`; that
-concerns the three that it has too. Labels are bounded: reasons and consumers are few by themselves, and of pools those
+concerns those that it has, too. Labels are bounded: reasons and consumers are few by themselves, and of pools those
 with the most live messages, or the certificates that end first, are named.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 from msgspec import Struct
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.utils import floatToGoString
 
 from router.service import contract as c
 from router.service import exposition
 from services.dmq.core.holdings import Holdings
+from services.dmq.core.hop_delay import BOUNDS_S
 
 POOLS_MAX = 100
 """How many pools are named in one metric."""
@@ -70,14 +74,14 @@ class Metrics:
         yield from self._of_consumers(status["consumers"])
         yield from self._of_stake(status["stake"])
         yield from self._of_nodes(status["nodes"])
+        yield from self._of_carriage(status["nodes"])
+        if status["group"]:
+            yield from self._of_group(status["group"])
 
     def _of_nodes(self, nodes: dict[str, Any]) -> Iterator[Metric]:
-        """Yield what is told of other nodes; the first three as dmq-node names them."""
-        suffix = "_int" if self._suffix else ""
-        for state in ("cold", "warm", "hot"):
-            reference = f"{self._prefix}peerSelection_{state.capitalize()}{suffix}"
-            name = f"{PAGE_PREFIX}peer_selection_{state}" if self._prefix == PAGE_PREFIX else reference
-            yield GaugeMetricFamily(name, f"Nodes that are {state}.", value=nodes[state])
+        """Yield what is told of other nodes; what dmq-node has, too, as it names that."""
+        for name, text, value in _reference_gauges(nodes):
+            yield GaugeMetricFamily(self._gauge(name), text, value=value)
         text = "Nodes that have asked this one for messages over their present connection."
         yield GaugeMetricFamily(f"{self._prefix}nodes_fetching", text, value=nodes["fetch_from_us"])
         for what, text in (
@@ -85,6 +89,42 @@ class Metrics:
             ("spaced_out", "Messages that expired before a node would take them."),
         ):
             yield CounterMetricFamily(f"{self._prefix}nodes_{what}", text, nodes[what])
+
+    def _gauge(self, name: str) -> str:
+        """Return the name of a gauge that dmq-node has, too; in Prometheus's style on the node's own page."""
+        if self._prefix == PAGE_PREFIX:
+            return self._prefix + re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
+        return f"{self._prefix}{name}_int" if self._suffix else f"{self._prefix}{name}"
+
+    def _of_carriage(self, nodes: dict[str, Any]) -> Iterator[Metric]:
+        """Yield what messages of other nodes cost: their bytes, and the time from announcement to acceptance."""
+        name, accepted, delay = f"{self._prefix}nodes", nodes["accepted_bytes"], nodes["hop_delay"]
+        yield CounterMetricFamily(f"{name}_bytes_in", "Bytes that were read from other nodes.", nodes["bytes_in"])
+        yield CounterMetricFamily(f"{name}_bytes_out", "Bytes that were written to other nodes.", nodes["bytes_out"])
+        yield CounterMetricFamily(f"{name}_accepted_bytes", "Bytes of messages of theirs that were taken.", accepted)
+        if accepted:
+            text = "Bytes that were read from other nodes for each byte of a message of theirs that was taken."
+            yield GaugeMetricFamily(f"{name}_bytes_per_accepted_byte", text, value=nodes["bytes_in"] / accepted)
+        found = HistogramMetricFamily(
+            f"{name}_hop_delay_seconds", "Seconds from the first announcement of a message until it was taken."
+        )
+        bounds = [*map(floatToGoString, BOUNDS_S), "+Inf"]
+        found.add_metric([], [*zip(bounds, accumulate(delay["buckets"]), strict=True)], delay["sum_s"])
+        yield found
+
+    def _of_group(self, group: dict[str, Any]) -> Iterator[Metric]:
+        """Yield what is told of the topic's group."""
+        name = f"{self._prefix}group"
+        yield CounterMetricFamily(f"{name}_published", "Messages that were published in the group.", group["published"])
+        yield CounterMetricFamily(f"{name}_heard", "Messages of the group that were taken.", group["heard"])
+        text = "Messages of the group that were here already."
+        yield CounterMetricFamily(f"{name}_duplicates", text, group["duplicates"])
+        rejected = CounterMetricFamily(f"{name}_rejections", "Messages of the group not taken.", labels=["reason"])
+        for reason, count in group["rejected"].items():
+            rejected.add_metric([reason], count)
+        yield rejected
+        may = float(group["may_publish"])
+        yield GaugeMetricFamily(f"{name}_may_publish", "Whether its link here may send.", value=may)
 
     def _of_reference(self, accepted: int, rejected: int) -> Iterator[Metric]:
         """Yield what dmq-node has, too."""
@@ -134,6 +174,21 @@ class Metrics:
         for periods, pool in ending[:POOLS_MAX]:
             left.add_metric([pool.text], max(periods, 0))
         yield left
+
+
+def _reference_gauges(nodes: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
+    """Yield the gauges of other nodes that dmq-node has, too: the name there, what it is, and the value."""
+    for state in ("cold", "warm", "hot"):
+        yield f"peerSelection_{state.capitalize()}", f"Nodes that are {state}.", nodes[state]
+    refused = sum(nodes["rejections"].values())
+    simplex = nodes["inbound"] + nodes["outbound"] - nodes["duplex"]
+    yield "connectionManager_inboundConns", "Nodes that have dialled this one.", nodes["inbound"]
+    yield "connectionManager_outboundConns", "Nodes that this one has dialled.", nodes["outbound"]
+    yield "connectionManager_duplexConns", "Connections that run both ways.", nodes["duplex"]
+    yield "connectionManager_unidirectionalConns", "Connections over which one side alone fetches.", simplex
+    yield "txSubmission_txsAccepted", "Messages of other nodes that were taken.", nodes["accepted"]
+    yield "txSubmission_txsRejected", "Messages of other nodes that were not taken.", refused
+    yield "txSubmission_lateBodies", "Bodies that came after another node had brought them.", nodes["duplicates"]
 
 
 def page_of(metrics: Metrics, status: dict[str, Any], holdings: Holdings, now: c.Now) -> tuple[str, bytes]:

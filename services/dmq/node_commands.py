@@ -12,7 +12,7 @@ import click
 
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import columns, facts, say, say_json, size_text
+from router.cli.output import columns, facts, note, say, say_json, size_text
 from router.cli.services import ask_service
 from router.core.wire.text import counted, span_text
 from services.dmq.core.certificate import pool_text
@@ -81,6 +81,9 @@ def about_nodes(nodes: Mapping[str, Any]) -> str:
     said = f"{nodes['hot']} hot, {nodes['warm']} warm, {nodes['in_handshake']} in the handshake"
     if nodes["spaced_out"]:
         said += f"; {counted(nodes['spaced_out'], 'message')} expired before one of them would take them"
+    if (median_s := nodes["hop_delay"]["median_s"]) is not None:
+        said += f"; a message is here {median_s:g} s after it was announced, 95 of 100 within "
+        said += f"{nodes['hop_delay']['p95_s']:g} s, for {nodes['bytes_in'] / nodes['accepted_bytes']:.2f} bytes a byte"
     return f"{said}; {nodes['problem']}" if nodes["problem"] else said
 
 
@@ -138,13 +141,23 @@ def mempool_table(found: Sequence[Mapping[str, Any]], wall_s: float) -> tuple[li
 @name_option
 @json_option
 def peers(name: str | None, as_json: bool) -> None:
-    """List the other nodes to which the running node is connected."""
-    found = asked(name, "peers")["peers"]
+    """List the other nodes to which the running node is connected, and those that its topology names and that are
+    away: since when, and why."""
+    answer = asked(name, "peers")
+    found = answer["peers"]
+    if answer["left_out"]:
+        others = ", ".join(f"{count} {state}" for state, count in answer["left_out"].items())
+        note(f"the first {len(found)} are listed; not listed: {others}")
     if as_json:
         say_json(found)
         return
     heads = ["ADDRESS", "STATE", "DIRECTION", "VERSION", "RTT (ms)", *_COUNTS, "REJECTED", "IN", "OUT", "SINCE (UTC)"]
-    columns(heads, [_peer(one) for one in found], "no other nodes are connected")
+    rows = [_peer(one) for one in found]
+    if any(one["problem"] for one in found):
+        heads.append("PROBLEM")
+        for row, one in zip(rows, found, strict=True):
+            row.append(one["problem"])
+    columns(heads, rows, "no other nodes are connected")
 
 
 def _peer(one: Mapping[str, Any]) -> list[str]:

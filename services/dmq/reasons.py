@@ -52,4 +52,7 @@ DISK_FULL = Reason.declare(
 SET_ASIDE = Reason.declare(
     81, "dmq:set-aside", "The message alone broke the consumer off three times; router dmq again gives it once more."
 )
+SPACING = Reason.declare(
+    84, "dmq:spacing", "The message expired before another node would take it: nodes take one of a pool a minute."
+)
 CONSUMER_GONE = Reason.declare(82, "dmq:consumer-gone", "The configuration names the consumer no more.")

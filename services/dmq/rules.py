@@ -111,7 +111,7 @@ class DmqNode:
         peers = Peers(terms, self._holdings, governor, setup.chance)
         return NodePeers(
             peers,
-            TopologySource(settings.topology_file, settings.ledger_snapshot),
+            TopologySource(settings.topology_file, settings.ledger_snapshot, listens.values()),
             self._admission,
             self._holdings,
             self._turned_away,
@@ -140,9 +140,19 @@ class DmqNode:
         yield from self._admission.batches()
         yield from self._nodes.settled(now, may_pull=self._stake.is_ready and self._holdings.can_take)
         yield from self._wake(now)
-        taken, self._taken = self._taken, []
-        yield from notes.accepted(taken, sorted(self._named), self._nodes.peers.exchange.trail.giver)
+        yield from self._logged()
         yield from self._holdings.settled()
+
+    def _logged(self) -> Iterator[c.Deed]:
+        """Tell the log of what was taken, and of what the router has for the topic's group."""
+        if not self._taken and not self._group.has_news:
+            return
+        taken, self._taken = self._taken, []
+        owed, others, events = self._group.settled(taken)
+        named, giver = sorted(self._named), self._nodes.peers.exchange.trail.giver
+        yield from notes.accepted(owed, [*named, source_text(self._group.name)], giver)
+        yield from notes.accepted(others, named, giver)
+        yield from events
 
     def _heard(self, heard: c.Heard, now: c.Now) -> Iterator[c.Deed]:
         if self._nodes.hears(heard):
@@ -154,7 +164,7 @@ class DmqNode:
             case c.Started():
                 yield from self._holdings.restore(self._named, moment_of(now))
                 yield from self._stake.started(now)
-                yield from self._group.started(self._kept)
+                yield from self._group.started(self._kept, now.mono_s)
                 self._tick_s = now.mono_s + TICK_S
             case c.Opened(door, peer) if door == METRICS:
                 yield from self._pages.opened(peer, now)
@@ -195,11 +205,12 @@ class DmqNode:
             gone.append(row)
             yield from deeds
         yield from notes.expired(gone)
-        self._nodes.expired(gone, now)
+        yield from self._nodes.expired(gone, now)
         yield from self._holdings.forget(now.wall_s)
         for client in self._clients.overdue(now.mono_s):
             yield from client.written(now.mono_s)
         yield from self._stake.due(now)
+        yield from self._group.due(now.mono_s)
         yield from self._nodes.tick(now)
         for cause in self._clients.causes():
             self._turned_away.broken_off(cause)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
+from ipaddress import ip_address
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -15,6 +16,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from .core.peer_sharing_messages import PeerAddress
+from .core.peers import address_of
 from .core.topology import (
     SNAPSHOT_BYTES_MAX,
     TOPOLOGY_BYTES_MAX,
@@ -50,15 +52,38 @@ _found: dict[AccessPoint, tuple[PeerAddress, ...]] = {}
 
 def topology(argument: bytes) -> bytes:
     """Return the roots in a topology file, and the relays in a ledger peer snapshot; b"" if they are still those of
-    `known`. The argument holds both paths, "" for none, and `known`."""
-    path, snapshot, known = msgspec.msgpack.decode(argument, type=tuple[str, str, bytes])
+    `known`. The argument holds both paths, "" for none, `known`, and where this node listens: nobody dials itself."""
+    path, snapshot, known, listens = msgspec.msgpack.decode(argument, type=tuple[str, str, bytes, tuple[str, ...]])
     found = _read(path, read_topology, TOPOLOGY_BYTES_MAX) if path else Topology()
     points = _read(snapshot, read_snapshot, SNAPSHOT_BYTES_MAX) if snapshot else ()
-    groups = found.groups(_addresses)
+    places = [one for one in map(address_of, listens) if one is not None]
+    groups = found.groups(lambda point: [one for one in _addresses(point) if not _is_own(one, places)])
+    named = {one for point in found.points for one in _addresses(point)}
+    own = tuple(sorted(str(one) for one in named if _is_own(one, places)))
     missing = tuple(str(point) for point in found.points if not _addresses(point))
-    ledger = tuple(islice(_relays(points), RELAYS_MAX))
-    digest = blake2b(msgspec.msgpack.encode((groups, missing, ledger)), digest_size=16).digest()
-    return b"" if digest == known else msgspec.msgpack.encode(Roots(digest, groups, missing, ledger))
+    ledger = tuple(islice((one for one in _relays(points) if not _is_own(one, places)), RELAYS_MAX))
+    digest = blake2b(msgspec.msgpack.encode((groups, missing, ledger, own)), digest_size=16).digest()
+    return b"" if digest == known else msgspec.msgpack.encode(Roots(digest, groups, missing, ledger, own))
+
+
+def _is_own(address: PeerAddress, places: Sequence[PeerAddress]) -> bool:
+    """Whether this node listens at an address: at that one, or at all of this machine, of which it is one."""
+    return any(
+        address == one
+        or (address.port == one.port and ip_address(one.ip).is_unspecified and _is_of_machine(address.ip))
+        for one in places
+    )
+
+
+def _is_of_machine(ip: str) -> bool:
+    """Whether an address is one of this machine's: only such a one can be bound."""
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as trial:
+            trial.bind((ip, 0))
+    except OSError:
+        return False
+    return True
 
 
 def _read(path: str, reader: Callable[[bytes], T], bytes_max: int) -> T:

@@ -12,8 +12,9 @@ from chrome import Page, fresh
 
 from router.client.custody.causal import CausalOrder, Given, OrderLimits
 from router.client.custody.causes import Heads
+from router.core.wire.application import SealError, content_key_id, encrypt, unseal
 from router.core.wire.codec import Malformed, decode, encode
-from router.core.wire.crypto import MessageId, PublicKey, digest
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey, digest
 
 pytestmark = pytest.mark.xdist_group("browser")
 GAP_S = 1.0
@@ -201,6 +202,9 @@ async def test_items_are_read_and_written_as_python_does(devtools: str, port: in
         "fb3ff0000000000000", "ff", "fc", "1c", "3f", "0000", "61ff", "62c328", "a1f6f6", "a2616201616101",
         "a2616101616101", "a2626161016162f6", "8301", "a26161", "44414243", "9bffffffffffffffff",
         "bbffffffffffffffff", "5bffffffffffffffff", "7bffffffffffffffff", "9affffffff", "81" * 40,
+        *("81" * deep + "f6" for deep in range(14, 19)), *("a16161" * deep + "f6" for deep in range(14, 19)),
+        "63eda080", "62c080", "64f4908080", "3b7fffffffffffffff", "3bffffffffffffffff", "3b001fffffffffffff", "f97e00",
+        "f98000", "fb8000000000000000", "a2616101616201ff", "a261620161610a", "a2626262016163f6",
     )]  # fmt: skip
     for one in whole[:200]:
         if len(one) > 1:
@@ -214,6 +218,56 @@ async def test_items_are_read_and_written_as_python_does(devtools: str, port: in
         page = await opened(browser, port)
         found = await page.js(f"cbor({json.dumps([one.hex() for one in items])})")
         assert [row for row in zip(items, due, found, strict=True) if row[1] != row[2]] == []
+
+
+MEMBER, GROUP, CONTENT_KEY = SigningKey(b"m" * 32), SigningKey(b"g" * 32).public, b"c" * 32
+SOUND = {"to": GROUP, "seq": 3, "deps": [bytes(32)], "from": MEMBER.public}
+SAID: list[tuple[Any, Any]] = [
+    (SOUND, [2, b"hello"]), (SOUND, [1, b""]), (SOUND, [0, {}]), (SOUND, [10, {"a": [1, None]}]), (SOUND, [15, 7]),
+    ({**SOUND, "deps": [bytes([n]) * 32 for n in range(256)]}, [2, b"x"]), ({**SOUND, "seq": 2**64 - 1}, [2, b"x"]),
+    (SOUND, [10, [0] * 4095]), (SOUND, [13, b"x"]), (SOUND, [10, [0] * 5000]),
+    ({**SOUND, "seq": -1}, [2, b"x"]), ({**SOUND, "seq": "3"}, [2, b"x"]), ({**SOUND, "seq": None}, [2, b"x"]),
+    ({**SOUND, "more": 1}, [2, b"x"]), ({**SOUND, "deps": [bytes(32)] * 257}, [2, b"x"]),
+    ({**SOUND, "deps": ["a" * 32]}, [2, b"x"]), ({**SOUND, "deps": [bytes(31)]}, [2, b"x"]),
+    ({**SOUND, "deps": {}}, [2, b"x"]), ({**SOUND, "to": b"g" * 31}, [2, b"x"]), ({**SOUND, "to": "g"}, [2, b"x"]),
+    ({**SOUND, "to": MEMBER.public}, [2, b"x"]), ({**SOUND, "from": GROUP}, [2, b"x"]),
+    ({**SOUND, "from": 1}, [2, b"x"]),
+    (SOUND, [2, "text"]), (SOUND, [2, b"x", 1]), (SOUND, [2]), (SOUND, {}), (SOUND, [99, b"x"]), (SOUND, ["2", b"x"]),
+    (SOUND, [0, b""]), (SOUND, [0, {"a": 1}]), ({**SOUND, "deps": []}, [0, {}]), (SOUND, [-1, b"x"]), ([], [2, b"x"]),
+    ({"to": GROUP}, [2, b"x"]), (None, None),
+]  # fmt: skip
+"""Headers and bodies that a member of a group signs and seals, as the rules have it and otherwise."""
+
+
+def sealed_words(header: Any, said: Any) -> bytes:
+    sig = MEMBER.sign(encode([header, said]))
+    plain = encode([{**header, "sig": sig} if type(header) is dict else header, said])
+    secret = encrypt(plain, b"upsycle group body 1" + GROUP, bytes(24), CONTENT_KEY)
+    return encode([1, content_key_id(CONTENT_KEY), bytes(24), secret])
+
+
+def opened_by_python(body: bytes) -> Any:
+    try:
+        found = unseal(body, GROUP, {content_key_id(CONTENT_KEY): CONTENT_KEY})
+    except (Malformed, SealError):
+        return "malformed"
+    deps = [one.hex() for one in found.deps]
+    return [found.sender.hex(), str(found.seq), deps, found.code, found.content.hex(), found.said.hex()]
+
+
+async def test_words_that_members_sign_are_taken_and_refused_as_python_does(devtools: str, port: int) -> None:
+    bodies = [sealed_words(*one) for one in SAID]
+    whole = decode(bodies[0], 5)
+    bodies += [
+        encode([*whole[:at], *wrong, *whole[at + 1 :]]) for at in range(4) for wrong in ([3], [b"x"], [], [1, 2])
+    ]
+    due = [opened_by_python(one) for one in bodies]
+    assert [one != "malformed" for one in due[:9]] == [True] * 9 and set(due[9:]) == {"malformed"}
+    async with fresh(devtools) as browser:
+        page = await opened(browser, port)
+        asked = f"words({json.dumps([one.hex() for one in bodies])}, '{GROUP.hex()}', '{CONTENT_KEY.hex()}')"
+        found = await page.js(asked)
+        assert [row for row in zip([*SAID, *bodies[len(SAID) :]], due, found, strict=True) if row[1] != row[2]] == []
 
 
 async def test_what_is_said_in_one_turn_goes_together(devtools: str, port: int) -> None:

@@ -48,7 +48,7 @@ async def test_message_of_one_that_does_not_read_crosses_when_the_core_between_i
         print(f"\nacross after {took_s:.1f} s")
 
 
-@pytest.mark.long  # What each part says and hears of such a hint stands in test_core_hints and test_joins.
+@pytest.mark.long  # By value in test_core_hints, test_joins and test_pubsub_hints.
 async def test_message_of_one_that_does_not_read_crosses_by_the_hint_of_its_link_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

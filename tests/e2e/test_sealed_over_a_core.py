@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 import trio
-from rig import NodeProcess, three_tiers
+from rig import NodeProcess, Tiers, three_tiers
 from rigs.patience import HANG_S
+from sealed_apps import MARK, SealedApp
 
 from router import Node, connect
-from router.client.received import Received
+from router.rig.process import until
+from router.settings import keyring
 
-MARK = b"a mark that nobody on the way may read "
-ROUNDS = 3
-EACH = 8
+DAY_S = 86_400
 
 
 def app(node: NodeProcess, name: str) -> Node:
@@ -49,73 +49,142 @@ def held_by(node: NodeProcess) -> list[bytes]:
     return files + memory
 
 
-async def restart(node: NodeProcess, one_at_a_time: trio.Lock) -> None:
-    async with one_at_a_time:
-        await node.kill()
-        await node.start()
+class Scene:
+    """Both apps with their nodes, of which `here` writes while `away` is away."""
+
+    def __init__(self, tiers: Tiers, seed: int) -> None:
+        self.nodes = tiers.edge_a, tiers.core, tiers.edge_b
+        self.core = tiers.core
+        self.here, self.away = App(tiers, tiers.edge_a, "alice", "bob"), App(tiers, tiers.edge_b, "bob", "alice")
+        self.kills = 0
+        self._chance = random.Random(seed)
+        self._moved_s = 0
+        self._moved_by = tiers.rig.base / "clock"
+        self._moved_by.write_text("0")
+
+    async def kill_one(self) -> None:
+        """Kill a node, or the app that is sending."""
+        running: list[App | NodeProcess] = [node for node in self.nodes if node.is_running]
+        victim = self._chance.choice([self.here, *running])
+        await victim.kill()
+        await victim.start()
+        self.kills += 1
+
+    async def pass_days(self, days: int) -> None:
+        """Kill all nodes, and start them so many days later, less an hour, as messages live for seven days."""
+        self._moved_s += days * DAY_S - 3600
+        for node in self.nodes:
+            self.kills += node.is_running
+            await node.kill()
+            node.move_clock(self._moved_s)
+        await trio.to_thread.run_sync(self._moved_by.write_text, str(self._moved_s))
+        async with trio.open_nursery() as nursery:
+            for node in self.nodes:
+                nursery.start_soon(node.start)
+
+    async def check_recorder(self) -> None:
+        """Search what the core has for what was said, and for who gets it, which it must know."""
+        await self.core.freeze()
+        held = held_by(self.core)
+        self.core.thaw()
+        assert not [one for one in held if MARK in one] and [one for one in held if bytes(self.away.key) in one]
+
+    async def play(self, messages: int, days: int, kills: int) -> None:
+        """Write while the other and its node are away for days, kill, and let the other read; then it is its turn."""
+        here, away = self.here, self.away
+        await away.kill()
+        await away.node.kill()
+        self.kills += 2
+        for _ in range(kills):
+            await here.send(messages // (2 * kills))
+            await self.kill_one()
+            await here.until_sent()
+        await self.check_recorder()
+        await self.pass_days(days)
+        await here.send(messages - here.wanted)
+        await here.until_sent()
+        await away.start()
+        await away.until_handled(here)
+        self.here, self.away = away, here
 
 
-async def read_all(node: Node, count: int, got: list[bytes]) -> None:
-    async for message in node.unicasts():
-        got.append(_body(message))
-        if len(got) == count:
-            await message.settle()
-            return
+class App:
+    """One of the apps, a process, and what its book says."""
+
+    def __init__(self, tiers: Tiers, node: NodeProcess, name: str, to: str) -> None:
+        nodes = {"alice": tiers.edge_a, "bob": tiers.edge_b}
+        self.node, self.key = node, keyring.load_or_create(node.home, name).public
+        other = keyring.load_or_create(nodes[to].home, to).public
+        base = tiers.rig.base
+        self.script = SealedApp(str(node.home.path), name, other.hex(), str(base / "clock"), str(base / f"{name}.book"))
+        self.process = tiers.rig.process(name, *self.script.command)
+        self.wanted = self._open = 0
+
+    async def start(self) -> None:
+        await self.process.start()
+        if (rest := self.wanted - self.script.count("tries")) > 0:
+            await self.process.tell(str(rest))
+
+    async def kill(self) -> None:
+        await self.process.kill()
+        self._open = self.script.count("tries") - self.script.count("sent")
+
+    async def send(self, count: int) -> None:
+        self.wanted += count
+        await self.process.tell(str(count))
+
+    async def until_sent(self) -> None:
+        async def is_so() -> bool:
+            assert self.process.is_running, self.process.said()
+            return self.script.count("tries") == self.wanted == self.script.count("sent") + self._open
+
+        await until(f"the sending of {self.wanted} messages", is_so)
+
+    async def until_handled(self, other: App) -> None:
+        async def is_so() -> bool:
+            assert self.process.is_running, self.process.said()
+            return other.numbers("sent") <= self.numbers("handled")
+
+        await until("the handling of all that was sent", is_so)
+
+    def numbers(self, what: str) -> set[str]:
+        return {of for said, of in self.script.lines() if said == what}
+
+    def check(self, other: App) -> None:
+        """Compare what was shown with what the other has sent, and find what was shown after it was handled."""
+        handled, problems = set[str](), self.numbers("problem")
+        for what, of in self.script.lines():
+            assert what != "shows" or of not in handled, f"{of} is shown again"
+            handled |= {of} if what == "handled" else set()
+        assert other.numbers("sent") <= self.numbers("shows") <= other.numbers("tries")
+        assert not [one for one in problems if "opened" in one or "expired" in one], problems
 
 
-def _body(message: Received) -> bytes:
-    assert message.sealed and message.body.startswith(MARK)
-    return message.body.removeprefix(MARK)
-
-
-async def test_a_recorder_at_the_core_finds_no_byte_of_what_two_apps_say(tmp_path: Path) -> None:
-    with trio.fail_after(HANG_S):
-        async with three_tiers(tmp_path) as (_, edge_a, core, edge_b):
-            await introduce(core, (edge_a, "alice"), (edge_b, "bob"))
-            got: dict[str, list[bytes]] = {"alice": [], "bob": []}
-            async with app(edge_a, "alice") as alice, app(edge_b, "bob") as bob:
-                await alice.send(bob.key, MARK + b"first")
-                await read_all(bob, 1, got["bob"])
-                await bob.send(alice.key, MARK + b"answer")
-                await read_all(alice, 1, got["alice"])
-            for number in range(ROUNDS):  # away in turn
-                async with app(edge_a, "alice") as alice:
-                    for at in range(EACH):
-                        await alice.send(bob.key, MARK + b"%d %d" % (number, at))
-                if number == 0:
-                    await core.freeze()
-                    assert not [one for one in held_by(core) if MARK in one]
-                    core.thaw()
-                async with app(edge_b, "bob") as bob:
-                    await read_all(bob, len(got["bob"]) + EACH, got["bob"])
-                    await bob.send(alice.key, MARK + b"and back")
-            async with app(edge_a, "alice") as alice:
-                await read_all(alice, 1 + ROUNDS, got["alice"])
-            await core.freeze()
-            assert not [one for one in held_by(core) if MARK in one]
-            core.thaw()
-            assert got["bob"] == [b"first", *(b"%d %d" % (n, at) for n in range(ROUNDS) for at in range(EACH))]
-            assert got["alice"] == [b"answer", *[b"and back"] * ROUNDS]
-
-
-@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.long)])
-async def test_killed_nodes_lose_and_double_nothing_that_is_sealed(tmp_path: Path, kills: int) -> None:
-    count, chance, got = 20 * kills, random.Random(kills), list[bytes]()
-    with trio.fail_after(HANG_S * (1 + kills // 10)):
-        async with three_tiers(tmp_path) as (_, edge_a, core, edge_b):
-            await introduce(core, (edge_a, "alice"), (edge_b, "bob"))
-            journal, one_at_a_time = tmp_path / "journal", trio.Lock()
-            async with (
-                connect(home=edge_a.home, as_name="alice", when_down="queue") as alice,
-                connect(home=edge_b.home, as_name="bob", when_down="queue", journal=journal) as bob,
-                trio.open_nursery() as nursery,
-            ):
-                nursery.start_soon(read_all, bob, count, got)
-                for number in range(count):
-                    if number % 20 == 10:
-                        nursery.start_soon(restart, chance.choice((edge_a, core, edge_b)), one_at_a_time)
-                    await alice.send(bob.key, MARK + b"%d" % number)
-    assert sorted(got, key=int) == [b"%d" % number for number in range(count)]
+@pytest.mark.parametrize(
+    ("messages", "days", "kills"), [(60, (7,), 2), pytest.param(500, (7, *range(1, 8)) * 3, 3, marks=pytest.mark.long)]
+)
+async def test_two_apps_away_in_turn_for_days_and_killed_lose_nothing_and_no_recorder_reads_it(
+    tmp_path: Path, messages: int, days: tuple[int, ...], kills: int
+) -> None:
+    within_s = HANG_S * len(days)
+    with trio.fail_after(within_s):
+        async with three_tiers(tmp_path, within_s=within_s) as tiers:
+            await introduce(tiers.core, (tiers.edge_a, "alice"), (tiers.edge_b, "bob"))
+            scene = Scene(tiers, seed=len(days))
+            alice, bob = scene.here, scene.away
+            await alice.start()
+            await bob.start()
+            for one, other in ((alice, bob), (bob, alice)):
+                await one.send(1)
+                await one.until_sent()
+                await other.until_handled(one)
+            for turn in days:
+                before = scene.here.wanted
+                await scene.play(before + messages, turn, kills)
+            alice.check(bob)
+            bob.check(alice)
+            sent = alice.numbers("sent") | {f"{one} of bob" for one in bob.numbers("sent")}
+    assert len(sent) > len(days) * (messages - kills) and scene.kills >= len(days) * (kills + 4)
 
 
 async def test_the_recorder_finds_what_goes_in_the_open(tmp_path: Path) -> None:

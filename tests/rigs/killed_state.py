@@ -52,10 +52,13 @@ def decide_next(rows: AppRows) -> AppBatch:
 
 
 def decide(path: Path, decisions: int, out: int) -> None:
-    """Write so many decisions, and the number of each one that is on disk."""
+    """Write so many decisions, each second one of what was read before, and the number of each one that is on disk."""
     state = AppState(path)
-    for _ in range(decisions):
-        os.write(out, state.change(decide_next).numbers[GROUP].to_bytes(4, "big"))
+    for at in range(decisions):
+        batch = state.change(decide_next) if at % 2 else decision(state.number(GROUP) + 1)
+        if not at % 2:
+            state.commit(batch)
+        os.write(out, batch.numbers[GROUP].to_bytes(4, "big"))
     state.close()
 
 

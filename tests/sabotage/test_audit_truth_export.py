@@ -58,7 +58,7 @@ def told(summary: dict[str, Any], renamed: Callable[[str], str] = str) -> dict[s
 )
 def test_an_export_of_what_was_spoilt(name: str, seed: int, fleets: Fleets, tmp_path: Path) -> None:
     """Quickly: several spoilt logs at once, beside sound ones."""
-    nodes, messages = (10, 400) if name == SEVERAL else SHAPES[seed % len(SHAPES)]
+    nodes, messages = (10, 200) if name == SEVERAL else SHAPES[seed % len(SHAPES)]
     scene = copied(fleets(nodes, messages, seed), tmp_path / "logs", seed)
     spoil(scene, SETS[name])
     listing = list_logs([scene.directory])

@@ -16,7 +16,7 @@ import trio
 from router.client.composer import Composer, Lifetime
 from router.client.custody.aside import End
 from router.client.custody.outbox import Submission
-from router.client.errors import ClientError, NoPrekey, Refused
+from router.client.errors import ClientError, JournalError, NoPrekey, Refused
 from router.client.interrupts import uninterrupted
 from router.client.publishing import Publishing
 from router.client.sealing.correspondents import Verdict, Writing
@@ -46,6 +46,7 @@ SAY_AGAIN_S = 60.0
 """How often it is said at most, for each reason, that a prekey inside a message is not used."""
 LOOK_S = 600.0
 """How often prekeys are looked at: renewed daily, forgotten at their end."""
+WAITS = "until then requests for prekeys, answers and news of renewals wait at the node, and nothing sealed is opened"
 _LIVES = Lifetime(6 * 86_400, 6 * 1440)
 _LIVES_SHORT = Lifetime(60, 2)
 """The life of a request by a key that is thrown away, and so hears no answer later."""
@@ -186,7 +187,10 @@ class PrekeyExchange(Answering):
         self._requests: dict[PublicKey, _Request] = {}
         self._said_s: dict[Verdict, float] = {}
         self._given: tuple[bytes, set[PublicKey]] = b"", set()  # a prekey's id, and who got it without asking
-        self._telling = RenewalTelling(composer, publishing, lambda: self.machine, self._own_prekey, rows, problem)
+        self._told_fault = ""
+        self._telling = RenewalTelling(
+            composer, publishing, lambda: self.machine, self._own_prekey, rows, problem, self._tell_fault
+        )
 
     @property
     def sealing(self) -> PrekeyExchange:
@@ -204,7 +208,7 @@ class PrekeyExchange(Answering):
                 self._made = self._machine_of()
             except (ValueError, StructError) as error:
                 said = f"the prekeys in {self._rows.where} cannot be read: {error}"
-                raise ClientError(f"{said}; run the version that wrote them, or restore the folder") from None
+                raise JournalError(f"{said}; run the version that wrote them, or restore the folder") from None
         return self._made
 
     @property
@@ -215,6 +219,12 @@ class PrekeyExchange(Answering):
         """Write what is known of others, and what is forgotten, soon."""
         if rows:
             self._rows.gather(rows)
+
+    def _tell_fault(self, error: RouterError) -> None:
+        """Say once what keeps the state from being used, however much fails of it, until it can be used again."""
+        if str(error) != self._told_fault:
+            self._told_fault = str(error)
+            self._problem(f"{error}; {WAITS}")
 
     def _own_prekey(self) -> Prekey:
         """Return the prekey of today, once its secret is on disk. Raise `RouterError` if it cannot be written."""
@@ -230,8 +240,9 @@ class PrekeyExchange(Answering):
                 try:
                     if self._rows.is_begun or self._made is not None:
                         self._write(self.machine.tick(self._now_min))
+                    self._told_fault = ""
                 except RouterError as error:  # whoever sends is told again
-                    self._problem(f"prekeys are not forgotten at their end: {error}")
+                    self._tell_fault(error)
                 await trio.sleep(LOOK_S)
 
     # -- sending -------------------------------------------------------------------------------------------
@@ -305,7 +316,7 @@ class PrekeyExchange(Answering):
             is_renewal = is_renewal_notice(message.body)
             why = self._heard_renewal(message, wire) if is_renewal else self._heard_answer(message, wire)
         except RouterError as error:
-            self._problem(f"a request for a prekey, an answer or a renewal waits at the node: {error}")
+            self._tell_fault(error)
             end((Reason.INTERNAL, "its state cannot be read or written"))
             return
         if why:

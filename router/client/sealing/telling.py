@@ -9,7 +9,7 @@ import trio
 
 from router.client.composer import Composer, Lifetime
 from router.client.custody.outbox import Submission
-from router.client.errors import ClientError, Refused
+from router.client.errors import ClientError, NodeUnavailable, Refused
 from router.client.interrupts import uninterrupted
 from router.client.publishing import Publishing
 from router.client.sealing.rows import TOLD, PrekeyRow, PrekeyRows
@@ -40,7 +40,7 @@ class _Unanswered:
 @uninterrupted
 class RenewalTelling:
     """Sends the statements of one app. `machine` returns what knows them and the correspondents, `prekey` the prekey of
-    today; it raises `RouterError` if that cannot be written."""
+    today; it raises `RouterError` if that cannot be written. `problem` gets sentences, `fault` errors of the state."""
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class RenewalTelling:
         prekey: Callable[[], Prekey],
         rows: PrekeyRows,
         problem: Callable[[str], None],
+        fault: Callable[[RouterError], None],
     ) -> None:
         self._composer = composer
         self._publishing = publishing
@@ -57,6 +58,7 @@ class RenewalTelling:
         self._prekey = prekey
         self._rows = rows
         self._problem = problem
+        self._fault = fault
         self._told: set[PublicKey] = set()
         self._is_due = trio.Event()
         self._is_due.set()
@@ -93,7 +95,9 @@ class RenewalTelling:
                     await self._tell_all()
                 is_told_of = False
             except RouterError as error:
-                if not is_told_of:
+                if not isinstance(error, NodeUnavailable):
+                    self._fault(error)
+                elif not is_told_of:
                     self._problem(f"not all correspondents are told yet that the key was renewed: {error}")
                 is_told_of = True
                 with trio.move_on_after(AGAIN_S):

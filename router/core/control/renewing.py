@@ -74,7 +74,7 @@ class Renewing(Part):
             raise ValueError(f"the key is not renewed: {verdict.sentence}")
         if verdict is RenewalVerdict.NEWS:
             self._agreed.append(said)
-        self._pending.effects.append(KeyRenewed(bytes(said.old)))
+        self._pending.effects.append(KeyRenewed(said))
         return {"old": said.old.hex(), "new": said.new.hex(), "was_known": verdict is RenewalVerdict.KNOWN}
 
     def resume(self, begun: Iterable[Renewal], now: Now) -> list[str]:

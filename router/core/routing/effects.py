@@ -11,6 +11,7 @@ from router.core.wire import link_items
 from router.core.wire.admin import Inquiry
 from router.core.wire.link_items import Missed
 from router.core.wire.reasons import Reason
+from router.core.wire.renewal import Renewal
 
 from .groups import Subscription
 from .intake import Refusal
@@ -187,7 +188,7 @@ class TermsHeard(NamedTuple):
 class KeyRenewed(NamedTuple):
     """Let the new key take the place of the old one in the files of the home."""
 
-    old: bytes
+    renewal: Renewal
 
 
 class LookAtFile(NamedTuple):

@@ -67,7 +67,7 @@ class ReadingTransaction:
     ) -> None:
         self._txn.abort()
         self._lock.release()
-        if isinstance(error, lmdb.Error | SystemError):
+        if isinstance(error, lmdb.Error | SystemError | OSError):  # the last of the key of its secrets
             raise self._unusable("cannot be read", error) from None
 
 

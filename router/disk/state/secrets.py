@@ -193,6 +193,9 @@ def _read(path: Path) -> SecretKey | None:
     except private_file.Exposed as exposed:
         said = f"{path} can be read by others (mode {exposed.mode:03o})"
         raise StateError(f"{said}; run: chmod 600 {path}") from None
+    except OSError as error:
+        said = f"{path} cannot be read: {error.strerror}; it must be a file of the user who runs this"
+        raise StateError(f"{said}; put it back, or {_ANEW}") from None
     return None if found is None else SecretKey(*(bytes.fromhex(one.decode()) for one in found.groups()))
 
 

@@ -64,9 +64,7 @@ def _connected(asked: CycleView, link: Link, writer: LinkWriter, invited: str | 
         "problem": (
             formerly[1]
             or invited
-            or writer.problem
-            or _unjoined(asked, link.key, link.uplink)
-            or _apart(asked, measured)
+            or clock_first(_apart(asked, measured), writer.problem or _unjoined(asked, link.key, link.uplink))
         ),
     }
 
@@ -111,6 +109,15 @@ def _unjoined(asked: CycleView, key: bytes, is_uplink: bool) -> str | None:
     if joined == wanted:
         return None
     return f"it has let us join {joined} of {wanted} groups; its operator grants `join`"
+
+
+def clock_first(apart: str | None, other: str | None) -> str | None:
+    """Return what is wrong with a neighbour: a clock that differs before what may follow from it, since what one sends
+    is then expired for the other."""
+    if apart is None or not other:
+        return apart or other or None
+    said = other.partition("; ")[0]
+    return f"{apart}, and {said}; set the clock that is wrong first (`timedatectl` on both)"
 
 
 def _not_kept(asked: CycleView, key: bytes) -> str:

@@ -9,7 +9,7 @@ import os
 import random
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -68,6 +68,23 @@ def write(path: Path, pools: Pools, count: int, bytes_each: int, *, wrong: bool 
             file.write(LENGTH.pack(len(wire)) + wire)
             total += len(wire)
     return total
+
+
+def spread(pools: Pools, bytes_least: int, bytes_most: int) -> list[bytes]:
+    """Return a message of each pool, the first of them as long as `bytes_least`, the last as `bytes_most`."""
+    expires_at, count = int(time.time()) + TTL_S, len(pools.keys)
+    around = len(_wire(pools.keys[0], bytes(DEPLOYED.most), pools.kes_period, expires_at)) - DEPLOYED.most
+    found = []
+    for number, keys in enumerate(pools.keys):
+        size = bytes_least + (bytes_most - bytes_least) * number // max(1, count - 1) - around
+        body = os.urandom(min(DEPLOYED.most, max(DEPLOYED.least, size)))
+        found.append(_wire(keys, body, pools.kes_period, expires_at))
+    return found
+
+
+def write_wires(path: Path, wires: Iterable[bytes]) -> None:
+    """Write messages that were made before."""
+    path.write_bytes(b"".join(LENGTH.pack(len(wire)) + wire for wire in wires))
 
 
 def _wire(keys: PoolKeys, body: bytes, period: int, expires_at: int) -> bytes:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from functools import partial
 
 import trio
 
 from router.cli.conformance import CheckResult
 from router.core.link.machine import Agency
-from services.dmq.client.connection import Unreachable
+from services.dmq.client.connection import OtherNetwork
 from services.dmq.core import handshake as h
 from services.dmq.core import keep_alive as ka
 from services.dmq.core import message_submission as ms
+from services.dmq.core import node_handshake as nh
 from services.dmq.core import peer_sharing_messages as ps
 from services.dmq.core.conformance import CLOSED, in_words, said
 from services.dmq.core.node_checks import (
@@ -31,10 +33,11 @@ from services.dmq.core.node_checks import (
     node_checks,
     ping,
     proposal,
+    refusal,
 )
 
 from .listener import Ended, Listener, Quiet, Said
-from .probe import SILENT, ProbeLimits
+from .probe_connection import SILENT, Place, ProbeLimits, dialled, write
 
 LIMITS = {
     h.NUMBER: h.MESSAGE_BYTES_MAX,
@@ -62,6 +65,18 @@ class NodeProbe:
 
     def __repr__(self) -> str:
         return f"<NodeProbe of {self._place}>"
+
+    async def check_network(self) -> None:
+        """Raise `OtherNetwork` if the node is of another network, or `Unreachable`; what else is wrong with its
+        handshake, the checks tell."""
+        async with self._connected() as node:
+            await self._send(node, proposal(self._trial, *nh.VERSIONS))
+            try:
+                one = await node.next(self._limits.answer_s)
+            except (Ended, Quiet):
+                return
+        if (text := refusal(one.number, one.wire)) is not None:
+            raise OtherNetwork(f"the node at {self._place} refused: {text}; name its network with --network")
 
     async def outcomes(self) -> AsyncIterator[CheckResult]:
         """Yield the outcome of each check; raise `Unreachable` if no node listens."""
@@ -155,24 +170,13 @@ class NodeProbe:
         return one.fault or _with_hint(one, describe(one.number, one.wire, version), version)
 
     async def _send(self, node: Listener, data: bytes) -> None:
-        """Write; if the node has gone, reading its answer will show it."""
-        try:
-            with trio.move_on_after(self._limits.answer_s):
-                await node.stream.send_all(data)
-        except trio.BrokenResourceError:
-            return
+        await write(node, data, self._limits.answer_s)
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Listener]:
-        try:
-            with trio.fail_after(self._limits.answer_s):
-                stream = await trio.open_tcp_stream(*self._place)
-        except trio.TooSlowError:
-            raise Unreachable(f"nobody answers at {self._place}; start the node, or name its port") from None
-        except OSError as error:
-            cause = error.strerror or str(error)
-            raise Unreachable(f"no node listens at {self._place}: {cause}; start it, or name its port") from None
-        async with stream:
+        silent = f"nobody answers at {self._place}; start the node, or name its port"
+        place = Place(partial(trio.open_tcp_stream, *self._place), f"at {self._place}", silent, "port")
+        async with dialled(place, self._limits.answer_s) as stream:
             yield Listener(stream, Agency.RESPONDER, LIMITS, is_duplex=True)
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import trio
-from msgspec import Struct
 
 from router.cli.conformance import CheckResult
 from router.core.link.machine import Agency
 from router.core.wire.codec import Malformed
 from router.core.wire.text import counted
-from services.dmq.client.connection import Unreachable
 from services.dmq.core import handshake, notification, submission
 from services.dmq.core.conformance import CLOSED, Begin, Check, described, in_words, messages_in, said
 from services.dmq.core.conformance_checks import (
@@ -31,6 +30,7 @@ from services.dmq.core.conformance_checks import (
 from services.dmq.core.revision import Revision
 
 from .listener import Ended, Listener, Quiet
+from .probe_connection import SILENT, Place, ProbeLimits, dialled, write
 
 LIMITS = {
     handshake.NUMBER: handshake.MESSAGE_BYTES_MAX,
@@ -39,16 +39,8 @@ LIMITS = {
 }
 REPLIES_MAX = 1000
 """Most replies that a node may use to hand out all its messages."""
-SILENT = "nothing more"
 MEANWHILE_S = 120
 """Most seconds that all checks may take, during which messages expire."""
-
-
-class ProbeLimits(Struct, frozen=True):
-    """Seconds that a node has to answer or to close, and for which its silence is observed."""
-
-    answer_s: float = 10.0
-    silence_s: float = 2.0
 
 
 class _Handed(NamedTuple):
@@ -240,24 +232,13 @@ class Probe:
         return one.fault or described(one.number, one.wire, self._trial.revision)
 
     async def _send(self, node: Listener, data: bytes) -> None:
-        """Write; if the node has gone, reading its answer will show it."""
-        try:
-            with trio.move_on_after(self._limits.answer_s):
-                await node.stream.send_all(data)
-        except trio.BrokenResourceError:
-            return
+        await write(node, data, self._limits.answer_s)
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Listener]:
-        try:
-            with trio.fail_after(self._limits.answer_s):
-                stream = await trio.open_unix_socket(self._path)
-        except trio.TooSlowError:
-            raise Unreachable(f"the node at {self._path} takes no connection; it may have too many") from None
-        except OSError as error:
-            cause = error.strerror or "the path is too long for a socket"
-            raise Unreachable(f"no node listens on {self._path}: {cause}; start it, or name its socket") from None
-        async with stream:
+        silent = f"the node at {self._path} takes no connection; it may have too many"
+        place = Place(partial(trio.open_unix_socket, self._path), f"on {self._path}", silent, "socket")
+        async with dialled(place, self._limits.answer_s) as stream:
             loose = {notification.NUMBER: self._trial.revision.notification.loose}
             yield Listener(stream, Agency.RESPONDER, LIMITS, loose)
 

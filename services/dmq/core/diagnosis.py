@@ -3,15 +3,17 @@ out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from router.core.wire.codec import Malformed
 from router.core.wire.text import counted, span_text
+from services.dmq import reasons
 
 from .chain_time import ChainTime
+from .peers import SAID_NO
 from .revision import Revision
 from .signed_message import SignedMessage
 from .stake import BadStake, StakeSet, read_stake
@@ -25,6 +27,10 @@ LAG_MAX = 1000
 NAMED_MAX = 5
 CLOCK_PERIODS = 1
 """Number of KES periods by which a signer's clock and chain may differ from this node's."""
+LATE_MIN = 2
+"""So many messages of other nodes may come late, or early, without a doubt in the clock."""
+_BY_THE_CLOCK = (reasons.EXPIRED.word, reasons.EXPIRY_TOO_FAR.word)
+"""Why messages are refused where the clocks of nodes differ."""
 _ASK = "run cardano-cli query stake-snapshot --all-stake-pools anew, or name it as stake_command"
 
 _NOT_ASKED = "not checked: the node could not be asked for its messages"
@@ -81,11 +87,11 @@ def findings(facts: Facts, revision: Revision, chain: ChainTime, wall_s: float) 
         _stake(facts, chain, wall_s),
         _certificates(facts, messages, chain, wall_s),
         _consumers(facts),
-        _nodes(facts),
+        _nodes(facts, wall_s),
     ]
 
 
-def _nodes(facts: Facts) -> Finding:
+def _nodes(facts: Facts, wall_s: float) -> Finding:
     """Judge whether what is handed in here reaches others, and what others have reaches this node."""
     if facts.status is None:
         return Finding("nodes", None, *_not_run(facts))
@@ -100,7 +106,16 @@ def _nodes(facts: Facts) -> Finding:
         return Finding("nodes", True, "no other node is named, and none is let in: what is handed in stays here")
     if nodes["problem"]:
         return Finding("nodes", False, nodes["problem"], "correct the topology; the one read before stays in force")
+    if nodes["only_itself"]:
+        said = f"the topology names this node itself alone, at {nodes['only_itself']}"
+        return Finding("nodes", False, said, "name another node in it, and this node in that one's")
     said = f"{counted(nodes['hot'], 'node is', 'nodes are')} fetched from, {nodes['fetch_from_us']} fetch from this one"
+    if (late := sum(nodes["rejections"].get(word, 0) for word in _BY_THE_CLOCK)) > max(nodes["accepted"], LATE_MIN):
+        said = f"{counted(late, 'message')} of other nodes refused by their times, {nodes['accepted']} taken"
+        remedy = "compare this machine's clock with theirs before anything else: `timedatectl`"
+        return Finding("nodes", False, f"{said}: the clocks differ", remedy)
+    if nodes["away"]:
+        return _away(said, nodes["away"], wall_s)
     if not nodes["hot"]:
         why = next(iter(nodes["causes"]), "none was named, and none has dialled in")
         remedy = "name others with --topology-file; one that listens at its public address alone is not reached at "
@@ -112,6 +127,18 @@ def _nodes(facts: Facts) -> Finding:
         )
         return Finding("nodes", False, f"{said}: what is handed in here reaches nobody", remedy)
     return Finding("nodes", True, f"{said}; with that one gone there is none" if nodes["hot"] == 1 else said)
+
+
+def _away(said: str, away: Sequence[Mapping[str, Any]], wall_s: float) -> Finding:
+    """Return what is said of the nodes that a group of local roots lacks, and what to do about the first."""
+    each = "; ".join(f"{one['address']} is away for {span_text(wall_s - one['since'])}: {one['cause']}" for one in away)
+    remedy = (
+        "see that it runs and that its port is open to this machine, or correct the topology; one that listens at its "
+        "public address alone is not reached at an internal one: there, --host-addr 0.0.0.0 serves both"
+    )
+    if SAID_NO in away[0]["cause"]:
+        remedy = "both need one network (--network) and a version that both speak; or correct the topology"
+    return Finding("nodes", False, f"{said}; {each}", remedy)
 
 
 def _read(wires: Iterable[bytes], revision: Revision) -> Iterator[SignedMessage]:

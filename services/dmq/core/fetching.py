@@ -122,9 +122,10 @@ class _Line(Struct):
 class _Wanted(Struct):
     """A message that is not here yet: the peers that have announced it, in order, and the one that was asked last.
 
-    `is_judged`: it has come, and its verification is under way."""
+    `announced_s`: when the first did; `is_judged`: it has come, and its verification is under way."""
 
     holders: list[str]
+    announced_s: float = 0.0
     asked: str = ""
     asked_s: float = -inf
     is_judged: bool = False
@@ -191,7 +192,7 @@ class Fetching:
 
     # -- replies -------------------------------------------------------------------------------------------
 
-    def announced(self, peer: str, ids: Sequence[tuple[bytes, int]]) -> list[bytes]:
+    def announced(self, peer: str, ids: Sequence[tuple[bytes, int]], now_s: float = 0.0) -> list[bytes]:
         """Take a reply with ids and sizes; return those that are live here. Raise `RemoteProtocolError`."""
         line = self._lines[peer]
         most = line.asked.popleft() if line.asked else 0
@@ -205,8 +206,13 @@ class Fetching:
             if self._mempool.served(own_id) is not None:
                 known.append(own_id)
             elif own_id not in line.open and size <= SIZE_MAX and own_id not in self._refused:
-                self._want(peer, line, own_id, size)
+                self._want(peer, line, own_id, size, now_s)
         return known
+
+    def announced_s(self, own_id: bytes) -> float | None:
+        """Return when the first peer has announced a message that is wanted."""
+        wanted = self._wanted.get(own_id)
+        return None if wanted is None else wanted.announced_s
 
     def no_ids(self, peer: str) -> None:
         """Take the answer that there are no ids."""
@@ -327,11 +333,11 @@ class Fetching:
 
     # -- what is wanted ------------------------------------------------------------------------------------
 
-    def _want(self, peer: str, line: _Line, own_id: bytes, size: int) -> None:
+    def _want(self, peer: str, line: _Line, own_id: bytes, size: int, now_s: float) -> None:
         line.open[own_id] = size
         wanted = self._wanted.get(own_id)
         if wanted is None:
-            self._wanted[own_id] = _Wanted([peer])
+            self._wanted[own_id] = _Wanted([peer], now_s)
             self._todo[own_id] = None
         else:
             wanted.holders.append(peer)

@@ -92,9 +92,26 @@ def node_checks(trial: NodeTrial) -> list[NodeCheck]:
     return [one for some in (*found, _provider(), _announced(), _consumer(trial)) for one in some]
 
 
-def proposal(trial: NodeTrial, version: int = 2) -> bytes:
-    """Return the SDU that proposes this version: version 2 for a side that only dials, version 1 for both."""
-    return said(h.NUMBER, h.encode_message(nh.propose(_data_of(trial, version), (version,))))
+def proposal(trial: NodeTrial, *versions: int) -> bytes:
+    """Return the SDU that proposes these versions, or version 2: version 1 alone as a side that serves as well, others
+    as one that only dials."""
+    versions = versions or (2,)
+    return said(h.NUMBER, h.encode_message(nh.propose(_data_of(trial, max(versions)), versions)))
+
+
+def refusal(number: int, wire: bytes) -> str | None:
+    """Return why a node refuses a right proposal of its versions, in its words: as the network is another one; None if
+    this is no such answer."""
+    if number != h.NUMBER:
+        return None
+    try:
+        answer = h.decode_message(wire)
+    except Malformed:
+        return None
+    match answer:
+        case h.MsgRefuse(h.Refused(_, text)):
+            return text
+    return None
 
 
 def accepted(trial: NodeTrial, version: int) -> str:

@@ -18,7 +18,8 @@ from .topology_source import TAG, TopologySource
 from .turned_away import TurnedAway
 
 CAUSES_SHOWN = 5
-"""Most causes for which connections have ended, or did not come about, that `status` names."""
+"""Most causes for which connections have ended, or did not come about, that `status` names, and most nodes that are
+away."""
 
 
 class NodePeers:
@@ -80,8 +81,10 @@ class NodePeers:
         """Record that a client has handed a message in, or that it came `by` the topic's group."""
         self.peers.taken(row, now, by)
 
-    def expired(self, rows: list[Row], now: c.Now) -> None:
-        self.peers.exchange.expired(rows, now.mono_s)
+    def expired(self, rows: list[Row], now: c.Now) -> Iterator[c.Deed]:
+        """Forget messages that have expired; yield the events of those that a peer was not told for their pool's
+        spacing."""
+        yield from self.peers.exchange.expired(rows, now.mono_s)
 
     def tick(self, now: c.Now) -> Iterator[c.Deed]:
         yield from self.topology.due(now)
@@ -95,19 +98,32 @@ class NodePeers:
 
     def as_status(self) -> dict[str, Any]:
         """Return what `router dmq status` shows of other nodes."""
-        states = [one["state"] for one in self.peers.as_status()]
+        connections, exchange = self.peers.as_status(), self.peers.exchange
+        states = [one["state"] for one in connections]
+        agreed = [one for one in connections if one["version"]]
+        ways = [one["direction"] for one in agreed]
         causes = self.peers.endings.counts.most_common(CAUSES_SHOWN)
         return {
             "hot": states.count("hot"),
             "warm": states.count("warm"),
             "cold": self.peers.cold,
             "in_handshake": states.count("handshake"),
+            "inbound": ways.count("inbound"),
+            "outbound": ways.count("outbound"),
+            "duplex": sum(one["is_duplex"] for one in agreed),
             "fetch_from_us": self.peers.fetch_from_us,
-            "duplicates": self.peers.exchange.fetching.duplicates,
-            "spaced_out": self.peers.exchange.spaced_out,
+            "duplicates": exchange.fetching.duplicates,
+            "spaced_out": exchange.spaced_out,
+            "hop_delay": exchange.hop_delay.as_status(),
+            "accepted": exchange.accepted,
+            "accepted_bytes": exchange.accepted_bytes,
+            "rejections": dict(exchange.rejections),
+            **self.peers.traffic(),
             "listens_at": sorted(self.peers.listens_at),
             "topology": self.topology.file,
             "problem": self.topology.problem,
+            "only_itself": self.topology.only_itself,
+            "away": self.peers.needed()[:CAUSES_SHOWN],
             "causes": dict(causes),
         }
 

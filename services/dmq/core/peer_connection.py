@@ -12,6 +12,7 @@ from router.service import contract as c
 from . import message_submission as ms
 from .peer_session import PeerEvent, PeerSession, Side
 from .peer_sharing_messages import PeerAddress
+from .peers_away import CAUSE_CHARS_MAX
 from .provider import Announced, Provider
 
 
@@ -120,6 +121,7 @@ class PeerConnection:
             "state": state,
             "direction": "outbound" if self.session.we_dialled else "inbound",
             "version": self.version,
+            "is_duplex": self.session.agreement is not None and self.session.agreement.is_duplex,
             "rtt_ms": None if self.round_trip_s == inf else round(1000 * self.round_trip_s, 2),
             "announced": announced,
             "first": self.firsts,
@@ -128,4 +130,5 @@ class PeerConnection:
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
             "since": int(self.opened_at_s),
+            "problem": self.fault[:CAUSE_CHARS_MAX],
         }

@@ -3,7 +3,8 @@ provider, and one `Fetching` for all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -13,9 +14,11 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 
 from . import message_submission as ms
+from . import notes
 from .fault import Rejected
 from .fetching import AskBodies, AskIds, Fetching, PeerFault, peer_fault
 from .holdings import Holdings
+from .hop_delay import HopDelay
 from .mempool import Row
 from .node_handshake import NodeData
 from .peer_connection import PeerConnection
@@ -47,7 +50,8 @@ class FromNode(Struct, frozen=True):
 
 class PeerExchange:
     """The messages of all peers. `connections`: those on which both have agreed, by the peer's address. `brought`: what
-    is to be judged, until it is taken from here. `spaced_out`: how many were not told to a peer before they expired."""
+    is to be judged, until it is taken from here. `spaced_out`: how many were not told to a peer before they expired;
+    `accepted`, `accepted_bytes`: the messages of peers that were taken; `rejections`: by reason, how many were not."""
 
     def __init__(self, terms: PeerTerms, holdings: Holdings, connections: Mapping[str, PeerConnection]) -> None:
         self._encoding = terms.encoding
@@ -58,6 +62,9 @@ class PeerExchange:
         self.trail = PeerTrail()
         self.brought: list[FromNode] = []
         self.spaced_out = 0
+        self.hop_delay = HopDelay()
+        self.accepted = self.accepted_bytes = 0
+        self.rejections = Counter[str]()
 
     def __repr__(self) -> str:
         return f"<PeerExchange with {len(self._connections)} peers: {self.fetching!r}>"
@@ -93,7 +100,7 @@ class PeerExchange:
         key = connection.key
         match message:
             case ms.MsgReplySigIds(announced):
-                for own_id in self.fetching.announced(key, announced):
+                for own_id in self.fetching.announced(key, announced, now.mono_s):
                     self._peer_has(connection, own_id, now.mono_s)
             case ms.MsgReplyNoSigIds():
                 self.fetching.no_ids(key)
@@ -118,6 +125,7 @@ class PeerExchange:
 
     def taken(self, row: Row, now: c.Now, by: str) -> PeerConnection | None:
         """Record that a message is live here; return the peer that was the first to announce it, if any has."""
+        announced_s = self.fetching.announced_s(row.id)
         holders = self.fetching.taken(row.id)
         if holders or by:
             self.trail.was_announced(row.number, holders)
@@ -127,6 +135,10 @@ class PeerExchange:
                 provider.peer_has(row, now.mono_s)
         if (giver := self._connections.get(by)) is not None:
             giver.accepted += 1
+            self.accepted += 1
+            self.accepted_bytes += row.size
+            if announced_s is not None:
+                self.hop_delay.add(now.mono_s - announced_s)
         first = self._connections[holders[0]] if holders else None
         if by and first is not None:
             first.firsts += 1
@@ -134,6 +146,7 @@ class PeerExchange:
 
     def rejected(self, message: SignedMessage, by: str, rejected: Rejected) -> PeerConnection | None:
         """Record that a message of a peer was not taken; return its connection if that ends with it."""
+        self.rejections[rejected.fault.reason.word] += 1
         is_named = self._encoding.right_id(message) == message.id
         self.fetching.refused(message.id, by, rejected.fault, is_named=is_named)
         if (connection := self._connections.get(by)) is None:
@@ -144,12 +157,15 @@ class PeerExchange:
         connection.fault = connection.fault or rejected.text
         return connection
 
-    def expired(self, rows: list[Row], now_s: float) -> None:
-        """Forget messages that have expired."""
+    def expired(self, rows: list[Row], now_s: float) -> Iterator[c.Deed]:
+        """Forget messages that have expired; yield the events of those that a peer was not told for their pool's
+        spacing."""
         self.trail.forget([row.number for row in rows])
         for connection in self._connections.values():
             if connection.provider is not None:
-                self.spaced_out += connection.provider.expired(rows, now_s)
+                spaced = connection.provider.expired(rows, now_s)
+                self.spaced_out += len(spaced)
+                yield from notes.spaced_out(spaced, connection.key)
 
 
 def request_of(ask: AskIds | AskBodies) -> ms.Message:

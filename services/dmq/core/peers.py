@@ -42,6 +42,7 @@ from .peer_session import (
     Side,
 )
 from .peer_sharing_messages import PeerAddress
+from .peers_away import PeersAway, as_row
 from .signed_message import SignedMessage
 from .stake_source import moment_of
 
@@ -52,6 +53,7 @@ DOORS = "peers", "peers6"
 FORGET_S = 60.0
 """Seconds between two times at which what is over is dropped."""
 SAID_NO = "it does not agree"
+CLOSED = "it has closed the connection"
 
 
 class Peers:
@@ -70,6 +72,8 @@ class Peers:
         self._mempool = holdings.mempool
         self._told_to = 0  # the number of the last message of which peers that wait were told
         self.endings = PeerEndings()
+        self._away = PeersAway()
+        self._past_bytes_in = self._past_bytes_out = 0  # of connections that have ended
         self.exchange = PeerExchange(terms, holdings, self._by_key)
         self._fetching = self.exchange.fetching
 
@@ -101,8 +105,10 @@ class Peers:
         return min(self._deadlines.next_s, self._governor.due_s, fetching_s)
 
     def set_roots(self, groups: Iterable[RootGroup], ledger: Iterable[PeerAddress] = ()) -> None:
+        groups = tuple(groups)
         self._governor.set_roots(groups)
         self._governor.set_ledger(ledger)
+        self._away.keep({address for group in groups for address in group.addresses})
 
     # -- connections ---------------------------------------------------------------------------------------
 
@@ -131,6 +137,13 @@ class Peers:
             self._governor.failed(address, now.mono_s)
             if not any(one.address == address for one in self._connections.values()):  # it has dialled meanwhile
                 self.endings.note(f"{address} cannot be reached: {heard.text}")
+                self._is_away(address, f"it cannot be reached: {heard.text}", now)
+
+    def _is_away(self, address: PeerAddress, cause: str, now: c.Now) -> None:
+        """Record that a peer is not connected, if the topology names it."""
+        peer = self._governor.get(address)
+        if peer is not None and peer.group is not None:
+            self._away.note(address, cause, now.wall_s)
 
     def came(self, heard: c.Came, now: c.Now) -> None:
         """Take bytes of a peer, or the end of its stream."""
@@ -145,6 +158,8 @@ class Peers:
 
     def _closed(self, connection: PeerConnection, now: c.Now) -> None:
         del self._connections[connection.name]
+        self._past_bytes_in += connection.bytes_in
+        self._past_bytes_out += connection.bytes_out
         self._changed.pop(connection, None)
         self._deadlines.set(connection, inf)
         if connection.fault:
@@ -155,6 +170,8 @@ class Peers:
             self._governor.closed(connection.address, now.mono_s)
         elif connection.session.we_dialled:
             self._governor.failed(connection.address, now.mono_s)
+        if not connection.is_left and connection.key not in self._by_key:
+            self._is_away(connection.address, connection.fault or CLOSED, now)
 
     # -- what peers say ------------------------------------------------------------------------------------
 
@@ -192,6 +209,7 @@ class Peers:
             connection.is_left = True
             return
         self._by_key[connection.key] = connection
+        self._away.agreed(connection.address)
         peer = self._governor.get(connection.address)
         connection.is_named = peer is not None and not peer.is_stranger
         connection.provider = self.exchange.provider_for(connection)
@@ -316,6 +334,23 @@ class Peers:
             state = peer.state.name.lower() if peer is not None and connection.key in self._by_key else "handshake"
             found.append(connection.as_status(state, self._fetching.counts(connection.key)[0]))
         return found
+
+    def traffic(self) -> dict[str, int]:
+        """Return the bytes that were read from other nodes, and written to them, since the start."""
+        connections = self._connections.values()
+        return {
+            "bytes_in": self._past_bytes_in + sum(one.bytes_in for one in connections),
+            "bytes_out": self._past_bytes_out + sum(one.bytes_out for one in connections),
+        }
+
+    def away(self) -> list[dict[str, Any]]:
+        """Return what `router dmq peers` shows of the nodes that the topology names and that are not connected."""
+        connected = {one.address for one in self._connections.values()}
+        return [as_row(address, one) for address, one in self._away if address not in connected]
+
+    def needed(self) -> list[dict[str, Any]]:
+        """Return which of the nodes that are away, or do not agree, their group of the topology lacks, and why."""
+        return list(self._away.lacking(self._governor.get))
 
 
 def address_of(text: str) -> PeerAddress | None:

@@ -205,11 +205,11 @@ class Provider:
         self._spacing.knows(row.pool, now_s)
         self._done.add(row.number)
 
-    def expired(self, rows: Iterable[Row], now_s: float) -> int:
-        """Forget messages that have expired; return how many of them the peer was not told for their pool's spacing."""
+    def expired(self, rows: Iterable[Row], now_s: float) -> list[Row]:
+        """Forget messages that have expired; return those that the peer was not told for their pool's spacing."""
         untold = (row for row in rows if row.number <= self._queued_to and row.number not in self._done)
-        spaced = sum(self._spacing.clear_s(row.pool) > now_s for row in untold)
-        self.spaced_out += spaced
+        spaced = [row for row in untold if self._spacing.clear_s(row.pool) > now_s]
+        self.spaced_out += len(spaced)
         self._done.forget_below(self._mempool.oldest)
         return spaced
 
@@ -239,10 +239,11 @@ class Provider:
     def _queue_new(self) -> None:
         """Let it be the turn of each pool with a message that was taken since the last time. Nothing is kept of each
         message, and of many ones each pool is looked at once: a peer that connects again and again costs little."""
-        last, pools = self._mempool.last, self._mempool.pools if self._queued_to != self._mempool.last else []
-        if last - self._queued_to <= len(pools):
-            pools = [row.pool for row in self._mempool.after(self._queued_to) if row.number not in self._done]
-        self._queued_to = last
+        after, self._queued_to = self._queued_to, self._mempool.last
+        if self._queued_to - after > self._mempool.pools_count:
+            pools = self._mempool.pools
+        else:
+            pools = [row.pool for row in self._mempool.after(after) if row.number not in self._done]
         for pool in pools:
             self._queue(pool)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -20,8 +21,11 @@ from .topic_group import TopicGroup
 
 PAGE_MAX = 200
 """Most messages listed in one answer."""
+PEERS_SHOWN = 128
+"""Most rows of `router dmq peers`; the others are counted, so that strangers in all places hide no peer."""
 CAUSES_SHOWN = 5
 """Most causes for which clients were closed that `status` names."""
+_ORDER = {"hot": -3, "warm": -2, "cold": -1, "handshake": 1}
 STATUS, MEMPOOL, AGAIN, PEERS, RELOAD = "status", "mempool", "again", "peers", "reload"
 _ID = "[0-9a-fA-F]{1,128}"
 _WHOLE = "[0-9a-fA-F]{64}"
@@ -57,7 +61,7 @@ class Questions:
             case "status", []:
                 value = self.status(now)
             case "peers", []:
-                value = {"peers": self._nodes.peers.as_status()}
+                value = peers_shown([*self._nodes.peers.as_status(), *self._nodes.peers.away()])
             case "reload", []:
                 self._nodes.topology.reload()
                 value = {"topology": self._nodes.topology.file}
@@ -167,3 +171,9 @@ class Questions:
             for row in rows[:PAGE_MAX]
         ]
         return {"messages": shown, "next": shown[-1]["number"] if len(rows) > PAGE_MAX else 0}
+
+
+def peers_shown(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the first rows, those of agreed peers before all others, and how many of each state are left out."""
+    rows = sorted(rows, key=lambda one: _ORDER.get(one["state"], 0))
+    return {"peers": rows[:PEERS_SHOWN], "left_out": Counter(one["state"] for one in rows[PEERS_SHOWN:])}

@@ -9,7 +9,7 @@ heard. A unicast is a submission, `[0, message]` or the message alone, and is an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from router.core.wire.codec import Malformed
@@ -17,11 +17,12 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.dmq import reasons
 
-from . import submission
+from . import notes, submission
 from .admission import Admission, AdmissionVerdict, FromGroup, FromUnicast
 from .fault import Fault, Rejected
 from .holdings import Holdings
-from .notes import id_of
+from .mempool import Row
+from .notes import Numbered, id_of
 from .signed_message import Encoding, SignedMessage
 from .stake_source import moment_of
 from .turned_away import TurnedAway
@@ -29,13 +30,16 @@ from .turned_away import TurnedAway
 JOINED = b"group"
 """The key of the name of the group that was joined last."""
 TAG = "group "
-"""How the tag of a message begins that is published; its id follows."""
+"""How the tag of a message begins that is published; its id follows, and its number if it is owed to the group."""
 TTL_S = 1800
 """How long a router keeps a message for whoever is away: as long as one lives."""
+JOIN_AGAIN_S = 60.0
+"""Seconds after which the group is joined again while nothing was heard in it: its link may have been added since."""
 WAIT_FOR = frozenset((Fault.NOT_INITIALIZED, Fault.MEMPOOL_FULL, Fault.DISK_FULL))
 """Faults of the node, not of the message: its router keeps the group's messages until they can be taken."""
-NOBODY_MISSES = frozenset((Reason.DUPLICATE, Reason.NO_SUBSCRIBERS))
-"""Why a message is not published although nothing is wrong: another has published it, or nobody else takes part."""
+NOBODY_MISSES = frozenset((Reason.DUPLICATE, Reason.NO_SUBSCRIBERS, Reason.EXPIRY_PASSED))
+"""Why a message is not published although nothing is wrong: another has published it, nobody else takes part, or its
+time is over."""
 NOBODY = "nobody else has joined it"
 
 
@@ -52,6 +56,10 @@ class TopicGroup:
         self.heard = 0
         self.duplicates = 0
         self.rejected: Counter[str] = Counter()
+        self._has_heard = False
+        self._join_s = 0.0
+        self._owed = set[int]()
+        self._done: list[Numbered] = []
         self._encoding = encoding
         self._admission = admission
         self._holdings = holdings
@@ -60,35 +68,70 @@ class TopicGroup:
     def __repr__(self) -> str:
         return f"<TopicGroup {self.name or 'without a name'}: {self.published} published, {self.heard} heard>"
 
-    def started(self, kept: Mapping[bytes, bytes]) -> Iterator[c.Deed]:
+    def started(self, kept: Mapping[bytes, bytes], now_s: float) -> Iterator[c.Deed]:
         """Join the group, and leave the one that an earlier start has joined, if that was another."""
         before = kept.get(JOINED, b"").decode()
         if before != self.name:
             yield c.Put(JOINED, self.name.encode() or None)
             if before:
                 yield c.Leave(before)
+        yield from self._join(now_s)
+
+    def due(self, now_s: float) -> Iterator[c.Deed]:
+        """Join the group again if nothing shows that it was joined: a link that is missing at the start may be added,
+        and nobody tells of that."""
+        if now_s >= self._join_s and not self._has_heard:
+            yield from self._join(now_s)
+
+    def _join(self, now_s: float) -> Iterator[c.Deed]:
+        self._join_s = now_s + JOIN_AGAIN_S
         if self.name:
             yield c.Join(self.name, raw=True)
 
     def publish(self, verdict: AdmissionVerdict) -> Iterator[c.Deed]:
-        """Publish what was taken, unless it came by the group."""
-        if self.name and verdict.row is not None and not isinstance(verdict.source, FromGroup):
-            message, until_s = verdict.message, int(verdict.row.expires_at)
-            yield c.Publish(message.wire, self.name, TTL_S, TAG + message.id.hex(), until_s, once=True)
+        """Publish what was taken, unless it came by the group. It is owed to the group, unless the link is known to be
+        for reading only; then this only finds out whether it still is."""
+        row = verdict.row
+        if self.name and row is not None and not isinstance(verdict.source, FromGroup):
+            message, until_s, tag = verdict.message, int(row.expires_at), TAG + row.id.hex()
+            if self.may_publish:
+                self._owed.add(row.number)
+                tag += f" {row.number}"
+            yield c.Publish(message.wire, self.name, TTL_S, tag, until_s, once=True)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the router has messages for the group of which the log was not told."""
+        return bool(self._done)
+
+    def settled(self, taken: Sequence[Row]) -> tuple[list[Row], list[Row], Iterator[c.Deed]]:
+        """Return which of the messages that were taken are owed to the group, which are not, and the events of those
+        that the router has meanwhile."""
+        owed, self._owed = self._owed, set()
+        done, self._done = self._done, []
+        events = notes.published(done, source_text(self.name))
+        return [row for row in taken if row.number in owed], [row for row in taken if row.number not in owed], events
 
     def sent(self, heard: c.Sent) -> Iterator[c.Deed]:
         """Take what became of a message that was to be published."""
         if not heard.tag.startswith(TAG):
             return
+        own_id, _, number = heard.tag.removeprefix(TAG).partition(" ")
+        one = Numbered(int(number), bytes.fromhex(own_id)) if number else None
         is_unmade = not any(heard.id)
         self.may_publish = not (heard.refused is Reason.NOT_AUTHORISED and is_unmade)
         if heard.refused is None:
             self.published += 1
+        if one is not None and heard.refused in (None, Reason.DUPLICATE):
+            self._done.append(one)
+        elif one is not None and heard.refused is not None:
+            yield notes.unpublished(one, source_text(self.name), heard.refused, heard.text)
         if heard.refused is None or heard.refused in NOBODY_MISSES or not self.may_publish:
             self.problem = NOBODY if heard.refused is Reason.NO_SUBSCRIBERS else ""
             return
-        own_id = bytes.fromhex(heard.tag.removeprefix(TAG))
-        yield c.LogEvent("dmq_unpublished", id_of(own_id), heard.refused, {"group": self.name, "detail": heard.text})
+        if one is None:
+            fields = {"group": self.name, "detail": heard.text}
+            yield c.LogEvent("dmq_unpublished", id_of(bytes.fromhex(own_id)), heard.refused, fields)
         if heard.text != self.problem:
             self.problem = heard.text
             yield c.Warn(f"messages are not published in the group {self.name}: {heard.text}")
@@ -97,6 +140,7 @@ class TopicGroup:
         self, heard: c.Message, now: c.Now, *, may_judge: bool
     ) -> Generator[c.Deed, None, AdmissionVerdict | None]:
         """Judge what was heard in the group, or handed in by a unicast; return the verdict if it was taken."""
+        self._has_heard |= heard.source is None
         if not may_judge:
             yield c.Refuse(reasons.STAKE_MISSING)
             return None

@@ -6,6 +6,8 @@ force stays, and the operator sees why.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 from msgspec import Struct
 
@@ -22,12 +24,14 @@ JOB, TAG = "services.dmq.topology_job:topology", "topology"
 
 class Roots(Struct, frozen=True, array_like=True):
     """What a topology names. `digest` tells it from others; `missing`: the points whose addresses are not known;
-    `ledger`: relays of a ledger peer snapshot."""
+    `ledger`: relays of a ledger peer snapshot; `own`: the points at which this node itself listens, which are in no
+    group."""
 
     digest: bytes
     groups: tuple[RootGroup, ...]
     missing: tuple[str, ...] = ()
     ledger: tuple[PeerAddress, ...] = ()
+    own: tuple[str, ...] = ()
 
     @property
     def addresses(self) -> int:
@@ -38,10 +42,12 @@ _ROOTS = msgspec.msgpack.Decoder(Roots)
 
 
 class TopologySource:
-    """Asks for the reads that are due, and takes the answers. `problem`: why the last could not be read, or ""."""
+    """Asks for the reads that are due, and takes the answers. `listens`: where this node listens, HOST:PORT;
+    `problem`: why the last could not be read, or ""."""
 
-    def __init__(self, file: str, snapshot: str = "") -> None:
+    def __init__(self, file: str, snapshot: str = "", listens: Iterable[str] = ()) -> None:
         self.file = file
+        self._listens = tuple(listens)
         self._snapshot = snapshot
         self.problem = ""
         self.roots = Roots(b"", ())
@@ -52,12 +58,20 @@ class TopologySource:
     def __repr__(self) -> str:
         return f"<TopologySource of {self.file or 'nothing'}: {self.problem or 'no problem'}>"
 
+    @property
+    def only_itself(self) -> str:
+        """Return where this node listens, if the topology names nothing else; "" else."""
+        named = self.roots.addresses or self.roots.missing or self.roots.ledger
+        return "" if named else ", ".join(self.roots.own)
+
     def due(self, now: c.Now) -> list[c.Deed]:
         """Return the question that is due, if any."""
         if not (self.file or self._snapshot) or self._is_asking or now.mono_s < self._next_s:
             return []
         self._is_asking = True
-        return [c.Compute(JOB, msgspec.msgpack.encode((self.file, self._snapshot, self.roots.digest)), TAG)]
+        return [
+            c.Compute(JOB, msgspec.msgpack.encode((self.file, self._snapshot, self.roots.digest, self._listens)), TAG)
+        ]
 
     def reload(self) -> None:
         """Look at the file as soon as possible."""
@@ -80,6 +94,11 @@ class TopologySource:
             said += f", the ledger {counted(len(self.roots.ledger), 'relay')}"
         if self.roots.missing:
             said += f"; {', '.join(self.roots.missing[:5])} could not be looked up yet"
+        if self.only_itself:
+            said = f"the topology {self.file} names this node itself alone, at {self.only_itself}"
+            return self.roots, [c.Warn(f"{said}: name another node in it, and this node in that one's")]
+        if self.roots.own:
+            said += f"; {', '.join(self.roots.own)} is this node itself"
         return self.roots, [c.Inform(said)]
 
     def _failed(self, error: str) -> list[c.Deed]:

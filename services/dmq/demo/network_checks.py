@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from router.cli.conditions import Condition
+from router.core.wire.reasons import Reason
 from services.dmq import reasons
+from services.dmq.core.topic_group import source_text
 from services.dmq.demo.network_script import NetworkScript
-from services.dmq.demo.network_stage import IN_GROUP, NetworkPlayed
+from services.dmq.demo.network_stage import GROUP, IN_GROUP, NetworkPlayed
 
 
 def network_checks(script: NetworkScript, played: NetworkPlayed) -> Iterator[Condition]:
@@ -30,6 +32,12 @@ def network_checks(script: NetworkScript, played: NetworkPlayed) -> Iterator[Con
     yield Condition("brought by the group, at all nodes", heard, heard > 0)
     forged = [played.statuses[name]["group"]["rejected"].get(reasons.BAD_SIGNATURE.word, 0) for name in IN_GROUP]
     yield Condition("of the group's DMQ nodes have refused a forged one", sum(forged), set(forged) == {1})
+    unpublished = sum(
+        one["count"]
+        for one in played.audit["service_ends"]
+        if one["recipient"] == source_text(GROUP) and one["reason"] != Reason.NOT_AUTHORISED.word
+    )
+    yield Condition("owed to the group and not published there by who may", unpublished, not unpublished)
     rows = [one for one in played.audit["services"] if one["service"] == "dmq"]
     lost = sum(one["unaccounted"] + one["doubled"] for one in rows) + played.audit["unaccounted"]
     yield Condition("unaccounted for by router audit", lost, bool(rows) and not lost)

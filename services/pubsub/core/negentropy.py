@@ -307,9 +307,11 @@ def _ranges(frame: bytes) -> Iterator[tuple[bytes, int, bytes]]:
         length, at = _number(frame, at)
         if length > ID_BYTES or (length and not distance):
             raise BadFrame(f"a bound of {length} bytes")
-        minute += distance - 1
+        minute += distance - 1 if distance else 0
         beginning, at = _taken(frame, at, length)
         last, bound = bound, END
+        if last == END:
+            raise BadFrame("a range behind the end")
         if distance and minute < 1 << 8 * MINUTE_BYTES:
             bound = minute.to_bytes(MINUTE_BYTES, "big") + beginning
         if bound < last:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from router.core.wire.text import counted
 from router.service import contract as c
+from router.service.verbs.inquire import Word
 
 from .http.door import HttpDoor
 from .http.request import JSON, Answer, Later, Reply, Request, as_json, refusal
@@ -17,6 +18,11 @@ from .http.request import JSON, Answer, Later, Reply, Request, as_json, refusal
 LIVE, READY, METRICS = "/health/live", "/health/ready", "/metrics"
 FRESH_S = 1.0
 """Seconds for which an answer of the router serves all who ask."""
+FRESH_OF_PAGE_S = 2.0
+"""The same for an answer to the operator's page, which asks again about a second later: if it is late, its next answer
+is on its way already."""
+ACCEPTS_MAX = 8
+"""Forms of the page of metrics that are kept until the router answers anew, by what clients accept."""
 PATIENCE_S = 5.0
 """Seconds after which those who wait are told that the router does not answer."""
 SERVICES_S = 2.0
@@ -25,6 +31,8 @@ WAITING_MAX = 64
 """Most who wait for the router's answer."""
 METRICS_WAITING_MAX = 48
 """Most of them who wait for metrics; the other places are for who asks whether this node is ready."""
+WORD: Word = "metrics"
+"""The question to the router; also the operator's page asks it."""
 TAG, OF_SERVICE = "monitoring", "monitoring "
 DRAINING, AWAY, SLOW = "draining", "router-away", "router-slow"
 
@@ -54,7 +62,8 @@ class Monitoring:
         self._waiting: list[_Waiting] = []
         self._is_asking = False
         self._told: c.Told | None = None
-        self._told_s = 0.0
+        self._fresh_until_s = 0.0
+        self._pages: dict[str, Answer] = {}  # of metrics, by what their clients accept
         self._statuses: dict[str, Any] = {}  # of the services that have answered
         self._awaited: set[str] = set()  # the services that are to answer
         self._services_by_s = 0.0
@@ -74,9 +83,9 @@ class Monitoring:
             return refusal(405, "method", "this is there to GET", ("Allow", "GET, HEAD"))
         if request.path == LIVE:
             return Answer(status=200, body=b"alive\n")
-        accept, is_fresh = request.header(b"accept"), now.mono_s - self._told_s < FRESH_S
-        if self._told is not None and is_fresh and self._can_answer(request.path, self._told):
-            return self._answer(request.path, accept, self._told)
+        accept, told = request.header(b"accept"), self._told if now.mono_s < self._fresh_until_s else None
+        if told is not None and self._can_answer(request.path, told):
+            return self._answer(request.path, accept, told)
         left = [] if self._has_room(request.path) else list(self._end_those_of_gone(doors, now))
         if not self._has_room(request.path):
             full = self._full()
@@ -84,8 +93,10 @@ class Monitoring:
         self._waiting.append(_Waiting(request.door, request.peer, request.path, accept, now.mono_s + PATIENCE_S))
         if self._is_asking or (self._awaited and request.path == METRICS):
             return Later(tuple(left))
+        if told is not None and request.path == METRICS:  # as the operator's page has been told
+            return Later((*left, *self._ask_services(self._to_ask(told), now)))
         self._is_asking = True
-        return Later((*left, c.Inquire("metrics", "", TAG)))
+        return Later((*left, c.Inquire(WORD, "", TAG)))
 
     def _has_room(self, path: str) -> bool:
         of_metrics = sum(one.path == METRICS for one in self._waiting)
@@ -103,11 +114,19 @@ class Monitoring:
             yield from doors[one.door].answer_later(one.peer, self._full(), now)
 
     def told(self, heard: c.Told, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
-        """Answer those who wait for this, as far as it is all that they wait for."""
-        if heard.tag == TAG:
-            self._is_asking, self._told, self._told_s, self._is_whole = False, heard, now.mono_s, False
-            if not heard.error and not self._awaited:
-                yield from self._ask_services(heard.answer["services"], now)
+        """Answer those who wait for this, as far as it is all that they wait for. What the operator's page is told of
+        metrics serves here as well."""
+        if heard.word == WORD and (heard.tag == TAG or not heard.error):
+            self._is_asking = self._is_asking and heard.tag != TAG
+            fresh_s = FRESH_S if heard.tag == TAG else FRESH_OF_PAGE_S
+            self._told, self._fresh_until_s, self._is_whole = heard, now.mono_s + fresh_s, False
+            self._pages.clear()
+            if not (heard.error or self._awaited):
+                others = self._to_ask(heard)
+                if not others:
+                    self._statuses, self._is_whole = {}, True
+                elif any(one.path == METRICS for one in self._waiting):
+                    yield from self._ask_services(others, now)
         elif heard.tag.removeprefix(OF_SERVICE) in self._awaited:
             name = heard.tag.removeprefix(OF_SERVICE)
             self._awaited.discard(name)
@@ -118,15 +137,15 @@ class Monitoring:
             return
         yield from self._answer_all(doors, now)
 
-    def _ask_services(self, rows: list[dict[str, Any]], now: c.Now) -> Iterator[c.Deed]:
-        """Ask the other services how they are, if somebody waits for their metrics."""
-        own = {one["name"]: self._page.is_told_by(one["module"]) for one in rows if one["state"] == "running"}
-        others = [name for name, is_told in own.items() if is_told and name != self._name]
-        if others and all(one.path != METRICS for one in self._waiting):
-            return
-        self._statuses, self._awaited, self._services_by_s = {}, set(others), now.mono_s + SERVICES_S
-        self._is_whole = not others
-        for name in others:
+    def _to_ask(self, told: c.Told) -> list[str]:
+        """Return the other services that run and say something of themselves."""
+        running = [(one["name"], one["module"]) for one in told.answer["services"] if one["state"] == "running"]
+        return [name for name, module in running if self._page.is_told_by(module) and name != self._name]
+
+    def _ask_services(self, names: list[str], now: c.Now) -> Iterator[c.Deed]:
+        """Ask these services how they are."""
+        self._statuses, self._awaited, self._services_by_s = {}, set(names), now.mono_s + SERVICES_S
+        for name in names:
             yield c.Inquire("service", name, f"{OF_SERVICE}{name}")
 
     def tick(self, doors: Mapping[str, HttpDoor], now: c.Now) -> Iterator[c.Deed]:
@@ -160,9 +179,13 @@ class Monitoring:
             return _unready([(reason, told.error)]) if path == READY else refusal(503, reason, told.error)
         if path == READY:
             return _unready(told.answer["unready"]) if told.answer["unready"] else as_json({"ready": True})
-        statuses = {**self._statuses, self._name: self._status()}
-        kind, body = self._page.page_of(told.answer, statuses, accept)
-        return Answer(status=200, body=body, kind=kind)
+        if (found := self._pages.get(accept)) is not None:
+            return found
+        kind, body = self._page.page_of(told.answer, {**self._statuses, self._name: self._status()}, accept)
+        made = Answer(status=200, body=body, kind=kind)
+        if len(self._pages) < ACCEPTS_MAX:
+            self._pages[accept] = made
+        return made
 
 
 def _unready(rows: list[tuple[str, str]]) -> Answer:

@@ -3,10 +3,10 @@ import { CausalOrder } from '../router/causal.js';
 import { Causes } from '../router/causes.js';
 import { Composer } from '../router/composer.js';
 import { Inbox } from '../router/inbox.js';
-import { keyOfSeed, signWith } from '../router/keys.js';
+import { keyOfSeed, signWith, verify } from '../router/keys.js';
 import { Link } from '../router/link.js';
 import { Gathering } from '../router/tabs.js';
-import { Frames, Malformed, decode, digest, encode, hex, unhex } from '../router/wire.js';
+import { Frames, Malformed, decode, digest, encode, hex, openForGroup, unhex } from '../router/wire.js';
 
 // [word, …arguments] of Causes; the heads after each, newest first.
 function causes(script) {
@@ -91,7 +91,20 @@ function cbor(items) {
   });
 }
 
+// What the page makes of sealed bodies of a group: the member's words, or "malformed".
+function words(bodies, group, contentKey) {
+  return Promise.all(bodies.map(async body => {
+    try {
+      const { sender, seq, deps, code, content, said } = await openForGroup(unhex(body), unhex(group), unhex(contentKey), verify);
+      return [hex(sender), `${seq}`, deps.map(hex), code, hex(content), said];
+    } catch (error) {
+      if (!(error instanceof Malformed)) throw error;
+      return 'malformed';
+    }
+  }));
+}
+
 // The digests of so many bytes, each the remainder of its place by 251.
 const digests = sizes => sizes.map(size => hex(digest(Uint8Array.from({ length: size }, (_, i) => i % 251))));
 
-Object.assign(window, { gathered, linked, digests, cbor, causes, causal, inbox, alike });
+Object.assign(window, { gathered, linked, digests, cbor, words, causes, causal, inbox, alike });

@@ -14,7 +14,7 @@ from rigs.commands import ROUTER, Run, RunningNode
 from rigs.patience import HANG_S
 
 from router.cli import kept_keys
-from router.cli.exits import Failure
+from router.cli.exits import Exit, Failure
 from router.settings import keyring
 from router.settings.home import Home
 
@@ -126,3 +126,22 @@ class Terminal:
 
 
 TERMINAL = Terminal()
+
+
+def test_a_damaged_state_is_told_of_by_each_command_with_the_same_sentence_and_code(
+    at_node: Run, node: RunningNode, group: str
+) -> None:
+    keyring.load_or_create(Home(node.home), "broken")
+    state = node.home / "apps" / "broken.state"
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (state / "data.mdb").write_bytes(b"rubbish\n" * 2000)
+    cause, remedy = f"the state in {state} cannot be opened", "to begin anew, stop the app and move it away"
+    listed = at_node("keys").stderr
+    assert listed.count(cause) == 1 and remedy in listed
+    for command in (("send", "broken", "x"), ("pub", group, "x"), ("recv", "--journal", str(node.home / "journal"))):
+        ran = at_node(*command[:1], "--as", "broken", *command[1:])
+        assert ran.exit_code == Exit.FAILED and cause in ran.stderr and remedy in ran.stderr, ran.stderr
+    heard = at_node("recv", "--as", "broken", "--timeout", "0.5").stderr
+    assert heard.count(cause) == 1 and "wait at the node" in heard
+    examined = at_node("doctor").stdout
+    assert f"BAD  app           {cause}" in examined and "to begin anew" in examined

@@ -216,7 +216,7 @@ def test_wait_shows_each_recipient(at_node: Run, party: Party) -> None:
     result = at_node("pub", party.group, "hello", "--wait", "--timeout", "0.3", "--json")
     assert result.exit_code == 5
     [found] = records(result.stdout)
-    assert [one["state"] for one in found["recipients"]] == ["queued"]
+    assert [one["state"] for one in found["recipients"]] == ["queued"] and found["sealed"] is True
     assert "the message has not reached all its recipients yet" in result.stderr
     at_node("queue", "drop", party.bob)
 
@@ -227,7 +227,7 @@ def test_a_unicast_is_delivered(at_node: Run, node: RunningNode) -> None:
         assert sent.exit_code == 0, sent.stderr
         [found] = records(process.communicate(timeout=HANG_S)[0])
     [told] = records(sent.stdout)
-    assert told["recipients"][0]["state"] == "delivered"
+    assert told["recipients"][0]["state"] == "delivered" and told["sealed"] and found["sealed"]
     assert (found["id"], found["body"]) == (told["id"], "hello")
     assert found["source"] == found["sender"]
 

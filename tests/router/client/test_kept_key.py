@@ -19,8 +19,9 @@ def test_the_key_that_is_kept_now_is_signed_by_once_it_is_another(tmp_path: Path
     sign_on, said, signed = SignOn(Settings(home=tmp_path, as_name="laptop")), list[str](), list[SigningKey]()
     kept, old = KeptKey(sign_on, said.append, signed.append), sign_on.key
     assert kept.now() is not None and not said and not signed, "the same one still"
-    new = renewed_keys.begin(tmp_path / "keys", "laptop", old, 1_800_000_000).new
-    renewed_keys.finish(tmp_path / "keys", "laptop")
+    renewal = renewed_keys.begin(tmp_path / "keys", "laptop", lambda: old, 1_800_000_000)
+    renewed_keys.finish(tmp_path / "keys", "laptop", renewal)
+    new = renewal.new
     found = kept.now()
     assert found is not None and found.public == sign_on.key.public == new and signed == [found]
     assert said == [f'the key of the app "laptop" was renewed: its address is {key_text("addr", new)} now']

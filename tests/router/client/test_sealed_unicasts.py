@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import trio
 from rigs.router_end import RouterEnd, later
-from samples.apps import sign_on
+from samples.apps import FAMILY, sign_on
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router import ClientError, Node, NoPrekey, Refused
-from router.client.options import Settings
+from router.client.options import Settings, state_of
 from router.client.received import Received
 from router.client.sealing.exchange import ANSWERS_MAX
+from router.client.sealing.rows import OWN_PREKEYS, PrekeyRows
+from router.client.sealing.unicast_sealing import UnicastSealing, UnknownPrekey
 from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.message import Unicast, message_id, open_message, seal_unicast
 from router.core.wire.prekey import make_prekey
 from router.core.wire.prekey_exchange import ASK, NULL_ANSWER, decode_answer, encode_answer
 from router.core.wire.reasons import Reason
+from router.core.wire.renewal import encode_renewal_notice, make_renewal
 from router.core.wire.unicast_seal import BEGINS, seal_body, sealing_key
+from router.disk.state.secrets import KEY_FILE
+from router.settings import keyring
+from router.settings.home import Home
 
 PREKEY_ANSWER = b"\x82\x15\xa4"
 SECRET = b"nobody on the way may read this"
@@ -144,6 +153,16 @@ async def test_plain_is_a_choice(end: RouterEnd) -> None:
     assert bodies(end) == [b"for all to read"]
 
 
+async def test_the_sender_hears_whether_what_it_sent_was_sealed(end: RouterEnd) -> None:
+    async with sign_on(end, outcomes=True) as alice, sign_on(end) as bob:
+        await bob.join(FAMILY)
+        family, to = alice.group(FAMILY), bob.key
+        assert (await alice.send(to, SECRET, wait=True)).sealed and (await family.publish(SECRET, wait=True)).sealed
+        assert not (await alice.send(to, SECRET, wait=True, plain=True)).sealed
+        raw = alice.group(FAMILY, raw=True)
+        assert not (await raw.publish(SECRET, wait=True)).sealed
+
+
 async def test_a_body_in_the_open_that_only_begins_like_a_renewal_is_given_to_the_app(end: RouterEnd) -> None:
     async with sign_on(end) as alice, service(end) as echo:
         for body in (b"\x82\x16", b"\x82\x16\x45hello", b"\x82\x15\xa0"):
@@ -213,6 +232,43 @@ async def test_a_restarted_app_opens_what_came_and_needs_no_prekey_again(end: Ro
     assert bodies(end).count(ASK) == 1
 
 
+async def test_a_home_copied_once_its_prekeys_have_gone_opens_none_of_what_was_recorded(
+    end: RouterEnd, tmp_path: Path
+) -> None:
+    """With any clock, and although all of its files are searched as bytes, freed pages among them."""
+    days, homes = [0.0], {name: tmp_path / name for name in ("alice", "bob")}
+
+    def at(name: str) -> Node:
+        return Node(
+            Settings(url=end.url, home=homes[name], as_name=name, wall_s=lambda: time.time() + days[0] * 86_400)
+        )
+
+    def secrets() -> list[bytes]:
+        with closing(state_of(Home(homes["bob"]), "bob")) as state:
+            seeds = [value[-32:] for _, value in state.rows(OWN_PREKEYS)]
+        sealed_by = (homes["bob"] / "apps" / "bob.state" / KEY_FILE).read_bytes().split()[-1]
+        return [*seeds, *(one.hex().encode() for one in seeds), sealed_by, bytes.fromhex(sealed_by.decode())]
+
+    async with at("alice") as alice, at("bob") as bob:
+        for day in (0.0, 1.5):
+            days[0] = day
+            await alice.send(bob.key, SECRET, expiry_min=30 * 1440)
+            await one_of(bob)
+    gone, recorded = secrets(), [one for one in _unicasts(end) if one.body.startswith(BEGINS)]
+    days[0] = 9.5
+    async with at("bob"):
+        await wait_all_tasks_blocked()
+    copy = Home(Path(shutil.copytree(homes["bob"], tmp_path / "copy")))
+    found = b"\0".join(one.read_bytes() for one in copy.path.rglob("*") if one.is_file())
+    assert not [one for one in gone if one in found]
+    with closing(state_of(copy, "bob")) as state:
+        thief = UnicastSealing(keyring.load(copy, "bob"), PrekeyRows(state, state.commit), os.urandom)
+        assert len(recorded) == 2
+        for one in recorded:
+            with pytest.raises(UnknownPrekey):
+                thief.open(one.body, one.source, one.expiry_min - 1)
+
+
 # -- bad input -----------------------------------------------------------------------------------------------
 
 
@@ -236,6 +292,36 @@ async def test_prekeys_that_nobody_asked_for_or_that_are_forged_are_refused_and_
         await wait_all_tasks_blocked()
         assert "its signature does not fit" in alice.problems.unread()[1]
         assert settled(end, alice) == 2
+
+
+async def test_an_answer_that_has_expired_is_refused_although_it_was_asked_for(end: RouterEnd) -> None:
+    """Somebody on the way may have kept it."""
+    async with sign_on(end) as alice, trio.open_nursery() as sending:
+        sending.start_soon(alice.send, BOB.public, SECRET)
+        await wait_all_tasks_blocked()
+        now_min = later() - 60
+        old = encode_answer(make_prekey(BOB, b"x" * 32, now_min + 1440))
+        end.owe(alice.key, seal_unicast(BOB, alice.key, old, ttl_s=60, expiry_min=now_min - 2))
+        await wait_all_tasks_blocked()
+        assert end.refusals[-1][1] is Reason.PEER_REFUSED and "answer has expired" in alice.problems.unread()[0]
+        assert not [body for body in bodies(end) if body.startswith(BEGINS)]
+        sending.cancel_scope.cancel()
+
+
+async def test_news_of_a_renewal_are_believed_of_correspondents_and_if_signed(end: RouterEnd) -> None:
+    """Others could fill the bounded list of renewals, which are kept for good."""
+    new = SigningKey(b"n" * 32)
+    news = encode_renewal_notice(make_renewal(BOB, new, 1_800_000_000, 1_800_000_100))
+    async with sign_on(end) as alice:
+        forged = bytearray(seal_unicast(BOB, alice.key, news, ttl_s=60, expiry_min=later()))
+        forged[-1] ^= 1
+        end.owe(alice.key, bytes(forged))
+        owe(end, alice, news, SigningKey(b"s" * 32))
+        await wait_all_tasks_blocked()
+        forged_said, stranger_said = alice.problems.unread()
+        assert "its signature does not fit" in forged_said
+        assert "this app has exchanged no sealed messages with that address" in stranger_said
+        assert [reason for _, reason in end.refusals] == [Reason.PEER_REFUSED] * 2
 
 
 async def test_what_is_sealed_to_an_unknown_prekey_is_refused_and_its_sender_is_told_the_present_one(

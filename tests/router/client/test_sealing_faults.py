@@ -102,8 +102,8 @@ async def renewed(end: RouterEnd, home: Path) -> tuple[PublicKey, PublicKey]:
         await app.send(one.key, b"hello")
         await app.send(other.key, b"hello")
     keys = Home(home).key_path.parent
-    renewed_keys.begin(keys, "laptop", old, 1_800_000_000)
-    renewed_keys.finish(keys, "laptop")
+    renewal = renewed_keys.begin(keys, "laptop", lambda: old, 1_800_000_000)
+    renewed_keys.finish(keys, "laptop", renewal)
     return one.key, other.key
 
 
@@ -133,7 +133,8 @@ async def test_who_could_not_be_told_of_a_renewal_as_the_disk_failed_is_told_lat
     async with laptop(end, tmp_path) as app:
         await trio.sleep(3 * AGAIN_S)
         assert not _notices(end)
-        assert sum("not all correspondents are told" in said for said in app.problems.unread()) == 1
+        said = "a state that cannot be used is told of once, whatever has failed of it"
+        assert sum("laptop.state" in one for one in app.problems.unread()) == 1, said
         state.unlink()
         away.rename(state)
         while {*map(_to, _notices(end))} != {*both}:

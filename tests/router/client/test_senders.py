@@ -21,6 +21,7 @@ from router.disk.state.app_state import AppState
 from router.settings import keyring
 from router.settings.home import Home
 from router.settings.kept_files import KeptFiles
+from router.settings.secret_lines import link_in
 
 NOW_S = 1_800_000_000.0
 UNTIL_MIN = 31_000_000
@@ -91,7 +92,7 @@ async def test_found_reads_the_disk_in_a_thread_and_only_what_it_does_not_know(
         return data
 
     monkeypatch.setattr(private_file, "read", noted)
-    monkeypatch.setattr(keyring, "_GROUPS", KeptFiles(keyring._link_in, lambda link: link.group, keyring.NAME_PATTERN))
+    monkeypatch.setattr(keyring, "_GROUPS", KeptFiles(link_in, lambda link: link.group, keyring.NAME_PATTERN))
     for _ in range(2):
         for link in links:
             sender, name = await senders.found(link.group.hex())

@@ -6,12 +6,13 @@ import os
 import signal
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from router.core.wire.crypto import SigningKey
-from router.core.wire.renewal import READ_S, Renewal
+from router.core.wire.renewal import READ_S, Renewal, make_renewal
 from router.settings import keyring, renewed_keys
 from router.settings.renewed_keys import RenewalError
 
@@ -26,7 +27,12 @@ def keys(tmp_path: Path) -> Path:
 
 
 def begin(keys: Path) -> Renewal:
-    return renewed_keys.begin(keys, "laptop", keyring.load(keys.parent, "laptop"), NOW_S)
+    return renewed_keys.begin(keys, "laptop", partial(keyring.load, keys.parent, "laptop"), NOW_S)
+
+
+def finish(keys: Path) -> None:
+    """Finish the renewal that has begun, as the node does that has taken it."""
+    renewed_keys.finish(keys, "laptop", renewed_keys.begun(keys)["laptop"])
 
 
 def files(keys: Path) -> list[str]:
@@ -40,10 +46,10 @@ def test_a_renewal_begins_beside_the_old_key_and_takes_its_place_at_the_end(keys
     assert keyring.load(keys.parent, "laptop").public == old.public and keyring.names(keys.parent) == ["laptop"]
     assert begin(keys) == said and renewed_keys.begun(keys) == {"laptop": said}, "the same one goes on"
     assert stat.S_IMODE((keys / "laptop.renewing").stat().st_mode) == 0o600
-    renewed_keys.finish(keys, "laptop")
+    finish(keys)
     assert keyring.load(keys.parent, "laptop").public == said.new and files(keys) == ["laptop.key", "laptop.renewed"]
     assert old.seed.hex() not in "".join(one.read_text() for one in keys.iterdir()), "the old key is gone"
-    renewed_keys.finish(keys, "laptop")
+    renewed_keys.finish(keys, "laptop", said)
     assert keyring.load(keys.parent, "laptop").public == said.new, "once more changes nothing"
 
 
@@ -51,15 +57,42 @@ def test_addresses_of_the_past_have_the_name_of_today(keys: Path) -> None:
     olds = []
     for _ in range(3):
         olds.append(begin(keys).old)
-        renewed_keys.finish(keys, "laptop")
+        finish(keys)
     assert keyring.former_addresses(keys.parent) == dict.fromkeys(olds, "laptop")
     assert {bytes(one) for one in olds} < keyring.key_names(keys.parent).keys()
 
 
 def test_what_the_node_refuses_is_given_up(keys: Path) -> None:
     said = begin(keys)
-    renewed_keys.give_up(keys, "laptop")
+    renewed_keys.give_up(keys, "laptop", said)
     assert files(keys) == ["laptop.key"] and begin(keys) != said
+
+
+def test_only_the_renewal_that_the_node_has_taken_is_finished_and_only_the_one_it_has_refused_is_given_up(
+    keys: Path,
+) -> None:
+    """Of several commands at once, one is late: it still holds what the files said before another one finished."""
+    old = keyring.load(keys.parent, "laptop")
+    first = begin(keys)
+    finish(keys)
+    second = begin(keys)
+    assert second.old == first.new, "the key is read again once the files are held"
+    renewed_keys.finish(keys, "laptop", first)
+    renewed_keys.give_up(keys, "laptop", first)
+    assert keyring.load(keys.parent, "laptop").public == first.new and renewed_keys.begun(keys) == {"laptop": second}
+    late = make_renewal(old, SigningKey(b"x" * 32), NOW_S, NOW_S + READ_S)
+    renewed_keys.finish(keys, "laptop", late)
+    assert renewed_keys.begun(keys) == {"laptop": second}
+
+
+def test_a_renewal_of_another_key_than_the_one_that_is_there_changes_nothing(keys: Path) -> None:
+    said = begin(keys)
+    other = SigningKey(b"x" * 32)
+    (keys / "laptop.key").write_text(other.seed.hex() + "\n")
+    for act in (begin, lambda keys: renewed_keys.finish(keys, "laptop", said)):
+        with pytest.raises(RenewalError, match=r"laptop\.renewing renews another key than the one that has this name"):
+            act(keys)
+    assert keyring.load(keys.parent, "laptop").public == other.public
 
 
 def killed_at(step: int, act: Callable[[], object]) -> bool:
@@ -88,7 +121,7 @@ def killed_at(step: int, act: Callable[[], object]) -> bool:
 
 
 def test_killed_before_any_step_it_has_not_begun_or_goes_on_to_its_end(keys: Path) -> None:
-    for act in (begin, lambda keys: renewed_keys.finish(keys, "laptop")):
+    for act in (begin, finish):
         step = 1
         while True:
             old = keyring.load(keys.parent, "laptop").public
@@ -100,7 +133,7 @@ def test_killed_before_any_step_it_has_not_begun_or_goes_on_to_its_end(keys: Pat
                 assert now == old and (not after or after["laptop"].old == old)
             elif was_killed:
                 assert now == before["laptop"].new if not after else after == before, "it can be finished"
-            renewed_keys.finish(keys, "laptop") if after else None
+            finish(keys) if after else None
             assert keyring.load(keys.parent, "laptop").public == (after["laptop"].new if after else now)
             if not was_killed:
                 break
@@ -122,7 +155,7 @@ def test_a_damaged_one_is_named_and_shows_no_key(keys: Path, line: bytes) -> Non
 
 
 def test_one_that_others_can_read_or_that_is_of_another_key_is_refused(keys: Path) -> None:
-    begin(keys)
+    said = begin(keys)
     path = keys / "laptop.renewing"
     path.chmod(0o644)
     with pytest.raises(RenewalError, match="can be read by others"):
@@ -130,7 +163,7 @@ def test_one_that_others_can_read_or_that_is_of_another_key_is_refused(keys: Pat
     path.chmod(0o600)
     path.write_text(SigningKey(b"x" * 32).seed.hex() + path.read_text()[64:])
     with pytest.raises(RenewalError, match="should hold a renewal"):
-        renewed_keys.finish(keys, "laptop")
+        renewed_keys.finish(keys, "laptop", said)
 
 
 def test_without_room_or_rights_the_sentence_says_so(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:

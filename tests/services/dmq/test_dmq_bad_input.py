@@ -24,7 +24,8 @@ from router.core.link.machine import Agency
 from router.rig.process import POLL_S
 from router.settings.home import Home
 from services.dmq.client.connection import Broken, Connection, NoPlace, connect
-from services.dmq.conform.probe import Probe, ProbeLimits
+from services.dmq.conform.probe import Probe
+from services.dmq.conform.probe_connection import ProbeLimits
 from services.dmq.core import handshake as h
 from services.dmq.core import notification as n
 from services.dmq.core import submission as s

@@ -7,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from samples.dmq import BODY, POOLS, Pool
 from samples.dmq_node import Host
 
+from router.core.wire.crypto import MessageId, PublicKey, digest
 from router.service import contract as c
 from services.dmq.core.known_peers import RootGroup
 from services.dmq.core.peer_sharing_messages import PeerAddress
@@ -62,6 +63,18 @@ def test_other_nodes_are_counted_under_the_names_of_a_dmq_node() -> None:
     assert [found[f"own_peerSelection_{state}_int", ""] for state in ("Cold", "Warm", "Hot")] == [1, 0, 0]
     assert found["own_nodes_fetching", ""] == found["own_nodes_spaced_out_total", ""] == 0
     assert found["own_nodes_duplicates_total", ""] == 0
+
+
+def test_the_groups_messages_are_counted_if_there_is_a_group() -> None:
+    node = Host(msgspec.structs.replace(SETTINGS, group="topic"), *(pool.id for pool in POOLS))
+    for body in (Dmq05().write(POOLS[0].draft(BODY)), Dmq05().write(Pool(77).draft(BODY))):
+        node.hear(c.Message(MessageId(digest(body)), body, group=PublicKey(b"g" * 32)))
+    node.pass_time(2)
+    found = scraped(node)
+    assert found["own_group_heard_total", ""] == found["own_group_may_publish", ""] == 1
+    assert found["own_group_rejections_total", "dmq:unknown-pool"] == 1
+    assert found["own_group_published_total", ""] == found["own_group_duplicates_total", ""] == 0
+    assert ("own_group_heard_total", "") not in scraped(Host(SETTINGS, POOLS[0].id))
 
 
 def test_clients_without_a_place_and_those_that_gave_way_are_counted() -> None:

@@ -16,12 +16,14 @@ NOW_S = time.time()
 SCRIPT = network_script(NETWORKS["preview"].kes_period_at(NOW_S), NOW_S)
 ALL = [*SCRIPT.first, *SCRIPT.meanwhile, *SCRIPT.after, SCRIPT.by_unicast]
 
+UNPUBLISHED = {"recipient": "group dmq-preview", "reason": "no-route", "count": 1}
+
 
 def played() -> NetworkPlayed:
     """Return what is seen of a network in which all went well."""
     group = {"heard": 2, "rejected": {"dmq:bad-signature": 1}}
     statuses = {name: {"accepted": len(ALL), "group": dict(group)} for name in DIALS}
-    audit = {"unaccounted": 0, "services": [{"service": "dmq", "unaccounted": 0, "doubled": 0}]}
+    audit = {"unaccounted": 0, "services": [{"service": "dmq", "unaccounted": 0, "doubled": 0}], "service_ends": []}
     return NetworkPlayed(list(ALL), {name: list(ALL) for name in NAMES}, statuses, b"", audit)
 
 
@@ -44,6 +46,7 @@ def test_all_holds_where_all_went_well_and_the_reader_may_read_the_forged_one() 
         (lambda found: found.statuses["hub"].update(accepted=14), "taken by each DMQ node"),
         (lambda found: found.statuses["hub"]["group"]["rejected"].clear(), "of the group's DMQ nodes have refused a"),
         (lambda found: found.audit.update(unaccounted=1), "unaccounted for by router audit"),
+        (lambda found: found.audit["service_ends"].append(UNPUBLISHED), "owed to the group and not published there"),
         (lambda found: found.accepted.pop(), "messages handed in, one of them by a unicast"),
     ],
 )

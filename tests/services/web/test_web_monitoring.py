@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,7 +14,8 @@ from rigs.web_pages import CAPD_STATUS, DMQ_STATUS, WELL, WITH_DMQ
 from rigs.web_sides import WebSide, body_of, request, status_of
 
 from router.service import contract as c
-from services.web.core.monitoring import METRICS_WAITING_MAX, WAITING_MAX
+from services.web.core.monitoring import ACCEPTS_MAX, METRICS_WAITING_MAX, WAITING_MAX
+from services.web.core.operator.board import QUIET_S
 from services.web.metrics_page import MetricsPage
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -40,6 +42,44 @@ def test_many_who_ask_cost_the_router_one_question_a_second() -> None:
     side.tick(2)
     wait_for(side, "/metrics")
     assert len(questions(side)) == 2
+
+
+def test_what_the_operators_page_is_told_serves_metrics_and_health_too() -> None:
+    side = WebSide()
+    side.tick(QUIET_S)
+    for deed in [deed for deed in side.done if isinstance(deed, c.Inquire)]:
+        side.hear(c.Told(deed.tag, deed.word, WITH_DMQ if deed.word == "metrics" else []))
+    assert status_of(side.written[wait_for(side, "/health/ready")]) == 200 and not questions(side)
+    peers = [wait_for(side, "/metrics") for _ in range(5)]
+    (asked,) = questions(side)
+    assert (asked.word, asked.argument) == ("service", "signers")
+    side.hear(c.Told(asked.tag, "service", DMQ_STATUS))
+    assert {page(side, peer)["router_service_told['signers']"] for peer in peers} == {1}
+    side.hear(c.Told("operator/metrics", "metrics", WELL))
+    assert "router_service_told['signers']" not in page(side, wait_for(side, "/metrics"))
+    side.hear(c.Told("operator/metrics", "metrics", error="no node"))
+    assert status_of(side.written[wait_for(side, "/metrics")]) == 200, "it serves as long as it is fresh"
+    assert len(questions(side)) == 1
+
+
+def test_page_of_metrics_is_made_once_for_an_answer_and_a_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, page_of = list[str](), MetricsPage.page_of
+
+    def counted(page: MetricsPage, node: Any, statuses: Any, accept: str) -> tuple[str, bytes]:
+        made.append(accept)
+        return page_of(page, node, statuses, accept)
+
+    monkeypatch.setattr(MetricsPage, "page_of", counted)
+    side = WebSide()
+    forms = ["text/plain", "application/openmetrics-text", *map(str, range(ACCEPTS_MAX))]
+    peers = [wait_for(side, "/metrics", f"Accept: {accept}") for accept in 3 * forms]
+    side.hear(c.Told(questions(side)[0].tag, "metrics", WELL))
+    assert len({body_of(side.written[peer]) for peer in peers if b"openmetrics" in side.written[peer]}) == 1
+    assert [made.count(accept) for accept in forms] == [1] * ACCEPTS_MAX + [3, 3], "more forms are made each time"
+    side.tick(2)
+    wait_for(side, "/metrics", "Accept: text/plain")
+    side.hear(c.Told(questions(side)[-1].tag, "metrics", WELL))
+    assert made.count("text/plain") == 2
 
 
 @pytest.mark.parametrize("accept", ["", "text/plain", "application/openmetrics-text; version=1.0.0"])
@@ -131,15 +171,38 @@ def test_silent_service_holds_up_no_question_about_health() -> None:
     assert [one.word for one in questions(side)] == ["metrics", "service", "metrics"], "nobody is asked twice"
 
 
-def test_papers_name_metrics_that_there_are() -> None:
+def page_of_all_kinds() -> str:
+    """Return a page of metrics with those of all services."""
     services = [*WITH_DMQ["services"], {"name": "pool", "module": "services.capd", "state": "running", "starts": 1}]
-    statuses = {"web": WebSide().operator("status"), "signers": DMQ_STATUS, "pool": CAPD_STATUS}
-    _, made = MetricsPage().page_of({**WITH_DMQ, "services": services}, statuses, "")
-    known = {line.split()[2] for line in made.decode().splitlines() if line.startswith("# TYPE")}
+    side = WebSide()
+    side.ask(request("/nope"))
+    statuses = {"web": side.operator("status"), "signers": DMQ_STATUS, "pool": CAPD_STATUS}
+    node = {**WITH_DMQ, "services": services, "unready": [["disk-full", "the disk is full"]]}
+    return MetricsPage().page_of(node, statuses, "")[1].decode()
+
+
+def test_papers_name_metrics_that_there_are() -> None:
+    known = {line.split()[2] for line in page_of_all_kinds().splitlines() if line.startswith("# TYPE")}
     known |= {f"{one}{end}" for one in known if one.endswith("_seconds") for end in ("_bucket", "_sum", "_count")}
     for name in ("monitoring/alerts.yml", "monitoring/dashboard.json", "web.md"):
         named = set(re.findall(r"\brouter_\w+", (DOCS / name).read_text()))
         assert named and named <= known, (name, named - known)
+
+
+def test_rules_and_dashboard_ask_for_labels_that_there_are() -> None:
+    families = list(text_string_to_metric_families(page_of_all_kinds()))
+    labels = {one.name: {"instance", "job", "service", *one.labels} for family in families for one in family.samples}
+    panels = json.loads((DOCS / "monitoring/dashboard.json").read_text())["panels"]
+    asked = [one["expr"] for panel in panels for one in panel["targets"]]
+    asked += re.findall(r"expr: (.*)", (DOCS / "monitoring/alerts.yml").read_text())
+    seen = 0
+    for expr in asked:
+        for name, within in re.findall(r"\b(router_\w+)(?:\{([^}]*)\})?", expr):
+            by = ",".join(re.findall(r"\b(?:by|ignoring) ?\(([^)]*)\)", expr)) if expr.count("router_") == 1 else ""
+            named = {one.partition("=")[0].rstrip("~!").strip() for one in f"{within},{by}".split(",")} - {""}
+            assert named <= labels.get(name, set()), (expr, name, named)
+            seen += bool(named)
+    assert seen > 20
 
 
 def test_node_that_is_not_ready_says_why() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 
-import h11
 import pytest
 from rigs.web_sides import (
     GROUP,
@@ -19,10 +18,8 @@ from rigs.web_sides import (
     token_of,
 )
 
-from router.core.wire.crypto import MessageId
 from router.service import contract as c
-from services.web.core.http.connection import HttpConnection
-from services.web.core.http.limits import AT_ONCE_BYTES_MAX, AT_ONCE_MAX, HttpLimits
+from services.web.core.http.limits import AT_ONCE_BYTES_MAX, AT_ONCE_MAX
 
 NONCE = base64.b64encode(bytes(16)).decode()
 UPGRADE = (
@@ -53,6 +50,24 @@ HOSTILE: dict[str, tuple[bytes, int, str]] = {
     "two lengths": (
         request("/", "Content-Length: 5", "Content-Length: 6", method="POST") + b"hello", 400, "Content-Length",
     ),
+    "a length in two lines": (
+        request("/", "Content-Length: 5\r\n 6", method="POST") + b"hello", 400, "bad Content-Length",
+    ),
+    **{
+        f"the length {one[:9]}": (
+            request("/", f"Content-Length: {one}", method="POST") + b"hello", 400, "bad Content-Length",
+        )
+        for one in ("+5", "-5", "0x5", "5_0", "\xb2", "", "0" * 5000 + "5")
+    },
+    "chunks with a space before the colon": (
+        request("/", "Transfer-Encoding : chunked", method="POST") + b"0\r\n\r\n", 400, "illegal header line",
+    ),
+    "chunks within chunks": (
+        request("/", "Transfer-Encoding: gzip, chunked", method="POST") + b"0\r\n\r\n", 501, "Transfer-Encoding",
+    ),
+    "a name with a space": (request("/", "X Y: 1"), 400, "illegal header line"),
+    "CR within a value": (request("/", "X: a\rContent-Length: 5"), 400, "illegal header line"),
+    "a first line that goes on from nothing": (b"GET / HTTP/1.1\r\n Host: 127.0.0.1\r\n\r\n", 400, "continuation line"),
     "bad path": (b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n", 400, "no request of HTTP/1.1"),
     "subprotocol \\xff": (
         LINK.replace(b"Protocol: upsycle.1", b"Protocol: \xff"), 400, "upsycle.1",
@@ -67,6 +82,8 @@ HOSTILE: dict[str, tuple[bytes, int, str]] = {
     "NUL": (b"GET /\x00 HTTP/1.1\r\nHost: x\r\n\r\n", 400, "no request of HTTP/1.1"),
     "plain GET of the link": (request("/link"), 426, "programs open as a WebSocket"),
     "rebound host": (request("/", host="evil.example:4180"), 421, "services.web.url"),
+    "rebound host of a whole URL": (request("http://evil.example/"), 421, '"evil.example"'),
+    "host with a user": (request("/", host="127.0.0.1@evil.example"), 421, "services.web.url"),
     "foreign origin": (request("/link", *UPGRADE, "Origin: https://evil.example"), 403, "services.web.origins"),
     "foreign origin posts": (
         request("/groups/a", "Origin: https://evil.example", method="POST", body=b"x"), 403, "services.web.origins",
@@ -400,80 +417,3 @@ def test_of_very_many_requests_in_one_packet_sixteen_are_answered_and_the_last_c
     side = WebSide()
     answered = side.ask(request("/") * 500)
     assert answered.count(b"HTTP/1.1 200 OK") == AT_ONCE_MAX and answered.count(b"Connection: close") == 1
-
-
-# -- requests that are repeated ------------------------------------------------------------------------------------
-
-REPEATED = [
-    request(), request(method="HEAD"), request("/nothing"), request("/style.css", "If-None-Match: *"), request("/link"),
-    request("/", "Connection: Keep-Alive"), request("/", "Accept-Encoding: gzip"), request("/groups/friends"),
-    request("/", host="elsewhere"), request("/", "Connection: close"), request("/", method="OPTIONS"),
-    request("/groups/friends", method="POST", body=b""), b"\r\n" + request(),
-    request("/groups/friends", "Transfer-Encoding: chunked", method="POST") + b"0\r\n\r\n",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("asked", REPEATED, ids=range(len(REPEATED)))
-def test_request_that_is_repeated_is_answered_as_the_first(asked: bytes) -> None:
-    side = WebSide()
-    due, peer = side.ask(asked), side.open()
-    is_last = b"\r\nConnection: close" in due
-    for _ in range(1 if is_last else 3):
-        assert side.say(peer, asked) == due
-    if not is_last:
-        assert side.say(peer, asked + asked) == due + due, "two at once"
-        assert side.say(peer, asked, asked[:9], asked[9:]) == due + due, "one in pieces"
-        assert side.say(peer, asked) == due
-
-
-def test_request_that_is_repeated_is_not_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    side = WebSide()
-    peer = side.open()
-    due = side.say(peer, request("/style.css"))
-    assert status_of(due) == 200
-    monkeypatch.setattr(h11.Connection, "receive_data", lambda *_: pytest.fail("h11 reads it again"))
-    assert [side.say(peer, request("/style.css")) for _ in range(3)] == [due] * 3
-
-
-def test_what_follows_a_repeated_request_is_read_as_ever() -> None:
-    side = WebSide()
-    token, peer, due = token_of(side), side.open(), side.ask(request("/style.css"))
-    plain, script = request("/style.css"), request("/groups/friends?poll", bearer(token))
-    for _ in range(2):
-        assert side.say(peer, plain, plain) == due + due
-        assert status_of(side.say(peer, script)) == 200
-        assert side.say(peer, request("/groups/friends", bearer(token), method="POST", body=b"x")) == b""
-        asked = published(side)[-1]
-        assert side.say(peer, plain, plain) == b"", "they wait behind it"
-        side.hear(c.Sent(asked.tag, MessageId(bytes(32))))
-        assert side.written[peer].endswith(due + due)
-    side.say(peer, plain, plain, b"")
-    assert side.written[peer].endswith(due + due)
-    assert side.say(peer, b"NONSENSE\r\n\r\n") == b""
-
-
-def test_repeated_request_that_waits_is_answered_in_its_turn() -> None:
-    side = WebSide()
-    ready = request("/health/ready")
-    peer = side.open("operator")
-    for _ in range(3):
-        assert side.say(peer, ready, door="operator") == b""
-        assert side.say(peer, ready, door="operator") == b"", "the next one waits behind it"
-        asked = [one for one in side.done if isinstance(one, c.Inquire) and one.word == "metrics"][-1]
-        before = len(side.written.get(peer, b""))
-        side.hear(c.Told(asked.tag, "metrics", {"unready": [], "services": []}))
-        assert side.written[peer][before:].count(b"HTTP/1.1 200 OK") == 2
-        side.at_s += 5
-
-
-def test_request_with_a_secret_is_not_remembered() -> None:
-    told = {"Authorization: Bearer abc": False, "Cookie: operator=abc": False, "Accept: text/html": True}
-    for header, is_remembered in told.items():
-        connection = HttpConnection(HttpLimits())
-        connection.receive(request("/style.css", header))
-        found = connection.next_request()
-        assert found is not None and connection.remembers(found[0]) == is_remembered
-    connection = HttpConnection(HttpLimits())
-    connection.receive(request("/groups/friends?auth=abc"))
-    found = connection.next_request()
-    assert found is not None and not connection.remembers(found[0])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from http import HTTPStatus
+from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
@@ -19,13 +21,7 @@ TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 SHOWN_CHARS_MAX = 100
 """Characters that an answer shows of what a client said."""
-PHRASES = {
-    200: "OK", 201: "Created", 202: "Accepted", 204: "No Content", 304: "Not Modified", 400: "Bad Request",
-    401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 408: "Request Timeout",
-    413: "Content Too Large", 421: "Misdirected Request", 422: "Unprocessable Content", 426: "Upgrade Required",
-    429: "Too Many Requests", 431: "Request Header Fields Too Large", 501: "Not Implemented",
-    503: "Service Unavailable", 505: "HTTP Version Not Supported",
-}  # fmt: skip
+PHRASES: Mapping[int, str] = MappingProxyType({one.value: one.phrase for one in HTTPStatus})
 """What the statuses are called."""
 _ALWAYS = (
     ("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -112,6 +108,13 @@ class Request(Struct, frozen=True, kw_only=True):
     def method(self) -> str:
         return self.head.method.decode("latin-1")
 
+    @property
+    def authority(self) -> str:
+        """Return the name and port of the site that is asked for: those of the target if it is a whole URL, whatever
+        the header Host says (RFC 9112, section 3.2.2)."""
+        target = self.head.target.partition(b"?")[0].decode("latin-1")
+        return target.partition("://")[2].partition("/")[0] if is_absolute(target) else self.header(b"host")
+
     def header(self, name: bytes) -> str:
         """Return the value of a header; of several lines, joined by commas; "" if there is none."""
         return self.fields.get(name, "")
@@ -146,11 +149,16 @@ def fields_of(head: h11.Request) -> Mapping[bytes, str]:
     return found
 
 
+def is_absolute(target: str) -> bool:
+    """Whether this is a whole URL, as a proxy is asked."""
+    return "://" in target and not target.startswith("/")
+
+
 def path_of(target: bytes, prefix: str) -> str:
     """Return the path of a request's target, decoded; without the prefix, which a proxy strips or leaves, and "" if
     there is nothing else, so that what is relative would lead astray."""
     text = target.partition(b"?")[0].decode("latin-1")
-    if "://" in text and not text.startswith("/"):  # as a proxy is asked
+    if is_absolute(text):
         text = "/" + text.partition("://")[2].partition("/")[2]
     path = unquote(text, errors="replace")
     if prefix and (path == prefix or path.startswith(f"{prefix}/")):

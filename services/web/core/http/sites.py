@@ -48,7 +48,7 @@ class Sites:
         """Refuse names that are not this node's: by such a name a page of anybody would be one of this node's own.
 
         A number is nobody's name, so it is allowed."""
-        host = host_of(request.header(b"host"))
+        host = host_of(request.authority)
         if host == self._host or host == _LOCAL or host.endswith(f".{_LOCAL}") or _is_ip(host[:IP_CHARS_MAX]):
             return None
         if not self._setting:
@@ -66,7 +66,7 @@ class Sites:
         if is_asking or not origin or origin == self._own or origin in self._origins:
             return None
         scheme, _, authority = origin.partition("://")
-        is_here = scheme in ("http", "https") and authority == request.header(b"host").lower()
+        is_here = scheme in ("http", "https") and authority == request.authority.lower()
         if is_here and not self._own.endswith(f"://{authority}"):  # one that is must be of the same scheme
             return None
         if not self._setting:

@@ -27,6 +27,9 @@ ROWS_OFTEN_MAX = 256
 """Rows of an answer up to which its question is asked in each round; a longer one in each tenth only, since the router
 makes it between two batches of messages."""
 RARELY = 10
+CALM_WORDS: tuple[Word, ...] = ("status", "groups")
+"""Questions whose answers change seldom: they are asked in each fifth round."""
+CALM = 5
 TAG = "operator/"
 WATCHED: tuple[Word, ...] = ("metrics", "queue", "status", "peers", "groups")
 QUIET: tuple[Word, ...] = ("metrics", "queue")
@@ -108,6 +111,8 @@ class Board:
             self._forecasts.add(self._facts.queues, now.mono_s)
         if isinstance(heard.answer, list) and len(heard.answer) > ROWS_OFTEN_MAX:
             self._rests[heard.word] = RARELY - 1
+        elif heard.word in CALM_WORDS:
+            self._rests[heard.word] = CALM - 1
 
     def _fail(self, text: str, now: c.Now) -> None:
         self._facts = msgspec.structs.replace(self._facts, problem=text)

@@ -97,12 +97,13 @@ function inOrder(a, b) {
 
 // -- reading ------------------------------------------------------------------------------------------------
 
-let data, at;
+let data, at, left;
 
-// Read one item, and nothing behind it.
-export function decode(bytes) {
+// Read one item, and nothing behind it; it may hold `most` items, with itself and the keys of maps.
+export function decode(bytes, most = Infinity) {
   data = bytes;
   at = 0;
+  left = most;
   try {
     const found = item(0);
     if (at !== bytes.length) throw new NotCbor(`${bytes.length - at} bytes follow the item`);
@@ -114,6 +115,7 @@ export function decode(bytes) {
 
 function item(depth) {
   if (depth > DEPTH_MAX) throw new NotCbor(`nothing is deeper than ${DEPTH_MAX}`);
+  if (--left < 0) throw new NotCbor('it holds more items than are allowed');
   const first = byte(), size = length(first & 31);
   switch (first >> 5) {
     case UINT: return size;

@@ -8,6 +8,8 @@ const UNICAST = 0, MULTICAST = 1;
 const GROUP_LABEL = text('upsycle group body 1');
 const KEY_ID_LABEL = text('upsycle content key id 1');
 const SAID_LABEL = text('upsycle said 1');
+const ACK = 0, BYTES_CODES = [1, 2], OPAQUE_CODES = [10, 11, 12, 13, 14, 15], DEPS_MAX = 256;
+const SEALED_ITEMS_MAX = 5, ITEMS_MAX = 15 + DEPS_MAX + 4096;
 export const FRAME_BYTES_MAX = (1 << 20) + 4096;
 
 export class Malformed extends Error {}
@@ -70,9 +72,9 @@ function nonceOf(count) {
 export { encode };
 
 // Read one item; what is not in the deterministic encoding is malformed.
-export function decode(bytes) {
+export function decode(bytes, most) {
   try {
-    return decoded(bytes);
+    return decoded(bytes, most);
   } catch (error) {
     throw new Malformed(error.message);
   }
@@ -181,11 +183,27 @@ export async function sealForGroup({ group, contentKey, from, seq, deps, content
   return encode([1, contentKeyId(contentKey), nonce, secret]);
 }
 
+const isBytes = (value, size) => value instanceof Uint8Array && (size === undefined || value.length === size);
+const isNumber = value => (typeof value === 'number' || typeof value === 'bigint') && value >= 0;
+
+// A member may sign anything: only what router/core/wire/application.py takes has a meaning.
+function signedWords(item) {
+  const [header, said, ...more] = Array.isArray(item) ? item : [], { to, seq, sig, deps, from } = header ?? {};
+  const isHeader = isBytes(to, 32) && isNumber(seq) && isBytes(sig, 64) && isBytes(from, 32) && Object.keys(header).length === 5;
+  const areDeps = Array.isArray(deps) && deps.length <= DEPS_MAX && deps.every(one => isBytes(one, 32));
+  if (!isHeader || !areDeps || !Array.isArray(said) || said.length !== 2 || more.length) throw new Malformed('its words are not of the form that members sign');
+  const [code, value] = said, isEmpty = value?.constructor === Object && !Object.keys(value).length;
+  const isKnown = code === ACK ? isEmpty && deps.length === 1 : BYTES_CODES.includes(code) ? isBytes(value) : OPAQUE_CODES.includes(code);
+  if (!isKnown) throw new Malformed('its words are of a kind that is not known');
+  return item;
+}
+
 // Open such a body; `verify(signature, bytes, key)` says whether the signature is the member's.
 export async function openForGroup(body, group, contentKey, verify) {
-  const parts = decode(body);
+  const parts = decode(body, SEALED_ITEMS_MAX);
   if (!Array.isArray(parts) || parts.length !== 4 || parts[0] !== 1) throw new Malformed('it is not sealed');
   const [, keyId, nonce, secret] = parts;
+  if (!isBytes(keyId, 8) || !isBytes(nonce, 24) || !isBytes(secret)) throw new Malformed('it is not sealed');
   if (!isSame(keyId, contentKeyId(contentKey))) throw new Malformed('it is sealed under another key; ask for the group\'s newer link');
   let plain;
   try {
@@ -193,11 +211,11 @@ export async function openForGroup(body, group, contentKey, verify) {
   } catch {
     throw new Malformed('its seal is broken');
   }
-  const [{ sig, ...header }, said] = decode(plain);
+  const [{ sig, ...header }, said] = signedWords(decode(plain, ITEMS_MAX));
   if (!isSame(header.to, group)) throw new Malformed('the member signed it for another group');
   if (!await verify(sig, encode([header, said]), header.from)) throw new Malformed('the member that it names has not signed it');
   return { sender: header.from, seq: header.seq, deps: header.deps, code: said[0],
-    content: said[1] instanceof Uint8Array ? said[1] : encode(said[1]), said: hex(digest(joined(SAID_LABEL, header.from, sig))) };
+    content: said[0] === ACK ? new Uint8Array() : BYTES_CODES.includes(said[0]) ? said[1] : encode(said[1]), said: hex(digest(joined(SAID_LABEL, header.from, sig))) };
 }
 
 export function proofBytes(role, diallersHello, listenersHello) {

@@ -117,8 +117,8 @@ def test_the_statements_of_a_name_are_read_and_damaged_ones_are_named(tmp_path: 
     keys = tmp_path / "keys"
     old = keyring.load_or_create(tmp_path, "laptop")
     assert renewed_keys.statements(keys, "laptop") == []
-    said = renewed_keys.begin(keys, "laptop", old, 1_800_000_000)
-    renewed_keys.finish(keys, "laptop")
+    said = renewed_keys.begin(keys, "laptop", lambda: old, 1_800_000_000)
+    renewed_keys.finish(keys, "laptop", said)
     assert renewed_keys.statements(keys, "laptop") == [said]
     (keys / "laptop.renewed").write_text("zz\n")
     with pytest.raises(RenewalError, match=r"laptop\.renewed should hold the renewals"):

@@ -124,6 +124,9 @@ def test_what_is_sealed_is_opened_until_the_prekey_ends_and_never_after() -> Non
         assert len(bob.machine.own) == day + 1
     assert bob.open(alice, body, NOW_MIN + LIFE_MIN - 1) == b"psst"
     assert alice.way(bob, NOW_MIN + LIFE_MIN) is Writing.ASK
+    bob.restart()
+    with pytest.raises(UnknownPrekey, match="not ours, or no longer"):  # although it is still on the disk
+        bob.open(alice, body, NOW_MIN + LIFE_MIN)
     seeds = [value[-32:] for _, value in bob.rows.under(OWN_PREKEYS)]
     bob.tick(NOW_MIN + LIFE_MIN)
     left = [value[-32:] for _, value in bob.rows.under(OWN_PREKEYS)]
@@ -181,6 +184,22 @@ def test_who_forgets_an_ended_prekey_forgets_none_that_another_process_has_made_
     bob.tick(later_min)
     other.restart()
     assert other.machine.current().id == made.id and bob.prekey(later_min).id == made.id
+
+
+def test_the_keys_made_of_prekeys_go_with_them_also_if_another_process_has_forgotten_these() -> None:
+    alice, bob = acquainted()
+    body = alice.seal(bob, b"psst", NOW_MIN)
+    assert bob.open(alice, body, NOW_MIN) == b"psst"
+    other = UnicastSealing(bob.key, bob.rows, random.Random(7).randbytes)
+    later_min = NOW_MIN + LIFE_MIN
+    other.tick(later_min)
+    with pytest.raises(UnknownPrekey):  # which reads the prekeys on the disk again
+        bob.machine.open(body[:3] + bytes(8) + body[11:], alice.address, later_min)
+    alice.tick(later_min)
+    bob.tick(later_min)
+    with pytest.raises(UnknownPrekey):
+        bob.open(alice, body, NOW_MIN)
+    assert not alice.machine._sealing and not bob.machine._opening, "nor does memory hold any"
 
 
 def test_who_seals_to_a_prekey_that_is_a_day_old_needs_a_newer_one() -> None:

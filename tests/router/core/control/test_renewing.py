@@ -19,7 +19,7 @@ from router.core.wire.lifetime import expiry_min
 from router.core.wire.link_items import Outcome
 from router.core.wire.message import message_id, seal_multicast, seal_unicast
 from router.core.wire.reasons import Reason
-from router.core.wire.renewal import READ_S, encode_renewal, make_renewal
+from router.core.wire.renewal import READ_S, decode_renewal, encode_renewal, make_renewal
 
 NEW, NEWER, OTHER = (SigningKey(bytes((n,)) * 32) for n in (91, 92, 93))
 DAY_S = 86_400
@@ -79,7 +79,9 @@ def test_what_waits_and_what_still_comes_to_the_old_address_is_handed_to_the_new
     waiting = [letter(1), news(2), letter(3)]
     one.write(*waiting)
     assert one.order("renew", statement()) == {"old": BOB.public.hex(), "new": NEW.public.hex(), "was_known": False}
-    assert BOB.public not in one.router.queues.by_recipient and one._gone(KeyRenewed) == [KeyRenewed(bytes(BOB.public))]
+    assert BOB.public not in one.router.queues.by_recipient
+    taken = decode_renewal(bytes.fromhex(statement()))
+    assert one._gone(KeyRenewed) == [KeyRenewed(taken)]
     late = [letter(4), news(5)]
     one.write(*late)
     link = one.link(NEW.public)

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from websockets.frames import Frame, Opcode
+from websockets.protocol import Protocol, Side, State
 
 from router.core.wire.websocket import FRAME_BYTES_LEAST, PIECE_BYTES, FramesBroken, WebSocketFrames
 
@@ -143,7 +145,69 @@ def test_frames_end(payload: bytes, status: int, error: str, step: int) -> None:
     assert found.answered[:1] == b"\x88" and found.answered[2:4] == (status.to_bytes(2, "big") if status else b"")
 
 
-NO_STATUS = (0, 999, 1004, 1005, 1006, 1015, 5000)
+@pytest.mark.parametrize("status", [*range(1000, 1004), *range(1007, 1012), 3000, 3999, 4000, 4999])
+def test_each_status_of_a_closing_that_may_be_is_taken(status: int) -> None:
+    found = hear([wire(CLOSE, status.to_bytes(2, "big") + b"r" * 123)])
+    assert found.answered[:1] == b"\x88" and found.answered[2:4] == status.to_bytes(2, "big")
+    assert found.ended == (status in (1000, 1001)) and ("status" in found.error) == (not found.ended)
+
+
+def test_nothing_that_comes_behind_a_closing_is_heard() -> None:
+    found = hear([wire(CLOSE, b"\x03\xe8") + wire(PING, b"p") + wire(BINARY, b"a") + wire(CLOSE, b"\x03\xe8")])
+    assert found == Heard(b"", told(1000), True, "")
+
+
+# -- with the library websockets -----------------------------------------------------------------------------------
+
+SIZES = (0, 125, 126, 127, 128, 65_535, 65_536, 150_000)
+
+
+def said_by(peer: Protocol) -> bytes:
+    return b"".join(peer.data_to_send())
+
+
+@pytest.mark.parametrize("side", [Side.CLIENT, Side.SERVER])
+@pytest.mark.parametrize("size", SIZES)
+def test_binary_messages_of_the_library_websockets_are_read_whole_in_fragments_and_in_chops(
+    side: Side, size: int
+) -> None:
+    data, piece = bytes(range(256)) * (size // 256 + 1), max(1, size // 16)
+    data = data[:size]
+    peer = Protocol(side, state=State.OPEN)
+    peer.send_binary(data)
+    peer.send_ping(b"between messages")
+    parts = [data[at : at + piece] for at in range(0, size, piece)] or [b""]
+    peer.send_binary(parts[0], fin=len(parts) == 1)
+    for number, one in enumerate(parts[1:], 2):
+        peer.send_ping(b"%d" % number)
+        peer.send_continuation(one, fin=number == len(parts))
+    peer.send_close(1000, "over")
+    wire, is_client = said_by(peer), side is Side.SERVER
+    chop = 977 if size > 65_536 else 61
+    for found in (hear([wire], is_client=is_client), hear(cut(wire, range(0, len(wire), chop)), is_client=is_client)):
+        assert (found.data, found.ended, found.error) == (2 * data, True, "")
+    peer.receive_data(found.answered)
+    pongs = [one.data for one in peer.events_received() if isinstance(one, Frame) and one.opcode is Opcode.PONG]
+    assert pongs == [b"between messages", *(b"%d" % number for number in range(2, len(parts) + 1))]
+    assert peer.close_rcvd is not None and peer.close_rcvd.code == 1000 and peer.parser_exc is None
+
+
+@pytest.mark.parametrize("side", [Side.CLIENT, Side.SERVER])
+def test_the_library_websockets_reads_what_is_sent(side: Side) -> None:
+    frames, peer = WebSocketFrames(is_client=side is Side.SERVER), Protocol(side, state=State.OPEN, max_size=None)
+    sizes = [*SIZES[1:], PIECE_BYTES, PIECE_BYTES + 1]
+    for size in sizes:
+        for part in frames.frames([bytes(size // 2), bytes(size - size // 2)]):
+            peer.receive_data(bytes(part))
+    peer.receive_data(frames.goodbye(1001, "gone"))
+    events = [one for one in peer.events_received() if isinstance(one, Frame)]
+    sent = [len(one.data) for one in events if one.opcode is Opcode.BINARY]
+    assert sum(sent) == sum(sizes) and all(one.fin for one in events)
+    assert peer.parser_exc is None and (side is Side.SERVER or sent == sizes)
+    assert peer.close_rcvd is not None and (peer.close_rcvd.code, peer.close_rcvd.reason) == (1001, "gone")
+
+
+NO_STATUS = (0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65_535)
 WRONG = [
     ("a text message", wire(TEXT, b"abc"), 1003, "a text message came"),
     ("an empty text message", wire(TEXT), 1003, "a text message came"),
@@ -151,6 +215,8 @@ WRONG = [
     ("no mask", wire(BINARY, b"abc", mask=False), 1002, "unmasked"),
     ("a long ping", wire(PING, b"x" * 126), 1002, "breaks the protocol"),
     ("a ping in fragments", wire(PING, b"x", fin=False), 1002, "fragment"),
+    ("a pong in fragments", wire(PONG, b"x", fin=False), 1002, "fragment"),
+    ("a continuation behind a whole message", wire(BINARY, b"a") + wire(CONTINUED, b"b"), 1002, "CONTINUATION"),
     ("a closing in fragments", wire(CLOSE, b"\x03\xe8", fin=False), 1002, "fragment"),
     ("a long closing", wire(CLOSE, b"\x03\xe8" + b"r" * 124), 1002, "breaks the protocol"),
     ("a closing of one byte", wire(CLOSE, b"\x03"), 1002, "breaks the protocol"),

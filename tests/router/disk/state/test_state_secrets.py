@@ -198,6 +198,16 @@ def key_by_link(folder: Path) -> None:
     (folder / KEY_FILE).symlink_to(folder.with_name("elsewhere"))
 
 
+def key_as_folder(folder: Path) -> None:
+    (folder / KEY_FILE).unlink()
+    (folder / KEY_FILE).mkdir()
+
+
+def key_as_pipe(folder: Path) -> None:
+    (folder / KEY_FILE).unlink()
+    os.mkfifo(folder / KEY_FILE, 0o600)
+
+
 def dangling(folder: Path) -> None:
     folder.rename(folder.with_name("moved"))
     folder.symlink_to(folder.with_name("nowhere"))
@@ -215,6 +225,8 @@ FAULTS: list[tuple[Callable[[Path], None], str]] = [
     (without_key, r"is not the key that has sealed them; restore folder and key of one moment, or move the state away"),
     (key_for_all, r"secrets.key can be read by others \(mode 644\); run: chmod 600 "),
     (key_by_link, r"secrets.key is a symbolic link, and a key that can be forgotten is a file: put it there itself"),
+    (key_as_folder, r"secrets.key cannot be read: .*; it must be a file of the user who runs this; put it back, or "),
+    (key_as_pipe, r"secrets.key cannot be read: it is no regular file; it must be a file of the user who runs this"),
     (dangling, r"it is a symbolic link to .*nowhere, which is not there; make that folder, or remove the link"),
     (a_file, r"cannot be opened: .*; see to its disk; to begin anew, stop the"),
 ]
@@ -238,6 +250,26 @@ def test_what_cannot_be_used_says_why_and_what_to_do(tmp_path: Path, fault: Any,
     fault(service)
     with pytest.raises(StateError, match=said):
         State(service)[b"a"]
+
+
+def test_a_fault_of_the_disk_while_it_is_read_is_an_error_of_the_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An app goes on then, and says it; whoever asks for its prekey would end it otherwise."""
+    state = AppState(tmp_path)
+    put(state, {b"a": b"1"})
+    state.close()
+    state = AppState(tmp_path)
+
+    def denied(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", denied)
+    with pytest.raises(StateError, match=r"cannot be read: .*Permission denied"):
+        state.get("prekeys", b"a")
+    monkeypatch.undo()
+    assert state.get("prekeys", b"a") == b"1"
+    state.close()
 
 
 def test_a_state_that_was_removed_while_it_is_used_is_not_written_into_nothing(tmp_path: Path) -> None:

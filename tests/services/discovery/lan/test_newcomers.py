@@ -242,7 +242,9 @@ def stock(lan: Lan) -> Attack:
         pytest.param(lambda lan: ring(90, 900, EVERYWHERE), id="copies of all that wait"),
         pytest.param(lambda lan: ring(90, 10, EVERYWHERE), id="copies of a few"),
         pytest.param(lambda lan: ring(90, 900, FORGERS[:1]), id="copies from one host"),
-        pytest.param(lambda lan: ring(999, 10, EVERYWHERE), id="new keys alone"),
+        pytest.param(
+            lambda lan: ring(999, 10, EVERYWHERE), id="new keys alone", marks=pytest.mark.long
+        ),  # 100 are above
         pytest.param(lambda lan: equals(lan, int(STRONG_PER_S * SLOT_S), EVERYWHERE), id="as often as the newcomer"),
         pytest.param(lambda lan: equals(lan, STRONG_PER_S, EVERYWHERE), id="each once a second"),
         pytest.param(stock, id="a stock of keys", marks=pytest.mark.long),  # parts of it are above

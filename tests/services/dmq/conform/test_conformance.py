@@ -18,7 +18,8 @@ from samples.dmq import POOLS, STAKE, START_PERIOD, Pool
 from router.cli import main
 from router.cli.conformance import CheckResult
 from services.dmq.client.connection import Unreachable
-from services.dmq.conform.probe import Probe, ProbeLimits
+from services.dmq.conform.probe import Probe
+from services.dmq.conform.probe_connection import ProbeLimits
 from services.dmq.core.chain_time import MAINNET
 from services.dmq.core.conformance_checks import Trial
 from services.dmq.core.pool_keys import PoolKeys

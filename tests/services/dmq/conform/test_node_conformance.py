@@ -20,7 +20,7 @@ from router.core.link.machine import Agency
 from services.dmq.client.connection import Unreachable
 from services.dmq.conform.as_peer import AsPeer
 from services.dmq.conform.node_probe import EMPTY, NodeProbe
-from services.dmq.conform.probe import ProbeLimits
+from services.dmq.conform.probe_connection import ProbeLimits
 from services.dmq.core import message_submission as ms
 from services.dmq.core.chain_time import MAINNET
 from services.dmq.core.mux import sdu
@@ -90,6 +90,14 @@ async def test_nobody_listens() -> None:
     await listener.aclose()
     with pytest.raises(Unreachable, match=r"no node listens at 127.0.0.1:\d+: .*; start it, or name its port"):
         await outcomes(port)
+
+
+async def test_a_node_of_another_network_is_told_in_one_sentence_and_no_check_is_made() -> None:
+    async with PlainPeer(held()).listening() as port:
+        words = ["dmq", "conform", f"tcp://127.0.0.1:{port}", "--network", "preview"]
+        done = await trio.to_thread.run_sync(partial(CliRunner().invoke, main, words))
+    assert (done.exit_code, done.stdout) == (4, "")
+    assert done.stderr.count("\n") == 1 and "network magic" in done.stderr and "with --network" in done.stderr
 
 
 async def test_the_command() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -102,14 +103,16 @@ def validator(stem: str) -> Validator:
     return Validator(CDDL / f"dmq-{stem}.cddl")
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("stem", "rule", "read", "wires"), CASES)
 def test_we_write_what_is_valid_and_take_nothing_else(
-    stem: str, rule: str, read: Callable[[bytes], object], wires: tuple[bytes, ...]
+    stem: str, rule: str, read: Callable[[bytes], object], wires: tuple[bytes, ...], step: int
 ) -> None:
+    """Quickly: each fifth of the corrupted values, so each place with other faults than the one before it."""
     for wire in wires:
         assert validator(stem).validate(wire, rule).valid, wire.hex()
         read(wire)
-        for changed in map(encode, corrupted(value_of_any(wire))):
+        for changed in map(encode, islice(corrupted(value_of_any(wire)), 0, None, step)):
             is_valid = bool(validator(stem).validate(changed, rule).valid)
             try:
                 read(changed)

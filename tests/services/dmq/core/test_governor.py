@@ -281,35 +281,38 @@ def test_of_many_connections_those_that_we_dialled_too_many_are_left_at_a_churn(
 NODES = 200
 
 
-def half_dies(seed: int) -> PeerWorld:
-    """Return a world after half of its nodes have died, two churns later."""
+def half_dies(seed: int, many: int) -> PeerWorld:
+    """Return a world of so many nodes after half of these have died, two churns later."""
     world = PeerWorld(seed)
-    nodes = [world.add(f"45.{number // 200}.{number % 200}.1") for number in range(NODES)]
+    nodes = [world.add(f"45.{number // 200}.{number % 200}.1") for number in range(many)]
     for node in nodes:
         others = [one.address for one in nodes if one is not node]
         world.name_roots(node, world.chance.sample(others, 3))
     world.run(600)
-    for node in world.chance.sample(nodes, NODES // 2):
+    for node in world.chance.sample(nodes, many // 2):
         world.kill(node)
     world.run(2 * world.targets.churn_s)
     return world
 
 
-def check_half_dies(seed: int) -> None:
-    world = half_dies(seed)
+def check_half_dies(seed: int, many: int = NODES) -> None:
+    world = half_dies(seed, many)
     alive = {node.address for node in world.alive()}
     for node in world.alive():
         assert node.hot() & alive, f"seed {seed}: {node.address} pulls from nobody"
     assert world.is_connected(), f"seed {seed}: what one takes does not reach all"
 
 
+@pytest.mark.parametrize("many", [60, pytest.param(NODES, marks=pytest.mark.long)])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 100))])
-def test_half_of_all_nodes_die_and_the_others_stay_one_network(seed: int) -> None:
-    check_half_dies(seed)
+def test_half_of_all_nodes_die_and_the_others_stay_one_network(seed: int, many: int) -> None:
+    check_half_dies(seed, many)
 
 
+@pytest.mark.parametrize("seconds", [3600, pytest.param(7200, marks=pytest.mark.long)])
 @pytest.mark.parametrize("is_one_prefix", (True, False))
-def test_sybils_hold_few_places(is_one_prefix: bool) -> None:
+def test_sybils_hold_few_places(is_one_prefix: bool, seconds: float) -> None:
+    """Quickly: beyond one churn; among the long tests beyond two."""
     world = PeerWorld(5)
     nodes = [world.add(f"45.1.{number}.1") for number in range(20)]
     sybils = [world.add(f"46.1.{0 if is_one_prefix else number}.{number + 1}") for number in range(50)]
@@ -319,7 +322,7 @@ def test_sybils_hold_few_places(is_one_prefix: bool) -> None:
     for sybil in sybils:
         world.name_roots(sybil, [one.address for one in nodes], hot=20)
         world.shares[sybil.address] = addresses
-    world.run(7200)
+    world.run(seconds)
     most = OF_PREFIX_MAX if is_one_prefix else world.targets.active // 2
     for node in nodes:
         assert len(node.hot() & set(addresses)) <= most

@@ -167,7 +167,7 @@ def test_what_expires_before_its_turn_is_counted() -> None:
     mempool = mempool_of([message_of(0), message_of(1)], lives_s=30)
     provider = Provider(mempool, Spacing(PAUSE_S))
     provider.request_ids(True, 0, 33, NOW)
-    assert provider.expired(mempool.expire(NOW.wall_s + 30), NOW.mono_s + 30) == provider.spaced_out == 1
+    assert len(provider.expired(mempool.expire(NOW.wall_s + 30), NOW.mono_s + 30)) == provider.spaced_out == 1
 
 
 def test_a_message_that_is_early_by_the_mempools_pace_waits_for_peers() -> None:

@@ -16,7 +16,7 @@ from router.service import contract as c
 from services.dmq.core.known_peers import RootGroup
 from services.dmq.core.peer_sharing_messages import PeerAddress
 from services.dmq.core.topology import BadTopology, LocalRoots, read_snapshot, read_topology
-from services.dmq.core.topology_source import FILE_S, Roots, TopologySource
+from services.dmq.core.topology_source import FILE_S, TAG, Roots, TopologySource
 from services.dmq.topology_job import topology
 
 EMPTY: dict[str, Any] = {"localRoots": [], "publicRoots": []}
@@ -116,8 +116,8 @@ def test_relays_of_the_ledger_are_read_and_odd_ones_left_out() -> None:
         read_snapshot(b"{}")
 
 
-def read(path: Path | str, known: bytes = b"", snapshot: str = "") -> bytes:
-    return topology(msgspec.msgpack.encode((str(path), snapshot, known)))
+def read(path: Path | str, known: bytes = b"", snapshot: str = "", *listens: str) -> bytes:
+    return topology(msgspec.msgpack.encode((str(path), snapshot, known, listens)))
 
 
 def test_the_job_reads_a_file_once_and_again_when_it_says_something_new(tmp_path: Path) -> None:
@@ -153,6 +153,32 @@ def test_a_name_is_looked_up_beside_and_missing_until_then(tmp_path: Path) -> No
         if again := read(path, found.digest):
             found = msgspec.msgpack.decode(again, type=Roots)
     assert PeerAddress("127.0.0.1", 6161) in found.groups[0].addresses
+
+
+@pytest.mark.parametrize("listens", ["0.0.0.0:6161", "127.0.0.1:6161"])
+def test_the_job_leaves_out_the_places_at_which_this_node_itself_listens(listens: str, tmp_path: Path) -> None:
+    path = tmp_path / "topology.json"
+    points = [{"address": "127.0.0.1", "port": port} for port in (6161, 6162)]
+    path.write_bytes(of(localRoots=[ROOT | {"accessPoints": points}]))
+    found = msgspec.msgpack.decode(read(path, b"", "", listens), type=Roots)
+    assert found.groups[0].addresses == (PeerAddress("127.0.0.1", 6162),) and found.own == ("127.0.0.1:6161",)
+    assert msgspec.msgpack.decode(read(path, b"", "", "192.0.2.1:6161"), type=Roots).own == ()
+
+
+def test_a_topology_that_names_this_node_alone_is_told() -> None:
+    source, now = TopologySource("topology.json", listens=["0.0.0.0:6161"]), c.Now(1000.0, 5.0)
+    assert source.due(now)
+    alone = Roots(b"1", (RootGroup(()),), own=("127.0.0.1:6161",))
+    _, [said] = source.computed(c.Computed(TAG, msgspec.msgpack.encode(alone)), now)
+    assert isinstance(said, c.Warn) and said.text == (
+        "the topology topology.json names this node itself alone, at 127.0.0.1:6161: name another node in it, and this "
+        "node in that one's"
+    )
+    assert source.only_itself == "127.0.0.1:6161"
+    beside = Roots(b"2", (RootGroup((PeerAddress("1.2.3.4", 1),)),), own=("127.0.0.1:6161",))
+    _, [said] = source.computed(c.Computed(TAG, msgspec.msgpack.encode(beside)), now)
+    assert isinstance(said, c.Inform) and said.text.endswith("127.0.0.1:6161 is this node itself")
+    assert not source.only_itself
 
 
 def test_a_topology_that_cannot_be_read_changes_nothing_and_is_named_once() -> None:

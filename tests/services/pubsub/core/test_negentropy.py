@@ -187,6 +187,8 @@ BAD = {
     "a million ids announced": b"\x61\x00\x00\x02\xbd\x84\x40" + bytes(64),
     "ranges that run backwards": b"\x61\x05\x01\x09\x00\x01\x01\x08\x00",
     "ranges behind the end": b"\x61\x00\x00\x00\x05\x00\x00",
+    "a range behind the end, of the minute before the first": b"\x61\x00\x00\x00\x01\x00\x00",
+    "two ends": b"\x61\x00\x00\x00\x00\x00\x00",
 }
 
 
@@ -207,9 +209,10 @@ def test_other_versions() -> None:
         go_on(view([]), b"\x62\x00", Differences())
 
 
-@given(st.binary(max_size=200).map(lambda rest: b"\x61" + rest))
+@given(st.one_of(st.binary(max_size=200), st.lists(st.sampled_from(b"\0\1\2\x7f\x80\xff"), max_size=200).map(bytes)))
 def test_any_bytes(frame: bytes) -> None:
-    """Any bytes are answered within the limit, or refused."""
+    """Any bytes are answered within the limit, or refused: those too that come near to ranges."""
+    frame = b"\x61" + frame
     keys = view(key_of(minute, bytes((minute,)) * 32) for minute in range(100))
     try:
         assert len(answer(keys, frame, 1_500).frame) <= 1_500
