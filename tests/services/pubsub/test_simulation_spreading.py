@@ -73,7 +73,7 @@ def test_most_are_reached_at_300_nodes_though_some_drop() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "hub"])  # which has a test of its own
 def test_the_goals_are_met_at_1_000_nodes(name: str) -> None:
     judged(name, SCENARIOS[name], 1_000, 5)
 
