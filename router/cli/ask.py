@@ -23,10 +23,12 @@ STARTING_S, AGAIN_S = 60.0, 0.3
 """How long a service that is starting is waited for, and how often it is asked meanwhile."""
 
 
-def ask(home: Home, word: str, argument: str = "", timeout_s: float = ANSWER_S) -> Any:
-    """Return the node's answer, decoded from JSON. Raise `Failure` if it is an error, else the client's errors."""
-    _await_socket(home)
-    return loop.run(_asked, home, word, argument, timeout_s)[0]
+def ask(home: Home, word: str, argument: str = "", timeout_s: float = ANSWER_S, *, url: str | None = None) -> Any:
+    """Return the node's answer, decoded from JSON. Raise `Failure` if it is an error, else the client's errors. `url`:
+    the socket of another home's node."""
+    if url is None:
+        _await_socket(home)
+    return loop.run(_asked, home, word, argument, timeout_s, url)[0]
 
 
 def ask_peers(home: Home) -> list[dict[str, Any]]:
@@ -68,8 +70,10 @@ async def service_answer(node: Node, name: str, question: str, timeout_s: float 
         await trio.sleep(AGAIN_S)
 
 
-async def _asked(home: Home, word: str, argument: str, timeout_s: float) -> tuple[Any, PublicKey]:
-    async with connect(home=home) as node:
+async def _asked(
+    home: Home, word: str, argument: str, timeout_s: float, url: str | None = None
+) -> tuple[Any, PublicKey]:
+    async with connect(home=home, url=url) as node:
         if word == SERVICE:
             name, _, question = argument.partition(" ")
             answer = await service_answer(node, name, question, timeout_s)

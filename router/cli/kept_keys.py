@@ -17,7 +17,7 @@ from router.cli.ask import ask
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import at_terminal, columns, note, say, say_json, short_text, time_text
-from router.client.errors import NodeUnavailable
+from router.client.errors import NodeUnavailable, NotAnswered
 from router.client.node import connect
 from router.client.options import state_of
 from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS
@@ -74,17 +74,18 @@ def keys(ctx: click.Context, as_json: bool) -> None:
 
 @keys.command(cls=Command)
 @click.argument("name")
+@click.option("--url", metavar="URL", help="Where the app signs on by url=: unix:///HOME/router.sock of another home.")
 @json_option
-def renew(name: str, as_json: bool) -> None:
+def renew(name: str, url: str | None, as_json: bool) -> None:
     """Give the kept key NAME a new one in its place, which is a new address.
 
     Groups, rights and waiting messages go to the new key; for seven days so does what still comes to the old address.
     The old key is good for nothing then. A running app of that name signs on anew by itself.
     """
-    home = invocation().home
+    home = invocation().home if url is None else invocation().chosen_home
     _check_renewable(name)
     try:
-        said = _renewed(home, name)
+        said = _renewed(home, name) if url is None else _renewed_at(home, name, url)
     except RenewalError as error:
         raise Failure(Exit.USAGE, str(error)) from None
     if as_json:
@@ -107,6 +108,24 @@ def _renewed(home: Home, name: str) -> Renewal:
         renewed_keys.give_up(folder, name, said)
         raise
     renewed_keys.finish(folder, name, said)
+    return said
+
+
+def _renewed_at(home: Home, name: str, url: str) -> Renewal:
+    """Renew a key of this home at the node of another home, which is told over its owner's socket."""
+    if not url.startswith("unix://"):
+        why = "a node takes renewals from its owner alone, over its socket: unix:///HOME/router.sock"
+        raise Failure(Exit.USAGE, f"{why}; for a node on another machine make a key under a new name, and let that in")
+    folder, elsewhere = home.key_path.parent, renewed_keys.ELSEWHERE
+    said = renewed_keys.begin(folder, name, partial(keyring.load, home, name), int(time.time()), elsewhere)
+    try:
+        ask(home, "renew", encode_renewal(said).hex(), url=url)
+    except (NodeUnavailable, NotAnswered) as error:  # it may have taken it
+        raise Failure(Exit.NO_NODE, f"{error}; repeat the command: until then {name} keeps its key") from None
+    except Failure:
+        renewed_keys.give_up(folder, name, said, elsewhere)
+        raise
+    renewed_keys.finish(folder, name, said, elsewhere)
     return said
 
 

@@ -27,8 +27,9 @@ UNREAD = (
     "then others are found who read it, and elsewhere connect to a core (`router peer add`)"
 )
 UNREACHED = (
-    "this node knows no way to that address: its app signs on once with a kept key (`--as`), here or at a node that has "
-    "this one or one of its neighbours as its uplink, or writes first; `router peers` says whether that node is connected"
+    "this node knows no way to that address: its app signs on once with a kept key (`--as`), here or at a node that "
+    "has this one or one of its neighbours as its uplink, or writes first; `router peers` says whether that node is "
+    "connected"
 )
 FULL = (
     "this node takes nothing more until there is room: free some space on the disk of its home, or move the home to a "

@@ -3,6 +3,8 @@ the node has taken it.
 
     keys/NAME.key         the key with which the app signs on
     keys/NAME.renewing    a renewal that has begun: the new key and the statement; gone when it is finished
+    keys/NAME.renewing-elsewhere    the same of a key with which the app signs on to the node of another home, so that
+                                    none of this home takes it
     keys/NAME.renewed     the statements of the renewals that are finished, the newest last
 
 A crash at any step leaves a renewal that has not begun, or one that the node finishes when it starts.
@@ -24,6 +26,7 @@ from router.core.wire.renewal import READ_S, RENEWAL_BYTES_MAX, Renewal, decode_
 from router.disk import private_file
 from router.settings.secret_lines import key_in
 
+HERE, ELSEWHERE = "renewing", "renewing-elsewhere"
 RENEWED_MAX = 64
 """The most former addresses that are remembered of a name; the oldest are forgotten."""
 
@@ -44,17 +47,21 @@ class BegunRenewal(Struct, frozen=True):
     new: SigningKey
 
 
-def begin(keys: Path, name: str, load: Callable[[], SigningKey], now_s: int) -> Renewal:
+def begin(keys: Path, name: str, load: Callable[[], SigningKey], now_s: int, kind: str = HERE) -> Renewal:
     """Make the new key of a name and the statement of its renewal; return the statement of one that has begun
-    already. `load` returns the key as it is then: another process may have renewed it just now."""
+    already. `load` returns the key as it is then: another process may have renewed it just now. `kind`: whether the
+    node of this home takes it, or one `ELSEWHERE`."""
     with _alone(keys, name):
-        begun = _begun(keys, name)
+        if _path(keys, name, other := ELSEWHERE if kind == HERE else HERE).exists():
+            where = "with the --url that was given then" if other == ELSEWHERE else "without --url, while the node runs"
+            raise RenewalError(f"a renewal of {name} has begun already; finish it: repeat the command {where}")
+        begun = _begun(keys, name, kind)
         if begun is None:
             old = load()
             new = SigningKey(secrets.token_bytes(KEY_BYTES))
             begun = BegunRenewal(make_renewal(old, new, now_s, now_s + READ_S), new)
             line = f"{new.seed.hex()} {encode_renewal(begun.statement).hex()}\n"
-            private_file.create(_path(keys, name, "renewing"), line.encode())
+            private_file.create(_path(keys, name, kind), line.encode())
         return begun.statement
 
 
@@ -76,11 +83,11 @@ def begun(keys: Path, problem: Callable[[str], object] | None = None) -> dict[st
     return found
 
 
-def finish(keys: Path, name: str, taken: Renewal) -> None:
+def finish(keys: Path, name: str, taken: Renewal, kind: str = HERE) -> None:
     """Let the new key take the place of the old one, once the node has taken this renewal; nothing if it is not the one
     that has begun."""
     with _alone(keys, name):
-        begun = _begun(keys, name)
+        begun = _begun(keys, name, kind)
         if begun is None or begun.statement != taken:
             return
         known = statements(keys, name)
@@ -88,16 +95,16 @@ def finish(keys: Path, name: str, taken: Renewal) -> None:
             lines = [encode_renewal(one).hex() for one in (*known, begun.statement)][-RENEWED_MAX:]
             private_file.replace(_path(keys, name, "renewed"), "".join(f"{one}\n" for one in lines).encode())
         private_file.replace(_path(keys, name, "key"), f"{begun.new.seed.hex()}\n".encode())
-        private_file.remove(_path(keys, name, "renewing"))
+        private_file.remove(_path(keys, name, kind))
 
 
-def give_up(keys: Path, name: str, refused: Renewal) -> None:
+def give_up(keys: Path, name: str, refused: Renewal, kind: str = HERE) -> None:
     """Forget the renewal that the node has refused; nothing if it is not the one that has begun."""
     with _alone(keys, name):
-        begun = _begun(keys, name)
+        begun = _begun(keys, name, kind)
         if begun is None or begun.statement != refused:
             return
-        private_file.remove(_path(keys, name, "renewing"))
+        private_file.remove(_path(keys, name, kind))
 
 
 def former(keys: Path) -> dict[PublicKey, str]:
@@ -112,9 +119,9 @@ def former(keys: Path) -> dict[PublicKey, str]:
     return found
 
 
-def _begun(keys: Path, name: str) -> BegunRenewal | None:
+def _begun(keys: Path, name: str, kind: str = HERE) -> BegunRenewal | None:
     """Return the renewal that has begun; raise `RenewalError` if it cannot be read. Holds no secret then."""
-    path = _path(keys, name, "renewing")
+    path = _path(keys, name, kind)
     found = _read(path)
     if isinstance(found, str):
         raise RenewalError(f"{path} {found}")

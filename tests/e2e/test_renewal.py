@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,12 @@ from rig import NodeProcess, Rig, new_key, rig
 from rigs.patience import HANG_S
 
 from router import Node, NodeUnavailable, connect
+from router.actors.process import program
+from router.client.received import Received
 from router.core.wire.crypto import PublicKey
-from router.rig.process import until
+from router.rig.process import run_command, until
 from router.settings import keyring, renewed_keys
+from router.settings.home import Home
 
 LIFE_S = 3600
 
@@ -220,3 +224,55 @@ async def test_keys_that_others_know_a_node_or_a_service_by_are_not_renewed(tmp_
             assert done.code == 2 and "only keys of apps are renewed" in done.stderr
         done = await node.run("keys", "renew", "nobody")
         assert done.code == 2 and 'there is no key "nobody"' in done.stderr
+
+
+async def test_a_key_is_renewed_at_the_node_of_another_home_for_two_programs_with_queue_and_grants(
+    tmp_path: Path,
+) -> None:
+    """The program that runs signs on anew; one that has the old key by itself is told; what waits, and what the key may
+    do there, is the new one's."""
+    group = new_key()
+    async with rig(tmp_path) as found:
+        node, home = found.node("node"), Home(tmp_path / "apps")
+        home.create("edge")
+        old, url = keyring.load_or_create(home, "laptop"), f"unix://{node.home.socket_path}"
+        node.knows(old.public, "laptop", grants=("join", "store"))
+        renew_there = program("router", "--home", str(home.path), "keys", "renew", "laptop", "--url", url)
+        absent = await run_command(renew_there)
+        assert absent.code == 3 and "until then laptop keeps its key" in absent.stderr
+        await node.start()
+        async with connect(home=home, as_name="laptop", url=url) as laptop:
+            await laptop.join(group.public, timeout_s=HANG_S)
+        async with connect(home=node.home) as speaker:
+            await speaker.send(old.public, b"waits", ttl_s=LIFE_S, plain=True)
+            done = await run_command(renew_there)
+            assert done.code == 0, done.stderr
+            new = keyring.load(home, "laptop").public
+            assert new != old.public and await node.queued(new) == 1
+            await speaker.group(group).publish(b"to the group", ttl_s=LIFE_S)
+            with pytest.raises(NodeUnavailable, match="the key of this app was renewed"):
+                async with connect(home=home, key=old, url=url):
+                    pass
+            async with connect(home=home, as_name="laptop", url=url) as laptop:
+                got = [message.body async for message in first_of(laptop, 2)]
+                assert (laptop.key, got) == (new, [b"waits", b"to the group"])
+                done = await run_command(renew_there)
+                assert done.code == 0, done.stderr
+
+                async def has_signed_on_anew() -> bool:
+                    return laptop.is_up and laptop.key == keyring.load(home, "laptop").public != new
+
+                await until("the app signs on with its newest key", has_signed_on_anew)
+        far = await run_command((*renew_there[:-1], "tls://127.0.0.1:4100"))
+        assert far.code == 2 and "from its owner alone" in far.stderr
+        [row] = [one for one in await node.ask("peers") if one["name"] == "laptop"]
+        assert row["grants"] == ["join", "store"] and row["address"] == laptop.key.hex()
+
+
+async def first_of(app: Node, count: int) -> AsyncIterator[Received]:
+    async for message in app:
+        yield message
+        count -= 1
+        if not count:
+            await message.settle()
+            return

@@ -36,7 +36,7 @@ TREE = Path(__file__).resolve().parents[2]
 OURS = re.compile(
     r"router|router\.(bench\.(clients|strangers|unlogged)|demo\.(listener|speaker)|node\.verifier_process"
     r"|rig\.with_parent|service\.(apart|worker))|services\.(capd\.solver_process|dmq\.demo\.(aggregator|signers))"
-    r"|rigs\.interrupted"
+    r"|rigs\.\w+"
 )
 """Modules that are run in a forked process."""
 SHARED = ("services", "transports")

@@ -173,3 +173,16 @@ def test_without_room_or_rights_the_sentence_says_so(keys: Path, monkeypatch: py
     monkeypatch.setattr("router.disk.private_file.create", full)
     with pytest.raises(RenewalError, match="No space left on device; see that there is room"):
         begin(keys)
+
+
+def test_a_renewal_at_the_node_of_another_home_is_taken_by_none_of_this_one(keys: Path) -> None:
+    elsewhere, load = renewed_keys.ELSEWHERE, partial(keyring.load, keys.parent, "laptop")
+    said = renewed_keys.begin(keys, "laptop", load, NOW_S, elsewhere)
+    assert renewed_keys.begin(keys, "laptop", load, NOW_S + 5, elsewhere) == said and not renewed_keys.begun(keys)
+    with pytest.raises(RenewalError, match=r"has begun already; finish it: repeat the command with the --url"):
+        renewed_keys.begin(keys, "laptop", load, NOW_S)
+    renewed_keys.finish(keys, "laptop", said, elsewhere)
+    assert renewed_keys.statements(keys, "laptop") == [said] and not (keys / f"laptop.{elsewhere}").exists()
+    renewed_keys.begin(keys, "laptop", load, NOW_S)
+    with pytest.raises(RenewalError, match="without --url, while the node runs"):
+        renewed_keys.begin(keys, "laptop", load, NOW_S, elsewhere)
