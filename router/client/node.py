@@ -156,9 +156,16 @@ class Node:
         self._pulling = pulling = Pulling(self.wires, self._asking, publishing)
 
         self._senders = senders = Senders(sign_on.home, settings.causes, ordering, journal)
-        self._settling = settling = Settling(inbox, journal, senders.keys, wall_s)
+        self._settling = settling = Settling(inbox, journal, senders.keys, wall_s, problem)
         self._opener = opener = Opener(
-            settling, senders.keys, journal.known, problem, wall_s, verify=settings.verify, unseal=exchange.unseal
+            settling,
+            senders.keys,
+            journal.known,
+            problem,
+            wall_s,
+            verify=settings.verify,
+            unseal=exchange.unseal,
+            renewal_of=exchange.renewal_of,
         )
         self._readers = Readers(inbox, settling, opener, ordering, pulling.pull, pulling.judge, loops, wall_s)
 

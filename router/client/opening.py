@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from router.client.custody.arrivals import Arrival
+from router.client.former_keys import FormerKey, FormerKeys
 from router.client.ordering import Known
 from router.client.received import Received
 from router.client.said import SAID_AGAIN, Said, SaidAgain
@@ -17,14 +18,20 @@ from router.core.wire.codec import Malformed
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.message import Multicast, Unicast, open_message, verify_message, without_via
 from router.core.wire.reasons import Reason
+from router.core.wire.renewal import Renewal
 from router.core.wire.text import key_text, short
 from router.core.wire.unicast_seal import BEGINS, OpenedBody
+
+
+def _never_renewed(_: PublicKey) -> None:
+    """Return that no source is known to be renewed."""
 
 
 class Opener:
     """Opens the messages of one app, and counts those that it is given. `group_keys` finds the keys of a group; `known`
     finds ids in the app's journal; `problem` gets sentences about messages that cannot be given to the app, which are
-    settled all the same; `unseal` opens what was sealed to this app, None if nothing is."""
+    settled all the same; `unseal` opens what was sealed to this app, None if nothing is; `renewal_of` finds by what
+    another key has taken the place of a source's."""
 
     def __init__(
         self,
@@ -36,12 +43,15 @@ class Opener:
         *,
         verify: bool,
         unseal: Callable[[Unicast], OpenedBody] | None = None,
+        renewal_of: Callable[[PublicKey], Renewal | None] = _never_renewed,
     ) -> None:
         self._settling = settling
         self._group_keys = group_keys
         self._known = known
         self._undeliverable = Undeliverable(problem, wall_s)
         self._unseal = unseal
+        self._renewal_of = renewal_of
+        self._former_keys = FormerKeys(problem, wall_s)
         self._verify = verify
         self._said = Said()
 
@@ -64,6 +74,8 @@ class Opener:
             except SaidAgain as again:
                 self._undeliverable.note(group, message.via, str(again))
                 return None
+            except FormerKey as error:
+                why = str(error)
             except Malformed as error:
                 why = UNSEALED if group is not None else f"its body is no sealed one: {error}"
             except SealError as error:
@@ -90,6 +102,8 @@ class Opener:
 
     def _unicast(self, message: Unicast, one: Arrival) -> Received:
         source, body = message.source, message.body
+        if (renewal := self._renewal_of(source)) is not None:
+            self._former_keys.judge(renewal)
         said = self._unseal(message) if self._unseal is not None and body.startswith(BEGINS) else None
         seq, code, body = (None, None, body) if said is None else (said.seq, said.code, said.content)
         return Received(

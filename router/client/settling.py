@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import inf
 
 import trio
 
 from router.client.custody.arrivals import Arrival
 from router.client.custody.inbox import Inbox
-from router.client.errors import ClientError
+from router.client.errors import ClientError, JournalError
 from router.client.interrupts import uninterrupted
 from router.client.journal import Journal, Row
 from router.client.said import SAID_KEEP_S
@@ -22,11 +23,14 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import expiry_s
 from router.core.wire.reasons import Reason
 
+SAY_AGAIN_S = 60.0
+"""Least seconds between two sentences that the state cannot be written."""
+
 
 @uninterrupted
 class Settling:
     """Settles and refuses the messages of an inbox. `group_keys` finds the causes of a group's next message, which the
-    journal keeps."""
+    journal keeps; `problem` gets sentences on what cannot be written while there is no journal."""
 
     def __init__(
         self,
@@ -34,11 +38,14 @@ class Settling:
         journal: Journal,
         group_keys: Callable[[PublicKey], GroupKeys],
         wall_s: Callable[[], float],
+        problem: Callable[[str], object],
     ) -> None:
         self._inbox = inbox
         self._journal = journal
         self._group_keys = group_keys
         self._wall_s = wall_s
+        self._problem = problem
+        self._told_s = -inf
 
     def __repr__(self) -> str:
         return f"<settling in {self._inbox!r}, {self._journal!r}>"
@@ -62,8 +69,16 @@ class Settling:
             self._journal.gather(self._rows(one), partial(self._inbox.done, one))
 
     def check(self) -> None:
-        """Raise, once, the error that kept the journal from writing; see `Journal.check`."""
-        self._journal.check()
+        """Raise, once, the error that kept the journal from writing; see `Journal.check`. Without a journal nothing
+        that a loop has handled waits for the disk, so the loop goes on, and the error is told."""
+        try:
+            self._journal.check()
+        except JournalError as error:
+            if self._journal.is_open:
+                raise
+            if self._wall_s() - self._told_s >= SAY_AGAIN_S:
+                self._told_s = self._wall_s()
+                self._problem(f"{error}; until then messages are given all the same")
 
     def refuse(self, one: Arrival, reason: Reason, text: str) -> None:
         """Refuse a message; see `Inbox.refuse`."""

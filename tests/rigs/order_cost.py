@@ -87,7 +87,7 @@ def receive(wires: list[bytes], order: Order) -> float:
         wake_loops=lambda: None,
         wake_link=lambda: None,
     )
-    settling = Settling(inbox, journal, lambda _: keys, time.time)
+    settling = Settling(inbox, journal, lambda _: keys, time.time, list[str]().append)
     readers = Readers(
         inbox,
         settling,

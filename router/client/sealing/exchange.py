@@ -131,6 +131,10 @@ class Answering:
         """Return what opens sealed messages; None if they are given to the app as they are."""
         return None
 
+    def renewal_of(self, source: PublicKey) -> Renewal | None:
+        """Return None: this app is told of no renewals."""
+        return None
+
     def hear_report(self, report: Report) -> None:
         """Do nothing: nothing was asked."""
 
@@ -357,6 +361,14 @@ class PrekeyExchange(Answering):
     def newest(self, address: PublicKey) -> PublicKey:
         """Return the address that has the place of this one, as far as this app was told."""
         return self.machine.newest(address)
+
+    def renewal_of(self, source: PublicKey) -> Renewal | None:
+        """Return the statement by which another key has taken this one's place, None if this app was not told of it."""
+        if self._made is None and not self._rows.is_begun:
+            return None
+        with suppress(RouterError):  # `run` tells what keeps the state from being read
+            return self.machine.renewals.of(source)
+        return None
 
     def _heard_renewal(self, message: Unicast, wire: bytes) -> str:
         """Act on the news of a renewal; return why it is not believed, "" if it is."""

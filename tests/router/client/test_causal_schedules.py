@@ -81,7 +81,7 @@ class App:
             wake_loops=lambda: None,
             wake_link=lambda: None,
         )
-        settling = Settling(self.inbox, journal, lambda _: keys, lambda: WALL_S)
+        settling = Settling(self.inbox, journal, lambda _: keys, lambda: WALL_S, list[str]().append)
         opener = Opener(settling, lambda _: keys, journal.known, self.problems.append, lambda: WALL_S, verify=False)
         self.readers = Readers(
             self.inbox,

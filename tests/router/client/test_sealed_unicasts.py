@@ -81,7 +81,7 @@ async def test_an_answer_is_given_without_a_loop_and_the_request_is_settled_afte
 
 
 async def test_no_prekey_sends_nothing_and_the_late_answer_serves_the_next(
-    end: RouterEnd, autojump_clock: MockClock
+    end: RouterEnd, autojump_clock: MockClock, tmp_path: Path
 ) -> None:
     bob = BOB.public
     async with sign_on(end) as alice:
@@ -92,7 +92,7 @@ async def test_no_prekey_sends_nothing_and_the_late_answer_serves_the_next(
         with pytest.raises(NoPrekey):
             await alice.send(bob, SECRET)
         assert bodies(end) == [ASK], "it is asked once in ten minutes"
-        async with sign_on(end, seed=b"b") as node:
+        async with sign_on(end, seed=b"b", home=tmp_path) as node:
             await wait_all_tasks_blocked()
             await alice.send(bob, SECRET)
             assert (await one_of(node)).body == SECRET
@@ -398,8 +398,8 @@ def settled(end: RouterEnd, node: Node) -> int:
     return end.link_to(node.key).settled
 
 
-async def test_a_request_is_answered_again_after_a_connection_was_lost(end: RouterEnd) -> None:
-    async with sign_on(end, seed=b"a") as alice:
+async def test_a_request_is_answered_again_after_a_connection_was_lost(end: RouterEnd, tmp_path: Path) -> None:
+    async with sign_on(end, seed=b"a", home=tmp_path) as alice:
         end.holding = True
         owe(end, alice, ASK)
         await wait_all_tasks_blocked()

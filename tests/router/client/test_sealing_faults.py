@@ -22,6 +22,7 @@ from router.core.wire.reasons import Reason
 from router.core.wire.renewal import encode_renewal_notice, is_renewal_notice, make_renewal
 from router.disk.state.app_rows import AppBatch
 from router.disk.state.app_state import AppState
+from router.disk.state.environment import StateError
 from router.settings import keyring, renewed_keys
 from router.settings.home import Home
 
@@ -66,6 +67,33 @@ async def test_a_request_that_the_disk_kept_from_an_answer_is_answered_when_it_c
         assert settled(end, alice) == 2 and len(end.queues[BOB.public].wires) == 1
 
 
+async def test_without_a_journal_a_full_disk_is_told_and_keeps_no_message_from_an_app(
+    end: RouterEnd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the app knows of who has written to it waits for room, and is written with what comes later."""
+
+    def full(batch: AppBatch, now_min: int = 0) -> None:
+        raise StateError("the disk is full")
+
+    given: list[bytes] = []
+
+    async def read(node: router.Node) -> None:
+        async for message in node.unicasts():
+            given.append(message.body)
+
+    async with sign_on(end) as alice, sign_on(end) as bob, sign_on(end) as carol, trio.open_nursery() as nursery:
+        nursery.start_soon(read, bob)
+        await alice.send(bob.key, b"before")
+        with monkeypatch.context() as patch:
+            patch.setattr(bob._writer.state, "commit", full)
+            await carol.send(bob.key, b"while it is full")
+            assert await anext(bob.problems) == "the disk is full; until then messages are given all the same"
+            await carol.send(bob.key, b"again")
+            await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert given == [b"before", b"while it is full", b"again"]
+
+
 async def test_an_answer_or_a_renewal_that_comes_while_the_disk_fails_ends_no_app(
     end: RouterEnd, tmp_path: Path
 ) -> None:
@@ -98,7 +126,8 @@ async def test_a_row_that_cannot_be_read_is_told_and_ends_no_app(end: RouterEnd,
 async def renewed(end: RouterEnd, home: Path) -> tuple[PublicKey, PublicKey]:
     """Return two correspondents of the app "laptop", whose key was renewed since."""
     old = keyring.load_or_create(Home(home), "laptop")
-    async with laptop(end, home) as app, sign_on(end, seed=b"b") as one, sign_on(end, seed=b"c") as other:
+    others = {"home": home.with_name("others")}
+    async with laptop(end, home) as app, sign_on(end, b"b", **others) as one, sign_on(end, b"c", **others) as other:
         await app.send(one.key, b"hello")
         await app.send(other.key, b"hello")
     keys = Home(home).key_path.parent
