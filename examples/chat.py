@@ -4,7 +4,8 @@
     router serve                    # in a terminal of its own
     python examples/chat.py friends Ann
 
-Messages sent while somebody is away wait for them. An answer is never printed before the question.
+Messages sent while somebody is away wait for them, and what is typed while the own node is away waits for that. An
+answer is never printed before the question.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ import router
 
 async def chat(group_name: str, me: str) -> None:
     journal = router.Home.chosen().path / f"chat-{group_name}-{me}.journal"  # so that a restart knows what was said
-    async with router.connect(as_name=f"chat-{me}", journal=journal) as node:  # a kept key, so that we can be away
+    async with router.connect(
+        as_name=f"chat-{me}",  # a kept key, so that we can be away
+        journal=journal,
+        when_down="queue",  # what is typed waits for our node
+        on_away=lambda sentence: print(f"({sentence})", file=sys.stderr, flush=True),
+    ) as node:
+        if not node.is_up:
+            raise router.NodeUnavailable("our node does not run: start it with `router serve`, then the chat")
         group = await node.join(group_name, order="causal")
         print(f"You are in {group_name} as {me}. Ctrl-D leaves.", flush=True)
         async with trio.open_nursery() as nursery:

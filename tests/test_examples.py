@@ -75,6 +75,30 @@ def test_a_chat_between_two(home: Path) -> None:
             assert one.returncode == 0
 
 
+@pytest.mark.long
+def test_what_is_typed_while_the_node_is_away_is_said_when_it_is_back(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    serve = [*ROUTER, "--home", str(home), "serve", "--verifiers", "0", "--json"]
+    subprocess.run([*ROUTER, "--home", home, "group", "new", GROUP], check=True, stdout=subprocess.DEVNULL)
+    with ExitStack() as stack:
+        node = stack.enter_context(running(serve))
+        line(node)
+        ann = stack.enter_context(running(example("chat", GROUP, "Ann"), home))
+        with router.connect_blocking(home=home, as_name="reader") as reader:
+            reader.join(GROUP)
+        assert line(ann).startswith("You are in friends")
+        node.terminate()
+        assert node.wait(HANG_S) == 0
+        type_in(ann, "is anybody there?")
+        again = stack.enter_context(running(serve))
+        line(again)
+        with router.connect_blocking(home=home, as_name="reader") as reader:
+            message = iter(reader.join(GROUP)).next(HANG_S)
+        assert message is not None and message.body == b"Ann: is anybody there?"
+        again.terminate()
+        assert again.wait(HANG_S) == 0
+
+
 def test_a_blocking_publisher(home: Path) -> None:
     with router.connect_blocking(home=home) as node:
         messages = iter(node.join(GROUP))

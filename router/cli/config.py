@@ -47,7 +47,8 @@ def check(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         say_json({"file": str(path), "ok": not problems, "problems": problems, "warnings": warned})
     elif not problems:
-        say(f"{path} can be used, but:" if warned else f"{path} is in order")
+        found = f"{path} can be used, but:" if warned else f"{path} is in order"
+        say(found if path.exists() else f"{configuration.no_file(path)}{'; but:' if warned else ''}")
         for said in warned:
             note(said)
         _tell_of_guests(home)

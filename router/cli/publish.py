@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
@@ -35,6 +36,10 @@ IN_FLIGHT = 1000
 WAIT_S = 30.0
 ANSWER_S = 1.0
 SERVICE = "service-"
+IS_ROUTER = (
+    "%s is a neighbour's router, and routers take no messages themselves; send to the address of an app or service of "
+    "that node, which router keys lists there"
+)
 
 
 @dataclass(frozen=True)
@@ -185,11 +190,10 @@ def send(address: str, **given: Any) -> None:
     if to == keyring.load(home, keyring.NODE).public:
         raise Failure(Exit.USAGE, "this is the node's own address; messages go to apps, services and other nodes' apps")
     if any(one.address == to and one.is_router for one in settings.peers):
-        said = "this neighbour is a router, which takes no messages itself; send to an app or service of that node"
-        raise Failure(Exit.USAGE, said)
+        raise Failure(Exit.USAGE, IS_ROUTER % address)
     check_name(home, posting.as_name)
     posting.names.read_keys()
-    loop.run(_send, to, posting)
+    loop.run(_send, to, posting, address if any(one.address == to for one in settings.peers) else "")
 
 
 def _passes_on() -> str:
@@ -211,10 +215,13 @@ async def _publish(name: str, posting: Posting) -> None:
     tally.finish()
 
 
-async def _send(to: PublicKey, posting: Posting) -> None:
+async def _send(to: PublicKey, posting: Posting, neighbour: str) -> None:
+    """Send to an address. `neighbour`: what was given for it if the configuration names it; else ""."""
     tally = PublishCounts(posting.as_json, posting.names, _passes_on())
     name = posting.names.of_address(to.hex())
     async with posting.connect() as node, tally.counting():
+        if neighbour and node.is_up and await _is_linked_router(node, to):
+            raise Failure(Exit.USAGE, IS_ROUTER % neighbour)
         send = partial(node.send, to, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min, plain=posting.plain)
         last = await _one_by_one(send, posting, tally)
         if last is not None:
@@ -223,6 +230,12 @@ async def _send(to: PublicKey, posting: Posting) -> None:
             await _show_answers(node, to, name, tally.messages)
     tally.nothing_read()
     tally.finish()
+
+
+async def _is_linked_router(node: Node, key: PublicKey) -> bool:
+    """Whether a neighbour is connected to the node now as a router, and not as an app."""
+    rows = json.loads(await node.ask("peers"))
+    return any(one["address"] == key.hex() and one.get("app") is False for one in rows)
 
 
 async def _show_answers(node: Node, service: PublicKey, name: str, count: int) -> None:

@@ -26,6 +26,11 @@ UNREAD = (
     "this node knows nobody who reads that group; on a local network subscribe to it here too (`router sub`), as only "
     "then others are found who read it, and elsewhere connect to a core (`router peer add`)"
 )
+UNREACHED = (
+    "this node knows no way to that address: its app signs on once with a kept key (`--as`), here or at a node that "
+    "has this one or one of its neighbours as its uplink, or writes first; `router peers` says whether that node is "
+    "connected"
+)
 FULL = (
     "this node takes nothing more until there is room: free some space on the disk of its home, or move the home to a "
     "larger one; `router doctor` says how much is free and how much is to stay so"
@@ -44,7 +49,7 @@ class PublishCounts:
         self._passes_on = passes_on
         self._nobody = ""
         self._messages = self._refused = self._unfinished = self._turned_down = 0
-        self._is_malformed = self._is_unread = self._is_full = False
+        self._is_malformed = self._is_unread = self._is_full = self._is_unreached = False
         self._failure: ClientError | None = None
         self._unheard = ""
         self._rest = ""
@@ -87,6 +92,7 @@ class PublishCounts:
         self._refused += 1
         self._is_unread |= error.reason is Reason.NO_SUBSCRIBERS
         self._is_full |= error.reason is Reason.DISK_FULL
+        self._is_unreached |= error.reason is Reason.NO_ROUTE
         note(str(error))
         self._say({"id": error.message, "custody": False, "reason": error.reason.word})
 
@@ -200,6 +206,8 @@ class PublishCounts:
         if self._refused:
             if self._is_unread:
                 note(UNREAD)
+            if self._is_unreached:
+                note(UNREACHED)
             if self._is_full:
                 note(for_this_home(FULL))
             raise Failure(Exit.REFUSED, f"{self._some(self._refused)} refused" if self._messages > 1 else "")

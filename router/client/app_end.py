@@ -17,7 +17,7 @@ from router.client.joins import Joins
 from router.core.link.custody import Outgoing
 from router.core.link.session import Ended, Event, MessageRun, OtherItem, RefusedAt, Session, SettledUpTo, Up
 from router.core.wire import link_items
-from router.core.wire.admin import SERVICE_BYTES_MAX, Answer, Inquiry, decode_inquiry, is_inquiry
+from router.core.wire.admin import INTRODUCE, SERVICE_BYTES_MAX, Answer, Inquiry, decode_inquiry, is_inquiry
 from router.core.wire.codec import Malformed
 from router.core.wire.control import Carried, Control, JoinAck, LeaveAck, Report, decode_control
 from router.core.wire.crypto import PublicKey
@@ -183,6 +183,8 @@ class AppEnd:
         match said:
             case JoinAck() | LeaveAck():
                 self.joins.hear(said)
+            case Inquiry(ask=ask) if ask == INTRODUCE:
+                self.joins.introduce()
             case Report() | Answer() | Inquiry() | Carried() | Wanted() | Hinted() | Redeemed():
                 self._hear(said)
 

@@ -136,6 +136,9 @@ class BlockingOutcomes:
     def __repr__(self) -> str:
         return repr(self._outcomes)
 
+    def __str__(self) -> str:
+        return self._portal.do(lambda: str(self._outcomes))
+
     @property
     def recipients(self) -> list[RecipientOutcome]:
         return self._portal.do(lambda: self._outcomes.recipients)

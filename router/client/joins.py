@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from router.client.custody.outbox import Silent, Submission
 from router.client.errors import ClientError, JoinRefused, NotAnswered
+from router.core.wire.admin import Answer, encode_inquiry
 from router.core.wire.codec import TooLarge, frame
 from router.core.wire.control import Join, JoinAck, Leave, LeaveAck, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -29,6 +30,8 @@ GROUPS_MAX = 100_000
 HINTED_MAX = 1_024
 ASK_AGAIN_S = 5.0
 LIFE_MIN = 60
+INTRODUCTION_MIN = 6 * 24 * 60
+"""How long this app's introduction is valid: as long as it is reached through its node while it is away."""
 _EXPIRIES = 16  # different expiries, so that up to 16 requests within one minute have distinct ids
 
 
@@ -94,6 +97,7 @@ class Joins:
         self._untold: dict[PublicKey, None] = {}  # those of them that the router has not been told on this connection
         self._lot = trio.lowlevel.ParkingLot()
         self._numbers = count()
+        self._is_asked = False
 
     def sign_by(self, key: SigningKey) -> None:
         """Ask from now on by another key of this app."""
@@ -194,20 +198,30 @@ class Joins:
 
     # -- the link's side -----------------------------------------------------------------------------------
 
+    def introduce(self) -> None:
+        """Answer the router, which asks for something signed that its uplinks may be shown
+        (`core/control/introductions.py`)."""
+        self._is_asked = True
+        self._ask()
+
     def restart(self) -> None:
         """Mark all memberships to be asked again, on a new connection."""
+        self._is_asked = False
         for membership in self._memberships.values():
             membership.asked_s = -math.inf
         self._untold = dict.fromkeys(self._hints)
 
     def requests(self, router: PublicKey, now_s: float) -> list[Submission]:
-        """Return the JOINs and LEAVEs to send now; `now_s` is monotonic."""
+        """Return the JOINs, LEAVEs and introductions to send now; `now_s` is monotonic."""
         again_s = now_s - ASK_AGAIN_S
         due = [one for one in self._memberships.values() if one.asked_s <= again_s and one.error is None]
         for membership in due:
             membership.asked_s = now_s
         hinted, self._untold = [one for one in self._untold if one not in self._memberships], {}
         told = [run for group in hinted for run in self._hint(group, self._hints.get(group, ()), router)]
+        if self._is_asked:
+            told.append(self._introduction(router))
+            self._is_asked = False
         return told + [run for membership in due for run in self._submissions(membership, router)]
 
     def hear(self, answer: JoinAck | LeaveAck) -> None:
@@ -237,6 +251,13 @@ class Joins:
         except TooLarge:
             return []
         return [Submission(self._sealed(body, router), Silent(), again=False)] if body else []
+
+    def _introduction(self, router: PublicKey) -> Submission:
+        """Return an answer whose expiry follows the time of asking, since of an app that has moved to another node the
+        later one counts."""
+        body, until_min = encode_inquiry(Answer(b"{}")), expiry_min(self._wall_s()) + INTRODUCTION_MIN
+        wire = seal_unicast(self._key, router, body, ttl_s=0, expiry_min=until_min)
+        return Submission(frame(wire), Silent(), again=False)
 
     def _sealed(self, body: bytes, router: PublicKey) -> bytes:
         until_min = expiry_min(self._wall_s()) + LIFE_MIN + next(self._numbers) % _EXPIRIES

@@ -13,6 +13,7 @@ import trio
 from router.client.interrupts import uninterrupted
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.link_items import Outcome, RecipientOutcome
+from router.core.wire.text import key_text, short
 
 FOLLOWED_MAX = 10_000
 TERMINAL = frozenset(("delivered", "acked", "unconfirmed", "expired", "refused", "dropped", "evicted"))
@@ -39,6 +40,11 @@ class Outcomes:
     def __repr__(self) -> str:
         open_ones = sum(one.state not in TERMINAL for one in self.recipients)
         return f"<outcomes of {self.id.hex()[:12]}…: {len(self.recipients)} recipients, {open_ones} open>"
+
+    def __str__(self) -> str:
+        """Return a sentence: the message, and the state of each recipient."""
+        found = "; ".join(map(str, self.recipients)) or "no recipient is known"
+        return f"message {short(key_text('msg', self.id))}: {found}"
 
     @property
     def recipients(self) -> list[RecipientOutcome]:

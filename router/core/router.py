@@ -14,6 +14,7 @@ from router.core.control.catch_ups import CatchUps
 from router.core.control.departure import Departure
 from router.core.control.guests import Guests
 from router.core.control.hints import Hints
+from router.core.control.introductions import Introductions
 from router.core.control.linked import LinkedServices
 from router.core.control.membership import Membership
 from router.core.control.part import Part
@@ -101,14 +102,14 @@ class Router:
         self.guests, self.redeeming = Guests(kernel, rights, self.admission), Redeeming(kernel, self.upstream, delivery)
         self.renewing = Renewing(kernel, rights, self.admission, departure, delivery)
         self.questions, self.witness, as_history = AwaitedAnswers(kernel), Witness(kernel), AsHistory(directory)
-        self.catch_ups, self._published = CatchUps(kernel), PublishedIds(kernel)
+        self.catch_ups, self._published, introductions = CatchUps(kernel), PublishedIds(kernel), Introductions(kernel)
         self.pulls = Pulls(kernel, membership, as_history)
         # A link that comes up reaches rights and invitations first: an inviter's is shut before any JOIN goes there.
-        first = rights, self.redeeming, wanted, linked, self.upstream, membership, self.questions
+        first = rights, self.redeeming, wanted, linked, self.upstream, membership, self.questions, self.renewing
         taking = TakingPart(membership, wanted, self._published)
         then = self.catch_ups, self._published, taking, self.pulls, AddressBook(kernel, rights), terms, self.guests
-        self._parts: tuple[Part, ...] = (*first, *then, self.renewing, *[one(kernel, rights) for one in load_verbs()])
-        self.reception = reception = Reception(kernel, self.questions, self._parts)
+        self._parts: tuple[Part, ...] = (*first, *then, introductions, *[one(kernel, rights) for one in load_verbs()])
+        self.reception = reception = Reception(kernel, self.questions, introductions, self._parts)
         plans, self._rooms = _plans(kernel), Rooms(kernel)
         self._examination = Examination(kernel, plans, reception.judge)
         self._acceptance = Acceptance(

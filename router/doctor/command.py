@@ -227,7 +227,8 @@ def _judged(
     home: Home, config: Config, problems: list[str], fault: str, key: SigningKey | None, facts: Facts
 ) -> Iterator[Finding]:
     running, disk, public = facts.running, facts.disk, b"" if key is None else bytes(key.public)
-    yield home_checks.judge_config(problems, str(home.config_path))
+    missing = "" if home.config_path.exists() else configuration.no_file(home.config_path)
+    yield home_checks.judge_config(problems, str(home.config_path), missing)
     if not problems:
         yield from home_checks.judge_warnings("services", service_warnings(config))
         yield from home_checks.judge_warnings("neighbour", neighbour_warnings(config))

@@ -20,8 +20,10 @@ IN_MEMORY = frozenset(("tmpfs", "ramfs"))
 OPEN_PERCENT_MAX = 90
 
 
-def judge_config(problems: list[str], path: str) -> Finding:
-    """Judge `router.toml` by the problems that `router config check` finds."""
+def judge_config(problems: list[str], path: str, missing: str = "") -> Finding:
+    """Judge `router.toml` by the problems that `router config check` finds. `missing`: what holds as there is none."""
+    if missing and not problems:
+        return Finding("config", True, missing)
     if not problems:
         return Finding("config", True, f"{path} is in order")
     more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""

@@ -88,9 +88,10 @@ def serve(
         config = configuration.load(home.config_path, flags, rules(home))[0]
         return configuration.with_service(config, *LAN) if lan else config
 
-    for said in verb_warnings(load()):  # a fault on the command line makes no home
+    is_new, config = not home.config_path.exists(), load()
+    for said in verb_warnings(config):  # a fault on the command line makes no home
         log.warning("%s", said)
-    node = RunningNode(invocation().home_to_write, load(), load, needed)
+    node = RunningNode(invocation().home_to_write, load() if is_new else config, load, needed)
     try:
         loop.run(_serve, node, home, as_json, start or _start())
     except* KeyboardInterrupt:

@@ -144,6 +144,7 @@ def core_limits(config: Config) -> CoreLimits:
         lan_keep_s=queues.lan_keep_s,
         learned_max=limits.learned_max,
         guests_max=limits.guests_max,
+        introductions_max=limits.introductions_max,
         pulls=PullLimits(
             per_s=limits.pulls_per_s,
             routers_per_s=limits.pulls_routers_per_s,

@@ -20,6 +20,7 @@ from router.disk.store.store import Store
 from router.disk.store.terms import Beginning
 from router.node import wall_clock
 from router.node.limits import log_limits, store_limits
+from router.settings import last_start
 from router.settings.config import Config
 from router.settings.home import Home
 
@@ -32,6 +33,11 @@ STORE_IS_GONE = (
     "the store in %s is new and empty, but the log beside it counts %d events: what was in custody here is gone, and "
     "so are queues and subscriptions. If that was not meant, stop the node, move both away and restore store/ and log/ "
     "from a copy of one moment; to begin afresh without this warning, move log/ away as well"
+)
+STORE_IS_MISSED = (
+    "the store in %s is new and empty, but this home's node has run before: what was in custody here is gone, and so "
+    "are queues, subscriptions and the log of the last run. If that was not meant, stop the node and restore store/ "
+    "and log/ from a copy of one moment; after a restore of keys and settings alone it is as it should be"
 )
 STORE_IS_OLDER = (
     "the store in %s is older than the log beside it, which counts %d events: the store gives the numbers from %d on "
@@ -70,6 +76,8 @@ def open_disk(home: Home, config: Config, key: SigningKey, now: Now) -> Iterator
         recovered = store.recover(bytes(key.public), beginning)
         if sealed and recovered.epoch == beginning.epoch:
             log.warning(STORE_IS_GONE, home.store_path, sealed)
+        elif recovered.epoch == beginning.epoch and last_start.is_kept(home.path):
+            log.warning(STORE_IS_MISSED, home.store_path)
         elif repeated := _first_repeated(store, segments, sealed):
             log.warning(STORE_IS_OLDER, home.store_path, sealed, repeated)
             recovered.next_arrival = store.renumber(repeated, beginning)

@@ -297,6 +297,14 @@ def check(path: Path, rules: tuple[Rule, ...] = ()) -> list[str]:
     return []
 
 
+def no_file(path: Path) -> str:
+    """Return what holds where there is no configuration file."""
+    return (
+        f"there is no {path}: every setting has its default (`router config show`), so the node is an edge without "
+        "neighbours and uplinks; `router init` writes one"
+    )
+
+
 def show(config: Config, origins: Mapping[str, str]) -> list[Setting]:
     """Return one row for each setting: name, value in force, origin, sentence."""
     return list(_SCHEMA.settings(config, origins))

@@ -101,6 +101,9 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     guests_max: Annotated[int, span(0, 100_000,
         "Neighbours up to which an invitation lets in another one; beyond it a guest is refused with reason "
         "invite:no-room.")] = CORE.guests_max
+    introductions_max: Annotated[int, span(0, 100_000,
+        "Apps kept here whose addresses the uplinks are told, so that they can be reached before they have written; 0: "
+        "none.")] = CORE.introductions_max
     pulls_per_s: Annotated[float, span(0.1, 10**5,
         "PULLs answered in a second for one app of another node; more wait.")] = CORE.pulls.per_s
     pulls_routers_per_s: Annotated[float, span(0.1, 10**5,

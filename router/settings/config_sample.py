@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from textwrap import wrap
 
 from msgspec import NODEFAULT, Struct, inspect
@@ -15,20 +16,23 @@ COMMENT_WIDTH = 108
 
 def sample(root: type[Struct], live: Mapping[str, object]) -> str:
     """Return a file that sets only `live` (by name: "node.role") and lists all other settings as comments."""
-    described = inspect.type_info(root)
-    assert isinstance(described, inspect.StructType)
-    return "\n".join("\n".join(_section(one, live)) + "\n" for one in described.fields)
+    return "\n".join("\n".join(_section(one, live)) + "\n" for one in _described(root).fields)
 
 
 def options(name: str, root: type[Struct], live: Mapping[str, object] | None = None) -> str:
     """Return the section of a service with its settings as comments; `live`: the settings to set, None if the section
     itself is a comment."""
-    described = inspect.type_info(root)
-    assert isinstance(described, inspect.StructType)
     place = f"services.{name}"
     lines = [f"{'#' if live is None else ''}[{place}]", *_comment(" ".join((root.__doc__ or "").split()))]
     values = {f"{place}.{key}": value for key, value in (live or {}).items()}
-    return "\n".join((*lines, *_fields(place, described, values))) + "\n"
+    return "\n".join((*lines, *_fields(place, _described(root), values))) + "\n"
+
+
+@cache
+def _described(root: type[Struct]) -> inspect.StructType:
+    described = inspect.type_info(root)
+    assert isinstance(described, inspect.StructType)
+    return described
 
 
 def _section(section: inspect.Field, live: Mapping[str, object]) -> Iterator[str]:
@@ -61,8 +65,9 @@ def _fields(place: str, block: inspect.StructType, live: Mapping[str, object]) -
             yield f"#{one.name} = {default}" + (f"  # {words}" if words else "")
 
 
-def _comment(text: str) -> list[str]:
-    return wrap(text, COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+@cache
+def _comment(text: str) -> tuple[str, ...]:
+    return tuple(wrap(text, COMMENT_WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False))
 
 
 def _range(name: str, kind: inspect.Type) -> str:

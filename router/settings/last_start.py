@@ -35,6 +35,11 @@ def keep(home: Path, start: Start) -> None:
         private_file.replace(home / FILE_NAME, json.dumps(found).encode())
 
 
+def is_kept(home: Path) -> bool:
+    """Whether the node of this home was ready at least once."""
+    return (home / FILE_NAME).exists()
+
+
 def remedy(home: Path) -> str:
     """Return the command that starts the home's node as it was started last, with its directory if that matters."""
     try:

@@ -180,13 +180,14 @@ def _reference_gauges(nodes: dict[str, Any]) -> Iterator[tuple[str, str, float]]
     """Yield the gauges of other nodes that dmq-node has, too: the name there, what it is, and the value."""
     for state in ("cold", "warm", "hot"):
         yield f"peerSelection_{state.capitalize()}", f"Nodes that are {state}.", nodes[state]
+    refused = sum(nodes["rejections"].values())
     simplex = nodes["inbound"] + nodes["outbound"] - nodes["duplex"]
     yield "connectionManager_inboundConns", "Nodes that have dialled this one.", nodes["inbound"]
     yield "connectionManager_outboundConns", "Nodes that this one has dialled.", nodes["outbound"]
     yield "connectionManager_duplexConns", "Connections that run both ways.", nodes["duplex"]
     yield "connectionManager_unidirectionalConns", "Connections over which one side alone fetches.", simplex
     yield "txSubmission_txsAccepted", "Messages of other nodes that were taken.", nodes["accepted"]
-    yield "txSubmission_txsRejected", "Messages of other nodes that were not taken.", nodes["rejections"]
+    yield "txSubmission_txsRejected", "Messages of other nodes that were not taken.", refused
     yield "txSubmission_lateBodies", "Bodies that came after another node had brought them.", nodes["duplicates"]
 
 

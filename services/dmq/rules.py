@@ -145,6 +145,8 @@ class DmqNode:
 
     def _logged(self) -> Iterator[c.Deed]:
         """Tell the log of what was taken, and of what the router has for the topic's group."""
+        if not self._taken and not self._group.has_news:
+            return
         taken, self._taken = self._taken, []
         owed, others, events = self._group.settled(taken)
         named, giver = sorted(self._named), self._nodes.peers.exchange.trail.giver
@@ -162,7 +164,7 @@ class DmqNode:
             case c.Started():
                 yield from self._holdings.restore(self._named, moment_of(now))
                 yield from self._stake.started(now)
-                yield from self._group.started(self._kept)
+                yield from self._group.started(self._kept, now.mono_s)
                 self._tick_s = now.mono_s + TICK_S
             case c.Opened(door, peer) if door == METRICS:
                 yield from self._pages.opened(peer, now)
@@ -208,6 +210,7 @@ class DmqNode:
         for client in self._clients.overdue(now.mono_s):
             yield from client.written(now.mono_s)
         yield from self._stake.due(now)
+        yield from self._group.due(now.mono_s)
         yield from self._nodes.tick(now)
         for cause in self._clients.causes():
             self._turned_away.broken_off(cause)

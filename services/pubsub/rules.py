@@ -103,7 +103,7 @@ class PubSub:
                 self.known.unread.discard(group)
             case o.Wanted(group) if fan_out.stays(group, now.mono_s):
                 self.known.unread.add(group)
-                deeds += [o.AckWanted(group, False), *self._comparing.unread(group)]
+                deeds += [o.AckWanted(group, False), *self._comparing.since.end(group)]
                 return [*deeds, *self._parts.go_on(fan_out, now)]
             case c.Message() | o.Published() if heard.group not in (None, self.known.finder):
                 deeds += self._published_here(heard, now)

@@ -13,6 +13,7 @@ from services.pubsub.simulation.comparing import BASELINES
 from services.pubsub.simulation.drawing import draw
 from services.pubsub.simulation.figures import Row, Scenario, measure
 from services.pubsub.simulation.guessing import PRIVACY
+from services.pubsub.simulation.hub import HUB
 from services.pubsub.simulation.keeping import BOOTSTRAP, CHURN, HEALING
 from services.pubsub.simulation.reconciling import RECONCILE
 from services.pubsub.simulation.spreading import CATASTROPHE, DROPPERS, LOSS, STATIC
@@ -21,6 +22,7 @@ from services.pubsub.simulation.topics import TOPICS
 SCENARIOS = {
     "static": "Nothing fails: how far messages come, in how many copies, over how many hops.",
     "bootstrap": "Nodes that all know one of them find their places on the ring.",
+    "hub": "Nodes that come at once by a link that names one of them, within the limits of meetings.",
     "catastrophe": "Half of all nodes die, or 70 %, and a message is published before anybody knows.",
     "healing": "Half of all nodes die: how soon all are reached again, and the ring is right.",
     "churn": "Nodes die and join in each cycle, and messages are published.",
@@ -99,6 +101,15 @@ bootstrap = _command(
     """Simulate nodes that all know one of them, until each knows its two neighbours on the ring.
 
     Of the cycles the first 30 last a second, the others ten. 10,000 nodes take minutes.
+    """,
+)
+hub = _command(
+    "hub",
+    HUB,
+    """Simulate nodes that come within a second by a link that names one of them.
+
+    They meet within the limits of a node: how many partners it has, how many it answers, whose signatures it verifies,
+    and how many connections it dials at once. Of 30 cycles each lasts a second. 2,000 nodes take minutes.
     """,
 )
 catastrophe = _command(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
 from rig import rig
 from rigs.machines import bridged
+from rigs.patience import HANG_S
 
+from router import connect
 from router.actors.process import program
 from router.rig.process import until
 
@@ -27,10 +30,13 @@ async def test_a_neighbour_met_on_the_lan_is_shown_so(tmp_path: Path) -> None:
                 return dict(next(row for row in rows if row["check"] == "lan"))
 
             async def is_heard() -> bool:
-                return (await lan())["ok"] is True
+                async with connect(home=one.home) as app:
+                    told = json.loads(await app.ask("service", "discovery lan list", timeout_s=HANG_S))
+                return [row["heard"] for row in told["networks"]] == [1]
 
             await until("one hears two", is_heard)
-            assert (await lan())["found"] == "1 node heard on eth0"
+            heard = await lan()
+            assert (heard["ok"], heard["found"]) == (True, "1 node heard on eth0")
             heads, listed = (await one.run("lan", "list")).stdout.splitlines()
             assert heads.split("  ")[0] == "INTERFACE" and heads.endswith("ALLOWED  NODES HEARD  NETWORK ID")
             assert listed.split()[0] == "eth0" and listed.split()[2:4] == ["yes", "1"]

@@ -236,7 +236,10 @@ async def _too_many_frames(one: Scene) -> None:
     await me.link.publish(*wires)
 
     async def is_one_refused() -> bool:
-        return any([await one.is_refused(wire, "pubsub:limit") for wire in wires[-60:]])
+        for wire in reversed(wires[-60:]):
+            if await one.is_refused(wire, "pubsub:limit"):
+                return True
+        return False
 
     await until("the core refuses some", is_one_refused)
 

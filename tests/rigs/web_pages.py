@@ -21,7 +21,7 @@ DMQ_STATUS: dict[str, Any] = {
     "stake": {"pools": 2, "age_s": 7.0, "is_of_epoch": True, "problem": ""},
     "nodes": {
         "cold": 0, "warm": 1, "hot": 2, "inbound": 1, "outbound": 2, "duplex": 3, "fetch_from_us": 1, "duplicates": 0,
-        "spaced_out": 0, "accepted": 2, "accepted_bytes": 600, "rejections": 0, "bytes_in": 900, "bytes_out": 90,
+        "spaced_out": 0, "accepted": 2, "accepted_bytes": 600, "rejections": {}, "bytes_in": 900, "bytes_out": 90,
         "hop_delay": {"median_s": 0.1, "p95_s": 0.1, "sum_s": 0.2, "buckets": [0, 2, *[0] * 9]},
     },
     "group": {"published": 1, "heard": 1, "duplicates": 0, "rejected": {}, "may_publish": True},

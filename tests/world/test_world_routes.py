@@ -25,7 +25,7 @@ OPEN = Settings(strangers=True)
 
 
 def edge_of(world: World, core: Node, name: str, grants: str = ALL) -> tuple[Node, Cable]:
-    edge = world.node(name)
+    edge = world.node(name, Settings(limits=CoreLimits(introductions_max=0)))
     return edge, world.link(edge, core, uplink=True, grants=grants)
 
 
@@ -407,6 +407,22 @@ def test_a_route_of_a_neighbour_long_gone_gives_way() -> None:
         [one] = target.send(key.public)
         world.run_until_quiet()
         assert one in at_west.diary.handled, "a plan made before the route changed is not used"
+
+
+def test_an_app_that_moves_is_reached_where_it_has_signed_on_last() -> None:
+    with World(18) as world:
+        core, key = world.node("core"), world.key()
+        edges = [world.node(name) for name in ("east", "west")]
+        for edge in edges:
+            world.link(edge, core, uplink=True, grants=ALL)
+        target = world.app(core)
+        for edge in edges:
+            app = world.app(edge, key=key)
+            world.run(90)
+            assert [one.neighbour for one in core.router.routes] == [edge.address]
+        [sent] = target.send(key.public)
+        world.run_until_quiet()
+        assert sent in app.diary.handled
 
 
 # -- PULL (R-C17) ------------------------------------------------------------------------------------------------

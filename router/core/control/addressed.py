@@ -67,7 +67,7 @@ def out_of_place(
         most = ADVERTISEMENT_BYTES_MAX
     elif kind == ANSWER:
         most = REPORT_BYTES_MAX + HEAD_BYTES
-        if is_stranger or link.app or link.standing is Standing.LOCAL:
+        if not is_awaited and (is_stranger or link.app or link.standing is Standing.LOCAL):
             return Reason.NOT_AUTHORISED, "only this router answers"
         if not is_awaited:
             return Reason.NOT_AUTHORISED, "nothing was asked to which this could be the answer"

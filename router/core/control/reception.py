@@ -18,6 +18,7 @@ from router.core.routing.links import Link
 from router.core.wire.admin import (
     ASK_BYTES_MAX,
     SERVICE_BYTES_MAX,
+    Answer,
     Inquiry,
     decode_inquiry,
     is_inquiry,
@@ -35,6 +36,7 @@ from router.core.wire.redemption import decode_redemption, is_redemption
 from router.service.verbs.verb import WRONG_ARGUMENT, Request, VerbFault, place_of
 
 from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
+from .introductions import Introductions
 from .part import Part, Refused
 from .part_calls import failed_place
 from .questions import AwaitedAnswers
@@ -56,11 +58,14 @@ class Reception:
     """Passes each message to the part that hears it. Raises `VerbFault` if two parts hear the same, or a verb has a
     form that cannot be heard."""
 
-    def __init__(self, kernel: Kernel, questions: AwaitedAnswers, parts: Iterable[Part]) -> None:
+    def __init__(
+        self, kernel: Kernel, questions: AwaitedAnswers, introductions: Introductions, parts: Iterable[Part]
+    ) -> None:
         self._kernel = kernel
         self._directory = kernel.directory
         self._speaker = kernel.speaker
         self._questions = questions
+        self._introductions = introductions
         self._hears: dict[type, Callable[[Link, Any, Now], Refused]] = {}
         self._orders: dict[str, tuple[type[Part], Callable[[str, Now], Any]]] = {}
         self._verbs: dict[str, Verb] = {}
@@ -92,7 +97,8 @@ class Reception:
         if row.head.kind == MULTICAST and kind_in_group(self._directory, link, row, data) is None:
             return Reason.NO_SUBSCRIBERS, ""
         most = SERVICE_BYTES_MAX if link.key in self._directory.services else ASK_BYTES_MAX
-        return out_of_place(link, row, data, is_awaited=self._questions.awaits(link.key), ask_bytes_max=most)
+        is_awaited = self._introductions.awaits(link) or self._questions.awaits(link.key)
+        return out_of_place(link, row, data, is_awaited=is_awaited, ask_bytes_max=most)
 
     def overhear(self, link: Link, row: ArrivedMessage, data: bytes, now: Now) -> None:
         """Handle a multicast as a subscriber of the groups of this node's services; other subscribers get it as
@@ -118,6 +124,9 @@ class Reception:
             return Reason.UNSUPPORTED, str(error)
         except Malformed as error:
             return Reason.MALFORMED, str(error)
+        if isinstance(said, Answer) and self._introductions.awaits(link):
+            self._introductions.answered(link, data[row.start : row.end], row.head.expiry_min, now)
+            return None
         if isinstance(said, Inquiry) and not self._speaker.may_answer(link):
             return NO_ROOM
         if isinstance(said, Inquiry):

@@ -75,7 +75,16 @@ class Speaker:
 
     def _send(self, link: Link, to: PublicKey, body: bytes, now: Now) -> None:
         expiry = expiry_min(now.judged_s + CONTROL_LIFE_S)
-        wire = seal_unicast(self._key, to, body, ttl_s=0, expiry_min=expiry)
+        self._put(link, seal_unicast(self._key, to, body, ttl_s=0, expiry_min=expiry))
+
+    def pass_on(self, link: Link, wire: bytes) -> bool:
+        """Send a message to this router on to a neighbour as it is; return False if there is no room for it now."""
+        has_room = not link.unsaid and link.outgoing.takes_control(len(wire))
+        if has_room:
+            self._put(link, wire)
+        return has_room
+
+    def _put(self, link: Link, wire: bytes) -> None:
         n = link.outgoing.send(1, len(wire))
         link.fly(Flight(n, None, 0, 1))
         self._pending.effects.append(SendOwn(link.id, wire))

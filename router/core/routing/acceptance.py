@@ -31,7 +31,7 @@ from .links import Link
 from .outcomes import FollowedOutcomes
 from .parcel import U32, Parcel, words
 from .parcel_draft import ParcelDraft
-from .plans import ForUs, Plans, plan_key
+from .plans import ForUs, Introduces, Plans, plan_key
 from .room import LeftOut, Rooms
 from .route_changes import learn_route
 
@@ -211,6 +211,10 @@ class Acceptance:
         if isinstance(plan, Reason):
             for row in run.rows():
                 self._refuse(batch, row, plan)
+            return
+        if isinstance(plan, Introduces):  # as above: twice is harmless
+            for row in run.rows():
+                learn_route(self._kernel, link, row, now)
             return
         if isinstance(plan, ForUs):  # never queued, and their ids are not kept (R-C4)
             for data, rows in run.pieces:

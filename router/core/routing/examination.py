@@ -21,7 +21,7 @@ from .job import Job
 from .kernel import Kernel
 from .links import Link
 from .parcel import U32
-from .plans import ForUs, Plans, plan_key
+from .plans import INTRODUCES, ForUs, Plans, plan_key
 from .seen import CopyState
 
 OVERTAKEN = (
@@ -73,7 +73,7 @@ class Examination:
             if for_us and (verdict := self._judge(link, row, arrived.data)):
                 job.refusals.append((k, *verdict))
                 continue
-            once = not for_us and (head.via is None or not is_source_routed(link, row))
+            once = not for_us and plan is not INTRODUCES and (head.via is None or not is_source_routed(link, row))
             met = begin(identity) if once else first
             if met is accepted:
                 job.known.append(row)  # control is never a duplicate: doing it twice is harmless (R-C4)
@@ -83,7 +83,7 @@ class Examination:
                 if once:
                     seen.refuse(identity, Reason.RATE_LIMITED, "")
                 job.refusals.append((k, Reason.RATE_LIMITED, "this neighbour sends too many messages a second"))
-            elif not once and not for_us and identity in seen:
+            elif not once and head.via is not None and identity in seen:
                 job.vouched.append(row)
             else:
                 fresh.append(row)

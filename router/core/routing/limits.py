@@ -199,6 +199,7 @@ class CoreLimits(Struct, frozen=True):
     lan_keep_s: int = DAY_S
     learned_max: int = 1000
     guests_max: int = 1000
+    introductions_max: int = 1000
     pulls: PullLimits = field(default_factory=PullLimits)
 
     def told(self) -> tuple[tuple[str, int], ...]:

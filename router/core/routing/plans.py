@@ -23,8 +23,14 @@ class ForUs:
     """The plan of a unicast that is addressed to this router itself."""
 
 
+class Introduces:
+    """The plan of a unicast to the client that brought it: its signer is reached through that client. Nobody is owed
+    it."""
+
+
 FOR_US: Final = ForUs()
-Plan = tuple[bytes, ...] | Reason | ForUs
+INTRODUCES: Final = Introduces()
+Plan = tuple[bytes, ...] | Reason | ForUs | Introduces
 PlanKey = tuple[int, bytes, bytes | None, bytes | None, int]
 """Kind, signer, destination, VIA, and the number of the link that brought the message: everything on which a plan
 depends."""
@@ -36,7 +42,7 @@ def plan_key(head: Head, link: int) -> PlanKey:
 
 
 class Routing:
-    """Decides the recipients of a message, a reason for refusing it, or `FOR_US`; stateless.
+    """Decides the recipients of a message, a reason for refusing it, `FOR_US` or `INTRODUCES`; stateless.
 
     `connected(key)` returns the standing of a key's open link, `advertised_by(service)` the router that names this
     service as its own; each may return None. `is_app(key)`: whether its open link is an app's.
@@ -101,7 +107,9 @@ class Routing:
         served = self._served(destination, now_s)
         may_relay = from_local or directory.may_relay(neighbour)
         if served is not None and standing not in UNKNOWN:  # a client of ours, or behind one (R-C11)
-            return (served,) if served != neighbour else Reason.NO_ROUTE
+            if served != neighbour:
+                return (served,)
+            return INTRODUCES if destination == neighbour != source else Reason.NO_ROUTE
         if not may_relay:  # 3.3: only for local sources
             return Reason.NOT_AUTHORISED if standing in UNKNOWN else Reason.NO_ROUTE
         if via is not None and from_local:  # 3.3.1

@@ -11,6 +11,9 @@ alone. Partners meet again every hour, and a moment after the own set of groups 
 If more than `TAGS_MAX` groups are wanted, a meeting compares those whose topics come first: topics are derived from
 both nonces, so both ends choose the same groups, and others each time. Groups found earlier and left out of a meeting
 stay valid until their time is over.
+
+There may be more routers than partners: one that is met by all others as a link's hint names it. Their questions wait
+for their turn, and a partner that the caller can do without is let go for the next one.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from heapq import nsmallest
-from math import inf
+from itertools import chain
+from math import ceil, inf
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -28,6 +32,10 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.meeting import FILLER_BYTES, NONCE_BYTES, TAGS_MAX, Meet, Meeting, Met
 
 DOUBLED_MAX = 16
+PLACE_S = 0.25
+"""Seconds after which it is looked again for a place for a router whose question waits."""
+SHARE_MIN = 24
+"""What a meeting costs is counted in parts of one about `TAGS_MAX` groups: at least one part of so many."""
 
 
 class MeetingLimits(Struct, frozen=True):
@@ -35,11 +43,13 @@ class MeetingLimits(Struct, frozen=True):
 
     `again_s`: between two meetings with a partner; `changed_s`: from a change of the own set to the next meeting;
     `apart_s`: at least between two meetings begun here. For `start_s` after the start nobody is answered, as the own
-    set may be incomplete. `answer_s`: how long a nonce is valid. `tries_max`: MEETs without an answer, with pauses that
+    set may be incomplete. `answer_s`: how long a nonce is valid; `patience_s`: how long a partner that shares
+    nothing keeps its place for its word, if others need it. `tries_max`: MEETs without an answer, with pauses that
     double up to `pause_s_max`, before a partner is forgotten (None: never). `agreed_s`: how long a group in common
     stays valid; `groups_max`: groups in common that are kept per partner. `answers_per_s` limits the meetings begun
-    here, and likewise the answers to routers without a group in common; `partner_per_s` and the burst `partner_burst`
-    limit the answers to one partner.
+    here, and likewise the answers to routers without a group in common, if each is about `TAGS_MAX` groups: those about
+    fewer cost less, down to a 24th of that. `waiting_max`: routers without a group in common whose questions wait for
+    that, each for `answer_s` at most; `partner_per_s` and the burst `partner_burst` limit the answers to one partner.
     """
 
     again_s: float = 3600.0
@@ -47,12 +57,14 @@ class MeetingLimits(Struct, frozen=True):
     apart_s: float = 5.0
     start_s: float = 1.0
     answer_s: float = 30.0
+    patience_s: float = 1.0
     tries_max: int | None = 4
     pause_s_max: float = 300.0
     agreed_s: float = 7200.0
     partners_max: int = 256
     groups_max: int = 512
     answers_per_s: float = 10.0
+    waiting_max: int = 2_048
     partner_per_s: float = 0.5
     partner_burst: float = 8.0
 
@@ -63,8 +75,8 @@ class Cause(Enum):
     OWN_KEY = "a meeting with this router itself"
     UNASKED = "an answer to no question of ours, or after its time"
     TOO_SOON = "more questions of one router than are answered"
-    TOO_MANY = "more questions than are answered of all routers with which nothing is shared"
-    NO_ROOM = "a question of one router more than are met, all of which share groups"
+    TOO_MANY = "more questions than may wait of all routers with which nothing is shared"
+    NO_ROOM = "a question of one router more than are met, none of which can be let go"
 
 
 # -- deeds ------------------------------------------------------------------------------------------------------------
@@ -88,6 +100,12 @@ class Common(Struct, frozen=True):
     left_out: int = 0
 
 
+class LetGo(Struct, frozen=True):
+    """A partner gave way to another, though groups are shared with it: its meetings end."""
+
+    router: PublicKey
+
+
 class Drop(Struct, frozen=True):
     """Count an input of that router that was not used."""
 
@@ -95,7 +113,7 @@ class Drop(Struct, frozen=True):
     cause: Cause
 
 
-Deed = Say | Common | Drop
+Deed = Say | Common | LetGo | Drop
 
 
 # -- partners ---------------------------------------------------------------------------------------------------------
@@ -112,6 +130,14 @@ class Open(NamedTuple):
     revision: int
 
 
+class InTurn(NamedTuple):
+    """A MEET that waits for its answer: the service that said it, and the second from which it is answered no more."""
+
+    service: PublicKey
+    meet: Meet
+    until_s: float
+
+
 class CommonGroup(NamedTuple):
     """A group in common: its topic, and the monotonic second until which it is valid."""
 
@@ -122,9 +148,9 @@ class CommonGroup(NamedTuple):
 class Partner(Struct, eq=False):
     """A router that is met, and the service of our role there.
 
-    `asked`: the meeting that we began; `answered`: the one that it began; `held`: its MEET that came before we could
-    answer. `next_s`: when we begin the next meeting; `began_s`: when we began the last; `tries`: number of unanswered
-    MEETs in a row; `is_told`: whether a `Common` was returned for it."""
+    `asked`: the meeting that we began; `answered`: the one that it began. `next_s`: when we begin the next meeting;
+    `began_s`: when we began the last; `tries`: number of unanswered MEETs in a row; `is_told`: whether a `Common` was
+    returned for it."""
 
     router: PublicKey
     service: PublicKey
@@ -135,26 +161,40 @@ class Partner(Struct, eq=False):
     tries: int = 0
     asked: Open | None = None
     answered: Open | None = None
-    held: Meet | None = None
     found: dict[bytes, CommonGroup] = field(default_factory=dict)
     is_told: bool = False
+
+    def is_open(self, at_s: float) -> bool:
+        """Whether a meeting waits for the partner's word at that second."""
+        return any(one is not None and at_s <= one.until_s for one in (self.asked, self.answered))
 
     def __repr__(self) -> str:
         return f"<partner {self.router.hex()[:8]}: {len(self.found)} groups in common>"
 
 
 class Meetings:
-    """The meetings of one service. `random(n)` returns n unpredictable bytes; seconds are monotonic."""
+    """The meetings of one service. `random(n)` returns n unpredictable bytes; seconds are monotonic. `may_go(router)`:
+    whether a partner that shares groups may be let go for another router."""
 
     def __init__(
-        self, me: PublicKey, random: Callable[[int], bytes], now_s: float, limits: MeetingLimits | None = None
+        self,
+        me: PublicKey,
+        random: Callable[[int], bytes],
+        now_s: float,
+        limits: MeetingLimits | None = None,
+        may_go: Callable[[PublicKey], bool] = lambda _: False,
     ) -> None:
         self._me = me
         self._random = random
         self._limits = limits = limits or MeetingLimits()
+        self._may_go = may_go
         self._ready_s = now_s + limits.start_s
-        self._answers = Allowance(limits.answers_per_s, max(1.0, limits.answers_per_s))
-        self._begins = Allowance(limits.answers_per_s, max(1.0, limits.answers_per_s))
+        per_s = SHARE_MIN * limits.answers_per_s
+        self._answers = Allowance(per_s, max(SHARE_MIN, per_s))
+        self._begins = Allowance(per_s, max(SHARE_MIN, per_s))
+        self._waiting: dict[PublicKey, InTurn] = {}
+        self._next_answer_s = inf
+        self._let_go: list[LetGo] = []
         self._wanted: set[bytes] = set()
         self._revision = 0  # of the own set, raised by each change
         self._partners: dict[bytes, Partner] = {}
@@ -173,8 +213,10 @@ class Meetings:
     @property
     def due_s(self) -> float:
         """Return the monotonic second at which `tick` has something to do; infinity if there is nothing."""
-        times = (one.next_s if one.held is None else self._ready_s for one in self._partners.values())
-        return max(self._ready_s, min(times, default=inf))
+        if self._let_go:
+            return -inf
+        next_s = min((one.next_s for one in self._partners.values()), default=inf)
+        return max(self._ready_s, min(next_s, self._next_answer_s))
 
     def shared_with(self, router: bytes) -> int:
         """Return how many groups are known to be in common with a router."""
@@ -196,9 +238,9 @@ class Meetings:
         """Begin a meeting with the service of our role on a router at the next `tick`; return whether there is room.
 
         `is_back`: the router is connected again and may have forgotten the last meeting, so it is met again at once. An
-        open meeting goes on, because the link may have come up for it."""
-        partner = self._partner(router, service, now_s)
-        if partner is None:
+        open meeting goes on, because the link may have come up for it. No partner that shares groups is let go for one
+        that is met because it is connected: it will ask, if it has something to share."""
+        if (partner := self._partner(router, service, now_s, lets_go=not is_back)) is None:
             return False
         partner.service, partner.tries = service, 0
         if is_back and (partner.asked is None or partner.asked.until_s < now_s):
@@ -211,17 +253,15 @@ class Meetings:
         self._partners.pop(router, None)
 
     def tick(self, now_s: float) -> list[Deed]:
-        """Answer partners whose MEET was held back, and begin the meetings that are due."""
+        """Answer those whose MEET waits, and begin the meetings that are due."""
         if now_s < self._ready_s:
             return []
-        deeds: list[Deed] = []
+        deeds = self._answer_waiting(now_s)
         for partner in list(self._partners.values()):
-            if partner.held is not None:
-                meet, partner.held = partner.held, None
-                deeds += self._answer(partner, meet, now_s)
             if partner.next_s <= now_s:
                 deeds += self._begin(partner, now_s)
-        return deeds
+        let_go, self._let_go = self._let_go, []
+        return [*let_go, *deeds]
 
     # -- what others say ----------------------------------------------------------------------------------------
 
@@ -229,14 +269,18 @@ class Meetings:
         """Answer a MEET of the service whose router brought it."""
         if router == self._me:
             return [Drop(router, Cause.OWN_KEY)]
-        partner = self._partner(router, service, now_s)
-        if partner is None:
-            return [Drop(router, Cause.NO_ROOM)]
-        partner.service, partner.heard_s = service, now_s
-        if now_s < self._ready_s:
-            partner.held = meet
-            return []
-        return self._answer(partner, meet, now_s)
+        partner = self._partners.get(router)
+        if partner is not None:
+            partner.service, partner.heard_s = service, now_s
+            if not partner.allowance.take(1, now_s):
+                return [Drop(router, Cause.TOO_SOON)]
+            if partner.found and now_s >= self._ready_s:  # so strangers take nothing from those who share
+                return self._answer(partner, meet, now_s)
+        if router not in self._waiting and len(self._waiting) >= self._limits.waiting_max:
+            return [Drop(router, Cause.TOO_MANY)]
+        self._waiting[router] = InTurn(service, meet, now_s + self._limits.answer_s)
+        self._next_answer_s = min(self._next_answer_s, now_s)
+        return self.tick(now_s)
 
     def hear_met(self, router: PublicKey, service: PublicKey, met: Met, now_s: float) -> list[Deed]:
         """Handle a MET: the answer to our MEET, or the closing of a meeting that we have answered."""
@@ -265,26 +309,61 @@ class Meetings:
     def _earliest(self, partner: Partner, at_s: float) -> float:
         return max(at_s, partner.began_s + self._limits.apart_s)
 
-    def _partner(self, router: PublicKey, service: PublicKey, now_s: float) -> Partner | None:
-        """Return a router's partner, created if missing.
-
-        If there are too many, the one that shares nothing and was silent longest is replaced; None if all share
-        something."""
+    def _partner(self, router: PublicKey, service: PublicKey, now_s: float, *, lets_go: bool = True) -> Partner | None:
+        """Return a router's partner, created if missing; None if there are too many, and none can give way."""
         if (known := self._partners.get(router)) is not None:
             return known
         if len(self._partners) >= self._limits.partners_max:
-            idle = [one for one in self._partners.values() if not one.found]
-            if not idle:
+            one = self._to_give_way(now_s, lets_go=lets_go)
+            if one is None:
                 return None
-            del self._partners[min(idle, key=lambda one: one.heard_s).router]
+            del self._partners[one.router]
+            if one.found:
+                self._let_go.append(LetGo(one.router))
         limits = self._limits
         allowance = Allowance(limits.partner_per_s, limits.partner_burst)
         partner = Partner(router, service, allowance, now_s, now_s + limits.again_s)
         return self._partners.setdefault(router, partner)
 
+    def _to_give_way(self, now_s: float, *, lets_go: bool) -> Partner | None:
+        """Return the partner that gives way to another, the one that was silent longest: of those that share nothing,
+        and whose word is not awaited just now; else of those that share something and may go."""
+        by_silence = sorted(self._partners.values(), key=lambda one: one.heard_s)
+        since_s = now_s + self._limits.answer_s - self._limits.patience_s
+        idle = (one for one in by_silence if not one.found and not one.is_open(since_s))
+        may_go = (one for one in by_silence if lets_go and one.found and self._may_go(one.router))
+        return next(chain(idle, may_go), None)
+
+    def _answer_waiting(self, now_s: float) -> list[Deed]:
+        """Answer those whose MEET waits, in turn, as far as the allowance goes."""
+        deeds: list[Deed] = []
+        while self._waiting:
+            router, (service, meet, until_s) = next(iter(self._waiting.items()))
+            if now_s <= until_s:
+                cost = self._cost()
+                if not self._answers.take(cost, now_s):
+                    self._next_answer_s = now_s + cost / self._answers.per_s
+                    return deeds
+                is_new = router not in self._partners
+                partner = self._partner(router, service, now_s)
+                if partner is None and any(not one.found for one in self._partners.values()):
+                    self._next_answer_s = now_s + PLACE_S
+                    return deeds
+                if partner is not None and is_new:
+                    partner.allowance.take(1, now_s)
+                deeds += [Drop(router, Cause.NO_ROOM)] if partner is None else self._answer(partner, meet, now_s)
+            del self._waiting[router]
+        self._next_answer_s = inf
+        return deeds
+
+    def _cost(self) -> int:
+        """Return what a meeting about the own set costs."""
+        return max(1, ceil(SHARE_MIN * min(len(self._wanted), TAGS_MAX) / TAGS_MAX))
+
     def _begin(self, partner: Partner, now_s: float) -> list[Deed]:
-        if not self._begins.take(1, now_s):
-            partner.next_s = now_s + 1 / self._limits.answers_per_s
+        cost = self._cost()
+        if not self._begins.take(cost, now_s):
+            partner.next_s = now_s + cost / self._begins.per_s
             return []
         if partner.tries == self._limits.tries_max:
             partner.tries, partner.next_s = 0, now_s + self._limits.again_s
@@ -301,10 +380,7 @@ class Meetings:
         return [Say(partner.service, partner.router, Meet(own))]
 
     def _answer(self, partner: Partner, meet: Meet, now_s: float) -> list[Deed]:
-        if not partner.allowance.take(1, now_s):
-            return [Drop(partner.router, Cause.TOO_SOON)]
-        if not partner.found and not self._answers.take(1, now_s):  # so strangers take nothing from those who share
-            return [Drop(partner.router, Cause.TOO_MANY)]
+        partner.heard_s = now_s
         own = self._random(NONCE_BYTES)
         partner.answered = Open(own, meet.nonce, now_s + self._limits.answer_s, self._revision)
         partner.next_s = min(partner.next_s, self._earliest(partner, now_s + self._limits.answer_s))  # if not closed

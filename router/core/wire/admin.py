@@ -21,6 +21,7 @@ VALUE_BYTES_MAX = SERVICE_BYTES_MAX - 1024  # of a service's answer to its opera
 REPORT = "report"  # the word by which a service in a process of its own tells its node what is wrong with it
 ANSWER_BYTES_MAX = 1 << 20  # to an app; a neighbour's router answers at most `REPORT_BYTES_MAX` of `why/report.py`
 WHENCE = "whence"  # the word that asks for the IP address that the open link of a router comes from
+INTRODUCE = "introduce"  # the word by which a router asks an app for an answer that its uplinks may be shown
 ASK = b"\x82\x07"
 ANSWER = b"\x82\x08"
 _ASK_ITEMS_MAX = 7

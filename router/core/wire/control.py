@@ -18,7 +18,8 @@ from . import shape
 from .codec import Malformed, TooLarge, decode, encode, first_of, frame, unframe
 from .crypto import MessageId, PublicKey
 from .message import MULTICAST, read_header
-from .reasons import REASON_MAX
+from .reasons import REASON_MAX, reason_from
+from .text import key_text, short
 
 CONTROL_BYTES_MAX = 256  # except for a carried message, which may be as long as its unicast
 CONTROL_ITEMS_MAX = 13  # a report's
@@ -78,6 +79,11 @@ class Report(Struct, frozen=True):
     state: str
     reason: int
     at_s: int
+
+    def __str__(self) -> str:
+        reason = reason_from(self.reason)
+        message, whom = short(key_text("msg", self.message)), short(key_text("addr", self.destination))
+        return f"message {message} to {whom} ended undelivered: {self.state}, {reason.word} ({reason.clause})"
 
 
 Control = Carried | Join | JoinAck | Leave | LeaveAck | Pull | Report

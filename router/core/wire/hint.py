@@ -1,7 +1,7 @@
 """Hints: routers that serve a group, and where they can be reached (R-C28).
 
-    [11, {"addr" "at"}]       to a router: from a local app, or from an edge node right after its JOIN
-    [14, {"addr" "at"}]       to the pub/sub service of its own node: from the router, with SUB
+    [11, {"addr" "at"}]       to a router: from a local app, or from an edge node, right after JOIN or to publish only
+    [14, {"addr" "at"}]       to the pub/sub service of its own node: from the router, with SUB or TakePart
 
 Group links carry the same `at`.
 """
@@ -31,7 +31,7 @@ class Hint(NamedTuple):
 
 class Hinted(Heard, frozen=True):
     """HINT: one or two routers that serve a group, and their addresses, as apps and clients name them; the service
-    that carries groups gets this with each `Wanted`."""
+    that carries groups gets this with each `Wanted`, and when it takes part in a group that nobody here has joined."""
 
     group: PublicKey
     hints: tuple[Hint, ...]

@@ -22,7 +22,8 @@ from msgspec import Struct
 from . import shape
 from .codec import Malformed, TooLarge, decode, encode, first_of, head
 from .crypto import ID_BYTES, MessageId, PublicKey, Signature, digest
-from .text import TEXT_BYTES_MAX, clean
+from .reasons import reason_from
+from .text import TEXT_BYTES_MAX, clean, counted, key_text, short
 
 HELLO_BYTES_MAX = 1024
 ITEM_BYTES_MAX = 256  # except for a hello and an outcome
@@ -126,6 +127,11 @@ class RecipientOutcome(NamedTuple):
     recipient: PublicKey | int
     state: str
     reason: int | None = None
+
+    def __str__(self) -> str:
+        one = self.recipient
+        whom = counted(one, "recipient") if isinstance(one, int) else short(key_text("addr", one))
+        return f"{self.state} for {whom}" + ("" if self.reason is None else f" ({reason_from(self.reason).word})")
 
 
 class Outcome(Struct, frozen=True):

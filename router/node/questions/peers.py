@@ -57,6 +57,7 @@ def _connected(asked: CycleView, link: Link, writer: LinkWriter, invited: str | 
         "rtt_ms": measured and measured.rtt_ns / 1e6,
         "offset_ms": measured and measured.offset_ns / 1e6,
         "uplink": link.uplink,
+        "app": link.app,
         "grants": sorted(directory.grants(link.key)),
         **_entry(directory.neighbours.get(link.key)),
         "last_contact_s": 0.0,

@@ -17,7 +17,6 @@ from router.core.wire.grouplink import new_group
 from router.core.wire.text import key_text
 from router.rig.node import NodeProcess, address_of
 from router.rig.process import free_ports, until
-from router.settings.home import Home
 from services.dmq.bench import traffic
 from services.dmq.bench.round_trip import check_once, play_round
 
@@ -70,7 +69,7 @@ class FabricRig:
         relays, places = ports[: len(EDGES)], ports[len(EDGES) :]
         self._relays = {name: CountingRelay(port, core) for name, port in zip(EDGES, relays, strict=True)}
         self._places = dict(zip(NAMES, places, strict=True)) if dials else {}
-        self._homes = {name: Home(base / name) for name in NAMES}
+        self._homes = {name: router.Home(base / name) for name in NAMES}
         for name, home in self._homes.items():
             home.create("core" if name == CORE else "edge")
         self._nodes = {name: NodeProcess(name, home, base / f"{name}.err", QUICK) for name, home in self._homes.items()}

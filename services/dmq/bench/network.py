@@ -63,10 +63,13 @@ async def ten_nodes(bench: NetworkBench) -> list[Goal]:
         Goal(f"{said}: bytes that each other one receives, as a multiple of the round, most", most, 1.2, more=False),
         Goal(f"{said}: seconds from the last [1] to the last consumer", late_s, 5.0, more=False),
         Goal(
-            f"{said}: a node's CPU for a message by bare verification", cpu_us / bare_us, 3.0, more=False,
+            f"{said}: a node's CPU for a message by bare verification",
+            cpu_us / bare_us,
+            3.0,
+            more=False,
             remark=f"{cpu_us:.0f} us, over {cost.times.read_s:.1f} s",
         ),
-    ]  # fmt: skip
+    ]
 
 
 async def bad_nodes(bench: NetworkBench) -> list[Goal]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from router.core.wire.codec import Malformed
 from router.core.wire.text import counted, span_text
+from services.dmq import reasons
 
 from .chain_time import ChainTime
 from .peers import SAID_NO
@@ -26,6 +27,10 @@ LAG_MAX = 1000
 NAMED_MAX = 5
 CLOCK_PERIODS = 1
 """Number of KES periods by which a signer's clock and chain may differ from this node's."""
+LATE_MIN = 2
+"""So many messages of other nodes may come late, or early, without a doubt in the clock."""
+_BY_THE_CLOCK = (reasons.EXPIRED.word, reasons.EXPIRY_TOO_FAR.word)
+"""Why messages are refused where the clocks of nodes differ."""
 _ASK = "run cardano-cli query stake-snapshot --all-stake-pools anew, or name it as stake_command"
 
 _NOT_ASKED = "not checked: the node could not be asked for its messages"
@@ -105,6 +110,10 @@ def _nodes(facts: Facts, wall_s: float) -> Finding:
         said = f"the topology names this node itself alone, at {nodes['only_itself']}"
         return Finding("nodes", False, said, "name another node in it, and this node in that one's")
     said = f"{counted(nodes['hot'], 'node is', 'nodes are')} fetched from, {nodes['fetch_from_us']} fetch from this one"
+    if (late := sum(nodes["rejections"].get(word, 0) for word in _BY_THE_CLOCK)) > max(nodes["accepted"], LATE_MIN):
+        said = f"{counted(late, 'message')} of other nodes refused by their times, {nodes['accepted']} taken"
+        remedy = "compare this machine's clock with theirs before anything else: `timedatectl`"
+        return Finding("nodes", False, f"{said}: the clocks differ", remedy)
     if nodes["away"]:
         return _away(said, nodes["away"], wall_s)
     if not nodes["hot"]:

@@ -180,6 +180,11 @@ class Mempool:
         return self._rows.first or self.last + 1
 
     @property
+    def pools_count(self) -> int:
+        """Return how many pools there are, with those whose pause is not over."""
+        return len(self._shares)
+
+    @property
     def pools(self) -> list[PoolId]:
         """Return the pools that have live messages."""
         return [pool for pool, share in self._shares.items() if share.numbers]

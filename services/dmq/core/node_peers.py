@@ -117,7 +117,7 @@ class NodePeers:
             "hop_delay": exchange.hop_delay.as_status(),
             "accepted": exchange.accepted,
             "accepted_bytes": exchange.accepted_bytes,
-            "rejections": exchange.rejections,
+            "rejections": dict(exchange.rejections),
             **self.peers.traffic(),
             "listens_at": sorted(self.peers.listens_at),
             "topology": self.topology.file,

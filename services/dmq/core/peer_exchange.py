@@ -3,6 +3,7 @@ provider, and one `Fetching` for all."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
@@ -50,7 +51,7 @@ class FromNode(Struct, frozen=True):
 class PeerExchange:
     """The messages of all peers. `connections`: those on which both have agreed, by the peer's address. `brought`: what
     is to be judged, until it is taken from here. `spaced_out`: how many were not told to a peer before they expired;
-    `accepted`, `accepted_bytes`: the messages of peers that were taken; `rejections`: how many were not."""
+    `accepted`, `accepted_bytes`: the messages of peers that were taken; `rejections`: by reason, how many were not."""
 
     def __init__(self, terms: PeerTerms, holdings: Holdings, connections: Mapping[str, PeerConnection]) -> None:
         self._encoding = terms.encoding
@@ -62,7 +63,8 @@ class PeerExchange:
         self.brought: list[FromNode] = []
         self.spaced_out = 0
         self.hop_delay = HopDelay()
-        self.accepted = self.rejections = self.accepted_bytes = 0
+        self.accepted = self.accepted_bytes = 0
+        self.rejections = Counter[str]()
 
     def __repr__(self) -> str:
         return f"<PeerExchange with {len(self._connections)} peers: {self.fetching!r}>"
@@ -144,7 +146,7 @@ class PeerExchange:
 
     def rejected(self, message: SignedMessage, by: str, rejected: Rejected) -> PeerConnection | None:
         """Record that a message of a peer was not taken; return its connection if that ends with it."""
-        self.rejections += 1
+        self.rejections[rejected.fault.reason.word] += 1
         is_named = self._encoding.right_id(message) == message.id
         self.fetching.refused(message.id, by, rejected.fault, is_named=is_named)
         if (connection := self._connections.get(by)) is None:

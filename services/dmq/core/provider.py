@@ -239,10 +239,11 @@ class Provider:
     def _queue_new(self) -> None:
         """Let it be the turn of each pool with a message that was taken since the last time. Nothing is kept of each
         message, and of many ones each pool is looked at once: a peer that connects again and again costs little."""
-        last, pools = self._mempool.last, self._mempool.pools if self._queued_to != self._mempool.last else []
-        if last - self._queued_to <= len(pools):
-            pools = [row.pool for row in self._mempool.after(self._queued_to) if row.number not in self._done]
-        self._queued_to = last
+        after, self._queued_to = self._queued_to, self._mempool.last
+        if self._queued_to - after > self._mempool.pools_count:
+            pools = self._mempool.pools
+        else:
+            pools = [row.pool for row in self._mempool.after(after) if row.number not in self._done]
         for pool in pools:
             self._queue(pool)
 

@@ -33,10 +33,13 @@ TAG = "group "
 """How the tag of a message begins that is published; its id follows, and its number if it is owed to the group."""
 TTL_S = 1800
 """How long a router keeps a message for whoever is away: as long as one lives."""
+JOIN_AGAIN_S = 60.0
+"""Seconds after which the group is joined again while nothing was heard in it: its link may have been added since."""
 WAIT_FOR = frozenset((Fault.NOT_INITIALIZED, Fault.MEMPOOL_FULL, Fault.DISK_FULL))
 """Faults of the node, not of the message: its router keeps the group's messages until they can be taken."""
-NOBODY_MISSES = frozenset((Reason.DUPLICATE, Reason.NO_SUBSCRIBERS))
-"""Why a message is not published although nothing is wrong: another has published it, or nobody else takes part."""
+NOBODY_MISSES = frozenset((Reason.DUPLICATE, Reason.NO_SUBSCRIBERS, Reason.EXPIRY_PASSED))
+"""Why a message is not published although nothing is wrong: another has published it, nobody else takes part, or its
+time is over."""
 NOBODY = "nobody else has joined it"
 
 
@@ -53,6 +56,8 @@ class TopicGroup:
         self.heard = 0
         self.duplicates = 0
         self.rejected: Counter[str] = Counter()
+        self._has_heard = False
+        self._join_s = 0.0
         self._owed = set[int]()
         self._done: list[Numbered] = []
         self._encoding = encoding
@@ -63,13 +68,23 @@ class TopicGroup:
     def __repr__(self) -> str:
         return f"<TopicGroup {self.name or 'without a name'}: {self.published} published, {self.heard} heard>"
 
-    def started(self, kept: Mapping[bytes, bytes]) -> Iterator[c.Deed]:
+    def started(self, kept: Mapping[bytes, bytes], now_s: float) -> Iterator[c.Deed]:
         """Join the group, and leave the one that an earlier start has joined, if that was another."""
         before = kept.get(JOINED, b"").decode()
         if before != self.name:
             yield c.Put(JOINED, self.name.encode() or None)
             if before:
                 yield c.Leave(before)
+        yield from self._join(now_s)
+
+    def due(self, now_s: float) -> Iterator[c.Deed]:
+        """Join the group again if nothing shows that it was joined: a link that is missing at the start may be added,
+        and nobody tells of that."""
+        if now_s >= self._join_s and not self._has_heard:
+            yield from self._join(now_s)
+
+    def _join(self, now_s: float) -> Iterator[c.Deed]:
+        self._join_s = now_s + JOIN_AGAIN_S
         if self.name:
             yield c.Join(self.name, raw=True)
 
@@ -83,6 +98,11 @@ class TopicGroup:
                 self._owed.add(row.number)
                 tag += f" {row.number}"
             yield c.Publish(message.wire, self.name, TTL_S, tag, until_s, once=True)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the router has messages for the group of which the log was not told."""
+        return bool(self._done)
 
     def settled(self, taken: Sequence[Row]) -> tuple[list[Row], list[Row], Iterator[c.Deed]]:
         """Return which of the messages that were taken are owed to the group, which are not, and the events of those
@@ -120,6 +140,7 @@ class TopicGroup:
         self, heard: c.Message, now: c.Now, *, may_judge: bool
     ) -> Generator[c.Deed, None, AdmissionVerdict | None]:
         """Judge what was heard in the group, or handed in by a unicast; return the verdict if it was taken."""
+        self._has_heard |= heard.source is None
         if not may_judge:
             yield c.Refuse(reasons.STAKE_MISSING)
             return None

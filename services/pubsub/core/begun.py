@@ -36,9 +36,6 @@ class Begun:
     def __repr__(self) -> str:
         return f"<{len(self._since)} topics begun>"
 
-    def __contains__(self, group: PublicKey) -> bool:
-        return group in self._since
-
     def begin(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
         """Record that a topic is wanted, from now on unless it was before the service started."""
         kept = self._kept.get(KEPT + group)
@@ -55,6 +52,10 @@ class Begun:
         """Record that a topic is not wanted any more, or by nobody who reads it."""
         was_known = self._since.pop(group, None) is not None
         return [c.Put(KEPT + group, None)] if was_known or KEPT + group in self._kept else []
+
+    def read(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
+        """Record that a topic is read here, unless that is known."""
+        return [] if group in self._since else self.begin(group, now)
 
     def age_s(self, group: PublicKey, now: c.Now) -> int:
         """Return for how many seconds a topic has been wanted, rather too many than too few, so that messages since

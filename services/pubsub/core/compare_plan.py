@@ -157,11 +157,13 @@ class Plans(dict[PublicKey, Plan]):
                 yield group, self[group]
             self.changed(group)
 
-    def read_again(self, group: PublicKey, now_s: float) -> None:
-        """Compare a topic at once that was put off, because nobody here read it, if it is read now."""
-        if group in self._put_off and group not in self._unread:
+    def is_read(self, group: PublicKey, now_s: float) -> bool:
+        """Whether a topic is read here; one that was put off, because nobody here read it, is compared at once then."""
+        is_read = group in self and group not in self._unread
+        if is_read and group in self._put_off:
             self._put_off.discard(group)
             self.hurry(group, now_s)
+        return is_read
 
     def name(self, group: PublicKey, router: PublicKey, now_s: float, apart_s: float) -> None:
         """Plan a comparison of a topic with this neighbour, if it has a plan; see `Plan.name`."""

@@ -56,7 +56,7 @@ class Comparing:
         self._known = known
         self._limits = limits or CompareLimits()
         self._steps = ClockSteps(setup.kept)
-        self._since = Begun(setup.kept, self._steps)
+        self.since = Begun(setup.kept, self._steps)
         self._held = Held()
         self._answering = Answering(known, self._held, self._steps, self._limits)
         self._fetching, self._giving = Fetching(), Giving()
@@ -196,29 +196,18 @@ class Comparing:
     def _wanted(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
         """Begin with a topic that is wanted, or end one that is not."""
         if (group in self._known.topics) is (group in self._plans):
-            return self._read(group, now) if group in self._plans else []
+            return self.since.read(group, now) if self._plans.is_read(group, now.mono_s) else []
         if group in self._plans:
             del self._plans[group]
             for part in (self._answering, self._fetching, self._giving, self._held, self._waiting):
                 part.left(group)
             for place in [place for place in self._sessions if place[1] == group]:
                 del self._sessions[place]
-            return [*self._figures.left(group), *self._since.end(group)]
+            return [*self._figures.left(group), *self.since.end(group)]
         missed, arrived = self._early.pop(group, (0, 0))
         self._plans[group] = Plan(now.mono_s, self._limits.period_s, missed=missed, arrived=arrived)
         self._held.wanted(group)
-        return self._read(group, now)
-
-    def _read(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
-        """Record since when a topic is read here, unless that is known; one in which something is published only has no
-        such time."""
-        self._plans.read_again(group, now.mono_s)
-        is_known = group in self._known.unread or group in self._since
-        return [] if is_known else self._since.begin(group, now)
-
-    def unread(self, group: PublicKey) -> list[c.Deed]:
-        """Record that a topic stays wanted, but is not read here any more."""
-        return self._since.end(group)
+        return [] if group in self._known.unread else self.since.read(group, now)
 
     def _look_back(self, now: c.Now) -> None:
         """Compare with neighbours that are back; after a sleep of this machine, compare every topic."""
@@ -280,7 +269,7 @@ class Comparing:
         session.rounds += 1
         self._places.asked(session.router, frame, now)
         session.asked_s, session.until_s = now.mono_s, now.mono_s + self._limits.answer_s
-        age_s = self._since.age_s(session.group, now)
+        age_s = self.since.age_s(session.group, now)
         said = Compare(session.t, session.lo, min(session.hi, MINUTES_MAX - 1), frame, age_s)
         return [c.Send(session.service, encode_message(said), TTL_S, session.router, f"{TAG} {session.number}")]
 

@@ -113,6 +113,8 @@ class Known:
     must still be asked whether they are there. `back`: neighbours that are live again in a topic, which must still be
     compared with them. `newly_shared`: topics that one more router was found to share since the last look. `moved`:
     topics that are new, have got their first neighbour or lost their last: the router must still be told.
+    `let_go`: routers that are met no more, as others need their place, with the monotonic second until which their
+    questions are still answered.
     `is_history(id)`: whether a message was asked for as history, which is kept and not sent on. `oldest_untaken(group,
     router)`: the first message published here that no neighbour has taken yet, and that this router will be sent, as it
     is no leaf.
@@ -125,6 +127,7 @@ class Known:
         "fell_silent",
         "finder",
         "is_history",
+        "let_go",
         "moved",
         "newly_shared",
         "oldest_untaken",
@@ -144,6 +147,7 @@ class Known:
         self.back: set[Place] = set()
         self.newly_shared: set[PublicKey] = set()
         self.moved: set[PublicKey] = set()
+        self.let_go: dict[PublicKey, float] = {}
         self.is_history: Callable[[MessageId], bool] = lambda _: False
         self.oldest_untaken: Callable[[PublicKey, PublicKey], tuple[MessageId, Own] | None] = lambda *_: None
         self._shared: dict[PublicKey, dict[PublicKey, bytes]] = {}

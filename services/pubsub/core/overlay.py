@@ -163,6 +163,11 @@ class Overlay:
                 ring.neighbours.hear(router)
                 ring.show()
 
+    def stands_with(self, router: PublicKey) -> bool:
+        """Whether a router is a neighbour on a ring, as far as this node knows."""
+        rings = (self._rings.get(topic.group) for topic in self._known.shared_with(router))
+        return any(ring is not None and router in ring.neighbours for ring in rings)
+
     def offer(self, group: PublicKey, candidate: Neighbour, age: int = 0) -> None:
         """Add a candidate for a topic that was found elsewhere."""
         ring = self._rings.get(group)
@@ -187,7 +192,8 @@ class Overlay:
     # -- exchanges ---------------------------------------------------------------------------------------------------
 
     def hear_question(self, by: Neighbour, rings: Iterable[RingOf]) -> Reply | None:
-        """Handle a neighbour's rings, and return the members to answer with; None if no topic is shared."""
+        """Handle a neighbour's rings, and return the members to answer with; None if no topic is shared. One that was
+        let go is answered, and nothing more."""
         found = self._take(by, rings)
         return Reply(by, tuple([self._told(one, by) for one in found])) if found else None
 
@@ -206,6 +212,8 @@ class Overlay:
             ring = self._rings.get(topic.group) if topic is not None else None
             if ring is not None and ring not in found and len(found) < self._limits.rings_max:
                 found.append(ring)
+                if by.router in self._known.let_go:
+                    continue
                 ring.candidates.remove(by.router)
                 ring.take(by, members, self._own, self._limits.view.age_max)
         return found

@@ -8,9 +8,10 @@ are met as well, but are on no ring.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from math import inf
 
-from router.core.service.meetings import Cause, Common, Drop, Meetings, Say
+from router.core.service.meetings import Cause, Common, Drop, LetGo, Meetings, Say
 from router.core.service.meetings import Deed as Decided
 from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX, decode_advertisement
 from router.core.wire.crypto import PublicKey
@@ -34,6 +35,10 @@ FORGET_S = 600.0
 of this node may not have come back yet."""
 FORGOTTEN_MAX = 256
 """Number of routers that are still known so; beyond it the oldest are forgotten at once."""
+LET_GO_S = 30.0
+"""Seconds for which a router that was let go is still answered, so that it finds others of the group."""
+LET_GO_MAX = 2_048
+"""Number of such routers; beyond it the oldest are answered no more."""
 AGAIN_S = 60.0
 """Seconds after which a connected router whose pub/sub service has not answered is met again; a leaf also meets one
 that fell silent, as its service may have started again. On a core the rings find that out."""
@@ -97,7 +102,8 @@ class Partners:
         """Return the second at which a meeting continues; a part that calls `meet` wakes it."""
         if self._meetings is None:
             return inf
-        return min(self._meetings.due_s, self._look_s, min(self._forget_s.values(), default=inf))
+        let_go_s = next(iter(self._known.let_go.values()), inf)
+        return min(self._meetings.due_s, self._look_s, let_go_s, min(self._forget_s.values(), default=inf))
 
     def meet(self, router: PublicKey, now: c.Now, *, is_back: bool = False) -> Iterator[c.Deed]:
         """Begin a meeting with a router whose pub/sub service is known; it is made known to our router first."""
@@ -121,7 +127,7 @@ class Partners:
     # -- what happens here -------------------------------------------------------------------------------------------
 
     def _start(self, router: PublicKey, now: c.Now) -> Iterator[c.Deed]:
-        self._meetings = Meetings(router, self._chance.randbytes, now.mono_s)
+        self._meetings = Meetings(router, self._chance.randbytes, now.mono_s, may_go=self._may_go)
         if self._limits is not None:
             self._others.overlay = Overlay(self._known, router, self._chance, self._limits)
         for _, row in c.kept_under(self._kept, KEPT):
@@ -181,12 +187,15 @@ class Partners:
                     yield c.Send(to, encode_message(word), TTL_S, via=via, tag=TAG)
                 case Common(router, topics, left_out):
                     yield from self._shared(router, {PublicKey(group): t for group, t in topics.items()}, left_out, now)
+                case LetGo(router):
+                    yield from self._let_go(router, now)
                 case Drop(by, cause):
                     self._refusals.count(by, Reason.RATE_LIMITED if cause in _RATES else Reason.NOT_AUTHORISED)
 
     def _shared(self, router: PublicKey, topics: dict[PublicKey, bytes], left_out: int, now: c.Now) -> Iterator[c.Deed]:
         was_shared = bool(self._known.shared_with(router)) or KEPT + router in self._kept
         self._known.share(router, topics)
+        self._known.let_go.pop(router, None)
         yield o.ShareGroups(router, tuple(sorted(topics)), int(now.wall_s) + AGREED_S if topics else 0)
         if left_out:
             yield c.LogEvent("pubsub_left_out", fields={"router": router.hex(), "groups": left_out})
@@ -199,6 +208,25 @@ class Partners:
         else:
             yield c.AddNeighbour(router)
 
+    def _may_go(self, router: PublicKey) -> bool:
+        """Whether a router need not be met on, as it stands on no ring with this node; on a leaf none goes."""
+        return self._others.overlay is not None and not self._others.overlay.stands_with(router)
+
+    def _let_go(self, router: PublicKey, now: c.Now) -> Iterator[c.Deed]:
+        """Agree on nothing more with a router whose place another one needs, and answer it for a while."""
+        let_go = self._known.let_go
+        yield o.ShareGroups(router, (), 0)
+        while len(let_go) >= LET_GO_MAX:
+            yield from self._part(next(iter(let_go)))
+        let_go.pop(router, None)
+        let_go[router] = now.mono_s + LET_GO_S
+
+    def _part(self, router: PublicKey) -> Iterator[c.Deed]:
+        """Forget a router that was let go."""
+        del self._known.let_go[router]
+        self._known.share(router, {})
+        yield from self._forget(router)
+
     def _forget_later(self, router: PublicKey, now: c.Now) -> Iterator[c.Deed]:
         """Let a router with which nothing is shared any more stay known for a while, with its kept advertisement."""
         while len(self._forget_s) >= FORGOTTEN_MAX:
@@ -206,7 +234,7 @@ class Partners:
         self._forget_s.setdefault(router, now.mono_s + FORGET_S)
 
     def _forget(self, router: PublicKey) -> Iterator[c.Deed]:
-        del self._forget_s[router]
+        self._forget_s.pop(router, None)
         yield c.AddNeighbour(router)
         if KEPT + router in self._kept:
             yield c.Put(KEPT + router, None)
@@ -233,6 +261,9 @@ class Partners:
         assert meetings is not None
         for router in [one for one, at_s in self._forget_s.items() if at_s <= now.mono_s]:
             yield from self._forget(router)
+        over = list(takewhile(lambda one: self._known.let_go[one] <= now.mono_s, self._known.let_go))
+        for router in over:
+            yield from self._part(router)
         linked, is_leaf = self._others.linked, self._others.overlay is None
         if now.mono_s >= self._look_s:
             for router, service in linked.items():

@@ -264,7 +264,11 @@ class Network:
         assert node.overlay is not None
         reply = node.overlay.hear_question(self.neighbour(event.by), event.rings)
         if reply is not None:
-            self.say(node, event.by, RingsTold(node.number, reply.rings))
+            self.say(node, event.by, RingsTold(node.number, self._sent(node, reply.rings)))
+
+    def _sent(self, node: Node, rings: Iterable[o.RingOf]) -> tuple[o.RingOf, ...]:
+        """Return the rings as a node can send them."""
+        return tuple(rings)
 
     def _tell_rings(self, node: Node, event: RingsTold) -> None:
         assert node.overlay is not None
@@ -318,6 +322,14 @@ class Network:
         self._repair(node, node.repair.tick(now_s))
         if node.overlay is not None and node.overlay.due_s <= now_s:
             self._keep_rings(node, node.overlay.tick(now_s))
+        self._tend(node)
+
+    def _tend(self, node: Node) -> None:
+        """Do what else is due at a node."""
+
+    def _other_due_s(self, node: Node) -> float:
+        """Return the second at which something else is due at a node."""
+        return inf
 
     # -- what nodes do ------------------------------------------------------------------------------------------------
 
@@ -364,7 +376,7 @@ class Network:
     def _wake(self, node: Node) -> None:
         due_s = min(node.forwarding.due_s, node.repair.due_s)
         if node.overlay is not None:
-            due_s = max(self.engine.now_s, min(due_s, node.overlay.due_s))
+            due_s = max(self.engine.now_s, min(due_s, node.overlay.due_s, self._other_due_s(node)))
         if due_s < node.wake_s:
             node.wake_s = due_s
             self.engine.at(due_s, node.number, Due(due_s))

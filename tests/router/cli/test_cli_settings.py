@@ -37,6 +37,16 @@ def test_a_new_home_is_in_order(router: Run) -> None:
     assert json.loads(router("config", "check", "--json").stdout)["ok"] is True
 
 
+def test_a_home_without_a_file_is_told_what_holds(router: Run, home: Path) -> None:
+    router("init")
+    (home / "router.toml").unlink()
+    result = router("config", "check")
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"there is no {home / 'router.toml'}: every setting has its default")
+    [judged] = [one for one in trio.run(examine, Home(home))[0] if one.check == "config"]
+    assert judged.ok and judged.found.startswith("there is no ")
+
+
 def test_every_mistake_is_found(router: Run, home: Path) -> None:
     router("init")
     (home / "router.toml").write_text('[node]\nacept = "known"\n[link]\nping_s = "often"\n')

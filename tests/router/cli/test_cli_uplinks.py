@@ -3,6 +3,7 @@ yet."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -86,6 +87,23 @@ def test_an_address_that_nobody_knows_ends_with_4(pair: Pair) -> None:
     assert result.exit_code == 4 and "no-route" in result.stderr
     plain = pair.edge("send", key_text("addr", SigningKey(b"n" * 32).public), "hello", "--plain")
     assert plain.exit_code == 4 and "was refused by hub" in plain.stderr
+
+
+def test_the_core_reaches_an_app_of_the_edge_that_has_never_written(pair: Pair) -> None:
+    assert pair.edge("recv", "--as", "reader", "--timeout", "0.2").exit_code == 5
+    kept = json.loads(pair.edge("keys", "--json").stdout)
+    reader = next(one["address"] for one in kept if one["name"] == "reader")
+    for _ in range(1000):  # its introduction may still be on the way
+        if (sent := pair.core("send", reader, "hello", "--plain")).exit_code != 4:
+            break
+    assert (sent.exit_code, sent.stderr) == (0, "")
+    assert pair.edge("recv", "--as", "reader", "--count", "1").stdout == "hello\n"
+
+
+def test_a_message_to_a_router_names_what_to_send_to_instead(pair: Pair) -> None:
+    for result in (pair.edge("send", "hub", "hello"), pair.core("send", "edge", "hello", "--plain")):
+        assert result.exit_code == 2 and "is a neighbour's router" in result.stderr
+        assert "router keys lists there" in result.stderr
 
 
 def test_while_the_uplink_is_away_it_is_said_to_be_unknown(tmp_path: Path) -> None:

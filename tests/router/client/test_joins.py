@@ -10,12 +10,14 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from router.client import joins
 from router.client.custody.outbox import Submission
 from router.client.errors import ClientError, JoinRefused, NotAnswered
-from router.client.joins import Joins
+from router.client.joins import INTRODUCTION_MIN, Joins
 from router.core.wire.address import parse_address
+from router.core.wire.admin import Answer, decode_inquiry
 from router.core.wire.codec import unframe
 from router.core.wire.control import Control, Join, JoinAck, Leave, LeaveAck, decode_control
 from router.core.wire.crypto import SigningKey
 from router.core.wire.hint import Hint, Hinted, decode_hint
+from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import open_message
 from router.core.wire.reasons import Reason
 
@@ -234,3 +236,17 @@ async def test_a_connection_that_is_gone_for_good_refuses_no_group() -> None:
     run.sink.failed(ClientError("this connection has been left"))
     assert world.problems == [] and repr(world.joins) == GRANTED
     await world.joins.all_again()
+
+
+async def test_an_introduction_is_signed_once_each_time_the_router_asks(autojump_clock: MockClock) -> None:
+    world = World()
+    assert world.requests() == []
+    world.joins.introduce()
+    [run] = world.requests()
+    message = open_message(unframe(run.frame))
+    assert (decode_inquiry(message.body), world.asked) == (Answer(b"{}"), 1)
+    assert message.expiry_min == expiry_min(1_800_000_000.0) + INTRODUCTION_MIN, "of two edges the later counts"
+    assert world.requests() == []
+    world.joins.introduce()
+    world.joins.restart()
+    assert world.requests() == [], "that connection is over"

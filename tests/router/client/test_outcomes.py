@@ -7,9 +7,11 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.client.outcomes import Followed, Outcomes
+from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.link_items import Outcome, RecipientOutcome
 from router.core.wire.reasons import Reason
+from router.core.wire.text import key_text, short
 
 ID = MessageId(bytes(32))
 ALICE, BOB = (SigningKey(bytes((n,)) * 32).public for n in (1, 2))
@@ -19,12 +21,23 @@ def say(outcomes: Outcomes, *rows: RecipientOutcome) -> None:
     outcomes.hear(Outcome(ID, rows))
 
 
+def test_outcomes_and_reports_are_sentences() -> None:
+    assert str(Outcomes(ID)).endswith(": no recipient is known")
+    assert str(RecipientOutcome(2, "acked")) == "acked for 2 recipients"
+    said = str(Report(ID, ALICE, "expired", Reason.TTL_EXPIRED, 0))
+    message, whom = short(key_text("msg", ID)), short(key_text("addr", ALICE))
+    assert said == f"message {message} to {whom} ended undelivered: expired, ttl-expired ({Reason.TTL_EXPIRED.clause})"
+
+
 async def test_by_name() -> None:
     outcomes = Outcomes(ID)
     assert not outcomes.complete and outcomes.recipients == []
     say(outcomes, RecipientOutcome(ALICE, "queued"), RecipientOutcome(BOB, "refused", Reason.QUEUE_FULL_RECIPIENT))
     assert not outcomes.complete
     assert repr(outcomes) == "<outcomes of 000000000000…: 2 recipients, 1 open>"
+    alice, bob = (short(key_text("addr", one)) for one in (ALICE, BOB))
+    said = f"queued for {alice}; refused for {bob} (queue-full-recipient)"
+    assert str(outcomes) == f"message {short(key_text('msg', ID))}: {said}"
     say(outcomes, RecipientOutcome(ALICE, "delivered"))
     assert outcomes.complete
     assert [one.state async for one in outcomes] == ["queued", "refused", "delivered"]

@@ -20,7 +20,7 @@ from router.disk.log.eventlog import Segments
 from router.disk.log.sealer import Sealer
 from router.disk.store.store import Store
 from router.node.opened_disk import OpenedDisk, open_disk
-from router.settings import keyring
+from router.settings import keyring, last_start
 from router.settings.config import Config
 from router.settings.home import Home
 
@@ -149,3 +149,19 @@ def test_store_that_was_killed_before_it_forgot_sealed_events_is_not_older(
         commit(disk, 1, at_s=2)
     seal(home)
     assert warned(caplog) == [] and log_of(home).problems == [] and times(log_of(home)) == [1] * 20 + [2] * 5
+
+
+def test_a_store_that_is_gone_is_missed_although_no_log_was_written(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(home):
+        pass
+    last_start.keep(home.path, last_start.Start(["serve"]))
+    with running(home):
+        pass
+    assert not caplog.records, "a first start, and one with its store"
+    shutil.rmtree(home.store_path)
+    with running(home):
+        pass
+    [said] = [one.getMessage() for one in caplog.records]
+    assert str(home.store_path) in said and "has run before" in said and "restore store/ and log/" in said

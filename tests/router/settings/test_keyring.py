@@ -345,7 +345,7 @@ def test_find_sees_at_once_what_another_process_adds_replaces_or_removes(tmp_pat
     add_group(tmp_path, "a", new_link())
     groups(tmp_path)
     directory = tmp_path / "groups"
-    for at in range(200):
+    for at in range(50):
         link, other, path = new_link(), new_link(), directory / f"g{at % 7}"
         private_file.create(path, link.text().encode())
         assert find(tmp_path, link.group.hex()) == find(tmp_path, path.name) == (path.name, link)

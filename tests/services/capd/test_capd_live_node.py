@@ -27,7 +27,7 @@ ALL = Pattern.prefix(b"")
 _NUMBERS = count()
 
 
-def offers(amount: int, priority: float = 6.0, kind: bytes = b"TKD\x0c", born: int = BORN) -> list[CapdMessage]:
+def offers(amount: int, priority: float = 4.0, kind: bytes = b"TKD\x0c", born: int = BORN) -> list[CapdMessage]:
     return [posted(kind + b"%d" % next(_NUMBERS), priority, born) for _ in range(amount)]
 
 

@@ -24,7 +24,7 @@ from services.dmq.core.submission import (
     decode_message,
     encode_message,
 )
-from services.dmq.core.topic_group import NOBODY, TTL_S
+from services.dmq.core.topic_group import JOIN_AGAIN_S, NOBODY, TTL_S
 from services.dmq.node_commands import about_group
 from services.dmq.settings import Settings
 
@@ -201,6 +201,20 @@ def test_the_log_owes_a_message_to_the_group_until_its_router_has_it() -> None:
     assert not handovers(node) and node.ask("status")["group"]["may_publish"]
     node.connect().submit(wire(0, b"owed"))
     assert [one[0] for one in handovers(node)] == ["owed"]
+
+
+def test_a_group_is_joined_again_until_something_is_heard_in_it() -> None:
+    """Its link may be added to the home after the node has started; the rules do not hear that a `Join` has failed."""
+    node = host(group=NAME)
+    did(node, c.Join)
+    node.pass_time(JOIN_AGAIN_S - 1)
+    assert not did(node, c.Join)
+    node.pass_time(2)
+    assert did(node, c.Join) == [c.Join(NAME, raw=True)]
+    node.hear(in_group(b"no message"))
+    for _ in range(5):
+        node.pass_time(JOIN_AGAIN_S)
+    assert not did(node, c.Join)
 
 
 def test_a_group_that_the_settings_name_no_more_is_left() -> None:

@@ -123,10 +123,9 @@ def test_plan_of_a_group_is_put_off_until_it_is_read() -> None:
     plans = Plans(unread)
     plans[GROUP] = Plan(0.0, 300.0)
     assert [*plans.take_due(1.0)] == []
-    plans.read_again(GROUP, 2.0)
-    assert [*plans.take_due(2.0)] == []
+    assert not plans.is_read(GROUP, 2.0) and [*plans.take_due(2.0)] == []
     unread.clear()
-    plans.read_again(GROUP, 2.0)
+    assert plans.is_read(GROUP, 2.0)
     assert [group for group, _ in plans.take_due(2.0)] == [GROUP]
 
 

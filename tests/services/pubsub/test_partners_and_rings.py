@@ -6,6 +6,7 @@ import pytest
 from rigs.pubsub_sides import NOW, Side, Sides
 from samples.pubsub import T
 
+from router.core.service.meetings import LetGo
 from router.core.wire.address import parse_address
 from router.core.wire.advert import make_advertisement
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
@@ -54,6 +55,30 @@ def test_more_groups_than_it_takes_on_are_refused(monkeypatch: pytest.MonkeyPatc
     one = Side(1, GROUPS)
     assert one.take(o.AckWanted)[-1] == o.AckWanted(GROUPS[2], True, success=False)
     assert [note.event for note in one.take(c.LogEvent)] == ["pubsub_refused"] and len(one.rules.known.topics) == 2
+
+
+def test_partner_that_stands_on_no_ring_is_let_go_and_answered_for_a_while() -> None:
+    one, two, three = (Side(number, GROUPS[:1]) for number in (1, 2, 3))
+    found = met(one, two, three, seconds=20)
+    part = next(each for each in one.rules.parts if isinstance(each, partners.Partners))
+    gone, known = two.router.public, one.rules.known
+    assert not part._may_go(gone), "it stands on the ring"
+    overlay = one.rules.others.overlay
+    assert overlay is not None
+    overlay._rings[GROUPS[0]].neighbours.remove(gone)
+    overlay._rings[GROUPS[0]].show()
+    assert part._may_go(gone) and not part._may_go(three.router.public)
+    now = c.Now(NOW.wall_s + one.seconds, NOW.mono_s + one.seconds)
+    assert [*part._carry_out([LetGo(gone)], now)] == [o.ShareGroups(gone, (), 0)]
+    t = two.rules.known.topics[GROUPS[0]].t[one.router.public]
+    asked = encode_message(AskRings((two.advert(),), (Ring(t, ()),)))
+    said = [decode_message(sent.body) for sent in one.said(two, asked) if isinstance(sent, c.Send)]
+    assert [len(each.rings) for each in said if isinstance(each, TellRings)] == [1]
+    assert one.neighbours(GROUPS[0]) == {three.router.public}, "it is answered, and is no neighbour again"
+    two.is_up = False
+    found.pass_time(partners.LET_GO_S + 1)
+    assert not known.let_go and not known.shared_with(gone)
+    assert [deed.reason for deed in one.said(two, asked) if isinstance(deed, c.Refuse)] == [MEET_FIRST]
 
 
 @pytest.mark.parametrize("mode", ["leaf", "overlay"])

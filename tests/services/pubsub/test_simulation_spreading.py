@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from router.core.service.meetings import MeetingLimits
+from services.pubsub.core.overlay import OverlayLimits
+from services.pubsub.core.view import ViewLimits
 from services.pubsub.simulation.figures import Row, Scenario, measure
 from services.pubsub.simulation.guessing import PRIVACY
+from services.pubsub.simulation.hub import HUB
 from services.pubsub.simulation.keeping import BOOTSTRAP, CHURN, HEALING
+from services.pubsub.simulation.meeting import Dial, MeetingNetwork
 from services.pubsub.simulation.network import Faults, Network
 from services.pubsub.simulation.reconciling import RECONCILE
 from services.pubsub.simulation.rings import make_whole, members, right_links
@@ -15,6 +20,7 @@ from services.pubsub.simulation.topics import TOPICS
 
 SCENARIOS = {
     "bootstrap": BOOTSTRAP,
+    "hub": HUB,
     "healing": HEALING,
     "churn": CHURN,
     "static": STATIC,
@@ -41,8 +47,9 @@ FEWER = {"bootstrap": 150, "churn": 150, "healing": 150, "topics": 25}
 """Scenarios for which 300 nodes take too long in the suite."""
 
 
-TOLD_APART = ("churn", "reconcile", "privacy")
-"""Scenarios whose parts are judged by value: views that heal, negentropy's bytes, and guesses from filters."""
+TOLD_APART = ("churn", "reconcile", "privacy", "hub")
+"""Scenarios whose parts are judged by value: views that heal, negentropy's bytes, guesses from filters, and a hub with
+room for few."""
 
 
 @pytest.mark.parametrize(
@@ -66,9 +73,24 @@ def test_most_are_reached_at_300_nodes_though_some_drop() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "hub"])  # which has a test of its own
 def test_the_goals_are_met_at_1_000_nodes(name: str) -> None:
     judged(name, SCENARIOS[name], 1_000, 5)
+
+
+def test_nodes_that_come_by_one_hint_are_on_the_ring_though_the_hub_has_room_for_few() -> None:
+    limits = OverlayLimits(view=ViewLimits(side=2, others=2))
+    network = MeetingNetwork(1, 24, 3, limits, MeetingLimits(partners_max=8))
+    for number in range(1, 24):
+        network.engine.after(number / 24, number, Dial(0))
+    network.run(14.0)
+    assert right_links(network, members(network)) == 48
+    assert network.let_go > 15 and max(len(one.meetings) for one in network.hosts) == 8
+
+
+@pytest.mark.long
+def test_2_000_nodes_that_come_by_one_hint_are_on_the_ring_within_30_cycles() -> None:
+    judged("hub", HUB, 2_000, 1)
 
 
 def test_a_whole_ring_is_right_and_its_views_are_full() -> None:

@@ -171,15 +171,38 @@ def test_silent_service_holds_up_no_question_about_health() -> None:
     assert [one.word for one in questions(side)] == ["metrics", "service", "metrics"], "nobody is asked twice"
 
 
-def test_papers_name_metrics_that_there_are() -> None:
+def page_of_all_kinds() -> str:
+    """Return a page of metrics with those of all services."""
     services = [*WITH_DMQ["services"], {"name": "pool", "module": "services.capd", "state": "running", "starts": 1}]
-    statuses = {"web": WebSide().operator("status"), "signers": DMQ_STATUS, "pool": CAPD_STATUS}
-    _, made = MetricsPage().page_of({**WITH_DMQ, "services": services}, statuses, "")
-    known = {line.split()[2] for line in made.decode().splitlines() if line.startswith("# TYPE")}
+    side = WebSide()
+    side.ask(request("/nope"))
+    statuses = {"web": side.operator("status"), "signers": DMQ_STATUS, "pool": CAPD_STATUS}
+    node = {**WITH_DMQ, "services": services, "unready": [["disk-full", "the disk is full"]]}
+    return MetricsPage().page_of(node, statuses, "")[1].decode()
+
+
+def test_papers_name_metrics_that_there_are() -> None:
+    known = {line.split()[2] for line in page_of_all_kinds().splitlines() if line.startswith("# TYPE")}
     known |= {f"{one}{end}" for one in known if one.endswith("_seconds") for end in ("_bucket", "_sum", "_count")}
     for name in ("monitoring/alerts.yml", "monitoring/dashboard.json", "web.md"):
         named = set(re.findall(r"\brouter_\w+", (DOCS / name).read_text()))
         assert named and named <= known, (name, named - known)
+
+
+def test_rules_and_dashboard_ask_for_labels_that_there_are() -> None:
+    families = list(text_string_to_metric_families(page_of_all_kinds()))
+    labels = {one.name: {"instance", "job", "service", *one.labels} for family in families for one in family.samples}
+    panels = json.loads((DOCS / "monitoring/dashboard.json").read_text())["panels"]
+    asked = [one["expr"] for panel in panels for one in panel["targets"]]
+    asked += re.findall(r"expr: (.*)", (DOCS / "monitoring/alerts.yml").read_text())
+    seen = 0
+    for expr in asked:
+        for name, within in re.findall(r"\b(router_\w+)(?:\{([^}]*)\})?", expr):
+            by = ",".join(re.findall(r"\b(?:by|ignoring) ?\(([^)]*)\)", expr)) if expr.count("router_") == 1 else ""
+            named = {one.partition("=")[0].rstrip("~!").strip() for one in f"{within},{by}".split(",")} - {""}
+            assert named <= labels.get(name, set()), (expr, name, named)
+            seen += bool(named)
+    assert seen > 20
 
 
 def test_node_that_is_not_ready_says_why() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from http import HTTPStatus
-from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
@@ -21,7 +19,14 @@ TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 SHOWN_CHARS_MAX = 100
 """Characters that an answer shows of what a client said."""
-PHRASES: Mapping[int, str] = MappingProxyType({one.value: one.phrase for one in HTTPStatus})
+PHRASES = {
+    200: "OK", 201: "Created", 202: "Accepted", 204: "No Content", 304: "Not Modified", 308: "Permanent Redirect",
+    400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed",
+    408: "Request Timeout", 413: "Content Too Large", 421: "Misdirected Request", 422: "Unprocessable Content",
+    426: "Upgrade Required", 429: "Too Many Requests", 431: "Request Header Fields Too Large",
+    500: "Internal Server Error", 501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable",
+    504: "Gateway Timeout", 505: "HTTP Version Not Supported",
+}  # fmt: skip
 """What the statuses are called."""
 _ALWAYS = (
     ("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "

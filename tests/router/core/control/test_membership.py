@@ -44,7 +44,8 @@ def house(**more: object) -> OneRouter:
         Neighbour(CLIENT.public, grants=frozenset({JOIN})),
         Neighbour(PEER.public),
     )
-    return OneRouter(*known, strangers=True, **more)  # type: ignore[arg-type]
+    without = {"limits": CoreLimits(introductions_max=0)}
+    return OneRouter(*known, strangers=True, **{**without, **more})  # type: ignore[arg-type]
 
 
 def say(one: OneRouter, link: int, source: SigningKey, control: Control) -> None:

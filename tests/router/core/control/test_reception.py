@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 from rigs.kernels import kernel
 
+from router.core.control.introductions import Introductions
 from router.core.control.part import Hears, Orders, Part
 from router.core.control.questions import AwaitedAnswers
 from router.core.control.reception import Reception
@@ -93,11 +94,11 @@ class Ordered(Part):
 def test_reception_rejects_a_second_part_for_the_same(other: Part, said: str) -> None:
     shared = kernel()
     with pytest.raises(VerbFault, match=re.escape(said)):
-        Reception(shared, AwaitedAnswers(shared), (Hearing(), other))
+        Reception(shared, AwaitedAnswers(shared), Introductions(shared), (Hearing(), other))
 
 
 def test_reception_counts_what_is_heard() -> None:
     shared = kernel()
-    assert repr(Reception(shared, AwaitedAnswers(shared), (Hearing(),))) == (
+    assert repr(Reception(shared, AwaitedAnswers(shared), Introductions(shared), (Hearing(),))) == (
         "<reception of 1 bodies, 1 verbs and 1 orders>"
     )

@@ -7,7 +7,7 @@ import pytest
 from router.core.neighbours.directory import JOIN, RELAY, STORE, Directory, Neighbour, Standing
 from router.core.routing.groups import Groups, Subscription
 from router.core.routing.limits import RouteLimits
-from router.core.routing.plans import FOR_US, Plan, Routing
+from router.core.routing.plans import FOR_US, INTRODUCES, Plan, Routing
 from router.core.routing.routes import Route, Routes
 from router.core.wire.message import MULTICAST, UNICAST
 from router.core.wire.reasons import NOT_SHARED, Reason
@@ -112,7 +112,8 @@ def test_what_is_for_a_client_is_forwarded_or_queued(neighbour: bytes, standing:
     to_client = (
         Reason.NOT_AUTHORISED if standing is AS_STRANGER else Reason.NO_ROUTE if neighbour is CLIENT else (CLIENT,)
     )
-    assert house.unicast(source, CLIENT, standing, neighbour) == to_client
+    to_itself = INTRODUCES if neighbour is CLIENT else to_client
+    assert house.unicast(source, CLIENT, standing, neighbour) == to_itself, "its signer is reached through it"
     assert house.unicast(source, FAR, standing, neighbour) == to_client
 
 

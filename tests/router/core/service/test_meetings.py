@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples.core import ALICE, BOB, GROUP
 
-from router.core.service.meetings import Cause, Common, Deed, Drop, MeetingLimits, Meetings, Say
+from router.core.service.meetings import Cause, Common, Deed, Drop, LetGo, MeetingLimits, Meetings, Say
 from router.core.wire.crypto import PublicKey
 from router.core.wire.meeting import TAGS_MAX, TAGS_STEP, Meet, Meeting, Met
 
@@ -33,6 +33,7 @@ class Side:
     agreed: dict[bytes, dict[bytes, bytes]] = field(default_factory=dict)
     drops: list[Drop] = field(default_factory=list)
     left_out: int = 0
+    let_go: list[PublicKey] = field(default_factory=list)
 
     def take(self, deeds: Iterable[Deed]) -> list[Say]:
         """Record the deeds about groups, and return those to be sent."""
@@ -43,6 +44,8 @@ class Side:
                     said.append(deed)
                 case Common(router, topics, left_out):
                     self.agreed[router], self.left_out = dict(topics), left_out
+                case LetGo(router):
+                    self.let_go.append(router)
                 case Drop():
                     self.drops.append(deed)
         return said
@@ -260,18 +263,47 @@ def test_an_answer_after_its_time_is_none() -> None:
 def test_questions_without_end_are_answered_seldom() -> None:
     table = Table(ALICE.public)
     chance = random.Random(3)
+    table.want(ALICE.public, keys(TAGS_MAX))
     table.seconds = 10.0
     for _ in range(1000):
         table.hear(table[ALICE.public], BOB.public, Meet(chance.randbytes(16)))
     assert len(table.seen) == MeetingLimits().partner_burst == 8, "some at once"
     for number in range(200):
-        table.hear(table[ALICE.public], PublicKey(keys(1, 500 + number)[0]), Meet(chance.randbytes(16)))
-    assert len(table.seen) == 10, "and of all together ten a second"
-    causes = {drop.cause for drop in table[ALICE.public].drops}
-    assert causes == {Cause.TOO_SOON, Cause.TOO_MANY}
+        table.hear(table[ALICE.public], PublicKey(keys(1, 5_000 + number)[0]), Meet(chance.randbytes(16)))
+    assert len(table.seen) == 10, "and of all together ten a second, if each is about 1,024 groups"
+    assert {drop.cause for drop in table[ALICE.public].drops} == {Cause.TOO_SOON}
+    table.run(11.15)
+    assert 19 <= len(table.seen) <= 21, "the others wait for their turn"
     table.seconds += 60
     table.hear(table[ALICE.public], BOB.public, Meet(chance.randbytes(16)))
-    assert len(table.seen) == 11
+    answers = [said.via for _, said in table.seen if isinstance(said.word, Met)]
+    assert answers[-1] == BOB.public and len(answers) <= 22, "not for longer than their nonces are valid"
+
+
+def test_more_questions_than_may_wait_are_dropped() -> None:
+    table = Table(ALICE.public, limits=MeetingLimits(waiting_max=3))
+    for number in range(5):
+        table.hear(table[ALICE.public], PublicKey(keys(1, 500 + number)[0]), Meet(b"n" * 16))
+    assert [drop.cause for drop in table[ALICE.public].drops] == [Cause.TOO_MANY] * 2 and not table.seen
+    table.run(1.0)
+    assert len(table.seen) == 3
+
+
+def test_who_may_go_is_let_go_for_the_next_and_who_may_not_stays() -> None:
+    limits, near = MeetingLimits(partners_max=3), keys(1, 801)
+    table = Table(*map(PublicKey, [bytes(ALICE.public), *keys(9, 800)]), limits=limits)
+    hub = table[ALICE.public]
+    hub.meetings = Meetings(ALICE.public, random.Random(5).randbytes, 0.0, limits, lambda router: router not in near)
+    for router, side in table.sides.items():
+        table.want(router, keys(1))
+        if side is not hub:
+            side.meetings.meet(ALICE.public, SERVICE, table.seconds)
+            table.run(table.seconds + 1)
+    assert not hub.drops and len(hub.meetings) == 3 and hub.agreed.keys() == {*keys(9, 800)}, "each was met"
+    assert hub.let_go == [PublicKey(one) for one in keys(9, 800)[:7] if one not in near]
+    assert hub.meetings.shared_with(PublicKey(near[0])) == 1
+    assert not hub.meetings.meet(EVE, SERVICE, table.seconds, is_back=True), "a link alone lets nobody go"
+    assert hub.meetings.meet(EVE, SERVICE, table.seconds)
 
 
 def test_strangers_take_no_answer_from_a_partner_that_shares_something() -> None:
@@ -283,12 +315,12 @@ def test_strangers_take_no_answer_from_a_partner_that_shares_something() -> None
     assert table[ALICE.public].meetings.shared_with(BOB.public) == 1
     table.seconds += 60
     table.seen.clear()
-    strangers = [PublicKey(keys(1, 500 + number)[0]) for number in range(200)]
+    strangers = [PublicKey(keys(1, 500 + number)[0]) for number in range(400)]
     for one in strangers:
         table.hear(table[ALICE.public], one, Meet(b"n" * 16))
-    assert len(table.seen) == 10
+    assert len(table.seen) == 240, "24 times as many as of 1,024 groups"
     table.hear(table[ALICE.public], BOB.public, Meet(b"b" * 16))
-    assert [said.via for _, said in table.seen[10:]] == [BOB.public]
+    assert [said.via for _, said in table.seen[240:]] == [BOB.public]
 
 
 def test_who_shares_nothing_and_was_silent_longest_gives_way() -> None:
@@ -311,7 +343,7 @@ def test_who_shares_nothing_and_was_silent_longest_gives_way() -> None:
         table.sides[side.router] = side
         table.want(side.router, keys(1))
         side.meetings.meet(ALICE.public, SERVICE, table.seconds)
-        table.run(table.seconds + 10)
+        table.run(table.seconds + 40)  # behind the strangers, whose questions are answered one after the other
         assert alice.shared_with(side.router) == 1
     assert not alice.meet(EVE, SERVICE, table.seconds) and len(alice) == 3
     table.hear(table[ALICE.public], EVE, Meet(b"n" * 16))

@@ -120,7 +120,8 @@ def live(directory: Path, store: Store, until: int) -> None:
         sealer.close()
 
 
-def test_a_crash_at_any_step_loses_and_doubles_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("events", [40, pytest.param(120, marks=pytest.mark.long)])
+def test_a_crash_at_any_step_loses_and_doubles_nothing(tmp_path: Path, events: int) -> None:
     crashes = 0
     for number in range(1000):
         home, after = tmp_path / "log", tmp_path / f"after-{number}"
@@ -129,16 +130,16 @@ def test_a_crash_at_any_step_loses_and_doubles_nothing(tmp_path: Path) -> None:
         store.commit(outward(1))
         try:
             with STEPS.crash_at(number, home):
-                live(home, store, 120)
+                live(home, store, events)
             break
         except Crash:
             crashes += 1
             shutil.copytree(home, after) if home.exists() else after.mkdir()
-        live(after, store, 130)
+        live(after, store, events + 10)
         log = read_log(after, KEY.public)
         assert log.problems == [], number
         [found] = log.evidence.logs
-        assert found.whole and found.last >= 130
+        assert found.whole and found.last >= events + 10
         assert [line.seq for line in log.lines] == list(range(found.pruned_to + 1, found.last + 1))
     assert crashes > 50
     assert any(line.segments > 1 for line in file_lines(home / "pruned.jsonl"))  # It went through folding too.

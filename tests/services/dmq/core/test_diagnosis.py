@@ -107,7 +107,7 @@ def test_a_node_that_is_full_runs(facts: dict[str, Any], text: str) -> None:
 
 NODES = {
     "listens_at": [], "topology": "t.json", "problem": "", "hot": 3, "fetch_from_us": 2, "causes": {}, "away": [],
-    "only_itself": "",
+    "only_itself": "", "accepted": 3, "rejections": {"dmq:expired": 3, "dmq:bad-signature": 9},
 }  # fmt: skip
 AWAY = {"address": "1.2.3.4:1", "since": int(WALL_S) - 120, "cause": "it cannot be reached: refused"}
 
@@ -128,6 +128,12 @@ AWAY = {"address": "1.2.3.4:1", "since": int(WALL_S) - 120, "cause": "it cannot 
             "see that it runs and that its port is open",
         ),
         ({"away": [{**AWAY, "cause": "it does not agree: magic"}]}, False, "does not agree", "one network (--network)"),
+        (
+            {"rejections": {"dmq:expired": 3, "dmq:expiry-too-far": 1}, "away": [AWAY]},
+            False,
+            "4 messages of other nodes refused by their times, 3 taken: the clocks differ",
+            "this machine's clock",
+        ),
         ({"only_itself": "1.2.3.4:1"}, False, "names this node itself alone, at 1.2.3.4:1", "name another node in it"),
         ({"fetch_from_us": 0}, False, "what is handed in here reaches nobody", "version_1_peers"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -79,15 +80,18 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("seed", "protocol", "read", "wires"), CASES)
-def test_the_cddl_of_the_seed(seed: str, protocol: str, read: Any, wires: list[bytes], tmp_path: Path) -> None:
+def test_the_cddl_of_the_seed(
+    seed: str, protocol: str, read: Any, wires: list[bytes], step: int, tmp_path: Path
+) -> None:
     """Everything we write is valid by it; of bytes with one thing wrong we accept only valid ones, and those that
-    gouroboros writes."""
+    gouroboros writes. Quickly: each fifth of the corrupted values."""
     validator = mended(seed, protocol, tmp_path / "seed.cddl")
     root = f"localMessage{protocol.capitalize()}Message"
     for wire in wires:
         assert validator.validate(wire, root).valid, wire.hex()
-        for changed in map(encode, corrupted(value_of(wire))):
+        for changed in map(encode, islice(corrupted(value_of(wire)), 0, None, step)):
             is_valid = validator.validate(changed, root).valid
             try:
                 read(changed)

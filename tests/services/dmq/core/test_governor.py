@@ -309,8 +309,10 @@ def test_half_of_all_nodes_die_and_the_others_stay_one_network(seed: int, many: 
     check_half_dies(seed, many)
 
 
+@pytest.mark.parametrize("seconds", [3600, pytest.param(7200, marks=pytest.mark.long)])
 @pytest.mark.parametrize("is_one_prefix", (True, False))
-def test_sybils_hold_few_places(is_one_prefix: bool) -> None:
+def test_sybils_hold_few_places(is_one_prefix: bool, seconds: float) -> None:
+    """Quickly: beyond one churn; among the long tests beyond two."""
     world = PeerWorld(5)
     nodes = [world.add(f"45.1.{number}.1") for number in range(20)]
     sybils = [world.add(f"46.1.{0 if is_one_prefix else number}.{number + 1}") for number in range(50)]
@@ -320,7 +322,7 @@ def test_sybils_hold_few_places(is_one_prefix: bool) -> None:
     for sybil in sybils:
         world.name_roots(sybil, [one.address for one in nodes], hot=20)
         world.shares[sybil.address] = addresses
-    world.run(7200)
+    world.run(seconds)
     most = OF_PREFIX_MAX if is_one_prefix else world.targets.active // 2
     for node in nodes:
         assert len(node.hot() & set(addresses)) <= most
