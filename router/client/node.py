@@ -157,16 +157,7 @@ class Node:
 
         self._senders = senders = Senders(sign_on.home, settings.causes, ordering, journal)
         self._settling = settling = Settling(inbox, journal, senders.keys, wall_s, problem)
-        self._opener = opener = Opener(
-            settling,
-            senders.keys,
-            journal.known,
-            problem,
-            wall_s,
-            verify=settings.verify,
-            unseal=exchange.unseal,
-            renewal_of=exchange.renewal_of,
-        )
+        self._opener = opener = _opener(settings, settling, senders, journal, exchange, problem)
         self._readers = Readers(inbox, settling, opener, ordering, pulling.pull, pulling.judge, loops, wall_s)
 
     def __repr__(self) -> str:
@@ -435,4 +426,25 @@ def _exchange(
         problem,
         settings.wall_s,
         durable=sign_on.durable,
+    )
+
+
+def _opener(
+    settings: Settings,
+    settling: Settling,
+    senders: Senders,
+    journal: Journal,
+    exchange: Answering,
+    problem: Callable[[str], None],
+) -> Opener:
+    """Return what opens the messages of this app."""
+    return Opener(
+        settling,
+        senders.keys,
+        journal.known,
+        problem,
+        settings.wall_s,
+        verify=settings.verify,
+        unseal=exchange.unseal,
+        renewal_of=exchange.renewal_of,
     )
