@@ -58,9 +58,8 @@ class Held:
     `retry_s`: until the router is asked again when it did not answer. `open_max`: topics that are looked up at a time
     before they are compared."""
 
-    def __init__(self, ids_max: int = 1_000_000, fresh_s: float = 2.0, retry_s: float = 1.0, open_max: int = 8) -> None:
+    def __init__(self, ids_max: int = 1_000_000, retry_s: float = 1.0, open_max: int = 8) -> None:
         self._ids_max = ids_max
-        self._fresh_s = fresh_s
         self._retry_s = retry_s
         self._open_max = open_max
         self._indexes: dict[PublicKey, _Index] = {}
@@ -74,9 +73,12 @@ class Held:
         return f"<{self.count} ids held of {len(self._indexes)} topics>"
 
     def is_fresh(self, group: PublicKey, now: c.Now) -> bool:
-        """Whether everything that the router held a moment ago is known."""
+        """Whether everything is known that the router held when it was asked last, which has answered just now.
+
+        An older answer may lack what was published before the one who compares was in the group, but after the answer:
+        nobody has sent that on there."""
         index = self._indexes.get(group)
-        return index is not None and not index.is_asked and now.mono_s - index.at_s <= self._fresh_s
+        return index is not None and not index.is_asked and index.at_s >= now.mono_s
 
     def view(self, group: PublicKey, lo: int, hi: int) -> IdRange:
         """Return the held ids that expire in minute `lo` or later, before minute `hi`."""

@@ -86,7 +86,9 @@ def test_with_several_partners_the_neighbour_on_the_ring_comes_first() -> None:
     node.part.hear(o.HeldPage(GROUP), NOW)
     node.known.share(leaf.me.router, {GROUP: T})
     ring(node, other)
-    assert sent_to(node.part.hear(c.Tick(), c.Now(BEGIN_S + 1, MONO_S + 1))) == [other.me.router]
+    later = c.Now(BEGIN_S + 1, MONO_S + 1)
+    assert listed(node.part.hear(c.Tick(), later)) == [(GROUP, 0)]
+    assert sent_to(node.part.hear(o.HeldPage(GROUP), later)) == [other.me.router]
 
 
 @pytest.mark.parametrize("fetched", [0, 10])

@@ -144,6 +144,25 @@ def test_every_five_minutes() -> None:
     assert len(left.held) == 20
 
 
+def test_what_was_published_a_moment_before_another_was_in_the_group_is_told_at_its_first_comparison() -> None:
+    """Nobody has sent it on there; it came with the next comparison, minutes later, if it was published within two
+    seconds of one with a third node."""
+    left, right, third = Node(1), Node(2), Node(3)
+    world = World(left, right, third)
+    world.pass_s(10)
+    for node in (left, third):
+        world.link(right, node, False)
+        world.link(node, right, False)
+    world.pass_s(40)
+    world.link(left, right)
+    world.run()
+    right.hold(message(1))
+    world.pass_s(0.5)
+    world.link(third, right)
+    world.run()
+    assert third.held
+
+
 @pytest.mark.parametrize("ahead_s", [HOUR, -HOUR])
 def test_a_clock_an_hour_off(ahead_s: float) -> None:
     """Messages that expire within the hour are left out by both; the others are compared, and none is sent in vain."""
