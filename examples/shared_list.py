@@ -102,10 +102,16 @@ async def typed_lines() -> AsyncIterator[str]:
 
 
 def main(group_name: str, me: str) -> None:
+    cause = ""
     try:
         trio.run(keep, group_name, me)
     except* router.RouterError as group:  # of any of the tasks
-        sys.exit("; ".join(map(str, group.exceptions)))
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        cause = str(error)
+    if cause:
+        sys.exit(cause)
 
 
 if __name__ == "__main__":

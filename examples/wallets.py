@@ -69,10 +69,16 @@ async def heard(group: router.Group, sender: router.PublicKey | None, but: route
 
 
 def main(task: str, name: str, *text: str) -> None:
+    cause = ""
     try:
         trio.run(offer, name, " ".join(text)) if task == "offer" else trio.run(find, name)
     except* router.RouterError as group:
-        sys.exit("; ".join(map(str, group.exceptions)))
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        cause = str(error)
+    if cause:
+        sys.exit(cause)
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ def never_sent(scene: Scene) -> None:
 
     def change(rows: Rows) -> Rows:
         own = [row for row in rows if row.event == "accepted" and row.peer == peer != row.source]
-        old = own[len(own) // 2]
+        old = own[len(own) // 8]  # early: what is in custody of the other shows that its log goes on behind it
         scene.tell("bad", f"The router {victim} says that {peer} brought it 1 message ")
         odd = replace(
             old, n=1, count=1, first=FAR, ids=scene.chance.randbytes(32).hex(), sizes=[9], ttls=[60],

@@ -180,7 +180,7 @@ def test_leave_then_join_in_one_cycle_stays_joined_on_disk() -> None:
 
 
 def test_groups_per_client_are_limited() -> None:
-    one = house(limits=CoreLimits(membership=MembershipLimits(groups_per_client_max=1)))
+    one = house(limits=CoreLimits(membership=MembershipLimits(groups_per_client_max=1), introductions_max=0))
     alice = one.link(ALICE.public)
     for group in (GROUP.public, CATS, GROUP.public):
         say(one, alice, ALICE, Join(group, False))
