@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 # One more than there are cores: some tests wait for a process or for Java.
-WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 1); test $$n -lt 4 && expr $$n + 2 || echo 5)
+WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 1); test $$n -lt 4 && expr $$n + 1 || echo 4)
 UV := .tools/bin/uv
 VENV := .venv/bin
 PUBLIC := router/__init__.py router/client/node.py router/transport/contract.py
