@@ -155,11 +155,12 @@ async def played(
     """Return what AsPeer finds in one that dials it."""
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     found: list[CheckResult] = []
+    trial = NodeTrial(MAGIC, signer(Pool(9)))  # its messages expire half an hour from now
     with trio.fail_after(HANG_S):
         async with listener, trio.open_nursery() as nursery:
             dialler = Dialler(listener.socket.getsockname()[1], **data)
             nursery.start_soon(dialler.run, first, side, then, raw)
-            found += [one async for one in AsPeer(TRIAL, MAINNET).outcomes(listener, 1)]
+            found += [one async for one in AsPeer(trial, MAINNET).outcomes(listener, 1)]
             nursery.cancel_scope.cancel()
     return found
 
