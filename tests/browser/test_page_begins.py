@@ -40,6 +40,28 @@ async def test_bad_links_names_and_bodies_are_errors_with_a_sentence(devtools: s
         assert "a body is bytes" in await page.js("alone.publish({}, 'text').catch(error => error.message)")
 
 
+async def test_request_that_comes_twice_at_once_is_signed_once(devtools: str, port: int) -> None:
+    """A tab asks again when another engine begins, which may have heard the first request a moment before."""
+    async with fresh(devtools) as browser:
+        page = await browser.page(f"http://127.0.0.1:{port}/test/talk.html")
+        await page.until("window.begin")
+        await page.js(
+            "import('../router/engine.js').then(async ({ Engine }) => {"
+            " window.answers = [];"
+            " window.engine = await Engine.open('twice', null, (tab, said) => answers.push(said)); })"
+        )
+        request = (
+            "{ op: 'publish', to: new Uint8Array(engine.key.public), body: new Uint8Array(1), ttl: 60, minutes: 9,"
+            " asked: 'one' }"
+        )
+        await page.js(
+            f"Promise.all([[1, true], [2, false], [3, false]].map(([n, isNew]) =>"
+            f" engine.hear('tab', {{ ...{request}, n, isNew }})))"
+        )
+        assert await page.js("answers.map(one => one.re)") == [1, 2, 3]
+        assert await page.js("[engine.outbox.size, new Set(answers.map(one => one.answer.id)).size]") == [1, 1]
+
+
 async def test_key_cannot_be_read_out(devtools: str, port: int) -> None:
     async with fresh(devtools) as browser:
         page = await browser.page(f"http://127.0.0.1:{port}/test/talk.html")

@@ -362,6 +362,21 @@ export class Engine {
 
   // Resolve with the id once the message is signed and on disk; that it is in custody, or refused, is told to all tabs.
   async #publish(request) {
+    const underWay = this.#publishing.get(request.asked);
+    if (underWay) return underWay;
+    const answer = this.#signedOnce(request);
+    this.#publishing.set(request.asked, answer);
+    try {
+      return await answer;
+    } finally {
+      this.#publishing.delete(request.asked);
+    }
+  }
+
+  // A request that came to this engine just before its tab heard of it is asked again, and signed once.
+  #publishing = new Map();
+
+  async #signedOnce(request) {
     if (!request.isNew) {
       const before = await this.store.asked(request.asked);
       if (before) {
