@@ -13,6 +13,7 @@ from math import inf
 from typing import Any
 
 import trio
+from msgspec.structs import replace
 
 from router.cli.conformance import CheckResult
 from router.core.link.machine import Agency, Machine, RemoteProtocolError
@@ -186,10 +187,11 @@ class _Talks:
         return ms.MsgReplySigIds(tuple(ms.IdAndSize(one.id, one.size) for one in told))
 
     def _hold(self, count: int, now: Moment) -> None:
-        """Hold new messages."""
+        """Hold new messages, which live for ten minutes from now, however long this has run."""
+        stranger = replace(self._trial.stranger, wall_s=int(now.wall_s))
         for number in range(count):
             body = BODY + f"{time.time_ns()}-{number}".encode()
-            message = REVISION.encoding.read(self._trial.stranger.message(REVISION, body))
+            message = REVISION.encoding.read(stranger.message(REVISION, body))
             row = self._mempool.take(message, float(message.expires_at or 0), now)
             self._wires[row.number] = message.wire
 

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 import trio
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 from rigs.faulty_peer_nodes import FaultyPeer, faults
 from rigs.patience import HANG_S
 from rigs.plain_peer_node import MAGIC, PlainPeer
@@ -155,7 +156,7 @@ async def played(
     """Return what AsPeer finds in one that dials it."""
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     found: list[CheckResult] = []
-    trial = NodeTrial(MAGIC, signer(Pool(9)))  # its messages expire half an hour from now
+    trial = NodeTrial(MAGIC, replace(signer(Pool(9)), wall_s=int(time.time()) - 3600))  # it has run for an hour
     with trio.fail_after(HANG_S):
         async with listener, trio.open_nursery() as nursery:
             dialler = Dialler(listener.socket.getsockname()[1], **data)
