@@ -1,4 +1,4 @@
-"""Nodes of the end-to-end tests that run discovery and pub/sub, as `router init` makes them, but cores that ask more often."""
+"""Nodes of the end-to-end tests that run discovery and pub/sub, as `router init` makes them; cores ask more often."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from router.settings.home import Home
 
 PORT = 4100
 PERIOD_S = 1.0
-"""The time between two questions of a core to others, a tenth of the default: most of such a test is waiting for them."""
+"""The time between two questions of a core to others, a tenth of the default, for which these tests mostly wait."""
 CALM = {**QUICK, "link.dial_backoff_s_min": 0.2, "link.dial_backoff_s_max": 1.0}
 """Settings with longer pauses between dials, for several nodes on one machine that dial one which is away."""
 
