@@ -129,7 +129,7 @@ def test_an_uplink_reaches_who_was_introduced_also_after_a_restart() -> None:
 
 
 def test_an_uplink_reaches_who_is_away_for_seven_days_and_an_hour_and_not_for_ever() -> None:
-    one, edge_link, app = core()
+    one, edge_link, _ = core()
     oldest = introduction(ALICE, EDGE, days=FRESH_S // DAYS)  # a later one is asked for once less is left
     one.bring(edge_link, oldest)
     one.cycle()
