@@ -17,7 +17,7 @@ PAGE_BYTES = 4096
 
 
 def check_data_file(path: Path) -> None:
-    """Raise `OSError` if LMDB's file in the folder `path` is there and no regular file: opening a pipe waits for ever."""
+    """Raise `OSError` if LMDB's file in the folder `path` is no regular file: opening a pipe waits for ever."""
     try:
         mode = (path / DATA).stat().st_mode
     except FileNotFoundError:
