@@ -6,7 +6,7 @@ import os
 import resource
 import shutil
 import stat
-from errno import EDQUOT, EFBIG, EINVAL, EIO, ENOSPC
+from errno import EDQUOT, EFBIG, EIO, ENOSPC
 from pathlib import Path
 
 import lmdb
@@ -23,7 +23,7 @@ def check_data_file(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISREG(mode):
-        raise OSError(EINVAL, f"its {DATA} is no regular file; move it away")
+        raise OSError(f"its {DATA} is no regular file")
 
 
 def lack_of_room(path: Path, error: Exception) -> tuple[str, str] | None:
