@@ -32,7 +32,8 @@ EVERYWHERE = '"tls://0.0.0.0:4100"'
 @click.option(
     "--role",
     type=click.Choice(["edge", "core"]),
-    help="An edge node serves its owner's apps; a core node serves other nodes as well.",
+    help="An edge node serves its owner's apps, and refuses what nobody reads; a core node serves other nodes as well, "
+    "and looks for readers among them.",
 )
 @click.option(
     "--listen",

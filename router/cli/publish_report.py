@@ -156,7 +156,9 @@ class PublishCounts:
         return f"{name} ({short_text('addr', one.recipient)})" if name else key_text("addr", one.recipient)
 
     def _followed(self, one: RecipientOutcome) -> str:
-        return f"  {self._whom(one)}  {one.state}{'' if one.reason is None else ', ' + str(_word(one.reason))}"
+        is_carried = one.state == "delivered" and self._passes_on and self._name(one) == self._passes_on
+        more = ", kept for readers at other nodes" if is_carried else ""
+        return f"  {self._whom(one)}  {one.state}{'' if one.reason is None else ', ' + str(_word(one.reason))}{more}"
 
     def _say(self, record: dict[str, Any], *lines: str) -> None:
         """Print the JSON record, or the lines for people; remember if the reader has gone or the disk is full."""

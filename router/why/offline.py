@@ -17,9 +17,11 @@ from msgspec.structs import replace
 
 from router.cli.ask import ask
 from router.cli.exits import Exit, Failure
+from router.cli.services import name_with_role
 from router.cli.signals import removing
 from router.client.running_or_stopped import asked_or_read
-from router.core.why.fate import Prospect, fate, time_text
+from router.core.service.roles import Role
+from router.core.why.fate import Carrier, Prospect, fate, time_text
 from router.core.why.id_prefix import IdPrefix, parse_prefix
 from router.core.wire.now import Now
 from router.core.wire.text import key_text
@@ -34,6 +36,7 @@ from router.disk.store.records import Records
 from router.disk.store.store import Store
 from router.disk.store.terms import StoreError
 from router.settings import config, keyring
+from router.settings.config_services import key_name
 from router.settings.home import Home
 from router.why.answers import not_believed, not_one, one
 from router.why.questions import DAMAGED
@@ -157,7 +160,7 @@ def _answer(
         found = with_waiting(_find(home, log, prefix, records), home, prefix)
         if found.trace is None:
             return not_one(typed, found)
-        return one(found, found.trace, fate(found.trace, prospect_of, now.wall_ns, ttl_s_max), {})
+        return one(found, found.trace, fate(found.trace, prospect_of, now.wall_ns, ttl_s_max, _carrier(home)), {})
     except (OSError, *MISREAD) as error:
         return {"error": f"{DAMAGED}: {error}"}
 
@@ -170,6 +173,12 @@ def _find(home: Home, log: LogSnapshot, prefix: IdPrefix, records: Records | Non
     router = keyring.load(home, keyring.NODE).public
     rows = records.accepted(wanted, router, CANDIDATES_MAX + 1)
     return Search(log).find_held(rows[0]) if len(rows) == 1 else offered(found, rows)
+
+
+def _carrier(home: Home) -> Carrier | None:
+    """Return the service that carries groups to other nodes; None if this home has no key of one."""
+    key = keyring.addresses(home).get(key_name(name_with_role(home, Role.OVERLAY)))
+    return None if key is None else Carrier(key.hex())
 
 
 def _prospect(store: Store, recipient: str, first: int, index: int) -> Prospect:

@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from router.core.neighbours.directory import WHY
 from router.core.router import Router
 from router.core.routing.not_owed import lan_not_owed
-from router.core.why.fate import UNACCOUNTED, Fate, Prospect, Trace, fate
+from router.core.service.roles import Role
+from router.core.why.fate import UNACCOUNTED, Carrier, Fate, Prospect, Trace, fate
 from router.core.why.id_prefix import IdPrefix, parse_prefix
 from router.core.why.report import NeighbourReport, decode_report, encode_report, may_hear, report
 from router.core.wire.admin import Inquiry, numbered
@@ -215,7 +216,8 @@ class Fates:
             self._done(view, question, text, now)
             return []
         try:
-            whole = fate(trace, partial(self._prospect, view, now, trace), now.wall_ns, self._ttl_s_max)
+            prospect_of = partial(self._prospect, view, now, trace)
+            whole = fate(trace, prospect_of, now.wall_ns, self._ttl_s_max, _carrier(view.router))
         except MISREAD as error:
             self._done(view, question, _damaged(question, DAMAGED, error), now)
             return []
@@ -301,6 +303,11 @@ class Fates:
         except MISREAD as error:
             text = _error(round_.question, f"{DAMAGED}: {error}")
         self._done(view, round_.question, text, now)
+
+
+def _carrier(router: Router) -> Carrier | None:
+    key = router.directory.with_role(Role.OVERLAY)
+    return None if key is None else Carrier(key.hex(), is_seeking=router.groups.fanning == key)
 
 
 def _names(answer: dict[str, Any], name_of: Callable[[bytes], str], known: Mapping[bytes, str]) -> dict[str, str]:

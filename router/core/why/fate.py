@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.core.log.line import Line
-from router.core.wire.lifetime import deadline_s
+from router.core.wire.lifetime import deadline_s, expiry_s
 from router.core.wire.reasons import by_word
 
 ENDS = ("delivered", "acked", "unconfirmed", "refused", "expired", "dropped", "evicted")
@@ -101,6 +101,16 @@ class Prospect(Struct, frozen=True):
     problem: str = ""
 
 
+class Carrier(Struct, frozen=True):
+    """The service of this node that carries groups to other nodes, and reads none of their messages.
+
+    `key`: as hex, "" if there is no such service; `is_seeking`: it looks now for nodes that want a group in which
+    something is published here."""
+
+    key: str = ""
+    is_seeking: bool = False
+
+
 class Recipient(Struct, frozen=True):
     """The fate of a message for one recipient.
 
@@ -137,10 +147,17 @@ class Fate(Struct, frozen=True):
     recipients: tuple[Recipient, ...]
 
 
-def fate(trace: Trace, prospect_of: Callable[[str, int, int], Prospect], now_ns: int, ttl_s_max: int) -> Fate | None:
+def fate(
+    trace: Trace,
+    prospect_of: Callable[[str, int, int], Prospect],
+    now_ns: int,
+    ttl_s_max: int,
+    carrier: Carrier | None = None,
+) -> Fate | None:
     """Return the fate of the message, or None if it was never accepted.
 
-    `prospect_of(recipient, first, index)` is called for each recipient without an outcome."""
+    `prospect_of(recipient, first, index)` is called for each recipient without an outcome. `carrier`: what it does with
+    a group's message that it has taken is told, as nobody has read the message by that."""
     if not trace.accepted:
         return None
     own = trace.own
@@ -150,6 +167,9 @@ def fate(trace: Trace, prospect_of: Callable[[str, int, int], Prospect], now_ns:
         if line.kind == COPY and line.seq > row.seq:
             copies = _recipients(line, trace, prospect_of, now_ns, ttl_s_max)
             recipients += [replace(one, is_copy=True) for one in copies]
+    if carrier is not None and row.kind == "multicast" and row.peer != row.group:  # a service's own group stays here
+        said = _carried(carrier, trace, recipients, now_ns)
+        recipients = [replace(one, next=said) if _is_taken_by(carrier, one) else one for one in recipients]
     return Fate(
         trace.identity.hex(),
         row.kind or "",
@@ -280,6 +300,31 @@ def _unasked(is_over: bool, until_s: int, now_ns: int) -> str:
         said += ", though it goes on after the message's time"
     expiry = "it expires" if until_s * SECOND_NS > now_ns else "it was to expire"
     return f"{said}; whether it is still queued only the store could tell; {expiry} {time_text(until_s * SECOND_NS)}"
+
+
+def _is_taken_by(carrier: Carrier, one: Recipient) -> bool:
+    return one.recipient == carrier.key and one.state == "delivered" and not one.is_copy
+
+
+def _carried(carrier: Carrier, trace: Trace, recipients: Sequence[Recipient], now_ns: int) -> str:
+    """Return the sentence that says what the service does that has taken a message to carry it to other nodes."""
+    routers = sum(one.is_copy and one.state == "acked" for one in recipients)
+    if routers:
+        have = "another router has" if routers == 1 else f"{routers} other routers have"
+        return f"nothing here: the service has sent it on, and {have} taken custody"
+    is_read = any(one.recipient != carrier.key and one.state in ("delivered", "acked") for one in recipients)
+    nobody = "no other node has taken it" if is_read else "nobody has read it"
+    told, row = "as far as the log of this node tells", trace.own[-1]
+    end_ns = expiry_s((row.expiries or ())[_index_in(row, trace)]) * SECOND_NS
+    if end_ns <= now_ns:
+        return f"nothing: its time is over, and {nobody}, {told}"
+    if any(line.signer == carrier.key and line.reason for line in trace.noted):
+        said = "the service does not send it on of itself any more, as noted, and keeps it for other nodes that ask"
+    elif carrier.is_seeking:
+        said = "the service keeps it until its end and looks for readers at other nodes"
+    else:
+        said = "the service keeps it until its end for readers at other nodes"
+    return f"{said}; {nobody} yet, {told}; it expires {time_text(end_ns)}"
 
 
 def _after(state: str, reason: str | None, name: str) -> str:

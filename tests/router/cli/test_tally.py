@@ -72,6 +72,7 @@ def test_the_service_that_carries_groups_is_shown_only_if_it_is_the_only_recipie
         tally.followed(ID, [RecipientOutcome(one, "delivered") for one in (*readers, service)], complete=True)
         [line] = capsys.readouterr().out.splitlines()
         assert any(text in line for text in (key_text("addr", shown), short_text("addr", shown)))
+        assert line.endswith("  delivered, kept for readers at other nodes" if shown == service else "  delivered")
 
 
 def test_empty_standard_input_is_said_unless_something_was_sent(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace as changed
 
 from router.core.log.line import Line
-from router.core.why.fate import ENDS, HOPS_MAX, OVER_S, Fate, Prospect, Recipient, Trace, fate, time_text
+from router.core.why.fate import ENDS, HOPS_MAX, OVER_S, Carrier, Fate, Prospect, Recipient, Trace, fate, time_text
 from router.core.why.report import fate_json
-from router.core.wire.lifetime import expiry_min
+from router.core.wire.lifetime import expiry_min, expiry_s
 
 ROUTER, GROUP, ALICE, BOB, PETER = (f"{number:02x}" * 32 for number in range(1, 6))
 IDS = [bytes([number]) * 32 for number in range(7, 10)]
@@ -131,6 +131,43 @@ def test_of_two_ends_the_first_in_precedence_counts() -> None:
 )
 def test_after_an_end_nothing_is_next(state: str, said: str) -> None:
     assert told(outward(state, 105, reason="ttl-expired")).next == said
+
+
+def carried(*recipients: str, now_ns: int = NOW_NS, is_seeking: bool = True, **more: tuple[Line, ...]) -> str:
+    """Return what is next at the service that carries groups, here Bob, which has taken the message."""
+    lines = tuple(outward("delivered", 103, one) for one in (BOB, *recipients)) + more.pop("outward", ())
+    acceptances = (accepted(BOB, *recipients), *more.pop("accepted", ()))
+    trace = Trace(IDS[1], acceptances, (), lines, noted=more.pop("noted", ()))
+    found = fate(trace, lambda *_: Prospect("peter"), now_ns, WEEK_S, Carrier(BOB, is_seeking))
+    assert found is not None
+    assert all(one.next == "nothing: the app has settled it" for one in found.recipients if one.recipient == ALICE)
+    return found.recipients[0].next
+
+
+def test_what_the_service_that_carries_groups_has_taken_nobody_has_read_by_that() -> None:
+    end = time_text(expiry_s(expiry_min(AT_S + 3600)) * S)
+    nobody = f"nobody has read it yet, as far as the log of this node tells; it expires {end}"
+    keeps = "the service keeps it until its end"
+    assert carried() == f"{keeps} and looks for readers at other nodes; {nobody}"
+    assert carried(is_seeking=False) == f"{keeps} for readers at other nodes; {nobody}", (
+        "a leaf, or a node that is stopped"
+    )
+    assert carried(ALICE) == carried().replace("nobody has read it", "no other node has taken it")
+
+
+def test_what_that_service_has_sent_on_or_given_up_is_told() -> None:
+    copy = changed(accepted(PETER, seq=104, first=90), kind="copy")
+    taken = (outward("acked", 105, PETER, ((90, 3),)),)
+    sent_on = "nothing here: the service has sent it on, and another router has taken custody"
+    assert carried(accepted=(copy,), outward=taken) == sent_on
+    assert carried(accepted=(copy,)) == carried(), "a copy that nobody has taken"
+    over = "nothing: its time is over, and nobody has read it, as far as the log of this node tells"
+    assert carried(now_ns=NOW_NS + 3600 * S) == over
+    noted = changed(outward("service_noted", 106), signer=BOB, reason="pubsub:limit")
+    ended = (
+        "the service does not send it on of itself any more, as noted, and keeps it for other nodes that ask; nobody"
+    )
+    assert carried(noted=(noted,)).startswith(ended)
 
 
 def test_what_is_about_others_is_not_told() -> None:
