@@ -28,6 +28,7 @@ from router.core.control.renewing import Renewing
 from router.core.control.revocation import Revocation
 from router.core.control.rights import Rights
 from router.core.control.speaker import Speaker
+from router.core.control.stranded import Stranded
 from router.core.control.taking_part import TakingPart
 from router.core.control.terms_said import TermsSaid
 from router.core.control.upstream import Upstream
@@ -103,11 +104,11 @@ class Router:
         self.renewing = Renewing(kernel, rights, self.admission, departure, delivery)
         self.questions, self.witness, as_history = AwaitedAnswers(kernel), Witness(kernel), AsHistory(directory)
         self.catch_ups, self._published, introductions = CatchUps(kernel), PublishedIds(kernel), Introductions(kernel)
-        self.pulls = Pulls(kernel, membership, as_history)
+        self.pulls, self.stranded = Pulls(kernel, membership, as_history), Stranded(kernel, self._published)
         # A link that comes up reaches rights and invitations first: an inviter's is shut before any JOIN goes there.
         first = rights, self.redeeming, wanted, linked, self.upstream, membership, self.questions, self.renewing
-        taking = TakingPart(membership, wanted, self._published)
-        then = self.catch_ups, self._published, taking, self.pulls, AddressBook(kernel, rights), terms, self.guests
+        taking, book = TakingPart(membership, wanted, self._published), AddressBook(kernel, rights)
+        then = self.catch_ups, self._published, self.stranded, taking, self.pulls, book, terms, self.guests
         self._parts: tuple[Part, ...] = (*first, *then, introductions, *[one(kernel, rights) for one in load_verbs()])
         self.reception = reception = Reception(kernel, self.questions, introductions, self._parts)
         plans, self._rooms = _plans(kernel), Rooms(kernel)

@@ -31,6 +31,7 @@ from router.core.routing.effects import (
     Decision,
     Effect,
     Fetch,
+    LookAtQueue,
     LookUpPulled,
     LookUpPulls,
     NeighbourAnswered,
@@ -365,10 +366,8 @@ class Cycle:
     # -- effects -----------------------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Iterable[Effect], now: Now) -> None:
-        """Carry out effects in the order in which they were decided; further effects that follow from them come after
-        all of them.
-
-        A message has its number on the link since it was decided, and must leave in that order."""
+        """Carry out effects in the order in which they were decided, in which messages have their numbers on a link;
+        further effects that follow from them come after all of them."""
         effects = [*effects]
         for effect in effects:  # the list grows meanwhile
             if isinstance(effect, Asking):
@@ -385,8 +384,9 @@ class Cycle:
         """Give the router the answer that it asked for, on which it decides at once."""
         match effect:
             case Fetch():
-                owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
-                self.router.fetched(effect.recipient, owed, more, now)
+                self.router.fetched(effect.recipient, *self.store.fetch(*effect), now)
+            case LookAtQueue():
+                self.router.stranded.look(effect, self.store)
             case ServiceAnswered():
                 self._inquiries.of_services.answered(self.router, effect, now)
             case LookUpPulled():

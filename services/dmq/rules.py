@@ -111,7 +111,7 @@ class DmqNode:
         peers = Peers(terms, self._holdings, governor, setup.chance)
         return NodePeers(
             peers,
-            TopologySource(settings.topology_file, settings.ledger_snapshot, listens.values()),
+            TopologySource(settings.topology_file, settings.ledger_snapshot, listens.values(), settings.srv_services),
             self._admission,
             self._holdings,
             self._turned_away,

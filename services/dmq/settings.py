@@ -14,6 +14,7 @@ from .core.hot_places import Targets
 from .core.mempool import MempoolLimits
 from .core.networks import consumers_of, network_of
 from .core.peers import address_of
+from .core.topology import SRV_SERVICE
 
 _POOL, _TARGETS = MempoolLimits(), Targets()
 CONSUMERS_MAX = 16
@@ -120,6 +121,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             "is not asked."
         ),
     ] = ""
+    srv_services: Annotated[
+        tuple[Annotated[str, Meta(pattern=r"^_[A-Za-z0-9_-]{1,62}(?:\._[A-Za-z0-9_-]{1,62}){1,7}\Z")], ...],
+        about(
+            "Under which services names without a port are looked up in DNS (SRV), the first that answers; add "
+            '"_mithril._tcp" for those who followed mithril\'s guide. Empty: such names are not looked up.'
+        ),
+    ] = (SRV_SERVICE,)
     group: Annotated[
         str,
         Meta(pattern=r"^(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,63})?\Z"),

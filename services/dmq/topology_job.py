@@ -1,17 +1,15 @@
-"""Read topology and ledger peer snapshot in a separate process, and look up the names in them: in threads, so that no
-name holds up the signatures that are verified there, too."""
+"""Read topology and ledger peer snapshot in a separate process, and have the names in them looked up: beside the
+signatures that are verified there, too."""
 
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from ipaddress import ip_address
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -26,42 +24,31 @@ from .core.topology import (
     read_snapshot,
     read_topology,
 )
-from .core.topology_source import Roots
+from .core.topology_source import Roots, TopologyRequest
+from .name_lookup import NameLookup
 
 T = TypeVar("T")
-LOOKUPS_MAX = 4
-"""Names that are looked up at once."""
-NAMES_S = 300.0
-"""Seconds after which a name is looked up again."""
-ADDRESSES_MAX = 16
-"""Most addresses of one name that are used."""
 NAMES_MAX = 50
 RELAYS_MAX = 1000
 """Most names of a ledger peer snapshot that are looked up, and most addresses of it that are used."""
 
 
-class _Lookup(NamedTuple):
-    future: Future[tuple[PeerAddress, ...]]
-    began_s: float
-
-
-_threads = ThreadPoolExecutor(LOOKUPS_MAX, "lookup")
-_lookups: dict[AccessPoint, _Lookup] = {}
-_found: dict[AccessPoint, tuple[PeerAddress, ...]] = {}
+_lookups: dict[tuple[str, ...], NameLookup] = {}
 
 
 def topology(argument: bytes) -> bytes:
     """Return the roots in a topology file, and the relays in a ledger peer snapshot; b"" if they are still those of
-    `known`. The argument holds both paths, "" for none, `known`, and where this node listens: nobody dials itself."""
-    path, snapshot, known, listens = msgspec.msgpack.decode(argument, type=tuple[str, str, bytes, tuple[str, ...]])
+    `known`. The argument is a `TopologyRequest`; nobody dials itself."""
+    path, snapshot, known, listens, services = msgspec.msgpack.decode(argument, type=TopologyRequest)
+    names = _lookups.setdefault(services, NameLookup(services))
     found = _read(path, read_topology, TOPOLOGY_BYTES_MAX) if path else Topology()
     points = _read(snapshot, read_snapshot, SNAPSHOT_BYTES_MAX) if snapshot else ()
     places = [one for one in map(address_of, listens) if one is not None]
-    groups = found.groups(lambda point: [one for one in _addresses(point) if not _is_own(one, places)])
-    named = {one for point in found.points for one in _addresses(point)}
+    groups = found.groups(lambda point: [one for one in names.addresses(point) if not _is_own(one, places)])
+    named = {one for point in found.points for one in names.addresses(point)}
     own = tuple(sorted(str(one) for one in named if _is_own(one, places)))
-    missing = tuple(str(point) for point in found.points if not _addresses(point))
-    ledger = tuple(islice((one for one in _relays(points) if not _is_own(one, places)), RELAYS_MAX))
+    missing = tuple(str(point) for point in found.points if not names.addresses(point))
+    ledger = tuple(islice((one for one in _relays(points, names) if not _is_own(one, places)), RELAYS_MAX))
     digest = blake2b(msgspec.msgpack.encode((groups, missing, ledger, own)), digest_size=16).digest()
     return b"" if digest == known else msgspec.msgpack.encode(Roots(digest, groups, missing, ledger, own))
 
@@ -98,33 +85,10 @@ def _read(path: str, reader: Callable[[bytes], T], bytes_max: int) -> T:
         raise BadTopology(f"{path}: {error}") from None
 
 
-def _relays(points: Sequence[AccessPoint]) -> Iterator[PeerAddress]:
+def _relays(points: Sequence[AccessPoint], names: NameLookup) -> Iterator[PeerAddress]:
     """Yield the addresses of relays; of names the first few are looked up, since there are thousands."""
-    names = 0
+    looked_up = 0
     for point in points:
-        names += not point.is_address
-        if point.is_address or names <= NAMES_MAX:
-            yield from _addresses(point)
-
-
-def _addresses(point: AccessPoint) -> Sequence[PeerAddress]:
-    """Return the addresses of a point, as far as they are known; begin to look its name up if it is time for that."""
-    if point.is_address:
-        return (PeerAddress(*point),)
-    lookup = _lookups.get(point)
-    if lookup is None or (lookup.future.done() and time.monotonic() - lookup.began_s > NAMES_S):
-        lookup = _lookups[point] = _Lookup(_threads.submit(_looked_up, point), time.monotonic())
-    if lookup.future.done() and (found := lookup.future.result()):
-        _found[point] = found
-    return _found.get(point, ())
-
-
-def _looked_up(point: AccessPoint) -> tuple[PeerAddress, ...]:
-    if not point.port:
-        return ()
-    try:
-        found = socket.getaddrinfo(point.host.rstrip("."), point.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return ()
-    addresses = dict.fromkeys(PeerAddress(str(place[0]), int(place[1])) for *_, place in found)
-    return tuple(addresses)[:ADDRESSES_MAX]
+        looked_up += not point.is_address
+        if point.is_address or looked_up <= NAMES_MAX:
+            yield from names.addresses(point)

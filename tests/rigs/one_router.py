@@ -16,6 +16,7 @@ from router.core.routing.effects import (
     DialNeighbour,
     Effect,
     Fetch,
+    LookAtQueue,
     LookUpPulled,
     LookUpPulls,
     SendItem,
@@ -155,6 +156,8 @@ class OneRouter:
             if isinstance(effect, Fetch):
                 owed, more = self.store.fetch(effect.recipient, effect.position, effect.messages, effect.bytes)
                 self.router.fetched(effect.recipient, owed, more, self.now())
+            elif isinstance(effect, LookAtQueue):
+                self.router.stranded.look(effect, self.store)
             elif isinstance(effect, LookUpPulled):
                 self.router.pulls.looked_up(effect, self.store.message(effect.message), self.now())
             elif isinstance(effect, LookUpPulls):

@@ -37,17 +37,17 @@ class _Waiting:
         self.expiries: list[list[int]] = []
         self.left_out = 0
 
-    def add(self, parcel: Parcel, room: int) -> int:
-        """Add as many messages as there is room for; return how many."""
-        count = min(room, parcel.count)
-        self.ids += parcel.ids[: count * ID_BYTES]
-        for minute, times in _runs(parcel.expiries[:count]):
+    def add(self, parcel: Parcel, start: int, stop: int, room: int) -> int:
+        """Add as many of messages start..stop-1 as there is room for; return how many."""
+        end = min(start + room, stop)
+        self.ids += parcel.ids[start * ID_BYTES : end * ID_BYTES]
+        for minute, times in _runs(parcel.expiries[start:end]):
             if self.expiries and self.expiries[-1][0] == minute:
                 self.expiries[-1][1] += times
             else:
                 self.expiries.append([minute, times])
-        self.left_out += parcel.count - count
-        return count
+        self.left_out += stop - end
+        return end - start
 
     def cut(self, count: int) -> _Waiting:
         """Remove the first `count` ids and return them, with the number of those left out."""
@@ -96,10 +96,15 @@ class PublishedIds(Part):
         service = self._groups.told_ids(parcel.signer)
         return service is not None and service not in parcel.recipients
 
-    def note(self, parcel: Parcel) -> None:
-        """Tell the service of these messages when they are on disk."""
+    @property
+    def has_room(self) -> bool:
+        """Whether as many more ids may wait as are told at once."""
+        return self._count + TOLD_MAX <= IDS_MAX
+
+    def note(self, parcel: Parcel, start: int = 0, stop: int | None = None) -> None:
+        """Tell the service of messages start..stop-1, or of all, when they are on disk."""
         waiting = self._waiting.setdefault(parcel.signer, _Waiting())
-        self._count += waiting.add(parcel, IDS_MAX - self._count)
+        self._count += waiting.add(parcel, start, parcel.count if stop is None else stop, IDS_MAX - self._count)
 
     def tick(self, now: Now) -> None:
         """Tell all that waits: once a second."""

@@ -97,6 +97,16 @@ class Fetch(NamedTuple):
     bytes: int
 
 
+class LookAtQueue(NamedTuple):
+    """Read which messages are owed to `recipient` that arrived from `position` on and before `before`, without their
+    bytes, about so many, and pass them to `Stranded.look`."""
+
+    recipient: bytes
+    position: int
+    before: int
+    messages: int
+
+
 class DialNeighbour(NamedTuple):
     """Connect to a key without an open link, for which messages wait."""
 
@@ -224,7 +234,7 @@ Outside = (
     DialNeighbour | ListenFor | Reconcile | InvitationAnswered | TermsHeard | KeyRenewed | LookAtFile | WriteGuests
 )
 """The effects that the caller of a cycle carries out outside of it, because they may take time."""
-Asking = Fetch | LookUpPulled | LookUpPulls | AnswerInquiry | NeighbourAnswered | ServiceAnswered
+Asking = Fetch | LookAtQueue | LookUpPulled | LookUpPulls | AnswerInquiry | NeighbourAnswered | ServiceAnswered
 """The effects whose answer the router gets at once, and decides upon in the same cycle."""
 Effect = Settle | SendParcel | SendOwn | SendItem | Close | Asking | Outside
 

@@ -4,7 +4,7 @@
      "publicRoots": [{"accessPoints": […], "advertise": false}], "useLedgerAfterSlot": 0, "bootstrapPeers": […]}
 
 `bootstrapPeers`, which a dmq-node ignores, count as public roots. Names are looked up elsewhere
-(services/dmq/sources.py); one without a port stands for its SRV records.
+(services/dmq/name_lookup.py); one without a port stands for its SRV records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ TOPOLOGY_BYTES_MAX = 1 << 20
 POINTS_MAX = 1000
 """Most access points in a topology."""
 VALENCY_MAX = 1000
-SRV_PREFIX = "_dmq._mithril._cardano._tcp."
+SRV_SERVICE = "_dmq._mithril._cardano._tcp"
+"""The service of a DMQ node in SRV records (CIP-0155's registry)."""
 SNAPSHOT_BYTES_MAX = 16 << 20
 RELAYS_MAX = 100_000
 _DUPLEX, _INITIATOR_ONLY = "InitiatorAndResponder", "InitiatorOnly"
@@ -45,14 +46,9 @@ class AccessPoint(NamedTuple):
     def is_address(self) -> bool:
         return _is_ip(self.host)
 
-    @property
-    def lookup(self) -> str:
-        """Return the name to be looked up, fully qualified."""
-        return self.host if self.port else f"{SRV_PREFIX}{self.host}"
-
     def __str__(self) -> str:
         if not self.port:
-            return f"SRV {self.lookup}"
+            return f"SRV {SRV_SERVICE}.{self.host}"
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 

@@ -7,6 +7,7 @@ force stays, and the operator sees why.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -38,16 +39,31 @@ class Roots(Struct, frozen=True, array_like=True):
         return sum(len(group.addresses) for group in self.groups)
 
 
+class TopologyRequest(NamedTuple):
+    """What the job is asked. `file`, `snapshot`: paths, "" for none; `known`: the digest of the roots that are in
+    force; `listens`: where this node listens; `srv_services`: under which services names without a port are looked
+    up."""
+
+    file: str
+    snapshot: str
+    known: bytes
+    listens: tuple[str, ...]
+    srv_services: tuple[str, ...]
+
+
 _ROOTS = msgspec.msgpack.Decoder(Roots)
 
 
 class TopologySource:
     """Asks for the reads that are due, and takes the answers. `listens`: where this node listens, HOST:PORT;
-    `problem`: why the last could not be read, or ""."""
+    `srv_services` as in the request; `problem`: why the last could not be read, or ""."""
 
-    def __init__(self, file: str, snapshot: str = "", listens: Iterable[str] = ()) -> None:
+    def __init__(
+        self, file: str, snapshot: str = "", listens: Iterable[str] = (), srv_services: Iterable[str] = ()
+    ) -> None:
         self.file = file
         self._listens = tuple(listens)
+        self._srv_services = tuple(srv_services)
         self._snapshot = snapshot
         self.problem = ""
         self.roots = Roots(b"", ())
@@ -69,9 +85,8 @@ class TopologySource:
         if not (self.file or self._snapshot) or self._is_asking or now.mono_s < self._next_s:
             return []
         self._is_asking = True
-        return [
-            c.Compute(JOB, msgspec.msgpack.encode((self.file, self._snapshot, self.roots.digest, self._listens)), TAG)
-        ]
+        asked = TopologyRequest(self.file, self._snapshot, self.roots.digest, self._listens, self._srv_services)
+        return [c.Compute(JOB, msgspec.msgpack.encode(asked), TAG)]
 
     def reload(self) -> None:
         """Look at the file as soon as possible."""

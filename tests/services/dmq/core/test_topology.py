@@ -16,7 +16,7 @@ from router.service import contract as c
 from services.dmq.core.known_peers import RootGroup
 from services.dmq.core.peer_sharing_messages import PeerAddress
 from services.dmq.core.topology import BadTopology, LocalRoots, read_snapshot, read_topology
-from services.dmq.core.topology_source import FILE_S, TAG, Roots, TopologySource
+from services.dmq.core.topology_source import FILE_S, TAG, Roots, TopologyRequest, TopologySource
 from services.dmq.topology_job import topology
 
 EMPTY: dict[str, Any] = {"localRoots": [], "publicRoots": []}
@@ -117,7 +117,7 @@ def test_relays_of_the_ledger_are_read_and_odd_ones_left_out() -> None:
 
 
 def read(path: Path | str, known: bytes = b"", snapshot: str = "", *listens: str) -> bytes:
-    return topology(msgspec.msgpack.encode((str(path), snapshot, known, listens)))
+    return topology(msgspec.msgpack.encode(TopologyRequest(str(path), snapshot, known, listens, ())))
 
 
 def test_the_job_reads_a_file_once_and_again_when_it_says_something_new(tmp_path: Path) -> None:
@@ -163,6 +163,14 @@ def test_the_job_leaves_out_the_places_at_which_this_node_itself_listens(listens
     found = msgspec.msgpack.decode(read(path, b"", "", listens), type=Roots)
     assert found.groups[0].addresses == (PeerAddress("127.0.0.1", 6162),) and found.own == ("127.0.0.1:6161",)
     assert msgspec.msgpack.decode(read(path, b"", "", "192.0.2.1:6161"), type=Roots).own == ()
+
+
+def test_the_job_is_told_where_this_node_listens_and_under_which_services_names_are_looked_up() -> None:
+    source = TopologySource("topology.json", "", ["0.0.0.0:6161"], ["_dmq._tcp"])
+    [asked] = source.due(c.Now(1000.0, 5.0))
+    assert isinstance(asked, c.Compute)
+    request = msgspec.msgpack.decode(asked.argument, type=TopologyRequest)
+    assert request == TopologyRequest("topology.json", "", b"", ("0.0.0.0:6161",), ("_dmq._tcp",))
 
 
 def test_a_topology_that_names_this_node_alone_is_told() -> None:
