@@ -1,10 +1,11 @@
-"""An edge with two uplinks, one of which is killed while it publishes: nothing is lost or doubled for a subscriber
-behind both cores."""
+"""An edge with two uplinks, one of which is killed: while it publishes, nothing is lost or doubled for a subscriber
+behind both cores; a unicast to who was behind the dead one goes by the other."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 from disk import read_disk
 from raw_link import linked
@@ -62,6 +63,33 @@ async def test_one_of_two_uplinks_is_killed_while_publishing(tmp_path: Path) -> 
             assert sorted(app.ids) == sorted(taken)
             assert len(app.ids) == MESSAGES + 1
         await compare(tmp_path, taken, first, second, here, there)
+
+
+@pytest.mark.long  # By value in test_plans.
+async def test_unicast_goes_by_the_uplink_that_is_there_when_the_one_that_led_on_is_dead(tmp_path: Path) -> None:
+    async with rig(tmp_path) as found:
+        first, second, here = found.node("first-core", "core"), found.node("second-core", "core"), found.node("here")
+        reader, writer = new_key(), new_key()
+        for core in (first, second):
+            core.serves(here)
+            core.knows(reader.public, grants=("join", "store", "relay"))
+        for node in (first, second, here):
+            await node.start()
+        for core in (first, second):
+            await core.until_connected(here.address)
+        async with linked(here, writer) as writing:
+            async with linked(first, reader, tls=True) as reading:
+                question, answer = writing.unicast(reader.public, b"by?"), reading.unicast(writer.public, b"the first")
+                assert await writing.publish(question) == [None]
+                await reading.until_got(question)
+                assert await reading.publish(answer) == [None]
+                await writing.until_got(answer)
+            await first.kill()
+            await here.until_connected(first.address, up=False)
+            async with linked(second, reader, tls=True) as reading:
+                last = writing.unicast(reader.public, b"the second")
+                assert await writing.publish(last) == [None]
+                await reading.until_got(last)
 
 
 async def compare(base: Path, taken: list[MessageId], *nodes: NodeProcess) -> None:

@@ -6,7 +6,7 @@ Signatures, duplicates and expiry are judged elsewhere; plans decide recipients 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from router.core.neighbours.directory import UNKNOWN, Directory, Standing
@@ -114,8 +114,7 @@ class Routing:
             return Reason.NOT_AUTHORISED if standing in UNKNOWN else Reason.NO_ROUTE
         if via is not None and from_local:  # 3.3.1
             return self._through(via)
-        onward = self._next_hop(destination, neighbour, now_s)  # 3.3.2
-        return (onward,) if onward is not None else Reason.NO_ROUTE  # 4
+        return self._next_hops(destination, neighbour, now_s) or Reason.NO_ROUTE  # 3.3.2, 4
 
     def _of_today(
         self, source: bytes, destination: bytes, neighbour: bytes, now_s: int
@@ -154,17 +153,27 @@ class Routing:
         """Whether a route through `key` may be used: not if the key has become a stranger's."""
         return self._directory.rank(key) > 0 and self._is_neighbour(key)
 
-    def _next_hop(self, destination: bytes, neighbour: bytes, now_s: int) -> bytes | None:
+    def _next_hops(self, destination: bytes, neighbour: bytes, now_s: int) -> tuple[bytes, ...]:
+        """Return the next hop, and where that is an uplink that is away, the first other one that is connected too.
+
+        Whether the uplink comes back, and whether the other way leads to the destination, is not known; a message that
+        comes twice is known by its id. Another router than an uplink may be away for being idle: it is dialled."""
         if self._is_neighbour(destination):
-            return destination
+            return (destination,)
+        ways = list(self._ways(destination, neighbour, now_s))
+        if ways and ways[0] in self._directory.uplinks and self._connected(ways[0]) is None:
+            return (ways[0], *[one for one in ways if self._connected(one) is not None][:1])
+        return tuple(ways[:1])
+
+    def _ways(self, destination: bytes, neighbour: bytes, now_s: int) -> Iterator[bytes]:
         learned = self._routes.neighbour_of(destination, now_s)
         if learned is not None and learned != neighbour and self._leads_on(learned):
-            return learned
+            yield learned
         uplinks = [one for one in self._directory.uplinks if one != neighbour]
-        up = [one for one in uplinks if self._connected(one) is not None]
+        yield from [one for one in uplinks if self._connected(one) is not None] or uplinks
         named_by = self._advertised_by(destination)  # a hint, which displaces nothing (R-C2, R-D24)
-        hinted = named_by is not None and named_by != neighbour and self._is_neighbour(named_by)
-        return next(iter(up or uplinks), named_by if hinted else None)
+        if named_by is not None and named_by != neighbour and self._is_neighbour(named_by):
+            yield named_by
 
     # -- multicast: steps 2, 3 and 8 of the multicast routing algorithm ----------------------------------------
 

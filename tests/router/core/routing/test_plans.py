@@ -142,7 +142,39 @@ def test_3_3_2_a_known_neighbour_a_learned_route_an_uplink_in_this_order() -> No
     assert House().unicast(APP, FAR, LOCAL, APP) is Reason.NO_ROUTE
 
 
+def test_what_an_uplink_that_is_away_leads_to_goes_by_another_one_as_well() -> None:
+    house = House(uplinks=2).learn(FAR, UP)
+    assert house.unicast(APP, FAR, LOCAL, APP) == (UP,), "both are away"
+    house.connected[UP2] = AS_PEER
+    assert house.unicast(APP, FAR, LOCAL, APP) == (UP, UP2), "UP may come back, and UP2 may know no way"
+    assert house.unicast(BEHIND, FAR, AS_CLIENT, CLIENT) == (UP, UP2)
+    assert house.unicast(APP, UP, LOCAL, APP) == (UP,), "what is for the uplink itself"
+    house.connected[UP] = AS_PEER
+    assert house.unicast(APP, FAR, LOCAL, APP) == (UP,)
+
+
+def test_what_waits_for_uplinks_goes_to_who_has_said_that_it_leads_there_as_well() -> None:
+    house = House(uplinks=2)
+    house.advertised[FAR] = PEER
+    assert house.unicast(APP, FAR, LOCAL, APP) == (UP,), "PEER is away, too"
+    house.connected[PEER] = AS_PEER
+    assert house.unicast(APP, FAR, LOCAL, APP) == (UP, PEER)
+    house.connected[UP2] = AS_PEER
+    assert house.unicast(APP, FAR, LOCAL, APP) == (UP2,), "a hint displaces nothing, nor is it asked beside an uplink"
+
+
+def test_a_router_that_is_no_uplink_is_dialled_when_something_is_for_it() -> None:
+    house = House(uplinks=1, connected={UP: AS_PEER}).learn(FAR, PEER)
+    assert house.unicast(APP, FAR, LOCAL, APP) == (PEER,), "away because it was idle"
+
+
 def test_nothing_goes_back_to_whom_it_came_from() -> None:
+    two = House(uplinks=2, connected={UP: AS_PEER})
+    assert two.unicast(BEHIND, FAR, AS_CLIENT, UP) is Reason.NO_ROUTE, "an uplink may have nothing passed on"
+    two.directory.replace_neighbours(
+        [Neighbour(UP, uplink=True, grants=frozenset({RELAY})), Neighbour(UP2, uplink=True)]
+    )
+    assert two.unicast(BEHIND, FAR, AS_CLIENT, UP) == (UP2,), "away, but not the bringer"
     house = House(uplinks=1).learn(FAR, CLIENT)
     assert house.unicast(BEHIND, FAR, AS_CLIENT, CLIENT) is Reason.NO_ROUTE
     assert house.unicast(BEHIND, STRANGER, AS_PEER, UP) is Reason.NO_ROUTE
