@@ -26,6 +26,7 @@ def one(found: FoundEvents, trace: Trace, whole: Fate | None, reports: Mapping[s
             "accepted_at": None,
             "states": {},
             "copies": {},
+            "carried": 0,
             "recipients": [],
             "recipients_omitted": 0,
         }

@@ -133,7 +133,8 @@ class Recipient(Struct, frozen=True):
 class Fate(Struct, frozen=True):
     """The fate of one message at one router, by its last acceptance. The last `recipients` are those of copies.
 
-    `times`: the number of acceptances, since an id may be accepted again after its expiry."""
+    `times`: the number of acceptances, since an id may be accepted again after its expiry; `carried`: how many of the
+    recipients have taken it to carry it to other nodes, and read nothing (`Carrier`)."""
 
     message: str
     kind: str
@@ -145,6 +146,7 @@ class Fate(Struct, frozen=True):
     times: int
     until_s: int
     recipients: tuple[Recipient, ...]
+    carried: int = 0
 
 
 def fate(
@@ -167,7 +169,9 @@ def fate(
         if line.kind == COPY and line.seq > row.seq:
             copies = _recipients(line, trace, prospect_of, now_ns, ttl_s_max)
             recipients += [replace(one, is_copy=True) for one in copies]
+    carried = 0
     if carrier is not None and row.kind == "multicast" and row.peer != row.group:  # a service's own group stays here
+        carried = sum(_is_taken_by(carrier, one) for one in recipients)
         said = _carried(carrier, trace, recipients, now_ns)
         recipients = [replace(one, next=said) if _is_taken_by(carrier, one) else one for one in recipients]
     return Fate(
@@ -181,6 +185,7 @@ def fate(
         len(own),
         _until_s(row, _index_in(row, trace), ttl_s_max),
         tuple(recipients),
+        carried,
     )
 
 

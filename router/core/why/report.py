@@ -31,7 +31,8 @@ def fate_json(found: Fate, recipients: Sequence[Recipient]) -> dict[str, Any]:
 
     Times are UTC text and, for programs, nanoseconds. At most `RECIPIENTS_MAX` recipients or about `BYTES_MAX` bytes of
     them are listed, from the first on; `states` counts all of them by state, except the copies that were sent on, which
-    `copies` counts."""
+    `copies` counts; `carried` of those in `states` are delivered to the service that carries groups, and read
+    nothing."""
     named = {"group": found.signer} if found.kind == "multicast" else {"destination": found.destination}
     states: dict[str, int] = {}
     copies: dict[str, int] = {}
@@ -58,6 +59,7 @@ def fate_json(found: Fate, recipients: Sequence[Recipient]) -> dict[str, Any]:
         "expires_at": time_text(found.until_s * SECOND_NS),
         "states": states,
         "copies": copies,
+        "carried": found.carried,
         "recipients": told,
         "recipients_omitted": len(found.recipients) - len(told),
     }

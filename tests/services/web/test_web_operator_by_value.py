@@ -19,6 +19,7 @@ from services.web.core.operator.forecasts import Forecast, Forecasts
 from services.web.core.operator.hour import GAP_S, WINDOW_S, WINDOWS, Hour
 from services.web.core.operator.pages import STREAMS_MAX
 from services.web.core.operator.view import PLAN_MAX, View, neighbours, queues
+from services.web.core.operator.why_page import fate_of, why_page
 
 HOSTILE = "<script>alert(1)</script>&\"'\u202e"
 
@@ -210,6 +211,21 @@ def test_page_and_fate_escape_what_others_say() -> None:
         text = body_of(side.written[peer]).decode()
         assert "<script>alert" not in text and "&lt;script&gt;alert(1)" in text and "\u202e" not in text
     assert "It has reached 0 of 1 recipient; 1 waits." in body_of(side.written[asked]).decode()
+
+
+@pytest.mark.parametrize(
+    ("states", "copies", "said"),
+    [
+        ({"delivered": 1}, {}, "Nobody has read it yet."),
+        ({"delivered": 1}, {"acked": 2, "queued": 1}, "It was sent on to 2 nodes."),
+        ({"delivered": 2}, {}, "It has reached its recipient."),
+    ],
+)
+def test_headline_counts_nobody_for_the_service_that_carries_groups(
+    states: dict[str, int], copies: dict[str, int], said: str
+) -> None:
+    fate = {"message": key(9), "accepted_at": "now", "states": states, "copies": copies, "carried": 1}
+    assert said in str(why_page(fate_of(fate), Facts()))
 
 
 def test_fate_names_apps_that_have_no_queue_link_or_group() -> None:

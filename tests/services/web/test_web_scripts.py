@@ -269,6 +269,17 @@ def test_fate_is_told_in_numbers_and_waited_for() -> None:
     assert set(told) == {"id", "group", "accepted_at", "recipients", "reached", "waiting", "states", "reasons"}
 
 
+def test_what_only_the_service_that_carries_groups_has_taken_has_reached_nobody() -> None:
+    side = WebSide()
+    peer = side.open()
+    side.say(peer, request(f"/messages/{ID.hex()}?wait=30", bearer(token_of(side))))
+    asked = side.done[-1]
+    assert isinstance(asked, c.Inquire)
+    side.hear(c.Told(asked.tag, "why", {**why("delivered"), "carried": 1}))
+    told = json.loads(body_of(side.written[peer]))
+    assert (told["recipients"], told["reached"], told["waiting"], told["states"]) == (0, 0, 0, {"delivered": 1})
+
+
 def test_fate_of_a_message_of_others_is_not_told() -> None:
     side = WebSide()
     token = token_of(side)

@@ -56,6 +56,8 @@ class Fate(Struct, frozen=True):
     accepted_at: str | None = None
     expires_at: str | None = None
     states: Mapping[str, int] = {}
+    copies: Mapping[str, int] = {}
+    carried: int = 0
     recipients: tuple[Recipient, ...] = ()
     recipients_omitted: int = 0
     turned_away: tuple[Turned, ...] = ()
@@ -112,11 +114,14 @@ def _document(headline: str, *inside: object) -> Markup:
 
 def _headline(fate: Fate) -> str:
     """Return how far the message has come, as a sentence."""
-    total = sum(fate.states.values())
-    reached = sum(n for state, n in fate.states.items() if state in REACHED)
+    total = sum(fate.states.values()) - fate.carried
+    reached = sum(n for state, n in fate.states.items() if state in REACHED) - fate.carried
     waiting = sum(n for state, n in fate.states.items() if state in OPEN)
     if not fate.accepted_at:
         return "It was not accepted here."
+    if not total and fate.carried:
+        taken = fate.copies.get("acked", 0)
+        return f"It was sent on to {counted(taken, 'node')}." if taken else "Nobody has read it yet."
     if not total:
         return "It was owed to nobody."
     if reached == total:

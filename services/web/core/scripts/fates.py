@@ -137,12 +137,13 @@ def _answer(question: _Question, heard: c.Told) -> tuple[Answer, bool]:
         if row["state"] in OPEN_STATES and row.get("reason"):
             why[row["reason"]] += 1
     waiting = sum(states[state] for state in OPEN_STATES)
+    carried = found.get("carried", 0)  # by the service that carries groups to other nodes, and reads nothing
     value = {
         "id": question.id,
         "group": name,
         "accepted_at": found["accepted_at"],
-        "recipients": sum(states.values()),
-        "reached": sum(states[state] for state in REACHED_STATES),
+        "recipients": sum(states.values()) - carried,
+        "reached": sum(states[state] for state in REACHED_STATES) - carried,
         "waiting": waiting,
         "states": dict(states),
         "reasons": dict(why),

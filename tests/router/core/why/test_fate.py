@@ -140,6 +140,7 @@ def carried(*recipients: str, now_ns: int = NOW_NS, is_seeking: bool = True, **m
     trace = Trace(IDS[1], acceptances, (), lines, noted=more.pop("noted", ()))
     found = fate(trace, lambda *_: Prospect("peter"), now_ns, WEEK_S, Carrier(BOB, is_seeking))
     assert found is not None
+    assert found.carried == 1
     assert all(one.next == "nothing: the app has settled it" for one in found.recipients if one.recipient == ALICE)
     return found.recipients[0].next
 
