@@ -44,7 +44,8 @@ FLOORS = [  # rooms from the ground up: each may import from those below it, and
     "router/core/wire/", "router/core/link/ router/core/log/", "router/core/why/ router/core/service/",
     "router/service/verbs/",
     "router/core/neighbours/", "router/core/routing/", "router/core/control/", "router/core/router.py",
-    "router/disk/store/", "router/disk/state/", "router/disk/log/", "router/transport/", "router/settings/",
+    "router/disk/store/", "router/disk/state/", "router/disk/log/", "router/disk/snapshot/",
+    "router/transport/", "router/settings/",
     "router/actors/", "router/client/", "router/service/", "router/cli/", "router/why/", "router/node/",
     "router/audit/ router/doctor/", "router/rig/", "router/demo/", "router/bench/",
 ]  # fmt: skip

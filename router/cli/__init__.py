@@ -49,6 +49,8 @@ COMMANDS: dict[str, Subcommand] = {
     "clock": Subcommand("router.cli.clock:clock", "Show whether the node trusts its clock; confirm the clock."),
     "doctor": Subcommand("router.doctor.command:doctor", "Check node, machine and network, and say how to mend them."),
     "why": Subcommand("router.why.command:why", "Explain what became of a message."),
+    "backup": Subcommand("router.cli.backup:backup", "Take a snapshot of this home, also while the node runs."),
+    "restore": Subcommand("router.cli.backup:restore", "Make a home of a snapshot."),
     "config": Subcommand("router.cli.config:config", "Check and show the configuration."),
     "audit": Subcommand("router.audit.command:audit", "Account for every message in event logs, with proof."),
     "audit-export": Subcommand(

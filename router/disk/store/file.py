@@ -113,6 +113,13 @@ def reading(path: Path, name: str) -> Iterator[Any]:
             yield txn.cursor(environment.open_db(name.encode(), txn, create=False))
 
 
+def compact(path: Path, descriptor: int) -> None:
+    """Write the store in the folder `path`, which nobody has open, without its free pages. Errors of LMDB pass."""
+    with lmdb.open(str(path), lock=False, readonly=True) as environment:
+        _make_readable(environment, path)
+        environment.copyfd(descriptor, compact=True)
+
+
 def in_words(
     method: Callable[Concatenate[Kind, Given], Found],
 ) -> Callable[Concatenate[Kind, Given], Found]:

@@ -44,6 +44,7 @@ from router.core.routing.parcel import Parcel
 from router.core.routing.recovered import Belief, Holding, Recovered
 from router.core.wire.message import MULTICAST
 from router.disk.limits import StoreLimits
+from router.disk.room import DATA
 from router.disk.store import tables
 from router.disk.store.damage import Damage
 from router.disk.store.deadlines import Deadlines
@@ -52,6 +53,7 @@ from router.disk.store.history import History
 from router.disk.store.id_index import IdIndex
 from router.disk.store.parcels import Parcels
 from router.disk.store.records import Records
+from router.disk.store.rest import Rest
 from router.disk.store.retained import Retained, last_recipient
 from router.disk.store.rows import NUMBER, VERSION, WORD, QueueRow, backlog, move_rows, rows_from
 from router.disk.store.terms import Applied, Beginning, MapFull, StoreSpace
@@ -74,6 +76,7 @@ class Store:
         self._limits = limits
         self.path = path
         self._env, self._db = open_file(path, limits, _NAMES)
+        self._rest = Rest(path / DATA)
         self._damage, self._parcels = Damage(), Parcels(self._db["parcels"], self._db["frames"], limits.cache_bytes_max)
         self._deadlines = Deadlines(self._db, self._parcels, self._damage, limits.sweep_rows_max)
         self._history = History(self._db, self._parcels, limits.history_s, limits.history_bytes_max)
@@ -87,6 +90,7 @@ class Store:
 
     def close(self) -> None:
         self._env.close()
+        self._rest.close()
 
     def keep_history_for(self, service: bytes | None) -> None:
         """Keep messages owed to that service, the pub/sub service, as history from now on; None: keep nothing."""
@@ -122,7 +126,7 @@ class Store:
             )
             self._kept.load(txn)
         if meta != (ours := cbor2.dumps([VERSION, router_key, epoch])):
-            with self._env.begin(write=True) as txn:
+            with self._rest.disturbed(), self._env.begin(write=True) as txn:
                 txn.put(b"store", ours, db=self._db["meta"])
                 txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         return recovered
@@ -132,7 +136,7 @@ class Store:
         """Move the events from `repeated_seq` on, and all later ones, behind those of the log beside this store, and
         later messages behind those that it names; return the next arrival number. For an older copy of the store."""
         by = beginning.seq - repeated_seq
-        with self._env.begin(write=True) as txn:
+        with self._rest.disturbed(), self._env.begin(write=True) as txn:
             self._unsealed.renumber(txn, repeated_seq, by)
             self._state = [max(self._state[0], beginning.arrival), self._state[1] + by]
             txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
@@ -170,7 +174,8 @@ class Store:
         """Make the transaction durable; may run in a thread, while nothing else of the store may run."""
         txn, self._txn = self._txn, None
         try:
-            txn.commit()
+            with self._rest.disturbed():
+                txn.commit()
             self._ids.committed()
         except lmdb.MapFullError:
             self._restore(self._before)

@@ -1,0 +1,78 @@
+"""A lock beside the commits of a store, so that another process may copy its file while no commit changes it.
+
+LMDB's own lock, under which a transaction of another process could read while commits go on, cannot be used: the thread
+that begins a transaction would have to end it, and commits run in another thread. Without it, commits use pages again
+that a reader of another process still reads. So a commit shares a lock of the file itself (flock, which LMDB does not
+use), and a copy holds it alone. The lock ends with its process.
+
+A copy that was stopped (Ctrl-Z) must not hold up the node: after `REST_S_MAX` a commit goes on without the lock. The
+copy notices, since each commit changes a page in which LMDB names its last transaction.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from router.disk.room import PAGE_BYTES
+
+REST_S_MAX = 10.0
+POLL_S = 0.002
+_HEADS_BYTES = 2 * PAGE_BYTES  # two pages, written in turn, each with the number of a transaction
+
+
+class Disturbed(Exception):
+    """A commit went on while the file was copied."""
+
+
+class Rest:
+    """The commits' side of the lock, on the store's file."""
+
+    def __init__(self, file: Path, wait_s: float = REST_S_MAX) -> None:
+        self._descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        self._wait_s = wait_s
+
+    def __repr__(self) -> str:
+        return f"<lock of commits, descriptor {self._descriptor}>"
+
+    @contextmanager
+    def disturbed(self) -> Iterator[None]:
+        """Wait until nobody copies the file, for `wait_s` at the most, and keep copies waiting for the block."""
+        until_s = time.monotonic() + self._wait_s
+        while not _locked(self._descriptor, fcntl.LOCK_SH) and time.monotonic() < until_s:
+            time.sleep(POLL_S)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Release the file."""
+        os.close(self._descriptor)
+
+
+@contextmanager
+def at_rest(file: Path) -> Iterator[int]:
+    """Give a descriptor of the store's file, which no commit changes during the block; raise `Disturbed` after it if
+    one did, because the block took too long."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        before = os.pread(descriptor, _HEADS_BYTES, 0)
+        yield descriptor
+        if os.pread(descriptor, _HEADS_BYTES, 0) != before:
+            raise Disturbed
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,95 @@
+"""A snapshot of a node under load becomes the same node elsewhere, which holds all that it had accepted until then."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+
+import trio
+from rig import Rig, new_key, rig
+from rigs.patience import HANG_S
+
+from router import MessageId, connect
+from router.core.wire.crypto import SigningKey
+from router.rig.node import NodeProcess
+from router.rig.process import until
+from router.settings.home import Home
+
+BEFORE = 200
+SIZE = 2_000
+
+
+@asynccontextmanager
+async def loaded(node: NodeProcess, group: SigningKey) -> AsyncIterator[list[MessageId]]:
+    """Publish numbers all the while; yield the messages that the node has in custody so far."""
+    accepted: list[MessageId] = []
+
+    async def publish() -> None:
+        async with (
+            connect(home=node.home) as app,
+            app.group(group).publisher(20, on_custody=accepted.append) as hand_in,
+        ):
+            for n in count():
+                await hand_in.publish(b"%d " % n + bytes(SIZE))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(publish)
+        yield accepted
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_node_under_load_is_saved_killed_and_restored(tmp_path: Path) -> None:
+    async with rig(tmp_path) as found:
+        node, group = found.node("saved", "core"), new_key()
+        await node.start()
+        async with connect(home=node.home, as_name="bob") as reader:
+            await reader.join(group, timeout_s=HANG_S)
+        file, secret = tmp_path / "snapshot", tmp_path / "secret"
+        secret.touch(mode=0o600)
+        secret.write_text("a passphrase\n")
+        sealed = ("--passphrase-file", str(secret))
+        async with loaded(node, group) as accepted:
+
+            async def are_there() -> bool:
+                return len(accepted) >= BEFORE
+
+            await until("messages are in custody", are_there)
+            sure = len(accepted)
+            taken = await node.run("backup", str(file), *sealed)
+            assert taken.code == 0, taken
+            await node.kill()
+        assert not (node.home.path / ".snapshot").exists()
+        assert (await node.run("backup", "verify", str(file), *sealed)).code == 0
+        assert "store/data.mdb" in (await node.run("backup", "list", str(file), *sealed)).stdout
+        await _restored(found, node, file, sealed, group, sure)
+
+
+async def _restored(
+    found: Rig, node: NodeProcess, file: Path, sealed: tuple[str, ...], group: SigningKey, sure: int
+) -> None:
+    there = await node.run("restore", str(file), *sealed, "--yes")
+    assert there.code == 1
+    assert "a home is never overwritten" in there.stderr
+    node.home = Home(found.base / "restored")
+    asked = await node.run("restore", str(file), *sealed)
+    assert asked.code == 2
+    assert not node.home.path.exists()
+    made = await node.run("restore", str(file), *sealed, "--yes")
+    assert made.code == 0, made
+    assert "may be delivered again" in made.stderr
+    await node.start()
+    heard: list[int] = []
+    async with connect(home=node.home, as_name="bob") as reader:
+        with trio.fail_after(HANG_S):
+            async for message in await reader.join(group, timeout_s=HANG_S):
+                heard.append(int(message.body.split()[0]))
+                await message.settle()
+                if heard[-1] >= sure - 1:
+                    break
+    assert heard == [*range(len(heard))]
+    await node.stop()
+    audit = await node.run("audit", str(node.home.path), "--json")
+    assert audit.code == 0, audit
+    assert audit.json["unaccounted"] == 0

@@ -1,0 +1,101 @@
+"""A snapshot becomes a home as a whole, or nothing of it stays; a home that is there stays as it is."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from router.disk.snapshot.form import Reader, SnapshotFault, Writer
+from router.disk.snapshot.put_back import restore
+
+
+def written(*paths: str) -> bytes:
+    out = BytesIO()
+    writer = Writer(out.write, None)
+    for path in paths:
+        writer.part(path, BytesIO(path.encode()))
+    writer.finish(1, b"", [])
+    return out.getvalue()
+
+
+def put_back(data: bytes, home: Path) -> None:
+    restore(Reader(BytesIO(data), lambda: b""), home)
+
+
+GOOD = written("router.toml", "keys/node.key", "services/pubsub/state/data.mdb", "store/data.mdb")
+
+
+def test_only_the_owner_may_enter_any_folder_or_read_any_file(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    before = os.umask(0)
+    try:
+        put_back(GOOD, home)
+    finally:
+        os.umask(before)
+    assert (home / "keys/node.key").read_text() == "keys/node.key"
+    modes = {stat.S_IMODE(one.stat().st_mode) | one.is_dir() << 12 for one in (home, *home.rglob("*"))}
+    assert modes == {0o700 | 1 << 12, 0o600}
+    assert [one.name for one in tmp_path.iterdir()] == ["home"]
+
+
+def test_a_home_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/lock").touch()
+    with pytest.raises(SnapshotFault, match="a home is never overwritten"):
+        put_back(GOOD, tmp_path / "home")
+    assert [str(one.relative_to(tmp_path)) for one in sorted(tmp_path.rglob("*"))] == ["home", "home/lock"]
+
+
+def test_an_empty_directory_becomes_the_home(tmp_path: Path) -> None:
+    put_back(GOOD, tmp_path)
+    assert (tmp_path / "router.toml").exists()
+
+
+@pytest.mark.parametrize("data", [GOOD[:-1], GOOD[: len(GOOD) // 2], GOOD[:-20] + bytes(20)])
+def test_nothing_stays_of_a_snapshot_that_was_cut_or_changed(data: bytes, tmp_path: Path) -> None:
+    with pytest.raises(SnapshotFault):
+        put_back(data, tmp_path / "home")
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../keys/node.key", "keys/../../x", "keys/./x", "lock", "apps/x", "keys/.x", "", "keys/\0"]
+)
+def test_a_path_that_is_no_part_of_a_home_is_refused(path: str, tmp_path: Path) -> None:
+    with pytest.raises(SnapshotFault, match="no part of a home"):
+        put_back(written(path), tmp_path / "home")
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("paths", [("keys/a", "keys/a"), ("keys", "keys/a")])
+def test_a_file_that_comes_twice_or_is_a_folder_too_is_refused(paths: tuple[str, str], tmp_path: Path) -> None:
+    with pytest.raises(SnapshotFault, match="it was altered"):
+        put_back(written(*paths), tmp_path / "home")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_a_killed_restore_has_left_goes_with_the_next_one(tmp_path: Path) -> None:
+    left = tmp_path / ".home.restoring" / "keys"
+    left.mkdir(parents=True)
+    (left / "half").touch()
+    put_back(GOOD, tmp_path / "home")
+    assert not (tmp_path / "home/keys/half").exists()
+    assert [one.name for one in tmp_path.iterdir()] == ["home"]
+
+
+def test_two_restores_do_not_make_one_home(tmp_path: Path) -> None:
+    draft = tmp_path / ".home.restoring"
+    draft.mkdir()
+    descriptor = os.open(draft, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(SnapshotFault, match="wait until it has ended"):
+            put_back(GOOD, tmp_path / "home")
+    finally:
+        os.close(descriptor)
+    assert draft.exists()

@@ -1,0 +1,128 @@
+"""The bytes of a snapshot: what is read is what was written, and nothing cut or changed is taken for whole."""
+
+from __future__ import annotations
+
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from random import Random
+
+import cbor2
+import pytest
+from cddl_verifier import Validator  # type: ignore[import-untyped]
+from msgspec import to_builtins
+
+from router.disk.snapshot.form import FIRST, VERSION, Cost, Manifest, Reader, SnapshotFault, Writer
+
+CDDL = Validator(Path(__file__).parents[4] / "cddl" / "snapshot.cddl")
+SEAL = b"a passphrase", Cost(bytes(range(16)), 1, 8192)
+FILES = {
+    "router.toml": b"x = 1\n",
+    "keys/node.key": bytes(range(64)),
+    "groups/empty": b"",
+    "store/data.mdb": bytes(900),
+}
+SEALED, PLAIN = SEAL, None
+
+
+@cache
+def snapshot(seal: tuple[bytes, Cost] | None) -> bytes:
+    return written(FILES, seal)
+
+
+def written(files: dict[str, bytes], seal: tuple[bytes, Cost] | None) -> bytes:
+    out = BytesIO()
+    writer = Writer(out.write, seal)
+    for path, content in files.items():
+        writer.part(path, BytesIO(content))
+    writer.finish(1_800_000_000, bytes(32), ["store/data.mdb"])
+    return out.getvalue()
+
+
+def read(data: bytes, passphrase: bytes = SEAL[0]) -> tuple[Manifest, dict[str, bytes]]:
+    found = dict[str, bytearray]()
+    manifest = Reader(BytesIO(data), lambda: passphrase).read(lambda path: found.setdefault(path, bytearray()).extend)
+    return manifest, {path: bytes(content) for path, content in found.items()}
+
+
+@pytest.mark.parametrize("seal", [SEALED, PLAIN])
+def test_what_was_written_is_read(seal: tuple[bytes, Cost] | None) -> None:
+    manifest, found = read(snapshot(seal))
+    assert found == FILES
+    assert (manifest.at_s, manifest.router, manifest.damaged) == (1_800_000_000, bytes(32), ["store/data.mdb"])
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 18) - 1, 1 << 18, (1 << 20) + 1, 3 << 20])
+def test_files_of_many_pieces_are_read(size: int) -> None:
+    files = {"store/data.mdb": Random(size).randbytes(size), "log/events": b"same line\n" * (size // 10)}
+    assert read(written(files, PLAIN))[1] == files
+
+
+@pytest.mark.parametrize("seal", [SEALED, PLAIN])
+def test_a_snapshot_that_was_cut_anywhere_is_refused(seal: tuple[bytes, Cost] | None) -> None:
+    data = snapshot(seal)
+    for end in range(len(data)):
+        with pytest.raises(SnapshotFault, match="it ends too early"):
+            read(data[:end])
+
+
+@pytest.mark.parametrize("seal", [SEALED, PLAIN])
+def test_a_snapshot_with_any_byte_changed_is_refused(seal: tuple[bytes, Cost] | None) -> None:
+    data = snapshot(seal)
+    for at in range(len(data)):
+        for bit in (0x01, 0x20):
+            with pytest.raises(SnapshotFault):
+                read(data[:at] + bytes((data[at] ^ bit,)) + data[at + 1 :])
+
+
+def test_pieces_that_were_left_out_doubled_or_exchanged_are_refused() -> None:
+    data = written({"store/data.mdb": Random(1).randbytes(4 << 18)}, PLAIN)
+    at = data.index(b"\n") + 1
+    cuts = [at := at + 4 + int.from_bytes(data[at : at + 4], "big")]
+    while at < len(data):
+        cuts.append(at := at + 4 + int.from_bytes(data[at : at + 4], "big"))
+    head, first, second, *others = (data[a:b] for a, b in zip([0, *cuts], cuts, strict=False))
+    assert len(others) > 1
+    for pieces in ([first, *others], [first, first, second, *others], [second, first, *others], [*others]):
+        with pytest.raises(SnapshotFault):
+            read(head + b"".join(pieces))
+
+
+def test_bytes_behind_the_end_are_refused() -> None:
+    with pytest.raises(SnapshotFault, match="something follows its end"):
+        read(snapshot(PLAIN) + b"\0")
+
+
+def test_another_passphrase_is_told() -> None:
+    with pytest.raises(SnapshotFault, match="the passphrase is not the one that it was sealed with"):
+        read(snapshot(SEALED), b"another")
+
+
+def test_a_newer_version_is_told() -> None:
+    newer = snapshot(PLAIN).replace(FIRST + b"%d" % VERSION, FIRST + b"%d" % (VERSION + 1), 1)
+    with pytest.raises(SnapshotFault, match=f"format {VERSION + 1}, and this program reads format {VERSION}"):
+        read(newer)
+
+
+def test_something_else_is_no_snapshot() -> None:
+    with pytest.raises(SnapshotFault, match="no snapshot of a router's home"):
+        read(b"events of another kind\n")
+
+
+def test_a_name_that_is_not_in_utf8_is_refused() -> None:
+    with pytest.raises(SnapshotFault, match="not in UTF-8"):
+        written({"groups/\udcff": b""}, PLAIN)
+
+
+@pytest.mark.parametrize("seal", [SEALED, PLAIN])
+def test_header_and_manifest_are_what_the_cddl_says(seal: tuple[bytes, Cost] | None) -> None:
+    data = snapshot(seal)
+    at = data.index(b"\n") + 1
+    size = int.from_bytes(data[at : at + 4], "big")
+    header = data[at + 4 : at + 4 + size]
+    assert CDDL.validate(header, "header").valid
+    assert ("cost" in cbor2.loads(header)) is (seal is not None)
+    manifest, _ = read(data)
+    said = cbor2.dumps(to_builtins(manifest, builtin_types=(bytes,)))
+    assert CDDL.validate(said, "manifest").valid
+    assert not CDDL.validate(cbor2.dumps({"at_s": -1}), "manifest").valid
