@@ -20,7 +20,7 @@ from router.cli.signals import removing
 from router.core.wire.text import key_text
 from router.disk import private_file
 from router.disk.snapshot import put_back, take
-from router.disk.snapshot.form import SALT_BYTES, Manifest, Reader, SnapshotFault, Writer, usual_cost
+from router.disk.snapshot.form import SALT_BYTES, Manifest, SnapshotFault, SnapshotReader, SnapshotWriter, usual_cost
 
 PASSPHRASE_BYTES_MAX = 1024
 
@@ -72,7 +72,7 @@ def take_one(file: str, passphrase_file: Path | None, plain: bool) -> None:
     seal = None if plain else (_ask_passphrase(passphrase_file, is_new=True), usual_cost(token_bytes(SALT_BYTES)))
     said = f"no snapshot of {home} was taken"
     with removing(), _faults(said), take.staged(home) as copies, _written(file) as out:
-        manifest = take.write(home, copies, Writer(out.write, seal))
+        manifest = take.write(home, copies, SnapshotWriter(out.write, seal))
     size = sum(one.size for one in manifest.parts)
     note(f"{len(manifest.parts)} files, {size:,} bytes; the node waited {copies.held_s:.2f} s for it")
     for path in manifest.damaged:
@@ -123,7 +123,7 @@ def restore(file: str, passphrase_file: Path | None, yes: bool) -> None:
         if not yes:
             _ask_gone()
         with _opened(file) as content:
-            manifest = put_back.restore(Reader(content, lambda: _ask_passphrase(passphrase_file)), home)
+            manifest = put_back.restore(SnapshotReader(content, lambda: _ask_passphrase(passphrase_file)), home)
     say(f"made {home} from {file}: {_described(manifest)}")
     for promise in NOT_PROMISED:
         note(promise)
@@ -133,7 +133,7 @@ def restore(file: str, passphrase_file: Path | None, yes: bool) -> None:
 
 def _read(file: str, passphrase_file: Path | None) -> Manifest:
     with _faults(f"{file} cannot be used"), _opened(file) as content:
-        return Reader(content, lambda: _ask_passphrase(passphrase_file)).read(lambda _: lambda _: None)
+        return SnapshotReader(content, lambda: _ask_passphrase(passphrase_file)).read(lambda _: lambda _: None)
 
 
 def _described(manifest: Manifest) -> str:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 
+import pytest
 import trio
 from rig import Rig, new_key, rig
 from rigs.patience import HANG_S
@@ -40,6 +41,7 @@ async def loaded(node: NodeProcess, group: SigningKey) -> AsyncIterator[list[Mes
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.long
 async def test_a_node_under_load_is_saved_killed_and_restored(tmp_path: Path) -> None:
     async with rig(tmp_path) as found:
         node, group = found.node("saved", "core"), new_key()

@@ -46,7 +46,7 @@ class SnapshotFault(Exception):
     """A snapshot cannot be taken, read or put back; the text says why and what to do."""
 
 
-class Part(Struct, frozen=True, array_like=True):
+class SavedFile(Struct, frozen=True, array_like=True):
     """A file of the home: its path in it, its size, and its BLAKE3."""
 
     path: str
@@ -60,7 +60,7 @@ class Manifest(Struct, frozen=True):
 
     at_s: int
     router: bytes
-    parts: list[Part]
+    parts: list[SavedFile]
     damaged: list[str] = field(default_factory=list)
 
 
@@ -77,26 +77,26 @@ def usual_cost(salt: bytes) -> Cost:
     return Cost(salt, OPERATIONS, MEMORY_BYTES)
 
 
-class Header(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class SnapshotHeader(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The header of the secretstream, and how its key is made; no `cost`: the snapshot is plain."""
 
     stream: bytes
     cost: Cost | None = None
 
 
-class Writer:
+class SnapshotWriter:
     """Writes a snapshot to `write`, sealed by a key of passphrase and cost; None leaves it plain."""
 
     def __init__(self, write: Callable[[bytes], Any], seal: tuple[bytes, Cost] | None) -> None:
         self._write = write
         self._state = bindings.crypto_secretstream_xchacha20poly1305_state()
         stream = bindings.crypto_secretstream_xchacha20poly1305_init_push(self._state, _key(*seal) if seal else PLAIN)
-        said = cbor2.dumps(to_builtins(Header(stream, seal[1] if seal else None), builtin_types=(bytes,)))
+        said = cbor2.dumps(to_builtins(SnapshotHeader(stream, seal[1] if seal else None), builtin_types=(bytes,)))
         self._bound: bytes | None = FIRST + b"%d\n" % VERSION + _LENGTH.pack(len(said)) + said
         self._write(self._bound)
         self._compressor = zlib.compressobj(COMPRESSION_LEVEL)
         self._waiting = bytearray()
-        self._parts: list[Part] = []
+        self._parts: list[SavedFile] = []
 
     def __repr__(self) -> str:
         return f"<snapshot of {len(self._parts)} parts so far>"
@@ -112,7 +112,7 @@ class Writer:
             self._record(_DATA, data)
             hasher.update(data)
             size += len(data)
-        self._parts.append(Part(path, size, hasher.digest()))
+        self._parts.append(SavedFile(path, size, hasher.digest()))
 
     def finish(self, at_s: int, router: bytes, damaged: list[str]) -> Manifest:
         """Write the manifest and the last piece; return the manifest."""
@@ -139,7 +139,7 @@ class Writer:
         self._write(_LENGTH.pack(len(piece)) + piece)
 
 
-class Reader:
+class SnapshotReader:
     """Reads a snapshot from a file that may be a pipe. Raise `SnapshotFault` where it is not as it was written."""
 
     def __init__(self, file: BinaryIO, passphrase: Callable[[], bytes]) -> None:
@@ -162,7 +162,7 @@ class Reader:
     def read(self, begin: Callable[[str], Callable[[bytes], Any]]) -> Manifest:
         """Call `begin` with the path of each part, and what it returns with the part's bytes; return the manifest,
         which agrees with them. An empty piece ends the part."""
-        found: list[Part] = []
+        found: list[SavedFile] = []
         path, take, hasher, size = "", None, blake3(), 0
         for kind, payload in self._records():
             if kind == _DATA and take is not None:
@@ -171,7 +171,7 @@ class Reader:
                 size += len(payload)
                 continue
             if take is not None:
-                found.append(Part(path, size, hasher.digest()))
+                found.append(SavedFile(path, size, hasher.digest()))
                 take(b"")
             if kind == _MANIFEST:
                 return _agreed(payload, found)
@@ -256,9 +256,9 @@ class Reader:
         return data
 
 
-def _header(content: bytes) -> Header:
+def _header(content: bytes) -> SnapshotHeader:
     try:
-        found = convert(cbor2.loads(content), Header)
+        found = convert(cbor2.loads(content), SnapshotHeader)
     except (cbor2.CBORError, ValueError, ValidationError):
         raise SnapshotFault(_ALTERED) from None
     fits = len(found.stream) == bindings.crypto_secretstream_xchacha20poly1305_HEADERBYTES
@@ -275,7 +275,7 @@ def _key(passphrase: bytes, cost: Cost) -> bytes:
     return bindings.crypto_pwhash_alg(_KEY_BYTES, passphrase, cost.salt, cost.operations, cost.memory, kind)
 
 
-def _agreed(payload: bytes, found: list[Part]) -> Manifest:
+def _agreed(payload: bytes, found: list[SavedFile]) -> Manifest:
     digest, said = payload[:32], payload[32:]
     try:
         manifest = convert(cbor2.loads(said), Manifest)

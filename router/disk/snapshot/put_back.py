@@ -6,12 +6,12 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from router.disk import private_file
-from router.disk.snapshot.form import Manifest, Reader, SnapshotFault
+from router.disk.snapshot.form import Manifest, SnapshotFault, SnapshotReader
 
 ROOTS = ("router.toml", "keys", "groups", "invitations", "services", "store", "log")
 
@@ -22,7 +22,7 @@ def check_free(home: Path) -> None:
         raise SnapshotFault(f"{home} is there already, and a home is never overwritten: choose another with --home DIR")
 
 
-def restore(reader: Reader, home: Path) -> Manifest:
+def restore(reader: SnapshotReader, home: Path) -> Manifest:
     """Make the home of the snapshot; return its manifest. Raise `SnapshotFault`, or `OSError` of a full disk: nothing
     is left then. What a killed command has left beside the home, `.NAME.restoring`, goes with the next attempt."""
     check_free(home)
@@ -37,7 +37,8 @@ def restore(reader: Reader, home: Path) -> Manifest:
             raise SnapshotFault(f"another `router restore` is making {home}; wait until it has ended") from None
         try:
             _clear(draft)
-            manifest = reader.read(lambda path: _part(draft, path))
+            with closing(_Files(draft)) as files:
+                manifest = reader.read(files.begin)
             for folder in (one for one in (draft, *draft.rglob("*")) if one.is_dir()):
                 private_file.sync_directory(folder)
             check_free(home)
@@ -54,27 +55,44 @@ def _clear(draft: Path) -> None:
         shutil.rmtree(one) if one.is_dir() else one.unlink()
 
 
-def _part(draft: Path, path: str) -> Callable[[bytes], Any]:
-    pure = PurePosixPath(path)
-    is_odd = pure.is_absolute() or str(pure) != path or "\0" in path or any(one.startswith(".") for one in pure.parts)
-    if is_odd or not pure.parts or pure.parts[0] not in ROOTS:
-        raise SnapshotFault(f"it holds a file that is no part of a home ({path!r}): it was altered")
-    folder = draft
-    try:
-        for name in pure.parts[:-1]:
-            folder /= name
-            folder.mkdir(mode=private_file.DIRECTORY_MODE, exist_ok=True)
-        descriptor = os.open(draft / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, private_file.FILE_MODE)
-    except (FileExistsError, NotADirectoryError):
-        raise SnapshotFault(f"it holds {path!r} twice: it was altered") from None
-    file = os.fdopen(descriptor, "wb")
+class _Files:
+    """The files of a home that is being made in `folder`, one after the other."""
 
-    def take(data: bytes) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file: BinaryIO | None = None
+
+    def begin(self, path: str) -> Callable[[bytes], Any]:
+        """Make the file; return what takes its bytes, of which none end it."""
+        pure = PurePosixPath(path)
+        is_odd = pure.is_absolute() or str(pure) != path or "\0" in path
+        if is_odd or any(one.startswith(".") for one in pure.parts) or not pure.parts or pure.parts[0] not in ROOTS:
+            raise SnapshotFault(f"it holds a file that is no part of a home ({path!r}): it was altered")
+        folder = self._folder
+        try:
+            for name in pure.parts[:-1]:
+                folder /= name
+                folder.mkdir(mode=private_file.DIRECTORY_MODE, exist_ok=True)
+            self._file = os.fdopen(_made(folder / pure.name), "wb")
+        except (FileExistsError, NotADirectoryError):
+            raise SnapshotFault(f"it holds {path!r} twice: it was altered") from None
+        return self._take
+
+    def _take(self, data: bytes) -> None:
+        assert self._file
         if data:
-            file.write(data)
+            self._file.write(data)
             return
-        file.flush()
-        os.fsync(file.fileno())
-        file.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
 
-    return take
+    def close(self) -> None:
+        """Close the last file, also one that is not whole."""
+        if self._file:
+            with suppress(OSError):  # what was not written is removed anyway
+                self._file.close()
+
+
+def _made(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, private_file.FILE_MODE)

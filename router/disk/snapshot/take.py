@@ -39,7 +39,7 @@ from msgspec import Struct, field
 from router.disk import private_file
 from router.disk.log.eventlog import NAME, PRUNED
 from router.disk.room import DATA, lack_of_room
-from router.disk.snapshot.form import Manifest, SnapshotFault, Writer
+from router.disk.snapshot.form import Manifest, SnapshotFault, SnapshotWriter
 from router.disk.state.secrets import KEY_FILE, NEXT_FILE
 from router.disk.store.file import UNREADABLE, compact, owner
 from router.disk.store.rest import REST_S_MAX, Disturbed, at_rest
@@ -86,7 +86,7 @@ def staged(home: Path) -> Iterator[Staged]:
         os.close(descriptor)
 
 
-def write(home: Path, copies: Staged, writer: Writer) -> Manifest:
+def write(home: Path, copies: Staged, writer: SnapshotWriter) -> Manifest:
     """Write the whole snapshot."""
     for root, names in ((home, SMALL), (copies.folder, ("services", "log", "store"))):
         for file in (file for name in names for file in _files(root / name)):

@@ -73,8 +73,7 @@ class Store:
     """
 
     def __init__(self, path: Path, limits: StoreLimits, boot: bytes) -> None:
-        self._limits = limits
-        self.path = path
+        self._limits, self.path = limits, path
         self._env, self._db = open_file(path, limits, _NAMES)
         self._rest = Rest(path / DATA)
         self._damage, self._parcels = Damage(), Parcels(self._db["parcels"], self._db["frames"], limits.cache_bytes_max)
@@ -201,9 +200,7 @@ class Store:
         """Whether messages of `size` bytes may be accepted: a quarter of `map_bytes_max` is reserved for settling and
         events, which may even exceed it. Free pages count as room."""
         most = self._limits.map_bytes_max
-        if not most:
-            return True
-        return self._used_bytes() + 2 * size <= most - min(most // 4, LEFT_BYTES_MAX)
+        return not most or self._used_bytes() + 2 * size <= most - min(most // 4, LEFT_BYTES_MAX)
 
     @in_words
     def space(self) -> StoreSpace:

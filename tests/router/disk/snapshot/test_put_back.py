@@ -5,18 +5,19 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from errno import ENOSPC
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 
-from router.disk.snapshot.form import Reader, SnapshotFault, Writer
+from router.disk.snapshot.form import SnapshotFault, SnapshotReader, SnapshotWriter
 from router.disk.snapshot.put_back import restore
 
 
 def written(*paths: str) -> bytes:
     out = BytesIO()
-    writer = Writer(out.write, None)
+    writer = SnapshotWriter(out.write, None)
     for path in paths:
         writer.part(path, BytesIO(path.encode()))
     writer.finish(1, b"", [])
@@ -24,7 +25,7 @@ def written(*paths: str) -> bytes:
 
 
 def put_back(data: bytes, home: Path) -> None:
-    restore(Reader(BytesIO(data), lambda: b""), home)
+    restore(SnapshotReader(BytesIO(data), lambda: b""), home)
 
 
 GOOD = written("router.toml", "keys/node.key", "services/pubsub/state/data.mdb", "store/data.mdb")
@@ -60,6 +61,21 @@ def test_an_empty_directory_becomes_the_home(tmp_path: Path) -> None:
 def test_nothing_stays_of_a_snapshot_that_was_cut_or_changed(data: bytes, tmp_path: Path) -> None:
     with pytest.raises(SnapshotFault):
         put_back(data, tmp_path / "home")
+    assert not [*tmp_path.iterdir()]
+
+
+class FullDisk(BytesIO):
+    """A snapshot at whose middle the disk is full."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self.tell() > len(GOOD) // 2:
+            raise OSError(ENOSPC, "No space left on device")
+        return super().read(size)
+
+
+def test_nothing_stays_when_the_disk_gets_full(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        restore(SnapshotReader(FullDisk(GOOD), lambda: b""), tmp_path / "home")
     assert not [*tmp_path.iterdir()]
 
 

@@ -12,7 +12,7 @@ import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
 from msgspec import to_builtins
 
-from router.disk.snapshot.form import FIRST, VERSION, Cost, Manifest, Reader, SnapshotFault, Writer
+from router.disk.snapshot.form import FIRST, VERSION, Cost, Manifest, SnapshotFault, SnapshotReader, SnapshotWriter
 
 CDDL = Validator(Path(__file__).parents[4] / "cddl" / "snapshot.cddl")
 SEAL = b"a passphrase", Cost(bytes(range(16)), 1, 8192)
@@ -32,7 +32,7 @@ def snapshot(seal: tuple[bytes, Cost] | None) -> bytes:
 
 def written(files: dict[str, bytes], seal: tuple[bytes, Cost] | None) -> bytes:
     out = BytesIO()
-    writer = Writer(out.write, seal)
+    writer = SnapshotWriter(out.write, seal)
     for path, content in files.items():
         writer.part(path, BytesIO(content))
     writer.finish(1_800_000_000, bytes(32), ["store/data.mdb"])
@@ -41,7 +41,9 @@ def written(files: dict[str, bytes], seal: tuple[bytes, Cost] | None) -> bytes:
 
 def read(data: bytes, passphrase: bytes = SEAL[0]) -> tuple[Manifest, dict[str, bytes]]:
     found = dict[str, bytearray]()
-    manifest = Reader(BytesIO(data), lambda: passphrase).read(lambda path: found.setdefault(path, bytearray()).extend)
+    manifest = SnapshotReader(BytesIO(data), lambda: passphrase).read(
+        lambda path: found.setdefault(path, bytearray()).extend
+    )
     return manifest, {path: bytes(content) for path, content in found.items()}
 
 

@@ -2,26 +2,68 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from samples.stores import BOOT, KEYS, LIMITS
 
+from router.core.routing.effects import Changes
 from router.disk.store.rest import Disturbed, Rest, at_rest
+from router.disk.store.store import Store
+from router.disk.store.terms import Beginning
+
+
+def test_the_stores_commits_wait_for_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(Store(tmp_path, LIMITS, BOOT)) as store:
+        copy, waited = os.open(tmp_path / "data.mdb", os.O_RDONLY), list[float]()
+
+        def end_the_copy(seconds: float) -> None:
+            waited.append(seconds)
+            fcntl.flock(copy, fcntl.LOCK_UN)
+
+        def commit() -> None:
+            store.apply(Changes(), 0)
+            store.commit()
+
+        monkeypatch.setattr(time, "sleep", end_the_copy)
+        writes: tuple[Callable[[], object], ...] = (
+            lambda: store.recover(KEYS[0], Beginning()),
+            commit,
+            lambda: store.renumber(1, Beginning()),
+        )
+        for count, write in enumerate(writes, 1):
+            fcntl.flock(copy, fcntl.LOCK_EX)
+            write()
+            assert len(waited) == count
+        os.close(copy)
 
 
 def test_a_copy_during_which_a_commit_went_on_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "data.mdb"
     file.write_bytes(bytes(3 * 4096))
-    with closing(Rest(file, wait_s=0)) as rest, pytest.raises(Disturbed), at_rest(file), rest.disturbed():
+    with closing(Rest(file, wait_s=0)) as commits, pytest.raises(Disturbed), at_rest(file), commits.disturbed():
         file.write_bytes(b"1" + bytes(3 * 4096))
+
+
+def test_a_commit_of_the_store_changes_what_the_copy_looks_at(tmp_path: Path) -> None:
+    with closing(Store(tmp_path, LIMITS, BOOT)) as store:
+        store.recover(KEYS[0], Beginning())
+        store._rest._wait_s = 0
+        with pytest.raises(Disturbed), at_rest(tmp_path / "data.mdb"):
+            store.apply(Changes(), 0)
+            store.commit()
 
 
 def test_a_commit_afterwards_does_no_harm(tmp_path: Path) -> None:
     file = tmp_path / "data.mdb"
     file.write_bytes(bytes(3 * 4096))
-    with closing(Rest(file, wait_s=0)) as rest:
+    with closing(Rest(file, wait_s=0)) as commits:
         with at_rest(file):
             pass
-        with rest.disturbed():
+        with commits.disturbed():
             file.write_bytes(b"1")
