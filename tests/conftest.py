@@ -31,6 +31,10 @@ for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 settings.register_profile("untimed", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=12)
 
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Settings with which Spark goes through each expression instead of compiling it: to compile them costs more than to
+read the few lines of the quick tests. `make long` compiles, as audits do."""
+
 SHADOWS = hide_java()  # Before the workers start: they inherit it.
 
 gc.disable()  # What is imported and collected stays to the end.
@@ -123,7 +127,7 @@ def packaged_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from router.audit.java import java_home
     from spark_analytics.batch.session import ADAPTIVE, local_session
 
@@ -136,5 +140,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     finally:
         del os.environ["JAVA_HOME"]
     session.conf.set(ADAPTIVE, "false")  # As an audit of logs of few bytes does.
+    if is_quick(request.config):
+        for name, value in INTERPRETED.items():
+            session.conf.set(name, value)
     yield session
     session.stop()

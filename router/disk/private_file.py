@@ -1,6 +1,6 @@
 """Small files that only their owner may read, written atomically: a reader finds all of a file or nothing of it.
 
-Every function lets `OSError` pass: its caller knows what the file is for and words the error.
+Every function but `read_worded` lets `OSError` pass: its caller knows what the file is for and words the error.
 """
 
 from __future__ import annotations
@@ -80,6 +80,18 @@ def read(path: Path, bytes_max: int) -> bytes:
         if mode & OTHERS:
             raise Exposed(path, mode)
         return file.read(bytes_max + 1)
+
+
+def read_worded(path: Path, bytes_max: int) -> bytes | str | None:
+    """Return the content as `read` does, None if there is no file, or as a sentence why it cannot be read."""
+    try:
+        return read(path, bytes_max)
+    except FileNotFoundError:
+        return None
+    except Exposed as exposed:
+        return f"{path} can be read by others (mode {exposed.mode:03o}); run: chmod 600 {path}"
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}; it must be a file of the user who runs this"
 
 
 def overwrite(path: Path) -> None:

@@ -1,11 +1,12 @@
-"""Tell a full disk or file from one that fails."""
+"""Tell a full disk or file from one that fails, and LMDB's file from what is no file."""
 
 from __future__ import annotations
 
 import os
 import resource
 import shutil
-from errno import EDQUOT, EFBIG, EIO, ENOSPC
+import stat
+from errno import EDQUOT, EFBIG, EINVAL, EIO, ENOSPC
 from pathlib import Path
 
 import lmdb
@@ -13,6 +14,16 @@ import lmdb
 DATA = "data.mdb"
 FREE_BYTES_MIN = 16 << 20  # a disk with less is full: a large commit does not fit
 PAGE_BYTES = 4096
+
+
+def check_data_file(path: Path) -> None:
+    """Raise `OSError` if LMDB's file in the folder `path` is no regular file: opening a pipe waits for ever."""
+    try:
+        mode = (path / DATA).stat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        raise OSError(EINVAL, f"its {DATA} is no regular file; move it away")
 
 
 def lack_of_room(path: Path, error: Exception) -> tuple[str, str] | None:

@@ -18,6 +18,7 @@ from router.client.custody.outbox import Outbox, Sink, Submission
 from router.client.errors import ClientError
 from router.client.joins import Joins, WantedMembership
 from router.core.link.session import Offer, Session
+from router.core.link.table import LinkLimits
 from router.core.wire.codec import frame
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
@@ -59,6 +60,9 @@ class AppLink:
     """A link to the node that is dialled once. `heard`: the router's items and messages, except answers to JOIN and
     LEAVE; `problems`: sentences about groups that were refused."""
 
+    LIMITS = LinkLimits(link_items_per_s=0)
+    """No rate for the node: who floods it gets as many answers, and reads them in one go after a moment's pause."""
+
     def __init__(self, key: SigningKey, offer: Offer, outbox: Outbox) -> None:
         self.key = key
         self.heard: list[News] = []
@@ -87,7 +91,9 @@ class AppLink:
     async def connect(self, url: str, router: PublicKey, timeout_s: float) -> None:
         """Return when the link is up. Raise `ConnectFailed` or `LinkOver`."""
         self.stream = await transport.dial(url, self.key, router, timeout_s=timeout_s)
-        self.end.begin(Session(self._offer, self.key, dialler=True, peer=self.stream.peer, expect=router))
+        self.end.begin(
+            Session(self._offer, self.key, dialler=True, peer=self.stream.peer, expect=router, limits=self.LIMITS)
+        )
         await self.flush()
         while not self.end.is_up:
             await self._read()

@@ -306,13 +306,10 @@ def _write(directory: Path, one: ReceivedInvitation) -> None:
 
 def _read(path: Path) -> ReceivedInvitation | str | None:
     """Return the file's content, None if there is none, or its fault as a sentence that does not contain the secret."""
+    content = private_file.read_worded(path, FILE_BYTES_MAX)
+    if content is None or isinstance(content, str):
+        return content
     try:
-        return msgspec.json.decode(private_file.read(path, FILE_BYTES_MAX), type=ReceivedInvitation)
-    except FileNotFoundError:
-        return None
-    except private_file.Exposed as exposed:
-        return f"{path} can be read by others (mode {exposed.mode:03o}); run: chmod 600 {path}"
-    except OSError as error:
-        return f"{path} cannot be read: {error.strerror}; it must be a file of the user who runs this"
+        return msgspec.json.decode(content, type=ReceivedInvitation)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return f"{path} should hold an invitation; move it away, and add the invitation again"

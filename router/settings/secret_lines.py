@@ -16,7 +16,7 @@ _SEED_LINE = re.compile(rb"([0-9a-fA-F]{64})\s*")
 
 def key_in(path: Path) -> SigningKey | str | None:
     """Return the key, None if there is none, or the fault as a sentence."""
-    line = _content(path, 2 * KEY_BYTES + 64)
+    line = private_file.read_worded(path, 2 * KEY_BYTES + 64)
     if line is None or isinstance(line, str):
         return line
     found = _SEED_LINE.fullmatch(line)
@@ -28,7 +28,7 @@ def key_in(path: Path) -> SigningKey | str | None:
 
 def link_in(path: Path) -> GroupLink | str | None:
     """Return the group, None if there is none, or the fault as a sentence."""
-    line = _content(path, 4 * LINK_CHARACTERS_MAX)
+    line = private_file.read_worded(path, 4 * LINK_CHARACTERS_MAX)
     if line is None or isinstance(line, str):
         return line
     try:
@@ -36,14 +36,3 @@ def link_in(path: Path) -> GroupLink | str | None:
     except ValueError:
         said = f"{path} should hold a whole group link, and holds {len(line)} bytes"
         return f"{said}; move it away, and add the group again if it was one"
-
-
-def _content(path: Path, bytes_max: int) -> bytes | str | None:
-    try:
-        return private_file.read(path, bytes_max)
-    except FileNotFoundError:
-        return None
-    except private_file.Exposed as exposed:
-        return f"{path} can be read by others (mode {exposed.mode:03o}); run: chmod 600 {path}"
-    except OSError as error:
-        return f"{path} cannot be read: {error.strerror}; it must be a file of the user who runs this"

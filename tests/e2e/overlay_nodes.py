@@ -1,4 +1,4 @@
-"""Nodes of the end-to-end tests that run discovery and pub/sub, as `router init` makes them."""
+"""Nodes of the end-to-end tests that run discovery and pub/sub, as `router init` makes them; cores ask more often."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from rigs.ports import free_port
 from router import connect
 from router.actors.process import program
 from router.rig.machines import NamespaceMachine
-from router.settings.config_services import OF_A_CORE, OF_AN_EDGE, NewHomeService
+from router.settings.config_services import OF_AN_EDGE, NewHomeService
 from router.settings.home import Home
 
 PORT = 4100
+PERIOD_S = 1.0
+"""The time between two questions of a core to others, a tenth of the default, for which these tests mostly wait."""
 CALM = {**QUICK, "link.dial_backoff_s_min": 0.2, "link.dial_backoff_s_max": 1.0}
 """Settings with longer pauses between dials, for several nodes on one machine that dial one which is away."""
 
@@ -24,7 +26,10 @@ def core(found: Rig, name: str, machine: NamespaceMachine | None = None, *, seed
     """Return a core that is not started yet, on a machine of its own or on this one. `seeds`: links of the nodes that
     it knows."""
     url = f"tls://127.0.0.1:{free_port()}" if machine is None else f"tls://{machine.ip}:{PORT}"
-    residents = {**OF_A_CORE, "discovery": NewHomeService({"sampling": True, "seeds": seeds})}
+    residents = {
+        "discovery": NewHomeService({"sampling": True, "period_s": PERIOD_S, "seeds": seeds}),
+        "pubsub": NewHomeService({"mode": "overlay", "period_s": PERIOD_S}),
+    }
     Home(found.base / name).create("core", (url,), residents)
     node = found.node(name, "core", CALM, listens=False)
     node.url = url

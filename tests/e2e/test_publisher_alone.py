@@ -40,6 +40,7 @@ async def test_message_of_one_that_does_not_read_crosses_when_the_core_between_i
                 await until_it_knows(one, other)
                 await until_it_knows(other, one)
                 await middle.kill()
+                await one.until_connected(middle.address, up=False)  # what is said before that waits for the uplink
                 began_s = time.monotonic()
                 await writer.group(GROUP).publish(b"to somebody", raw=True)
                 assert (await anext(messages)).body == b"to somebody"

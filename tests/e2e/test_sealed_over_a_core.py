@@ -162,7 +162,7 @@ class App:
 
 @pytest.mark.parametrize(
     ("messages", "days", "kills"),
-    [(60, (7,), 2), pytest.param(450, (7, *(6, 5, 4, 3, 2, 1) * 4), 3, marks=pytest.mark.long)],
+    [(60, (7,), 2), pytest.param(450, (7, 7, 7, 7, *(7, 6, 5, 4, 3, 2, 1) * 3), 3, marks=pytest.mark.long)],
 )
 async def test_two_apps_away_in_turn_for_days_and_killed_lose_nothing_and_no_recorder_reads_it(
     tmp_path: Path, messages: int, days: tuple[int, ...], kills: int

@@ -14,6 +14,11 @@ from .kernel import Kernel
 from .links import Link
 from .routes import Route, Routes
 
+INTRODUCED_S = 50 * 3600
+"""How long the way to an app outlasts its introduction. That has at least five days left when the app goes away
+(`core/control/introductions.py`), and who is away for seven days, as long as messages wait, is to be reached to the
+end: this makes it seven days and two hours."""
+
 
 def end_route(routes: Routes, pending: Pending, route: Route, now: Now) -> None:
     """Remove a route that has expired, lost its neighbour's right to relay, or gave way to another, and log it."""
@@ -30,7 +35,8 @@ def learn_route(kernel: Kernel, link: Link, row: ArrivedMessage, now: Now) -> No
         return
     if kernel.links.to(source) is not None:
         return
-    route = Route(source, link.key, expiry_s(row.head.expiry_min))
+    is_introduction = row.head.destination == link.key
+    route = Route(source, link.key, expiry_s(row.head.expiry_min) + (INTRODUCED_S if is_introduction else 0))
     gone = kernel.routes.learn(route, now.judged_s)
     if gone is None:
         return

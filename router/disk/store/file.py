@@ -15,7 +15,7 @@ import lmdb
 
 from router.core.wire.text import key_text
 from router.disk.limits import StoreLimits
-from router.disk.room import DATA, lack_of_room
+from router.disk.room import DATA, check_data_file, lack_of_room
 from router.disk.store.rows import READABLE, VERSION
 from router.disk.store.terms import StoreError
 
@@ -44,6 +44,7 @@ def open_file(path: Path, limits: StoreLimits, names: Sequence[str]) -> tuple[An
     """Return the LMDB environment in the folder `path`, which is made if it is missing, and its databases by name."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_data_file(path)
         environment = lmdb.open(
             str(path),
             map_size=_map_bytes(path, limits),
@@ -105,6 +106,7 @@ def owner(path: Path) -> bytes | None:
 def reading(path: Path, name: str) -> Iterator[Any]:
     """Give a read-only cursor over one database of the store in the folder `path`. Errors of LMDB pass:
     `NotFoundError` means that there is no database of that name."""
+    check_data_file(path)
     with lmdb.open(str(path), max_dbs=1, lock=False, readonly=True) as environment:
         _make_readable(environment, path)
         with environment.begin() as txn:

@@ -63,7 +63,9 @@ async def test_its_commands_know_its_socket_and_its_genesis(tmp_path: Path) -> N
         assert (status["magic"], status["socket"], status["genesis"]) == (4711, f"unix:{socket}", str(genesis))
         assert re.search(r"^stake +1 pool, \d+ (s|min) old$", (await dmq(home, "status")).stdout, re.MULTILINE)
         [held] = json.loads((await dmq(home, "mempool", "--json")).stdout)
-        why = (await node.run("why", held["id"])).stdout
+        asked = await node.run("why", held["id"])
+        why = asked.stdout
+        assert why, asked
         assert ", owed to one\n" in why and "to_be_read_by one, " in why
         conform = await dmq(
             home, "conform", f"unix://{socket}", "--keys", str(keys), "--only", "taken", "--only", "given"

@@ -6,7 +6,7 @@ import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB
 
-from router.core.control.introductions import AGAIN_S, LOOK_S
+from router.core.control.introductions import AGAIN_S, FRESH_S, LOOK_S
 from router.core.neighbours.directory import RELAY, STORE, Neighbour
 from router.core.routing.limits import CoreLimits, RouteLimits
 from router.core.wire.admin import INTRODUCE, Answer, Inquiry, decode_inquiry, encode_inquiry
@@ -110,6 +110,13 @@ def send(one: OneRouter, link: int, to: SigningKey, n: int = 0) -> list[Reason]:
     return [reason for _, reason, _ in one.settled().get(link, (0, []))[1]]
 
 
+def bring_again(one: OneRouter, link: int, wire: bytes) -> list[tuple[int, Reason, str]]:
+    one.settled()
+    one.bring(link, wire)
+    one.cycle()
+    return one.settled()[link][1]
+
+
 def test_an_uplink_reaches_who_was_introduced_also_after_a_restart() -> None:
     one, edge_link, app = core()
     assert send(one, app, ALICE) == [Reason.NO_ROUTE]
@@ -119,6 +126,27 @@ def test_an_uplink_reaches_who_was_introduced_also_after_a_restart() -> None:
     assert send(one, app, ALICE, 1) == [] and len(one.handed(edge_link)) == 1
     again = OneRouter(*KEEPS, locals=(ASKER.public,), disk=one.disk)
     assert send(again, again.link(ASKER.public), ALICE, 2) == [], "it waits for the edge"
+
+
+def test_an_uplink_reaches_who_is_away_for_seven_days_and_an_hour_and_not_for_ever() -> None:
+    one, edge_link, _ = core()
+    oldest = introduction(ALICE, EDGE, days=FRESH_S // DAYS)  # a later one is asked for once less is left
+    one.bring(edge_link, oldest)
+    one.cycle()
+    one.pass_time(7 * DAYS + 3600)
+    assert [reason for _, reason, _ in bring_again(one, edge_link, oldest)] == [Reason.EXPIRY_PASSED]
+    assert one.router.routes.neighbour_of(ALICE.public, one.now().judged_s) == EDGE.public
+    one.pass_time(3600 + 60)
+    assert one.router.routes.neighbour_of(ALICE.public, one.now().judged_s) is None
+
+
+def test_a_message_that_is_no_introduction_teaches_a_way_until_its_own_end() -> None:
+    one, edge_link, _ = core()
+    until_min = expiry_min(WALL_S + 3600)
+    one.bring(edge_link, seal_unicast(ALICE, ASKER.public, b"hello", ttl_s=600, expiry_min=until_min))
+    one.cycle()
+    assert one.router.routes.neighbour_of(ALICE.public, WALL_S + 3000) == EDGE.public
+    assert one.router.routes.neighbour_of(ALICE.public, WALL_S + 3700) is None
 
 
 def test_an_uplink_believes_the_edge_to_which_an_app_has_spoken_and_no_other() -> None:

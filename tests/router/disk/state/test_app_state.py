@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -218,6 +220,19 @@ def validator() -> Validator:
 
 def fits(rule: str, value: bytes | str) -> bool:
     return bool(validator().validate(cbor2.dumps(value), rule).valid)
+
+
+def test_a_pipe_in_the_place_of_the_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    with closing(AppState(tmp_path)) as state:
+        state.commit(AppBatch([(key_of(1), 1)]))
+    [data] = tmp_path.rglob("data.mdb")
+    data.unlink()
+    os.mkfifo(data)
+    with (
+        closing(AppState(tmp_path)) as state,
+        pytest.raises(StateError, match=r"its data\.mdb is no regular file; move it away"),
+    ):
+        state.known([key_of(1)])
 
 
 def test_every_row_has_the_form_of_the_paper(tmp_path: Path) -> None:

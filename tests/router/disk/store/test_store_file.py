@@ -116,6 +116,12 @@ def test_a_path_that_is_no_folder_is_refused(tmp_path: Path) -> None:
         opened(tmp_path / "store")
 
 
+def test_a_pipe_in_the_place_of_the_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / DATA)
+    with pytest.raises(StoreError, match=rf"its {DATA} is no regular file; move it away"):
+        opened(tmp_path)
+
+
 def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
     opened(tmp_path / "store").close()
     assert (tmp_path / "store").stat().st_mode & 0o777 == 0o700
