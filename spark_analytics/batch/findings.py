@@ -16,7 +16,7 @@ from spark_analytics.batch.span import Span, first_of
 from spark_analytics.judgement.schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
 from spark_analytics.report import summary
 
-from . import conflict_findings
+from . import claim_findings, conflict_findings
 from .gold import abuse_hour, hop_latency, queue_minute, service_unit
 
 Rows = list[dict[str, Any]]
@@ -35,6 +35,8 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
     is_lost = any(row["unaccounted"] for row in totals)
     is_broken = any(row["broken"] for row in custody)
     windows = _windows(tables, step, totals)
+    latencies = _latencies(tables, step)
+    has_negative = any(row["negative"] for row in outside.values())
     is_early = any(row["early"] for row in outside.values())
     if is_early and not tables.is_whole:
         raise NotIncremental("messages expired before their time, and which is told from all lines")
@@ -50,7 +52,8 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         "early": conflict_findings.early(tables) if is_early else [],
         "again": conflict_findings.again(tables, words),
         "unsent": conflict_findings.unsent(tables, words) if distinct[0].get("unsent") else [],
-        **_latencies(tables, step),
+        "claims": claim_findings.claims(tables, latencies["hops"], has_negative=has_negative),
+        **latencies,
         "queues": _queues(tables, told_windows),
         **_changes(tables, told_windows),
         **from_tally(words),

@@ -146,7 +146,49 @@ def never_sent(scene: Scene) -> None:
     scene.again(victim, change)
 
 
+def acked_by_a_stranger(scene: Scene) -> None:
+    """Claim that a router with which there never was a link took a message over."""
+    scene.forget_witnesses()
+    victim, stranger = scene.victim(), scene.chance.randbytes(32).hex()
+
+    def change(rows: Rows) -> Rows:
+        return _claimed(rows, stranger, 0)
+
+    scene.again(victim, change)
+    scene.tell("bad", f"The router {victim} says that 1 message reached {stranger}, although its log")
+
+
+def ended_before_it_began(scene: Scene) -> None:
+    """Write an end with a monotonic time before the acceptance, in the same boot."""
+    scene.forget_witnesses()
+    victim, app = scene.victim(), scene.chance.randbytes(32).hex()
+
+    def change(rows: Rows) -> Rows:
+        return [
+            replace(row, event="delivered") if row.recipient == app and row.event == "acked" else row
+            for row in _claimed(rows, app, -1_000_000)
+        ]
+
+    scene.again(victim, change)
+    scene.tell("bad", f"The router {victim} says that 1 message reached {app}, at a time that")
+
+
+def _claimed(rows: Rows, whom: str, after_ns: int) -> Rows:
+    """Add a message for `whom` that is handed over and taken so long after its acceptance."""
+    old = next(row for row in rows if row.event == "accepted" and row.recipients)
+    accepted = replace(
+        old, n=1, count=1, first=FAR, ids=f"{FAR:064x}", sizes=[9], ttls=[60], expiries=[(old.expiries or [0])[0]],
+        recipients=[whom], kind="multicast", source=None, destination=None, group=f"{FAR:064x}", peer=whom,
+    )  # fmt: skip
+    end = Line(
+        1, "acked", 0, 1, old.t + after_ns, (old.mono or 0) + after_ns, old.router, old.boot, recipient=whom, link=FAR,
+        count=1, ranges=[(FAR, 1)], parcel=FAR, attempt=0, depth=0, duration_ns=0,
+    )  # fmt: skip
+    at = next(number for number, row in enumerate(rows) if row is old)
+    return [*rows[: at + 1], accepted, replace(end, event="forwarded"), end, *rows[at + 1 :]]
+
+
 LIES: tuple[Callable[[Scene], None], ...] = (
     never_sent, in_flight_for_weeks, pruned_without_ends, accepted_twice, expired_at_once, numbers_without_lines,
-    footer_that_counts_otherwise,
+    footer_that_counts_otherwise, acked_by_a_stranger, ended_before_it_began,
 )  # fmt: skip

@@ -61,6 +61,7 @@ def test_clean_logs_add_up_to_the_truth(seed: int, sound: Callable[[int], tuple[
     truth, found = sound(seed)
     assert differences(truth, found) == []
     assert found["problems"] == found["holes"] == found["files"] == found["broken"] == found["lost"] == []
+    assert found["claims"] == []
     assert [one for one in found["findings"] if one["level"] == "bad"] == []
     assert all(log["whole"] and not log["problems"] for log in found["logs"])
     assert found["accepted_again"] == found["contradictions"] == found["strays"] == 0
