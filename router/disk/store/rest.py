@@ -5,8 +5,9 @@ that begins a transaction would have to end it, and commits run in another threa
 that a reader of another process still reads. So a commit shares a lock of the file itself (flock, which LMDB does not
 use), and a copy holds it alone. The lock ends with its process.
 
-A copy that was stopped (Ctrl-Z) must not hold up the node: after `REST_S_MAX` a commit goes on without the lock. The
-copy notices, since each commit changes a page in which LMDB names its last transaction.
+A copy that was stopped (Ctrl-Z) must not hold up the node: after `REST_S_MAX` a commit goes on without the lock, and
+later ones do not wait until the lock could be had again. The copy notices, since each commit changes a page in which
+LMDB names its last transaction.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Rest:
     def __init__(self, file: Path, wait_s: float = REST_S_MAX) -> None:
         self._descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         self._wait_s = wait_s
+        self._has_given_up = False  # a copy that was stopped holds up one commit, not each
 
     def __repr__(self) -> str:
         return f"<lock of commits, descriptor {self._descriptor}>"
@@ -42,9 +44,10 @@ class Rest:
     @contextmanager
     def disturbed(self) -> Iterator[None]:
         """Wait until nobody copies the file, for `wait_s` at the most, and keep copies waiting for the block."""
-        until_s = time.monotonic() + self._wait_s
-        while not _locked(self._descriptor, fcntl.LOCK_SH) and time.monotonic() < until_s:
+        until_s = time.monotonic() + (0 if self._has_given_up else self._wait_s)
+        while not (is_ours := _locked(self._descriptor, fcntl.LOCK_SH)) and time.monotonic() < until_s:
             time.sleep(POLL_S)
+        self._has_given_up = not is_ours
         try:
             yield
         finally:

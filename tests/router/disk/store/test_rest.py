@@ -43,6 +43,23 @@ def test_the_stores_commits_wait_for_a_copy(tmp_path: Path, monkeypatch: pytest.
         os.close(copy)
 
 
+def test_a_copy_that_was_stopped_holds_up_one_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "data.mdb"
+    file.touch()
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.append(now.pop() + seconds))
+    with closing(Rest(file, wait_s=10)) as commits:
+        with at_rest(file):
+            for _ in range(3):
+                with commits.disturbed():
+                    assert 10 <= now[0] < 10.1
+        with commits.disturbed(), pytest.raises(BlockingIOError), file.open() as copy:
+            fcntl.flock(copy, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with at_rest(file), commits.disturbed():
+            assert 20 <= now[0] < 20.2
+
+
 def test_a_copy_during_which_a_commit_went_on_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "data.mdb"
     file.write_bytes(bytes(3 * 4096))
