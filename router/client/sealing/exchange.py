@@ -22,7 +22,7 @@ from router.client.interrupts import uninterrupted
 from router.client.publishing import Publishing
 from router.client.sealing.correspondents import Verdict, Writing
 from router.client.sealing.rows import PrekeyRow, PrekeyRows
-from router.client.sealing.telling import RenewalTelling
+from router.client.sealing.telling import LIVES, RenewalTelling
 from router.client.sealing.unicast_sealing import UnicastSealing, UnknownPrekey
 from router.client.undeliverable import Undeliverable
 from router.core.wire.codec import Malformed
@@ -48,9 +48,6 @@ SAY_AGAIN_S = 60.0
 LOOK_S = 600.0
 """How often prekeys are looked at: renewed daily, forgotten at their end."""
 WAITS = "until then requests for prekeys, answers and news of renewals wait at the node, and nothing sealed is opened"
-LIVES = tuple(Lifetime(60 * minutes, minutes) for minutes in (7 * 1440 - 10, 6 * 1440, 1440))
-"""The lives of requests and answers: as long as somebody may be away, as far ahead as messages may expire where all
-clocks are within ten minutes; shorter ones where a router refuses that, as its clock is behind or its limit lower."""
 REMEMBERED_MAX = 256
 """Most answers in custody for which it is remembered how long they live, so that they can be sent with a shorter life;
 beyond that the oldest go."""
