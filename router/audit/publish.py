@@ -13,13 +13,14 @@ from typing import Any
 from router.audit.database import AuditFailed, Database, quoted, scratch
 from router.audit.disk_space import NO_ROOM, no_room
 from router.core.wire.text import key_text
+from spark_analytics.judgement.conflicts import CLAIMS
 from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.judgement.reached import REACHED
 from spark_analytics.report.page import render
 
 GOLD = (
     "delivery", "message", "hop_latency", "queue_minute", "route_change", "abuse_hour", "custody", "audit_window",
-    "log_coverage", "data_quality", "quarantine", "audit_run",
+    "log_coverage", "data_quality", "quarantine", "claims", "audit_run",
 )  # fmt: skip
 SUMMARY, PAGE = "summary.json", "report.html"
 _COUNTS = ", ".join(f"count(*) FILTER ({which}) AS {name}" for name, which in REACHED.items())
@@ -30,6 +31,8 @@ _LEDGER = {
     "data_quality": '"check" VARCHAR, router VARCHAR, count BIGINT',
     "quarantine": "path VARCHAR, router VARCHAR, status VARCHAR, first_seq BIGINT, last_seq BIGINT, lines BIGINT,"
                   " problems VARCHAR[]",
+    "claims": "claim VARCHAR, router VARCHAR, peer VARCHAR, count BIGINT, seq BIGINT, file VARCHAR,"
+              " accepted_seq BIGINT, accepted_file VARCHAR, id VARCHAR",
     "audit_run": "engine VARCHAR, as_of VARCHAR, verdict VARCHAR, run VARCHAR",
 }  # fmt: skip
 FILES = frozenset((*(f"{table}.parquet" for table in GOLD), SUMMARY, PAGE, *GOLD, "events", "events_raw"))
@@ -135,6 +138,7 @@ def _evidence(database: Database, evidence: Evidence, summary: dict[str, Any]) -
             for file in evidence.files
             if file.status in ("bad", "fork", "foreign")
         ],
+        "claims": [[row[name] for name in CLAIMS] for row in summary["claims"]],
         "audit_run": [[summary["engine"], summary["as_of"], summary["verdict"], json.dumps(summary["run"])]],
     }
     for table, columns in _LEDGER.items():

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from router.cli import service_commands
+from router.cli import service_commands, version
 from router.cli.command import ARGUMENTS, CommandGroup, Invocation
 from router.cli.encoding import show_what_it_can
 from router.cli.exits import Exit, innermost, is_interrupt, report
@@ -57,6 +57,7 @@ COMMANDS: dict[str, Subcommand] = {
     "simulate": Subcommand(
         "router.cli.simulate:simulate", "Run a protocol with many nodes in one process, and print figures."
     ),
+    "completion": Subcommand("router.cli.completion:completion", "Print a script that completes commands in a shell."),
     "bench": Subcommand("router.bench.command:bench", "Measure the router on this machine."),
     "demo": Subcommand("router.demo.command:demo", "Kill and restart a core and two edges, and count messages."),
 }
@@ -157,7 +158,15 @@ def load(name: str, place: str) -> click.Command:
 
 
 @click.command(cls=Root, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="key-addressed-router", prog_name="router")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=version.show,
+    help="Show the version and exit; with --json also those of Python, LMDB, PyNaCl and OpenSSL.",
+)
+@click.option(version.AS_JSON, is_flag=True, expose_value=False, hidden=True, callback=version.refuse_alone)
 def main() -> None:
     """Messages between keys: every component is a public key, and nothing accepted is lost.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isnan
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -21,16 +20,6 @@ ARGUMENTS = "router.arguments"
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-class Seconds(click.FloatRange):
-    """A number of seconds; `nan` is none, although it is in every range."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = super().convert(value, param, ctx)
-        if isnan(found):
-            self.fail(f"{value!r} is no number of seconds.", param, ctx)
-        return found
 
 
 @dataclass

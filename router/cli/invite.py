@@ -19,6 +19,7 @@ from router.cli.ask import ask
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import columns, hint, note, say, say_json, short_text
+from router.cli.spans import span_s
 from router.core.control.guests import WITH_GUESTS
 from router.core.wire.address import (
     AddressSource,
@@ -37,7 +38,6 @@ from router.core.wire.text import span_text
 from router.settings import config, keyring
 from router.settings.config import Config
 from router.settings.config_peers import RemovePeer
-from router.settings.config_units import DAY_S
 from router.settings.home import Home
 from router.settings.keyring import NAME_PATTERN
 from router.transport import contract as transport
@@ -45,19 +45,17 @@ from router.transport import contract as transport
 Function = Callable[..., Any]
 EXPIRES = "7d"
 GRANT = "join,store,relay"
-_UNITS = {"m": 60, "h": 3600, "d": DAY_S, "w": 7 * DAY_S}
 
 
 class SpanParameter(click.ParamType[int, Any]):
-    """A time span: a number and m, h, d or w; its value is in seconds."""
+    """A time span with its unit, as 7d; its value is in seconds."""
 
     name = "D"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        found = re.fullmatch(r"(\d{1,9})([mhdw])", value)
-        seconds = int(found[1]) * _UNITS[found[2]] if found else 0
+        seconds = int(span_s(value) or 0)
         if not 0 < seconds <= LIFE_S_MAX:
             self.fail(f'"{value}" is no time span like 30m, 12h, 7d or 2w, of at most ten years', param, ctx)
         return seconds

@@ -11,10 +11,11 @@ from msgspec.structs import asdict, replace
 
 from router.cli import given_link
 from router.cli.ask import ask, ask_peers
-from router.cli.command import Command, CommandGroup, Seconds, invocation, json_option
+from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import address_text, columns, for_this_home, neighbour_cell, note, offset_text, say, say_json
 from router.cli.preflight import check_neighbour
+from router.cli.spans import Seconds
 from router.client.errors import NodeUnavailable
 from router.core.control.guests import EXPEL
 from router.core.neighbours.directory import CONFIG, INVITED

@@ -13,13 +13,14 @@ import click
 import trio
 
 from router.cli import given_link, loop
-from router.cli.command import Command, Seconds, invocation, json_option
+from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.input import bodies
 from router.cli.kept_keys import check_name
 from router.cli.output import note, one_line
 from router.cli.publish_report import PublishCounts, hear_uplinks
 from router.cli.services import name_with_role
+from router.cli.spans import Seconds, WholeMinutes, WholeSeconds
 from router.client.group import Group
 from router.client.node import Node, connect
 from router.client.outcomes import Outcomes
@@ -79,12 +80,15 @@ class Posting:
 
 _TTL = click.option(
     "--ttl",
-    type=click.IntRange(0, UINT32_MAX),
+    type=WholeSeconds(0, UINT32_MAX),
     metavar="S",
-    help="How many seconds each router keeps a message for recipients that are away; 0: not at all.",
+    help="How many seconds, or 12h, 5d, each router keeps a message for recipients that are away; 0: not at all.",
 )
 _EXPIRY = click.option(
-    "--expiry", type=click.IntRange(1), metavar="MIN", help="Minutes until a message expires everywhere."
+    "--expiry",
+    type=WholeMinutes(1),
+    metavar="MIN",
+    help="Minutes, or 12h, 5d, until a message expires everywhere.",
 )
 _AS = click.option("--as", "as_name", metavar="NAME", help="Sign on with the kept key NAME.")
 _QUEUE = click.option("--queue", is_flag=True, help="If the node does not run, wait for it instead of failing.")

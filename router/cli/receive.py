@@ -15,10 +15,11 @@ import click
 import trio
 
 from router.cli import given_link, loop
-from router.cli.command import Command, Seconds, invocation, json_option
+from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.kept_keys import check_name
 from router.cli.output import hint, note, one_line, say, say_json, short_text, while_read
+from router.cli.spans import Seconds
 from router.cli.when import SECOND_NS, When, instant
 from router.client.history import HistoryPlace, history
 from router.client.loops import Messages

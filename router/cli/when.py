@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
+from router.cli.spans import span_s
+
 SECOND_NS = 10**9
 NS_MAX = (1 << 63) - 1
-_SPAN_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class When(click.ParamType[Any]):
@@ -22,8 +22,8 @@ class When(click.ParamType[Any]):
         """Return nanoseconds since 1970; for a span before now, negative seconds as a float."""
         if isinstance(value, int | float):
             return value
-        if found := re.fullmatch(r"(\d{1,6})([smhdw])", value):
-            return -float(int(found[1]) * _SPAN_S[found[2]])
+        if (span := span_s(value)) is not None:
+            return -span
         try:
             when = datetime.fromisoformat(value)
             when = when if when.tzinfo else when.replace(tzinfo=UTC)

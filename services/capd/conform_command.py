@@ -12,9 +12,10 @@ from secrets import token_bytes
 import click
 import trio
 
-from router.cli.command import Command, Seconds, json_option
+from router.cli.command import Command, json_option
 from router.cli.conformance import show_all
 from router.cli.exits import Exit, Failure
+from router.cli.spans import Seconds
 from services.capd.conform.probe import ANSWER_S, Probe
 from services.capd.core.nexa.addresses import is_loopback
 from services.capd.core.nexa.envelope import MAGICS

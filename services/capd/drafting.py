@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from router.cli.exits import Exit, Failure
 from router.cli.output import at_terminal, note
+from router.cli.spans import WholeSeconds
 from router.core.wire.text import span_text
 from services.capd.core.message import NEVER, NO_HASH, CapdMessage, rescind_hash_of, shown_id
 from services.capd.core.priority import LOCAL_PRIORITY, RELAY_PRIORITY, last_second
@@ -74,14 +75,14 @@ def wish_options(command: Function) -> Function:
         click.option("--rescindable", is_flag=True, help="Make a secret with which the message can be rescinded."),
         click.option(
             "--expires",
-            type=click.IntRange(1, NEVER - 1),
+            type=WholeSeconds(1, NEVER - 1),
             metavar="S",
             help="After S seconds it is served no more. Default: never, only its priority is used up after 600 s.",
         ),
         click.option("--local", is_flag=True, help="Only for this node's pool: the least work that it takes."),
         click.option(
             "--relay-s",
-            type=click.IntRange(1),
+            type=WholeSeconds(1),
             metavar="S",
             help=f"Let nodes pass it on for S seconds, less than 600. Default: {RELAY_S}.",
         ),

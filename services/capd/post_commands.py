@@ -12,6 +12,7 @@ from router.cli import loop
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, note, say, say_json, time_text
+from router.cli.spans import WholeSeconds
 from router.core.wire.errors import RouterError
 from router.core.wire.text import counted
 from services.capd import reasons, secrets_file
@@ -33,7 +34,7 @@ LOCAL_LIFE_S = 500
 @click.command(cls=Command)
 @click.argument("data", required=False, metavar="[DATA|-]")
 @wish_options
-@click.option("--keep", type=click.IntRange(1), metavar="S", help="Keep it alive for S seconds: post it anew in time.")
+@click.option("--keep", type=WholeSeconds(1), metavar="S", help="Keep it alive for S seconds: post it anew in time.")
 @name_option
 @json_option
 def post(data: str | None, hex_text: str | None, keep: int | None, name: str, as_json: bool, **wishes: Any) -> None:

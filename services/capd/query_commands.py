@@ -9,9 +9,10 @@ import click
 import trio
 
 from router.cli import loop
-from router.cli.command import Command, Seconds, invocation, json_option
+from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, hint, one_line, say, say_json, size_text, while_read
+from router.cli.spans import Seconds
 from router.client.errors import Replaced
 from router.core.wire.lifetime import UINT32_MAX
 from router.core.wire.text import counted

@@ -12,9 +12,10 @@ import click
 import trio
 
 from router.cli import loop
-from router.cli.command import Command, Seconds, json_option
+from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note, say, say_json, while_read
+from router.cli.spans import Seconds
 from router.core.wire.codec import Malformed
 from router.core.wire.text import counted
 from services.dmq.client.connection import (

@@ -12,10 +12,11 @@ from secrets import token_bytes
 import click
 import trio
 
-from router.cli.command import Command, Seconds, json_option
+from router.cli.command import Command, json_option
 from router.cli.conformance import show_all
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
+from router.cli.spans import Seconds
 from router.core.wire.text import counted
 from router.service.streams import host_port
 from services.dmq import key_files

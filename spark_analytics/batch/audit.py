@@ -16,6 +16,7 @@ from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement import ed25519
+from spark_analytics.judgement.conflicts import CLAIMS
 from spark_analytics.judgement.evidence import Evidence, judge, witnessed
 from spark_analytics.judgement.footer import Verify
 from spark_analytics.judgement.log_files import Content, FileFacts, Problem
@@ -190,6 +191,7 @@ def write_ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any],
         for file in evidence.files
         if file.status in ("bad", "fork", "foreign")
     ]
+    claims = [tuple(row[name] for name in CLAIMS) for row in found["claims"]]
     run = [(found["engine"], found["as_of"], found["verdict"], json.dumps(found["run"]))]
     tables: dict[str, tuple[list[Any], str]] = {
         "log_coverage": (
@@ -202,6 +204,11 @@ def write_ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any],
             quarantine,
             "path string, router string, status string, first_seq long, last_seq long,"
             " lines long, problems array<string>",
+        ),
+        "claims": (
+            claims,
+            "claim string, router string, peer string, count long, seq long, file string,"
+            " accepted_seq long, accepted_file string, id string",
         ),
         "audit_run": (run, "engine string, as_of string, verdict string, run string"),
     }

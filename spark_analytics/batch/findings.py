@@ -16,7 +16,7 @@ from spark_analytics.batch.span import Span, first_of
 from spark_analytics.judgement.schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
 from spark_analytics.report import summary
 
-from . import conflict_findings
+from . import claim_findings, conflict_findings
 from .gold import abuse_hour, hop_latency, queue_minute, service_unit
 
 Rows = list[dict[str, Any]]
@@ -35,6 +35,8 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
     is_lost = any(row["unaccounted"] for row in totals)
     is_broken = any(row["broken"] for row in custody)
     windows = _windows(tables, step, totals)
+    latencies = _latencies(tables, step)
+    has_negative = any(row["negative"] for row in outside.values())
     is_early = any(row["early"] for row in outside.values())
     if is_early and not tables.is_whole:
         raise NotIncremental("messages expired before their time, and which is told from all lines")
@@ -50,12 +52,13 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         "early": conflict_findings.early(tables) if is_early else [],
         "again": conflict_findings.again(tables, words),
         "unsent": conflict_findings.unsent(tables, words) if distinct[0].get("unsent") else [],
-        **_latencies(tables, step),
+        "claims": claim_findings.claims(tables, latencies["hops"], has_negative=has_negative),
+        **latencies,
         "queues": _queues(tables, told_windows),
         **_changes(tables, told_windows),
         **from_tally(words),
         "configs": rows(_configs(tables)),
-        "quality": _quality(words, _of_services(tables, words), outside),
+        "quality": _quality(words, outside),
         **_services(tables, words),
     }
 
@@ -67,7 +70,8 @@ NUMBERS = """CASE WHEN event = 'accepted' THEN accepted.n WHEN recipient IS NULL
 def tally(table: DataFrame, span: Span, *more: str) -> DataFrame:
     """Sum the lines of the layout by (router, event, reason, at_door) and `more`: counts that need no look at parcels.
 
-    `at_door`: the messages were turned away before they were accepted; `within`: those of the audit's time span. `low`,
+    `at_door`: the messages were turned away before they were accepted; `within`: those of the audit's time span.
+    `noted`: lines of services; `handovers`: those of them that say what became of what a service owes. `low`,
     `high`: the least arrival number that accepted lines give, and one more than the greatest; `given`: how many they
     give; `marks`: the XOR of all marks (`fingerprint`). Of signed files, in which a line has a `seal`: how many event
     `numbers` the lines take, and the XOR of the marks of these; `sealed_lines`, `sealed_count`: lines and messages,
@@ -84,6 +88,8 @@ def tally(table: DataFrame, span: Span, *more: str) -> DataFrame:
             F.count(F.when(is_future, 1)).alias("future"),
             F.max(F.when(is_future, F.col("t"))).alias("latest_t"),
             F.count("more_ranges").alias("more"),
+            F.count("other.fields.service").alias("noted"),
+            F.count(F.when(F.expr(service_unit.IS_TOLD), 1)).alias("handovers"),
             F.min("seq").alias("first_seq"),
             F.min_by("t", "seq").alias("first_t"),
             F.max("seq").alias("last_seq"),
@@ -233,22 +239,20 @@ def _configs(tables: Tables) -> DataFrame:
     return named(last, tables.routers)
 
 
-def _of_services(tables: Tables, words: Rows) -> dict[tuple[str, str], int]:
-    """Return how many lines with other words than the router's are events of services, by router and word."""
-    if all(row["event"] in KNOWN_EVENTS for row in words):
-        return {}
-    noted = tables.others.where(~F.col("event").isin(*KNOWN_EVENTS)).where("other.fields['service'] IS NOT NULL")
-    counted = named(noted.groupBy("router", "event").agg(F.count("*").alias("lines")), tables.routers)
-    return {(row["router"], row["event"]): row["lines"] for row in rows(counted)}
+def is_owing(words: Rows, *, is_whole: bool) -> bool:
+    """Whether a service says what it owes. Raise `NotIncremental` if so and not all lines are at hand."""
+    if not any(row["handovers"] for row in words):
+        return False
+    if not is_whole:
+        raise NotIncremental("a service tells what it owes and what became of it, which is told from all lines")
+    return True
 
 
 def _services(tables: Tables, words: Rows) -> dict[str, Rows]:
     """Return what services owe and what became of it, if events of theirs say so."""
-    if all(row["event"] in KNOWN_EVENTS for row in words):
+    if not is_owing(words, is_whole=tables.is_whole):
         return {"services": [], "service_ends": []}
     lines = tables.kept.keep(service_unit.lines(tables.others))
-    if not tables.is_whole and lines.limit(1).count():
-        raise NotIncremental("a service tells what it owes and what became of it, which is told from all lines")
     units = tables.kept.keep(service_unit.units(lines, tables.routers, tables.span))
     return {
         "services": rows(named(service_unit.services(lines, units, tables.span), tables.routers)),
@@ -256,14 +260,12 @@ def _services(tables: Tables, words: Rows) -> dict[str, Rows]:
     }
 
 
-def _quality(words: Rows, of_services: dict[tuple[str, str], int], outside: dict[str, dict[str, Any]]) -> Rows:
+def _quality(words: Rows, outside: dict[str, dict[str, Any]]) -> Rows:
     found: dict[tuple[str, str], int] = {}
-    for (router, _event), lines in of_services.items():
-        found["unknown event word", router] = found.get(("unknown event word", router), 0) - lines
     for row in words:
         if row["event"] not in KNOWN_EVENTS:
             key = "unknown event word", row["router"]
-            found[key] = found.get(key, 0) + row["lines"]
+            found[key] = found.get(key, 0) + row["lines"] - row["noted"]
         if row["future"]:
             key = "time from the future", row["router"]
             found[key] = found.get(key, 0) + row["future"]

@@ -12,6 +12,9 @@ from .schema import ENDS, GRACE_NS
 
 Row = Mapping[str, Any]
 
+CLAIMS = ("claim", "router", "peer", "count", "seq", "file", "accepted_seq", "accepted_file", "id")
+"""The columns of the table `claims`."""
+
 
 def placed(rows: Iterable[Row], evidence: Evidence, columns: Iterable[str]) -> list[dict[str, Any]]:
     """Return the rows in order of these columns, each with the `file` that holds its event `seq`; None if none does."""
@@ -23,6 +26,17 @@ def placed(rows: Iterable[Row], evidence: Evidence, columns: Iterable[str]) -> l
         own.sort()
     found = [{**row, "file": _file_of(files.get(row["router"], []), row["seq"])} for row in rows]
     return sorted(found, key=lambda row: [row[name] for name in columns])
+
+
+def claims(rows: Iterable[Row], evidence: Evidence) -> list[dict[str, Any]]:
+    """Return what routers claim that cannot be, each with its first line (`seq`, `file`), the acceptance that this line
+    is about (`accepted_seq`, `accepted_file`) and the message's `id`."""
+    names = ("router", "seq")
+    flat = [{**{name: row[name] for name in row if name != "first"}, **row["first"]} for row in rows]
+    accepted = placed(({"router": row["router"], "seq": row["accepted_seq"]} for row in flat), evidence, names)
+    files = {(row["router"], row["seq"]): row["file"] for row in accepted}
+    told = ({**row, "accepted_file": files[row["router"], row["accepted_seq"]]} for row in flat)
+    return placed(told, evidence, ("claim", "router", "peer"))
 
 
 def _file_of(files: list[tuple[int, int, str]], seq: int) -> str | None:

@@ -56,6 +56,23 @@ def unsent(summary: Row) -> Iterator[Finding]:
         )
 
 
+def claims(summary: Row) -> Iterator[Finding]:
+    """Yield a finding for each router and peer of which the router's log says what cannot be."""
+    why = {
+        "never-linked": "although its log, which is whole, tells of no link with that neighbour",
+        "before-accepted": "at a time that, by the monotonic clock of the same boot, lies before their acceptance",
+    }
+    for row in summary["claims"]:
+        place = f" ({row['accepted_file']})" if row["accepted_file"] else ""
+        said = f"The router {row['router']} says that {many(row['count'], 'message')} reached {row['peer']}"
+        yield say(
+            "bad",
+            f"{said}, {why[row['claim']]}: the first is {row['id'] or 'one outside its parcel'}, accepted in event "
+            f"{row['accepted_seq']}{place}, ended in {_event(row)}.",
+            f"{_WHOEVER}. Ask the recipient whether the messages are there, and publish again what is not.",
+        )
+
+
 def overdue(summary: Row) -> Iterator[Finding]:
     """Yield a finding for deliveries still pending a day or more after their time was over, where the log ends."""
     for row in summary["overdue"]:

@@ -27,6 +27,7 @@ Findings are lists of rows, by name (whole numbers; keys in hex; a window is its
     unsent          router peer kind count carriers first{seq i id}
     again           router count arrival first_seq seq      arrival, first_seq, seq: of the least
     early           router count sure seq arrival recipient expired_t due_ns    from seq on: of the first
+    claims          claim router peer count first{seq accepted_seq id}
     services        router service messages owed done ended pending unknown unaccounted doubled
     service_ends    router service state recipient reason count number    number: of the least message
     overdue         router count recipients is_doubted recipient seq parcel due_ns    from recipient on: first due
@@ -40,7 +41,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spark_analytics.judgement.conflicts import placed, pruned_open, unsent
+from spark_analytics.judgement.conflicts import claims, placed, pruned_open, unsent
 from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.judgement.latency import percentile
 from spark_analytics.judgement.schema import STATES
@@ -184,6 +185,7 @@ def _conflicts(found: Findings, evidence: Evidence) -> dict[str, Any]:
     """Return what the logs contradict, in themselves or each other, with the files in which it stands."""
     return {
         "unsent": placed(unsent(found.get("unsent", ())), evidence, ("router", "peer")),
+        "claims": claims(found.get("claims", ()), evidence),
         "again": placed(found.get("again", ()), evidence, ("router",)),
         "early": placed(found.get("early", ()), evidence, ("router",)),
         "overdue": placed(found.get("overdue", ()), evidence, ("router",)),

@@ -12,7 +12,7 @@ from spark_analytics.batch import log_ends
 from spark_analytics.batch.findings import Rows
 
 SCHEMA = "table string, row string"
-_ADDED = ("lines", "count", "within", "future", "more")
+_ADDED = ("lines", "count", "within", "future", "more", "noted", "handovers")
 
 
 def merged_words(words: Iterable[dict[str, Any]]) -> Rows:

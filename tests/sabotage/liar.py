@@ -146,7 +146,92 @@ def never_sent(scene: Scene) -> None:
     scene.again(victim, change)
 
 
+def acked_by_a_stranger(scene: Scene) -> None:
+    """Claim that a router with which there never was a link took a message over."""
+    scene.forget_witnesses()
+    victim, stranger = scene.victim(), scene.chance.randbytes(32).hex()
+
+    def change(rows: Rows) -> Rows:
+        return _claimed(rows, stranger, 0)
+
+    scene.again(victim, change)
+    scene.tell("bad", f"The router {victim} says that 1 message reached {stranger}, although its log")
+
+
+def ended_before_it_began(scene: Scene) -> None:
+    """Write an end with a monotonic time before the acceptance, in the same boot."""
+    scene.forget_witnesses()
+    victim, app = scene.victim(), scene.chance.randbytes(32).hex()
+
+    def change(rows: Rows) -> Rows:
+        return [
+            replace(row, event="delivered") if row.recipient == app and row.event == "acked" else row
+            for row in _claimed(rows, app, -1_000_000)
+        ]
+
+    scene.again(victim, change)
+    scene.tell("bad", f"The router {victim} says that 1 message reached {app}, at a time that")
+
+
+def only_looks_so(scene: Scene) -> None:
+    """Write what only looks like a lie, each into a log of its own: a router with which there was a link in an earlier
+    run of the node; an end before its acceptance by a wall clock that was set back, or by the monotonic clock of
+    another run; and a stranger in a log of which the first lines are missing, or pruned."""
+    scene.forget_witnesses()
+    whom, set_back_ns = scene.chance.randbytes(32).hex(), 10**15
+
+    def linked_earlier(rows: Rows) -> Rows:
+        line, fields = rows[0], {"peer": whom, "link": FAR, "standing": "router"}
+        up = Line(1, "link_up", 0, 1, line.t, line.mono, line.router, "5" * 32, count=1, fields=fields)
+        return [up, *_claimed(rows, whom, 0)]
+
+    def clock_set_back(rows: Rows) -> Rows:
+        return [
+            replace(row, event="delivered", t=row.t - set_back_ns)
+            if row.event == "acked" and row.parcel == FAR
+            else row
+            for row in _claimed(rows, whom, 0)
+        ]
+
+    def other_run(rows: Rows) -> Rows:
+        return [
+            replace(row, event="delivered", boot="6" * 32, mono=1, t=row.t - set_back_ns)
+            if row.event == "acked" and row.parcel == FAR
+            else row
+            for row in _claimed(rows, whom, 0)
+        ]
+
+    def stranger(rows: Rows) -> Rows:
+        half = len(rows) // 2
+        return [*rows[:half], *_claimed(rows[half:], whom, 0)]
+
+    for change in (linked_earlier, clock_set_back, other_run):
+        scene.again(scene.victim(), change)
+    lacking, pruned = scene.victim(), scene.victim()
+    for victim in (lacking, pruned):
+        scene.again(victim, stranger)
+    segments(scene.logs[lacking])[0].path.unlink()
+    old = segments(scene.logs[pruned])
+    kept_bytes = sum(one.path.stat().st_size for one in old[1:])
+    assert Segments(scene.logs[pruned], scene.keys[pruned], LogLimits()).prune(0.0, 0.0, kept_bytes) == 1
+
+
+def _claimed(rows: Rows, whom: str, after_ns: int) -> Rows:
+    """Add a message for `whom` that is handed over and taken so long after its acceptance."""
+    old = next(row for row in rows if row.event == "accepted" and row.recipients)
+    accepted = replace(
+        old, n=1, count=1, first=FAR, ids=f"{FAR:064x}", sizes=[9], ttls=[60], expiries=[(old.expiries or [0])[0]],
+        recipients=[whom], kind="multicast", source=None, destination=None, group=f"{FAR:064x}", peer=whom,
+    )  # fmt: skip
+    end = Line(
+        1, "acked", 0, 1, old.t + after_ns, (old.mono or 0) + after_ns, old.router, old.boot, recipient=whom, link=FAR,
+        count=1, ranges=[(FAR, 1)], parcel=FAR, attempt=0, depth=0, duration_ns=0,
+    )  # fmt: skip
+    at = next(number for number, row in enumerate(rows) if row is old)
+    return [*rows[: at + 1], accepted, replace(end, event="forwarded"), end, *rows[at + 1 :]]
+
+
 LIES: tuple[Callable[[Scene], None], ...] = (
     never_sent, in_flight_for_weeks, pruned_without_ends, accepted_twice, expired_at_once, numbers_without_lines,
-    footer_that_counts_otherwise,
+    footer_that_counts_otherwise, acked_by_a_stranger, ended_before_it_began,
 )  # fmt: skip

@@ -29,7 +29,7 @@ SAME = (
 ABOUT_NAMES = ("moved", "copied_beside", "directory_instead")
 """Sabotages of file names only, which an export repairs."""
 SEVERAL = "several"
-SETS = {"nothing": [], **{name: [name] for name in SABOTAGES}, SEVERAL: [*[*SABOTAGES][::6], *ABOUT_NAMES]}
+SETS = {"nothing": [], **{name: [name] for name in SABOTAGES}, SEVERAL: [*[*SABOTAGES][::7], *ABOUT_NAMES]}
 
 
 def told(summary: dict[str, Any], renamed: Callable[[str], str] = str) -> dict[str, Any]:

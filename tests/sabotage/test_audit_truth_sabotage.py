@@ -16,6 +16,7 @@ from fleets.writing import TRUTH
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
 from sabotage.ledger import Ledger, Row, unlike
+from sabotage.liar import only_looks_so
 from sabotage.saboteur import ALONE, SABOTAGES, TOGETHER, spoil
 from sabotage.scene import Scene, copied
 from spark_analytics.judgement.schema import STATES
@@ -61,6 +62,7 @@ def test_clean_logs_add_up_to_the_truth(seed: int, sound: Callable[[int], tuple[
     truth, found = sound(seed)
     assert differences(truth, found) == []
     assert found["problems"] == found["holes"] == found["files"] == found["broken"] == found["lost"] == []
+    assert found["claims"] == []
     assert [one for one in found["findings"] if one["level"] == "bad"] == []
     assert all(log["whole"] and not log["problems"] for log in found["logs"])
     assert found["accepted_again"] == found["contradictions"] == found["strays"] == 0
@@ -132,6 +134,12 @@ def test_what_is_no_loss_is_not_called_one(fleets: Fleets, tmp_path: Path) -> No
     found = local(scene.directory, scene.as_of_ns)
     assert found["verdict"] != "bad" and found["holes"] == found["lost"] == found["broken"] == []
     assert found["unknown"] == found["unaccounted"] == 0
+
+
+def test_what_only_looks_like_a_claim_is_none(fleets: Fleets, tmp_path: Path) -> None:
+    scene = copied(fleets(10, 200, 0), tmp_path / "logs", 0)
+    only_looks_so(scene)
+    assert local(scene.directory, scene.as_of_ns)["claims"] == []
 
 
 def judge(scene: Scene, found: Row) -> None:

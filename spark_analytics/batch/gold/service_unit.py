@@ -13,6 +13,8 @@ from spark_analytics.batch.span import Span
 from spark_analytics.judgement.schema import GRACE_NS, NUMBER_OF_TEXT
 
 KEY = ["router", "signer", "number", "recipient"]
+IS_TOLD = "other.fields['handover'] IN ('owed', 'done', 'ended') AND other.signer IS NOT NULL"
+"""Whether a line of the layout says what became of a service's messages."""
 _NUMBER, _DUE = (NUMBER_OF_TEXT.format(said) for said in ("one", "get(split(fields['each_due'], ','), i)"))
 _MESSAGES = f"transform(split(fields['each_number'], ','), (one, i) -> struct({_NUMBER} AS number, {_DUE} AS due_s))"
 _RECIPIENTS = """CASE WHEN fields['handover'] = 'owed'
@@ -28,7 +30,7 @@ _REASON = """CASE WHEN end_seq > seq THEN why WHEN gone_seq > seq THEN gone_why
 
 def lines(others: DataFrame) -> DataFrame:
     """Return the lines that say so, with their recipients and messages as lists."""
-    said = others.where("other.fields['handover'] IN ('owed', 'done', 'ended') AND other.signer IS NOT NULL")
+    said = others.where(IS_TOLD)
     named = said.select("router", "seq", "t", "reason", "other.signer", "other.fields")
     return named.selectExpr(
         "router",

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 
 ROW = {"router": "a", "event": "acked", "reason": None, "at_door": False, "lines": 1, "count": 2, "within": 2,
-       "future": 0, "latest_t": None}  # fmt: skip
+       "future": 0, "noted": 1, "handovers": 1, "latest_t": None}  # fmt: skip
 
 
 def _word(first: int, last: int, **more: Any) -> dict[str, Any]:
@@ -24,7 +24,8 @@ def _word(first: int, last: int, **more: Any) -> dict[str, Any]:
 def test_a_tally_of_several_batches_is_that_of_all_their_lines() -> None:
     other, turned = _word(1, 1, event="delivered"), _word(4, 4, at_door=True)
     [both, alone, apart] = merged_words([_word(5, 9, latest_t=7), _word(2, 3, future=1, latest_t=9), other, turned])
-    assert both == _word(2, 9, lines=2, count=4, within=4, more=2, future=1, latest_t=9) | {"first_t": 20, "last_t": 90}
+    twice = dict.fromkeys(("lines", "more", "noted", "handovers"), 2) | {"count": 4, "within": 4}
+    assert both == _word(2, 9, future=1, latest_t=9) | twice | {"first_t": 20, "last_t": 90}
     assert (alone, apart) == (other, turned)
 
 
