@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -39,7 +38,6 @@ def children_of(pid: int) -> list[list[str]]:
     return [command_line(int(one)) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 13), reason="commands are executed by posix_spawn there")
 def test_node_and_its_verifier_are_forked_children_with_their_own_command_lines(tmp_path: Path) -> None:
     if not isinstance(getattr(subprocess._fork_exec, "__self__", None), WarmStart):  # type: ignore[attr-defined]
         pytest.skip("only the quick tests fork their commands")

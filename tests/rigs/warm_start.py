@@ -65,6 +65,7 @@ FREE_FDS = 100  # descriptors from here on are in nobody's way
 SET_CHILD_SUBREAPER = 36  # prctl(2)
 
 execute = subprocess._fork_exec  # type: ignore[attr-defined]
+spawns = subprocess._USE_POSIX_SPAWN
 
 
 class WarmStart:
@@ -79,11 +80,13 @@ class WarmStart:
         self._process: subprocess.Popen[bytes] | None = None
 
     def install(self) -> None:
+        subprocess._USE_POSIX_SPAWN = False  # type: ignore[misc]  # which Python 3.13 prefers to `_fork_exec`
         subprocess._fork_exec = self.start  # type: ignore[attr-defined]
 
     def close(self) -> None:
         """Execute commands again; what was forked goes on."""
         subprocess._fork_exec = execute  # type: ignore[attr-defined]
+        subprocess._USE_POSIX_SPAWN = spawns  # type: ignore[misc]
         if self._socket is not None and self._process is not None:
             self._socket.close()
             self._process.wait()
