@@ -54,8 +54,10 @@ class Rest:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Release the file."""
-        os.close(self._descriptor)
+        """Release the file; may be called again, as that of the store."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
 
 
 @contextmanager

@@ -84,3 +84,9 @@ def test_a_commit_afterwards_does_no_harm(tmp_path: Path) -> None:
             pass
         with commits.disturbed():
             file.write_bytes(b"1")
+
+
+def test_a_store_may_be_closed_twice(tmp_path: Path) -> None:
+    store = Store(tmp_path, LIMITS, BOOT)
+    store.close()
+    store.close()
