@@ -160,12 +160,19 @@ def _ordered(rows: Iterable[Row], columns: Iterable[str]) -> list[dict[str, Any]
 def _of_evidence(evidence: Evidence) -> dict[str, Any]:
     return {
         "logs": [_log(log._asdict()) for log in evidence.logs],
+        "heads": _heads(evidence),
         "holes": [hole._asdict() for hole in evidence.holes],
         "files": [file._asdict() for file in evidence.files if file.status != "good"],
         "problems": [str(problem) for problem in evidence.problems[:PROBLEMS_MAX]],
         "problems_more": max(0, len(evidence.problems) - PROBLEMS_MAX),
         "limits": list(evidence.limits),
     }
+
+
+def _heads(evidence: Evidence) -> list[dict[str, Any]]:
+    """Return the last event of each log that a footer covers, with that footer's digest."""
+    last = {seal.router: seal for seal in sorted(evidence.seals, key=lambda seal: (seal.last_seq, seal.sha256))}
+    return [{"router": router, "event": seal.last_seq, "digest": seal.sha256} for router, seal in sorted(last.items())]
 
 
 def _log(log: dict[str, Any]) -> dict[str, Any]:

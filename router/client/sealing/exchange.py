@@ -6,6 +6,7 @@ node hands over before a loop sees it, and a request is settled once its answer 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -21,7 +22,7 @@ from router.client.interrupts import uninterrupted
 from router.client.publishing import Publishing
 from router.client.sealing.correspondents import Verdict, Writing
 from router.client.sealing.rows import PrekeyRow, PrekeyRows
-from router.client.sealing.telling import RenewalTelling
+from router.client.sealing.telling import LIVES, RenewalTelling
 from router.client.sealing.unicast_sealing import UnicastSealing, UnknownPrekey
 from router.client.undeliverable import Undeliverable
 from router.core.wire.codec import Malformed
@@ -47,7 +48,9 @@ SAY_AGAIN_S = 60.0
 LOOK_S = 600.0
 """How often prekeys are looked at: renewed daily, forgotten at their end."""
 WAITS = "until then requests for prekeys, answers and news of renewals wait at the node, and nothing sealed is opened"
-_LIVES = Lifetime(6 * 86_400, 6 * 1440)
+REMEMBERED_MAX = 256
+"""Most answers in custody for which it is remembered how long they live, so that they can be sent with a shorter life;
+beyond that the oldest go."""
 _LIVES_SHORT = Lifetime(60, 2)
 """The life of a request by a key that is thrown away, and so hears no answer later."""
 
@@ -79,16 +82,26 @@ class _Request:
 
 
 class _Reply:
-    """An answer under way, and the sink of its submission; `ends` settle the requests that it answers."""
+    """An answer under way, and the sink of its submission; `ends` settle the requests that it answers. It has the life
+    of that number in `LIVES`; `again` sends it with the next one."""
 
-    def __init__(self, over: Callable[[], None]) -> None:
+    def __init__(self, over: Callable[[], None], again: Callable[[], None]) -> None:
         self.ends: list[End] = []
+        self.life = 0
         self._over = over
+        self._again = again
+        self._is_too_long = False
 
     def refused(self, reason: Reason, text: str) -> None:
-        """Do nothing: who asked is gone, or not let in, and the request is settled all the same."""
+        """Note whether it lives too long; else who asked is gone, or not let in, and the request is settled all the
+        same."""
+        self._is_too_long = reason is Reason.EXPIRY_TOO_FAR
 
     def ended(self) -> None:
+        if self._is_too_long and self.life + 1 < len(LIVES):
+            self.life, self._is_too_long = self.life + 1, False
+            self._again()
+            return
         self._over()
         for end in self.ends:
             end(None)
@@ -106,6 +119,7 @@ class Answering:
         self._composer = composer
         self._publishing = publishing
         self._replies: dict[PublicKey, _Reply] = {}
+        self._answered: OrderedDict[MessageId, int] = OrderedDict()  # answers, with the numbers of their lives
 
     def __repr__(self) -> str:
         return f"<answers to requests for prekeys: {len(self._replies)} under way>"
@@ -136,7 +150,11 @@ class Answering:
         return None
 
     def hear_report(self, report: Report) -> None:
-        """Do nothing: nothing was asked."""
+        """Send an answer with a shorter life that a router further on has refused as it expires too far ahead."""
+        life = self._answered.pop(report.message, None)
+        if life is not None and life + 1 < len(LIVES) and reason_from(report.reason) is Reason.EXPIRY_TOO_FAR:
+            with suppress(RouterError):  # whoever asks is answered once it can be written
+                self.reply(report.destination, _settle_nothing, life + 1)
 
     def sign_by(self, key: SigningKey, mine: Sequence[Renewal]) -> None:
         """Do nothing: nothing is sealed."""
@@ -145,15 +163,25 @@ class Answering:
         """Do nothing: there is no prekey to renew."""
         await trio.lowlevel.checkpoint()
 
-    def reply(self, to: PublicKey, end: End) -> None:
+    def reply(self, to: PublicKey, end: End, life: int = 0) -> None:
         """Send this app's prekey, or that it has none; one answer that is still under way serves. Raise `RouterError`
         if the prekey cannot be written."""
         found = self._replies.get(to)
         if found is None:
-            composed = self._composer.unicast(to, encode_answer(self._own_prekey()), _LIVES)
-            found = self._replies[to] = _Reply(partial(self._replied, to))
-            self._publishing.put(Submission(composed.frame, found))
+            body = encode_answer(self._own_prekey())
+            send = partial(self._send_reply, to, body)
+            found = self._replies[to] = _Reply(partial(self._replied, to), send)
+            found.life = life
+            send()
         found.ends.append(end)
+
+    def _send_reply(self, to: PublicKey, body: bytes) -> None:
+        reply = self._replies[to]
+        composed = self._composer.unicast(to, body, LIVES[reply.life])
+        self._answered[composed.id] = reply.life
+        if len(self._answered) > REMEMBERED_MAX:
+            self._answered.popitem(last=False)
+        self._publishing.put(Submission(composed.frame, reply))
 
     def _replied(self, to: PublicKey) -> None:
         self._replies.pop(to, None)
@@ -266,8 +294,17 @@ class PrekeyExchange(Answering):
 
     async def _ask(self, to: PublicKey, timeout_s: float) -> None:
         """Ask an address for its prekey, unless it was asked just now, and wait for the answer."""
+        lives = LIVES if self._durable else (_LIVES_SHORT,)
+        for life in lives:
+            try:
+                return await self._ask_once(to, timeout_s, life)
+            except Refused as error:
+                if error.reason is not Reason.EXPIRY_TOO_FAR or life == lives[-1]:
+                    raise
+
+    async def _ask_once(self, to: PublicKey, timeout_s: float, life: Lifetime) -> None:
         await self._publishing.until_room()
-        request = self._requests.get(to) or self._requested(to)
+        request = self._requests.get(to) or self._requested(to, life)
         request.waiting += 1
         try:
             await request.in_custody.wait()
@@ -279,12 +316,13 @@ class PrekeyExchange(Answering):
                 raise request.error
         finally:
             request.waiting -= 1
-            if not request.waiting and self._requests.get(to) is request:
+            is_over = request.error is not None or not request.waiting
+            if is_over and self._requests.get(to) is request:
                 del self._requests[to]
 
-    def _requested(self, to: PublicKey) -> _Request:
+    def _requested(self, to: PublicKey, life: Lifetime) -> _Request:
         if self.machine.prekey_of(to, self._now_min) is Writing.ASK:
-            composed = self._composer.unicast(to, ASK, _LIVES if self._durable else _LIVES_SHORT)
+            composed = self._composer.unicast(to, ASK, life)
             request = _Request(composed.id, partial(self._asked, to))
             self._publishing.submit(Submission(composed.frame, request))
         else:
@@ -294,6 +332,7 @@ class PrekeyExchange(Answering):
 
     def hear_report(self, report: Report) -> None:
         """Fail those who wait for an answer to a request that was refused on its way, or has expired."""
+        super().hear_report(report)
         request = self._requests.get(report.destination)
         if request is not None and request.id == report.message:
             self._write(self.machine.correspondents.not_asked(report.destination))

@@ -26,14 +26,27 @@ TOLD_MAX = 10_000
 """Most addresses remembered as told in one run; beyond that who writes to the former address is told again."""
 AGAIN_S = 600.0
 """After this long it is tried again to tell those who could not be told, as the node or the disk failed."""
-_LIVES = Lifetime(6 * 86_400, 6 * 1440)
+LIVES = tuple(Lifetime(60 * minutes, minutes) for minutes in (7 * 1440 - 10, 6 * 1440, 1440))
+"""The lives of requests for prekeys, answers and news: as long as somebody may be away, as far ahead as messages may
+expire where all clocks are within ten minutes; shorter ones where a router refuses that, as its clock is behind or its
+limit lower."""
 
 
 class _Unanswered:
-    """The sink of a submission of which nothing is awaited: who is not told now is told when it writes again."""
+    """The sink of a submission of which nothing is awaited: who is not told now is told when it writes again. `again`
+    sends it with a shorter life."""
 
-    def refused(self, reason: Reason, text: str) -> None: ...
-    def ended(self) -> None: ...
+    def __init__(self, again: Callable[[], None] | None) -> None:
+        self._again = again
+        self._is_too_long = False
+
+    def refused(self, reason: Reason, text: str) -> None:
+        self._is_too_long = reason is Reason.EXPIRY_TOO_FAR
+
+    def ended(self) -> None:
+        if self._is_too_long and self._again is not None:
+            self._again()
+
     def failed(self, error: ClientError) -> None: ...
 
 
@@ -80,8 +93,12 @@ class RenewalTelling:
         bodies = self._bodies()
         self._told.add(message.source)
         for body in bodies:
-            composed = self._composer.unicast(message.source, body, _LIVES)
-            self._publishing.put(Submission(composed.frame, _Unanswered()))
+            self._put(message.source, body)
+
+    def _put(self, to: PublicKey, body: bytes, life: int = 0) -> None:
+        composed = self._composer.unicast(to, body, LIVES[life])
+        again = partial(self._put, to, body, life + 1) if life + 1 < len(LIVES) else None
+        self._publishing.put(Submission(composed.frame, _Unanswered(again)))
 
     async def run(self) -> None:
         """Tell the correspondents at the beginning, and after each renewal; each address once for each key. Those that
@@ -126,8 +143,16 @@ class RenewalTelling:
 
     async def _tell(self, address: PublicKey) -> None:
         for body in self._bodies():
-            compose = partial(self._composer.unicast, address, body, _LIVES)
-            await self._publishing.deliver(compose, follow=False)
+            await self._deliver(address, body)
+
+    async def _deliver(self, address: PublicKey, body: bytes) -> None:
+        for life in LIVES:
+            try:
+                await self._publishing.deliver(partial(self._composer.unicast, address, body, life), follow=False)
+                return
+            except Refused as error:
+                if error.reason is not Reason.EXPIRY_TOO_FAR or life == LIVES[-1]:
+                    raise
 
     def _bodies(self) -> list[bytes]:
         """Return what is sent to each: the statements, and the prekey of today, by which it can seal at once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -21,8 +22,8 @@ from router.client.sealing.exchange import ANSWERS_MAX
 from router.client.sealing.rows import OWN_PREKEYS, PrekeyRows
 from router.client.sealing.unicast_sealing import UnicastSealing, UnknownPrekey
 from router.core.wire.control import Report
-from router.core.wire.crypto import MessageId, SigningKey
-from router.core.wire.message import Unicast, message_id, open_message, seal_unicast
+from router.core.wire.crypto import MessageId, PublicKey, SigningKey
+from router.core.wire.message import Multicast, Unicast, message_id, open_message, seal_unicast
 from router.core.wire.prekey import make_prekey
 from router.core.wire.prekey_exchange import ASK, NULL_ANSWER, decode_answer, encode_answer
 from router.core.wire.reasons import Reason
@@ -68,7 +69,7 @@ async def test_send_seals_and_the_answer_is_sealed_at_once(end: RouterEnd) -> No
         await bob.send(alice.key, SECRET)
         assert (await one_of(alice)).body == SECRET
         assert len(bodies(end)) == before + 1, "nothing was asked"
-    assert bodies(end).count(ASK) == 1
+    assert bodies(end).count(ASK) == sum(body.startswith(PREKEY_ANSWER) for body in bodies(end)) == 1, "one round trip"
     assert all(SECRET not in body and b"psst" not in body for body in bodies(end))
     assert sum(body.startswith(BEGINS) for body in bodies(end)) == 2
 
@@ -123,6 +124,58 @@ async def test_a_request_that_is_refused_further_on_ends_the_wait(end: RouterEnd
             end.link_to(alice.key).tell(Report(ask, BOB.public, "refused", Reason.NO_ROUTE, 0))
             await wait_all_tasks_blocked()
     assert bodies(end) == [ASK, ASK], "it is asked again"
+
+
+def lives_min(end: RouterEnd, body: bytes) -> list[int]:
+    """Return for how many minutes the requests, or answers, that begin like this are valid."""
+    return [one.expiry_min - (later() - 60) for one in _unicasts(end) if one.body.startswith(body)]
+
+
+def refused_beyond(days: int) -> Callable[[Multicast | Unicast], Reason | None]:
+    return lambda message: Reason.EXPIRY_TOO_FAR if message.expiry_min > later() - 60 + days * 1440 + 1 else None
+
+
+SEVEN_SIX_ONE = [pytest.approx(minutes, abs=2) for minutes in (7 * 1440 - 10, 6 * 1440, 1440)]
+
+
+async def test_a_first_request_and_its_answer_wait_for_seven_days(end: RouterEnd, tmp_path: Path) -> None:
+    end.refuse = refused_beyond(7)
+    async with sign_on(end, seed=b"a", home=tmp_path) as alice, sign_on(end, seed=b"b", home=tmp_path) as bob:
+        await alice.send(bob.key, SECRET)
+    assert lives_min(end, ASK) == lives_min(end, PREKEY_ANSWER) == SEVEN_SIX_ONE[:1]
+
+
+async def test_where_messages_live_for_a_day_at_most_requests_and_answers_do_so(end: RouterEnd, tmp_path: Path) -> None:
+    end.refuse = refused_beyond(1)
+    async with (
+        sign_on(end, seed=b"a", home=tmp_path) as alice,
+        sign_on(end, seed=b"b", home=tmp_path) as bob,
+        trio.open_nursery() as nursery,
+    ):
+        for _ in range(3):
+            nursery.start_soon(alice.send, bob.key, SECRET)
+        assert [(await one_of(bob)).body for _ in range(3)] == [SECRET] * 3
+    assert lives_min(end, ASK) == lives_min(end, PREKEY_ANSWER) == SEVEN_SIX_ONE
+
+
+async def test_requests_and_answers_that_a_router_further_on_finds_too_long_are_sent_with_a_shorter_life(
+    end: RouterEnd, tmp_path: Path
+) -> None:
+    def refuse(node: Node, to: PublicKey, body: bytes) -> None:
+        wire = next(wire for wire in reversed(end.heard[-1]) if open_message(wire).body.startswith(body))
+        end.link_to(node.key).tell(Report(message_id(wire), to, "refused", Reason.EXPIRY_TOO_FAR, 0))
+
+    async with sign_on(end, seed=b"a", home=tmp_path) as alice, trio.open_nursery() as nursery:
+        nursery.start_soon(alice.send, BOB.public, SECRET)
+        await wait_all_tasks_blocked()
+        refuse(alice, BOB.public, ASK)
+        await wait_all_tasks_blocked()
+        assert lives_min(end, ASK) == SEVEN_SIX_ONE[:2]
+        async with sign_on(end, seed=b"b", home=tmp_path) as bob:
+            await wait_all_tasks_blocked()
+            refuse(bob, alice.key, PREKEY_ANSWER)
+            await wait_all_tasks_blocked()
+            assert lives_min(end, PREKEY_ANSWER) == SEVEN_SIX_ONE[:2]
 
 
 async def test_several_who_wait_ask_once(end: RouterEnd) -> None:

@@ -152,6 +152,21 @@ async def test_a_correspondent_that_cannot_be_reached_keeps_no_other_from_being_
         assert "1 correspondent could" in said and "no-route" in said and "the others at the next start" in said
 
 
+async def test_where_messages_live_for_a_day_at_most_correspondents_are_told_of_a_renewal_all_the_same(
+    end: RouterEnd, tmp_path: Path
+) -> None:
+    both = await renewed(end, tmp_path)
+    [renewal] = renewed_keys.statements(Home(tmp_path).key_path.parent, "laptop")
+    end.refuse = lambda said: Reason.EXPIRY_TOO_FAR if said.expiry_min > later() - 60 + 1441 else None
+    async with laptop(end, tmp_path) as app:
+        await wait_all_tasks_blocked()
+        assert not [said for said in app.problems.unread() if "could not be told" in said]
+        end.owe(app.key, seal_unicast(BOB, renewal.old, ASK, ttl_s=60, expiry_min=later()))
+        await wait_all_tasks_blocked()
+    told = [_to(one) for one in _notices(end) if one.expiry_min <= later() - 60 + 1441]
+    assert {*told} == {*both, BOB.public}
+
+
 async def test_who_could_not_be_told_of_a_renewal_as_the_disk_failed_is_told_later(
     end: RouterEnd, tmp_path: Path, autojump_clock: MockClock
 ) -> None:

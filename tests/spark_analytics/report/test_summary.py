@@ -2,6 +2,7 @@
 
 import json
 from copy import deepcopy
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_analytics.judgement.chain import Seal
 from spark_analytics.judgement.evidence import Evidence, File, Hole, Log
 from spark_analytics.judgement.latency import bucket
 from spark_analytics.judgement.log_files import Problem
@@ -40,6 +42,17 @@ def totals(router: str, **counts: int) -> dict[str, Any]:
 
 def summary(found: Evidence | None = None, **findings: list[dict[str, Any]]) -> dict[str, Any]:
     return build(findings, found or evidence(WHOLE), AS_OF, "any", {"seconds": 3})
+
+
+def test_the_head_of_each_log_is_its_last_footer() -> None:
+    seals = tuple(
+        Seal(router, last - 4, last, None, digest, 1, True, f"{router}/{last}")
+        for router, last, digest in ((B, 5, "b5"), (A, 10, "a10"), (A, 5, "a5"))
+    )
+    found = build({}, replace(evidence(WHOLE), seals=seals), AS_OF, "any", {})
+    assert found["heads"] == [
+        {"router": A, "event": 10, "digest": "a10"}, {"router": B, "event": 5, "digest": "b5"},
+    ]  # fmt: skip
 
 
 # -- windows ----------------------------------------------------------------------------------------------
