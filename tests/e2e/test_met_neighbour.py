@@ -185,11 +185,13 @@ async def _fingerprints_that_never_agree(one: Scene) -> None:
     """Each frame of the comparison that the core has begun is answered as if nothing were alike: it ends by its rounds.
 
     The core then has something to say of other things only."""
-    me = one.neighbour
+    me, refused, last = one.neighbour, len(one.neighbour.link.refused), 0
     for _ in range(COMPARE_LIMITS.rounds_max):
         asked = await me.said(Compare)
         other = NEVER_THE_SAME[:-16] + os.urandom(16)  # the same answer again would be a duplicate
-        await me.say(encode_message(Compared(asked.t, asked.lo, asked.hi, other)))
+        last = await me.link.send(me.wire(encode_message(Compared(asked.t, asked.lo, asked.hi, other))))
+    await me.link.until("every answer is settled", lambda: me.link.settled >= last)
+    assert len(me.link.refused) == refused
     await one.refused(encode_message(Compared(me.t, 0, UINT32_MAX, NEVER_THE_SAME)), "pubsub:meet-first")
 
 
