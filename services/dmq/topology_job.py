@@ -44,10 +44,11 @@ def topology(argument: bytes) -> bytes:
     found = _read(path, read_topology, TOPOLOGY_BYTES_MAX) if path else Topology()
     points = _read(snapshot, read_snapshot, SNAPSHOT_BYTES_MAX) if snapshot else ()
     places = [one for one in map(address_of, listens) if one is not None]
-    groups = found.groups(lambda point: [one for one in names.addresses(point) if not _is_own(one, places)])
-    named = {one for point in found.points for one in names.addresses(point)}
+    known_at = {point: names.addresses(point) for point in found.points}  # once: a lookup may end at any time
+    groups = found.groups(lambda point: [one for one in known_at[point] if not _is_own(one, places)])
+    named = {one for addresses in known_at.values() for one in addresses}
     own = tuple(sorted(str(one) for one in named if _is_own(one, places)))
-    missing = tuple(str(point) for point in found.points if not names.addresses(point))
+    missing = tuple(str(point) for point in found.points if not known_at[point])
     ledger = tuple(islice((one for one in _relays(points, names) if not _is_own(one, places)), RELAYS_MAX))
     digest = blake2b(msgspec.msgpack.encode((groups, missing, ledger, own)), digest_size=16).digest()
     return b"" if digest == known else msgspec.msgpack.encode(Roots(digest, groups, missing, ledger, own))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from hypothesis import strategies as st
 from samples.dmq import BETWEEN_NODES
 
 from router.service import contract as c
+from services.dmq import topology_job
 from services.dmq.core.known_peers import RootGroup
 from services.dmq.core.peer_sharing_messages import PeerAddress
-from services.dmq.core.topology import BadTopology, LocalRoots, read_snapshot, read_topology
+from services.dmq.core.topology import AccessPoint, BadTopology, LocalRoots, read_snapshot, read_topology
 from services.dmq.core.topology_source import FILE_S, TAG, Roots, TopologyRequest, TopologySource
+from services.dmq.name_lookup import NameLookup
 from services.dmq.topology_job import topology
 
 EMPTY: dict[str, Any] = {"localRoots": [], "publicRoots": []}
@@ -153,6 +156,22 @@ def test_a_name_is_looked_up_beside_and_missing_until_then(tmp_path: Path) -> No
         if again := read(path, found.digest):
             found = msgspec.msgpack.decode(again, type=Roots)
     assert PeerAddress("127.0.0.1", 6161) in found.groups[0].addresses
+
+
+def test_a_lookup_that_ends_in_the_midst_of_a_read_leaves_no_name_neither_known_nor_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ending(NameLookup):
+        def addresses(self, point: AccessPoint) -> Sequence[PeerAddress]:
+            """Return nothing before the second question."""
+            self.asked = getattr(self, "asked", 0) + 1
+            return (PeerAddress("127.0.0.1", 6161),) if self.asked > 1 else ()
+
+    monkeypatch.setitem(topology_job._lookups, (), Ending(()))
+    path = tmp_path / "topology.json"
+    path.write_bytes(of(localRoots=[ROOT | {"accessPoints": [{"address": "localhost", "port": 6161}]}]))
+    found = msgspec.msgpack.decode(read(path), type=Roots)
+    assert bool(found.missing) is not bool(found.groups[0].addresses)
 
 
 @pytest.mark.parametrize("listens", ["0.0.0.0:6161", "127.0.0.1:6161"])
