@@ -26,6 +26,7 @@ from router.core.wire.text import clean
 from router.settings.home import Home
 from router.settings.names import Names
 from router.why.offline import why as why_stopped
+from router.why.sealed import OPEN, SEALED
 
 TIMEOUT_S = 30.0
 RECIPIENTS_SHOWN = 50
@@ -196,6 +197,8 @@ def _accepted(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
     rows: list[tuple[str, object]] = [to]
     if not group:
         rows.append(("source", _who(answer["source"], names)))
+    if answer.get("sealed") is not None:
+        rows.append(("body", SEALED if answer["sealed"] else OPEN))
     at = answer["accepted_at"]
     if answer["acceptance"] == "store":
         at = at.replace(".000 UTC", " UTC (the store knows it to the second)")

@@ -40,6 +40,7 @@ from router.settings.config_services import key_name
 from router.settings.home import Home
 from router.why.answers import not_believed, not_one, one
 from router.why.questions import DAMAGED
+from router.why.sealed import sealed_json
 from router.why.steps import MISREAD
 from router.why.waiting import with_waiting
 
@@ -73,7 +74,10 @@ def _by_both(home: Home, typed: str, now: Now, ttl_s_max: int) -> dict[str, Any]
         next_seq = store.records.load()
         logbook.catch_up(now)
         log = replace(logbook.log(), next_seq=next_seq)
-        return _answer(home, log, typed, partial(_prospect, store), now, ttl_s_max, store.records)
+        answer = _answer(home, log, typed, partial(_prospect, store), now, ttl_s_max, store.records)
+        if answer.get("kind") != "unicast":
+            return answer
+        return answer | sealed_json(store.message(bytes.fromhex(answer["message"])))
 
 
 def _check_store(home: Home) -> None:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from router.core.neighbours.directory import WHY
 from router.core.router import Router
 from router.core.routing.not_owed import lan_not_owed
+from router.core.routing.parcel import Parcel
 from router.core.service.roles import Role
 from router.core.why.fate import UNACCOUNTED, Carrier, Fate, Prospect, Trace, fate
 from router.core.why.id_prefix import IdPrefix, parse_prefix
@@ -32,6 +33,7 @@ from router.disk.store.history import Page
 from router.disk.store.records import Record
 from router.disk.store.terms import StoreError
 from router.why.answers import not_one, one
+from router.why.sealed import sealed_json
 from router.why.steps import MISREAD, Begin, Deeds, Find, Look, News, Over, Question, Remind, Round, Searched
 
 WAITING_MAX = 16
@@ -74,6 +76,7 @@ class FateStore(Protocol):
     @property
     def records(self) -> MessageRecords: ...
     def owes(self, recipient: bytes, first: int, index: int) -> bool: ...
+    def message(self, identity: bytes, /) -> tuple[Parcel, int] | None: ...
 
 
 class View(Protocol):
@@ -297,7 +300,8 @@ class Fates:
             if asker is None:
                 answer = one(round_.found, trace, round_.whole, round_.reports)
                 names = _names(answer, view.router.directory.name_of, self._known_keys())
-                text = _json(answer | _not_owed(view.router, round_.whole) | {"names": names})
+                said = sealed_json(view.store.message(trace.identity)) if answer["kind"] == "unicast" else {}
+                text = _json(answer | said | _not_owed(view.router, round_.whole) | {"names": names})
             else:
                 text = encode_report(report(round_.whole, trace, asker.hex(), round_.reports))
         except MISREAD as error:
