@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from overlay_nodes import core, link_of
 from rig import Rig, new_key, rig
 from rigs.patience import HANG_S
 
@@ -95,3 +96,44 @@ async def _restored(
     audit = await node.run("audit", str(node.home.path), "--json")
     assert audit.code == 0, audit
     assert audit.json["unaccounted"] == 0
+
+
+@pytest.mark.long
+async def test_a_core_of_the_overlay_is_saved_under_load_and_what_it_had_accepted_crosses(tmp_path: Path) -> None:
+    """Its pub/sub service has a state of its own, from which it goes on sending to the other core."""
+    group = new_key()
+    async with rig(tmp_path) as found:
+        other = core(found, "other")
+        await other.start()
+        node = core(found, "saved", seeds=(await link_of(other),))
+        await node.start()
+        async with connect(home=other.home, key=new_key()) as reader:
+            heard = (await reader.join(group.public, timeout_s=HANG_S)).messages()
+            file = tmp_path / "snapshot"
+            async with loaded(node, group) as accepted:
+                for count in (BEFORE, 2 * BEFORE, 3 * BEFORE):
+
+                    async def are_there(count: int = count) -> bool:
+                        return len(accepted) >= count
+
+                    await until("messages are in custody", are_there)
+                    sure = set(accepted)
+                    file.unlink(missing_ok=True)
+                    taken = await node.run("backup", str(file), "--plain")
+                    assert taken.code == 0, taken
+                await node.kill()
+            node.home = Home(found.base / "restored")
+            made = await node.run("restore", str(file), "--yes")
+            assert made.code == 0, made
+            await node.start()
+            got: list[MessageId] = []
+            with trio.fail_after(HANG_S):
+                while not sure <= set(got):
+                    got.append((await anext(heard)).id)
+            assert len(got) == len(set(got))
+        await node.stop()
+        await other.stop()
+        audit = await node.run("audit", str(node.home.path), str(other.home.path), "--json")
+        told = {name: audit.json[name] for name in ("residual", "unaccounted", "contradictions", "unknown")}
+        assert set(told.values()) == {0}, told
+        assert [row["text"] for row in audit.json["findings"] if row["level"] == "bad"] == []
