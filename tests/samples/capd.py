@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 
 from msgspec.structs import replace
@@ -24,6 +25,7 @@ def solved(message: CapdMessage) -> CapdMessage:
     raise AssertionError("no nonce of 3 bytes was found")
 
 
+@cache  # Several modules offer the same.
 def posted(
     data: bytes,
     priority: float = 2.5,

@@ -116,27 +116,28 @@ def two_codes(*texts: str) -> bytes:
     return picture(wide)
 
 
-BAD: dict[str, tuple[bytes, str]] = {
-    "no code": (picture(Image.new("L", (300, 200), 255)), "shows no QR code to be read: take the picture closer"),
-    "another's": (picture(code("https://example.org/menu")), "shows the QR code of another program, and none of ours"),
-    "others'": (two_codes("https://example.org", "https://example.com"), "shows 2 QR codes of other programs, and"),
-    "several": (two_codes(LINK, OTHER), "shows 2 links (a group link): cut out the code that is meant"),
-    "cut": (picture(code(LINK))[:300], "is damaged, or no PNG or JPEG picture"),
-    "head only": (b"\x89PNG\r\n\x1a\n", "is damaged, or no PNG or JPEG picture\n"),
-    "a hundred megapixels": (picture(Image.new("1", (10_000, 10_000))), "10000 x 10000 pixels, more than 40 million"),
-    "a film": (b"\x00\x00\x00\x18ftypmp42" + bytes(9_000), "is neither a link nor a PNG or JPEG picture"),
-    "a letter": (b"dear all\n", "does not begin with upsycle:"),
-    "nothing": (b"", "is empty: copy the whole link, from upsycle: to its last letter"),
-}  # fmt: skip
+def bad() -> dict[str, tuple[bytes, str]]:
+    """Return what gives no link, with what is said of it."""
+    return {
+        "no code": (picture(Image.new("L", (300, 200), 255)), "shows no QR code to be read: take the picture closer"),
+        "another's": (picture(code("https://example.org")), "shows the QR code of another program, and none of ours"),
+        "others'": (two_codes("https://example.org", "https://example.com"), "shows 2 QR codes of other programs, and"),
+        "several": (two_codes(LINK, OTHER), "shows 2 links (a group link): cut out the code that is meant"),
+        "cut": (picture(code(LINK))[:300], "is damaged, or no PNG or JPEG picture"),
+        "head only": (b"\x89PNG\r\n\x1a\n", "is damaged, or no PNG or JPEG picture\n"),
+        "100 megapixels": (picture(Image.new("1", (10_000, 10_000))), "10000 x 10000 pixels, more than 40 million"),
+        "a film": (b"\x00\x00\x00\x18ftypmp42" + bytes(9_000), "is neither a link nor a PNG or JPEG picture"),
+        "a letter": (b"dear all\n", "does not begin with upsycle:"),
+        "nothing": (b"", "is empty: copy the whole link, from upsycle: to its last letter"),
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_a_picture_that_gives_no_link_says_why(router: Run, tmp_path: Path, what: str) -> None:
-    data, said = BAD[what]
+def test_a_picture_that_gives_no_link_says_why(router: Run, tmp_path: Path) -> None:
     path = tmp_path / "given"
-    path.write_bytes(data)
-    for given, stdin in ((str(path), None), ("-", data)):
-        assert said in refused(router("group", "add", given, stdin=stdin))
+    for what, (data, said) in bad().items():
+        path.write_bytes(data)
+        for given, stdin in ((str(path), None), ("-", data)):
+            assert said in refused(router("group", "add", given, stdin=stdin)), what
 
 
 def test_ours_is_found_beside_anothers(router: Run, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import pytest
 from msgspec import inspect
 from msgspec.structs import replace
 from samples.core import ALICE, BOB
@@ -93,9 +92,10 @@ def changed(name: str) -> Config:
     return by_role(replace(Config(), **{section: replace(before, **{setting: other})}))
 
 
-@pytest.mark.parametrize("name", [name for name in numbers() if name not in ELSEWHERE])
-def test_another_value_is_another_limit(name: str) -> None:
-    assert in_force(changed(name)) != in_force(by_role(Config())), f"nothing asks for {name}"
+def test_another_value_is_another_limit() -> None:
+    before = in_force(by_role(Config()))
+    asked_by_nothing = [name for name in numbers() if name not in ELSEWHERE and in_force(changed(name)) == before]
+    assert asked_by_nothing == []
 
 
 def test_what_is_elsewhere_is_a_setting() -> None:
