@@ -12,7 +12,9 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -22,6 +24,7 @@ from spark_analytics.batch.bronze import NothingToRead, list_logs
 from spark_analytics.batch.session import local_session
 from spark_analytics.batch.span import NS_MAX, Span
 from spark_analytics.batch.writer import FORMATS, Writer
+from spark_analytics.judgement.comparison import Head, NotASummary, heads_in
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """An environment variable that shows that spark-submit started this process, which mixes a job's standard error into
@@ -39,13 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         spark = session()
         uris, problems = list_logs(spark, asked.paths)
-    except (NothingToRead, NotStarted) as error:
+        heads = tuple(head for path in asked.compare for head in _heads(path))
+    except (NothingToRead, NotStarted, NotASummary) as error:
         print(error, file=sys.stderr)
         return 2
     span = Span(now, asked.since, asked.until)
     found = audit(
         spark,
-        Given(uris, problems),
+        Given(uris, problems, named=lambda evidence: replace(evidence, elsewhere=heads)),
         span,
         writer=writer,
         raw=asked.bronze,
@@ -58,6 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for row in found["findings"]:
             print(f"{row['level']}: {row['text']} {row['remedy']}".rstrip())
     return 0
+
+
+def _heads(path: str) -> tuple[Head, ...]:
+    """Return the heads of logs in the summary of another audit, a file of this machine."""
+    try:
+        return heads_in(path, Path(path).read_bytes())
+    except OSError as error:
+        raise NotASummary(f"{path} cannot be read: {error.strerror}; name the summary.json of an audit") from None
 
 
 class NotStarted(Exception):
@@ -98,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--as-of", type=instant, help="judge as if it were then: an ISO 8601 time, or ns since 1970")
     parser.add_argument("--since", type=instant, default=0, help="only messages accepted from then on")
     parser.add_argument("--until", type=instant, default=NS_MAX, help="only messages accepted before then")
+    parser.add_argument("--compare", action="append", default=[], help="compare with the logs of this summary.json")
     parser.add_argument("--json", action="store_true", help="print the whole summary as JSON")
     return parser
 

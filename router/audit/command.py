@@ -22,6 +22,7 @@ from router.cli.when import NS_MAX, When, instant
 if TYPE_CHECKING:
     from router.audit.engine import AuditSpan
     from router.settings.home import Home
+    from spark_analytics.judgement.comparison import Head
 
 _SIZE = {
     "": 1,
@@ -74,6 +75,14 @@ class Size(click.ParamType[Any]):
 @click.option("--until", type=When(), help="Only messages accepted before WHEN.")
 @click.option("--as-of", type=When(), help="Judge the messages as of WHEN.  [default: now]")
 @click.option("--memory", type=Size(), default="2GB", show_default=True, help="The memory to use; more goes to disk.")
+@click.option(
+    "--compare",
+    "compare",
+    multiple=True,
+    metavar="SUMMARY",
+    type=click.Path(exists=True, path_type=Path),
+    help="Compare with the logs that another audit judged, by its summary.json; may be repeated.",
+)
 @click.option("--strict", is_flag=True, help="End with exit code 1 if the verdict is bad or nothing could be judged.")
 @json_option
 def audit(
@@ -84,6 +93,7 @@ def audit(
     until: float | None,
     as_of: float | None,
     memory: int,
+    compare: tuple[Path, ...],
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -93,8 +103,9 @@ def audit(
     even if they are not in the log yet. Give the logs of several routers to follow messages from one to the next.
     """
     from router.audit.database import MEMORY_BYTES_MIN, AuditFailed
-    from router.audit.listing import NothingToRead
+    from router.audit.listing import NothingToRead, read_heads
     from router.audit.terminal import show
+    from spark_analytics.judgement.comparison import NotASummary
 
     if memory < MEMORY_BYTES_MIN:
         raise click.UsageError(f"--memory {size_text(memory)} is too little: at least {MEMORY_BYTES_MIN // 10**6}MB")
@@ -104,8 +115,9 @@ def audit(
     if asked.since_ns >= asked.until_ns:
         raise click.UsageError("--since must lie before --until")
     try:
-        summary = _audited(paths, span, memory, out, engine)
-    except (AuditFailed, NothingToRead) as error:
+        elsewhere = tuple(head for path in compare for head in read_heads(path))
+        summary = _audited(paths, span, memory, out, engine, elsewhere)
+    except (AuditFailed, NothingToRead, NotASummary) as error:
         raise Failure(Exit.FAILED, str(error)) from None
     if as_json:
         say_json(summary)
@@ -151,7 +163,12 @@ def _own_home() -> Home | None:
 
 @removing()
 def _audited(
-    paths: tuple[Path, ...], span: Callable[[], AuditSpan], memory: int, out: Path | None, engine: str
+    paths: tuple[Path, ...],
+    span: Callable[[], AuditSpan],
+    memory: int,
+    out: Path | None,
+    engine: str,
+    elsewhere: tuple[Head, ...],
 ) -> dict[str, Any]:
     """Return the engine's summary, showing progress on the terminal. `span` is called after a running node has given
     its newest events, so that its end is later than all of them."""
@@ -167,6 +184,7 @@ def _audited(
     progress = Progress(*looks, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
     with logs_of(paths, ask, _own_home()) as listing, progress:
         task = progress.add_task("", total=1.0)
+        listing.elsewhere = elsewhere
         audit = spark.audit if engine == "spark" else local.audit
         return audit(
             listing,

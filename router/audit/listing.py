@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from router.disk.room import DATA
 from router.settings.keyring import NODE
+from spark_analytics.judgement.comparison import SUMMARY_BYTES_MAX, Head, NotASummary, heads_in
 from spark_analytics.judgement.evidence import NO_LOG, Evidence
 from spark_analytics.judgement.log_files import DEAD_LINK, UNLISTED, Problem
 from spark_analytics.judgement.schema import role
@@ -29,18 +30,20 @@ class NothingToRead(Exception):
 class Listing(Struct):
     """The input files of an audit. `paths`: log files, each once, in order. `problems`: directories without a log, or
     that cannot be listed. `names`: names to report instead of temporary paths that are gone after the audit.
-    `key_names`: what operators call keys (in hex)."""
+    `key_names`: what operators call keys (in hex); `elsewhere`: heads of logs that other audits judged."""
 
     paths: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     key_names: dict[str, str] = field(default_factory=dict)
+    elsewhere: tuple[Head, ...] = ()
 
     def named(self, evidence: Evidence) -> Evidence:
-        """Return the evidence with these names instead of temporary paths, for reporting only: its files cannot be read
-        by them."""
+        """Return the evidence with the heads of other audits, and with these names instead of temporary paths, for
+        reporting only: its files cannot be read by them."""
         return replace(
             evidence,
+            elsewhere=self.elsewhere,
             **{name: self.told(getattr(evidence, name)) for name in ("files", "holes", "problems", "logs", "limits")},
         )
 
@@ -148,3 +151,19 @@ def _holds_node(directory: str) -> bool:
 
 def _join(directory: str, name: str) -> str:
     return os.path.join(directory, name)  # noqa: PTH118 - names need not be UTF-8
+
+
+def read_heads(path: Path) -> tuple[Head, ...]:
+    """Return the heads of logs in the summary of another audit; Spark writes it as the one part of a directory. Raise
+    `NotASummary`."""
+    parts = sorted(path.glob("part-*")) if path.is_dir() else [path]
+    if len(parts) != 1:
+        raise NotASummary(f"{path} is a directory without one summary in it: name its summary.json")
+    try:
+        with parts[0].open("rb") as file:
+            data = file.read(SUMMARY_BYTES_MAX + 1)
+    except OSError as error:
+        raise NotASummary(f"{path} cannot be read: {error.strerror}; see to it") from None
+    if len(data) > SUMMARY_BYTES_MAX:
+        raise NotASummary(f"{path} has more than {SUMMARY_BYTES_MAX:,} bytes: name the summary.json of an audit")
+    return heads_in(str(path), data)

@@ -8,7 +8,6 @@ give the same evidence. A hole lies after a line if the hole's `first_seq` is gr
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +15,9 @@ from typing import NamedTuple
 
 from . import ed25519
 from .chain import TWO_HISTORIES, Seal, events, fits, fork, missing
+from .comparison import Head
 from .footer import Verify
+from .heads import Heads
 from .log_files import Content, FileFacts, Problem, Reading, Seen
 from .tails import Tails
 
@@ -96,7 +97,7 @@ class Evidence:
     """The evidence of an audit, each field in a fixed order.
 
     `seals`: what good segments and pruned footers cover; `authentic`: SHA-256 of the footer lines whose signature
-    holds, to be passed as `known` next time.
+    holds, to be passed as `known` next time; `elsewhere`: heads of logs that other audits judged.
     """
 
     files: tuple[File, ...]
@@ -106,6 +107,7 @@ class Evidence:
     limits: tuple[str, ...]
     seals: tuple[Seal, ...]
     authentic: frozenset[str]
+    elsewhere: tuple[Head, ...] = ()
 
 
 def judge(
@@ -178,13 +180,13 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
             heads[one.peer].add(one)
     for log in evidence.logs:
         beyond: list[Witness] = []
-        ours = _Heads(seal for seal in evidence.seals if seal.router == log.router)
+        ours = Heads(seal for seal in evidence.seals if seal.router == log.router)
         before = len(holes)
         seen = sorted(heads.pop(log.router, ()), key=lambda one: (one.head_seq, one.head_digest, one.router))
         for one in seen:
-            if ours.have(one):
+            if ours.have(one.head_seq, one.head_digest):
                 vouched[log.router] = one.head_seq
-            elif seal := ours.contradicting(one):
+            elif seal := ours.contradicting(one.head_seq):
                 said = f"the neighbour {one.router} was told that it ends at {one.head_seq}"
                 text = f"{said} with the digest {one.head_digest}, which is not so in {seal.path}: {REWRITTEN}"
                 holes.append(Hole(log.router, vouched.get(log.router, 0) + 1, one.head_seq, text))
@@ -199,28 +201,6 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
             reached[log.router] = 0 if len(holes) > before else seen[-1].head_seq
     known = replace(evidence, problems=tuple(sorted({*evidence.problems, *problems})))
     return _told(known, holes, vouched, reached, sorted(heads))
-
-
-class _Heads:
-    """The ends of one router's segments, and the digests there."""
-
-    def __init__(self, seals: Iterable[Seal]) -> None:
-        self._sorted = sorted(seals, key=lambda seal: (seal.last_seq, seal.segments, seal.path))
-        self._lasts = [seal.last_seq for seal in self._sorted]
-        self._ends = {(seal.last_seq, seal.sha256) for seal in self._sorted}
-
-    def have(self, one: Witness) -> bool:
-        return (one.head_seq, one.head_digest) in self._ends
-
-    def contradicting(self, one: Witness) -> Seal | None:
-        """Return a seal that ends there with another digest, or extends beyond it; of folded footers only the end is
-        known."""
-        for seal in self._sorted[bisect_left(self._lasts, one.head_seq) :]:
-            if seal.last_seq == one.head_seq or (seal.segments == 1 and seal.first_seq <= one.head_seq):
-                return seal
-            if seal.segments == 1:
-                return None
-        return None
 
 
 def _leave_out_odd_tails(files: list[Seen]) -> list[Problem]:

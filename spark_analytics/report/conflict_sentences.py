@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spark_analytics.judgement.comparison import ABSENT, BEYOND, OTHER, SAME, UNKNOWN
+
 from .finding import Finding, Row, many, say, utc
 
 _WHOEVER = "The router has a defect, or whoever has its key wrote the log"
@@ -54,6 +56,36 @@ def unsent(summary: Row) -> Iterator[Finding]:
             f"Ask its signer to whom the message was handed, and look whether the store of {peer} was put back to an "
             "older state. Otherwise whoever has the key of one of them wrote its log.",
         )
+
+
+def two_histories(summary: Row) -> Iterator[Finding]:
+    """Yield a finding for each log of which another audit judged another one."""
+    for row in summary["compared"]:
+        if row["result"] == OTHER:
+            yield say(
+                "bad",
+                f"The router {row['router']} has two histories, if {row['audit']} is right: that audit judged a log of "
+                f"it with the digest {row['digest']} at event {row['event']}, and {row['path']} has another there.",
+                "Ask its auditor for that log, and audit both together: then the event from which on they differ is "
+                "told, and whoever has the key of that router signed both.",
+            )
+
+
+def compared(summary: Row) -> Iterator[Finding]:
+    """Yield what else the comparison with other audits shows, for each of them."""
+    said = {
+        SAME: "the same logs as are given here, as far as both go, of",
+        BEYOND: "logs that go on where those given here end, of",
+        UNKNOWN: "logs that cannot be compared, as only folded footers are left here, of",
+        ABSENT: "logs of which none is given here, of",
+    }
+    for audit in dict.fromkeys(row["audit"] for row in summary["compared"]):
+        for result, words in said.items():
+            routers = [row["router"] for row in summary["compared"] if (row["audit"], row["result"]) == (audit, result)]
+            if routers:
+                more = f" and {len(routers) - 3} more" if len(routers) > 3 else ""
+                who = f"{many(len(routers), 'router')}: {', '.join(routers[:3])}{more}"
+                yield say("info", f"The audit {audit} judged {words} {who}.")
 
 
 def claims(summary: Row) -> Iterator[Finding]:

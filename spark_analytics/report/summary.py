@@ -41,6 +41,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from spark_analytics.judgement.comparison import compared
 from spark_analytics.judgement.conflicts import claims, placed, pruned_open, unsent
 from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.judgement.latency import percentile
@@ -161,6 +162,7 @@ def _of_evidence(evidence: Evidence) -> dict[str, Any]:
     return {
         "logs": [_log(log._asdict()) for log in evidence.logs],
         "heads": _heads(evidence),
+        "compared": [one._asdict() for one in compared(evidence.elsewhere, evidence.seals)],
         "holes": [hole._asdict() for hole in evidence.holes],
         "files": [file._asdict() for file in evidence.files if file.status != "good"],
         "problems": [str(problem) for problem in evidence.problems[:PROBLEMS_MAX]],

@@ -180,3 +180,20 @@ def test_nothing_heavy_is_loaded_before_it_runs() -> None:
 def test_one_screen(router: Run, logs: Path) -> None:
     lines = router("audit", str(logs), "--as-of", AS_OF).stdout.splitlines()
     assert len(lines) < 24 and APP not in lines[0]
+
+
+def test_another_audit_s_logs_are_compared_by_its_summary(router: Run, logs: Path, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.json"
+    summary = json.loads(router("audit", str(logs), "--json", "--as-of", AS_OF).stdout)
+    theirs.write_text(json.dumps(summary))
+    [head] = summary["heads"]
+    same = router("audit", str(logs), "--as-of", AS_OF, "--compare", str(theirs))
+    assert same.exit_code == 0 and "judged the same logs as are given here" in " ".join(same.stdout.split())
+    theirs.write_text(json.dumps({**summary, "heads": [{**head, "digest": "0" * 64}]}))
+    other = router("audit", str(logs), "--json", "--as-of", AS_OF, "--compare", str(theirs), "--strict")
+    found = json.loads(other.stdout)
+    assert (other.exit_code, found["verdict"]) == (1, "bad")
+    assert [row["result"] for row in found["compared"]] == ["other"]
+    assert "has two histories" in found["findings"][0]["text"]
+    refused = router("audit", str(logs), "--compare", str(logs))
+    assert refused.exit_code == 1 and "name its summary.json" in refused.stderr

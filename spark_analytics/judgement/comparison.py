@@ -1,0 +1,79 @@
+"""Compare the logs of an audit with those that other audits judged, by the heads that their summaries name: a router
+that shows each auditor another log is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from .chain import Seal
+from .heads import Heads
+
+SUMMARY_BYTES_MAX = 256 << 20
+SAME, OTHER, BEYOND, UNKNOWN, ABSENT = "same", "other", "beyond", "unknown", "absent"
+
+
+class Head(NamedTuple):
+    """The last sealed event of a router's log that another audit judged. `audit`: where its summary is."""
+
+    audit: str
+    router: str
+    event: int
+    digest: str
+
+
+class Compared(NamedTuple):
+    """A head beside the log that is given here. `result`: the same history up to there; another one, as `path` shows;
+    this log ends before, at `last`; it cannot be told, as only folded footers are left; or no log is given."""
+
+    audit: str
+    router: str
+    event: int
+    digest: str
+    result: str
+    path: str
+    last: int
+
+
+class NotASummary(Exception):
+    """A file is no summary of an audit; the text says why, and what to name."""
+
+
+def heads_in(audit: str, data: bytes) -> tuple[Head, ...]:
+    """Return the heads in a summary (JSON); raise `NotASummary`."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        raise NotASummary(f"{audit} is no JSON: {_WHICH}") from None
+    if not isinstance(found, dict) or "verdict" not in found:
+        raise NotASummary(f"{audit} is no summary of an audit: {_WHICH}")
+    if "heads" not in found:
+        raise NotASummary(f"{audit} names no heads of logs: make that audit again with this version")
+    try:
+        heads = tuple(Head(audit, str(row["router"]), int(row["event"]), str(row["digest"])) for row in found["heads"])
+    except (KeyError, TypeError, ValueError):
+        raise NotASummary(f"{audit} names heads of logs in another form: {_WHICH}") from None
+    return tuple(sorted(set(heads)))
+
+
+_WHICH = "name the summary.json of an `--out`, or what `--json` printed"
+
+
+def compared(heads: Iterable[Head], seals: Iterable[Seal]) -> list[Compared]:
+    """Return what the seals of the logs that are given say of each head."""
+    of: dict[str, list[Seal]] = {}
+    for seal in seals:
+        of.setdefault(seal.router, []).append(seal)
+    return [_compared(head, of.get(head.router, [])) for head in heads]
+
+
+def _compared(head: Head, seals: list[Seal]) -> Compared:
+    last, ours = max((seal.last_seq for seal in seals), default=0), Heads(seals)
+    if not seals:
+        return Compared(*head, ABSENT, "", last)
+    if ours.have(head.event, head.digest):
+        return Compared(*head, SAME, "", last)
+    if seal := ours.contradicting(head.event):
+        return Compared(*head, OTHER, seal.path, last)
+    return Compared(*head, BEYOND if head.event > last else UNKNOWN, "", last)
