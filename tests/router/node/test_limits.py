@@ -29,6 +29,7 @@ from router.node.limits import (
 from router.node.welcome import offer_to, welcome
 from router.settings.config import Config, by_role
 from router.settings.config_limits import Limits
+from router.transport.pace import PaceLimits
 from transports.memory import stream_pair
 
 ELSEWHERE = {
@@ -96,6 +97,11 @@ def test_another_value_is_another_limit() -> None:
     before = in_force(by_role(Config()))
     asked_by_nothing = [name for name in numbers() if name not in ELSEWHERE and in_force(changed(name)) == before]
     assert asked_by_nothing == []
+
+
+def test_strangers_have_the_pace_that_the_settings_say() -> None:
+    limits = Limits(messages_per_s_stranger=7, messages_per_s_strangers=70, strangers_bytes_per_s=700)
+    assert pace_limits(limits) == PaceLimits(messages_per_s=7, all_messages_per_s=70, all_bytes_per_s=700)
 
 
 def test_what_is_elsewhere_is_a_setting() -> None:
