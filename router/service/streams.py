@@ -104,7 +104,10 @@ class _Peer:
         self.unsent += len(data)
 
     def close(self) -> None:
+        """Close it, and let go of what waits: who still refers to a closed peer holds no bytes."""
         self.is_closed = True
+        self.waiting.clear()
+        self.carried.clear()
         if self._awaited is not None:  # whoever waits for it is told so
             self._awaited.socket.close()
         self._socket.close()
@@ -344,6 +347,8 @@ class Streams:
         with scope, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while peer.waiting and not peer.is_closed:
                 await peer.stream.send_all(peer.waiting[0])
+                if peer.is_closed:  # just now
+                    break
                 peer.unsent -= (sent := len(peer.waiting.popleft()))
                 self._unsent.change(*key, -sent)
                 _go_on_reading(peer)

@@ -137,9 +137,12 @@ async def test_a_peer_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
         for write, times in ((b"x" * UNSENT_BYTES_MAX, 2), (BLOCK, 1 + UNSENT_MAX)):
             async with await trio.open_unix_socket(place):
                 opened = await heard.next()
+                peer = streams._peers["desk", opened.peer]
                 for _ in range(times):
                     streams.write("desk", opened.peer, write)
+                    assert peer.waiting or peer.is_closed
                 assert await heard.next() == Came("desk", opened.peer, b"")
+                assert peer.is_closed and not peer.waiting, "who still refers to it holds no bytes"
                 streams.write("desk", opened.peer, b"nobody is there")
 
 
