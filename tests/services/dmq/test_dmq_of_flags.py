@@ -16,6 +16,7 @@ from router.actors.process import program
 from router.cli import main
 from router.cli.output import time_text
 from router.rig.node import NodeProcess
+from router.rig.process import until
 from router.settings.home import Home
 from router.settings.keyring import NODE, load_or_create
 
@@ -63,10 +64,12 @@ async def test_its_commands_know_its_socket_and_its_genesis(tmp_path: Path) -> N
         assert (status["magic"], status["socket"], status["genesis"]) == (4711, f"unix:{socket}", str(genesis))
         assert re.search(r"^stake +1 pool, \d+ (s|min) old$", (await dmq(home, "status")).stdout, re.MULTILINE)
         [held] = json.loads((await dmq(home, "mempool", "--json")).stdout)
-        asked = await node.run("why", held["id"])
-        why = asked.stdout
-        assert why, asked
-        assert ", owed to one\n" in why and "to_be_read_by one, " in why
+
+        async def is_told() -> bool:
+            why = (await node.run("why", held["id"])).stdout
+            return ", owed to one\n" in why and "to_be_read_by one, " in why
+
+        await until("the service's event is in the log, to which it comes behind the answer", is_told)
         conform = await dmq(
             home, "conform", f"unix://{socket}", "--keys", str(keys), "--only", "taken", "--only", "given"
         )
