@@ -103,6 +103,12 @@ class _Peer:
         self.waiting.append(data)
         self.unsent += len(data)
 
+    def sent_first(self) -> int:
+        """Let go of the first that waited, which is sent; return its bytes, 0 if the peer was closed meanwhile."""
+        sent = 0 if self.is_closed else len(self.waiting.popleft())
+        self.unsent -= sent
+        return sent
+
     def close(self) -> None:
         """Close it, and let go of what waits: who still refers to a closed peer holds no bytes."""
         self.is_closed = True
@@ -347,10 +353,8 @@ class Streams:
         with scope, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while peer.waiting and not peer.is_closed:
                 await peer.stream.send_all(peer.waiting[0])
-                if peer.is_closed:  # just now
-                    break
-                peer.unsent -= (sent := len(peer.waiting.popleft()))
-                self._unsent.change(*key, -sent)
+                if sent := peer.sent_first():
+                    self._unsent.change(*key, -sent)
                 _go_on_reading(peer)
             is_cut = peer.is_closing
         if is_cut:
