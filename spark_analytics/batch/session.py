@@ -39,6 +39,8 @@ _LOCAL = {
     "spark.rdd.compress": "true",
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.ui.showConsoleProgress": "false",
+    # A list of many files is made by one task for each, of which there are as many as files by default.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     # Each broadcast table takes a page, by default of 32 or 64 MB, even with one row for each log.
     "spark.buffer.pageSize": "4m",
     # A batch of a stream has some 300 pieces of compiled code, the same as the batch before.

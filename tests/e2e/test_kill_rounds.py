@@ -142,7 +142,7 @@ async def killing(base: Path, seed: int, rounds: int) -> AsyncIterator[Rounds]:
         yield found
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [2, pytest.param(100, marks=pytest.mark.long)])
 async def test_rounds_of_kill_9(count: int, tmp_path: Path) -> None:
     """KILL_ROUNDS_SEED repeats the choices of an earlier run; the moments depend on the machine."""
     seed = int(os.environ.get("KILL_ROUNDS_SEED") or random.SystemRandom().getrandbits(32))

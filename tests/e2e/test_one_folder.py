@@ -140,7 +140,12 @@ class Node:
         await until("the services run", self.is_there)
 
     async def is_there(self) -> bool:
-        return all(one["state"] == "running" for one in (await self.json("status"))["services"])
+        return all(one["state"] == "running" for one in (await self.ask("status"))["services"])
+
+    async def ask(self, word: str, argument: str = "") -> Any:
+        """Ask the running node, without starting a process."""
+        async with connect(home=Home(self.home)) as app:
+            return json.loads(await app.ask(word, argument, timeout_s=HANG_S))
 
 
 def asked_at_door(port: int) -> bytes:
@@ -176,14 +181,18 @@ async def test_all_of_a_service_is_found_in_its_folder_and_lasts(
         await node.start()
         assert await node.run("ledger") == "3\n", "the counter lasts"
         await until("the log has each event once", lambda: are_noted(node, sent))
+        assert noted(await node.json("why", sent[-1])) == [("ledger_counted", {"service": "ledger", "count": 3})]
         await node.process.stop()
 
 
 async def are_noted(node: Node, ids: list[str]) -> bool:
     """Whether `why` shows for each message the counter's value, once."""
-    noted = [(await node.json("why", id))["noted"] for id in ids]
-    said = [[(one["event"], one["fields"]) for one in each] for each in noted]
+    said = [noted(await node.ask("why", id)) for id in ids]
     return said == [[("ledger_counted", {"service": "ledger", "count": count})] for count in (1, 2, 3)]
+
+
+def noted(why: Any) -> list[tuple[str, Any]]:
+    return [(one["event"], one["fields"]) for one in why["noted"]]
 
 
 async def test_a_folder_with_a_role_hears_what_the_role_does_whatever_its_name(

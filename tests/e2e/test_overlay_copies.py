@@ -1,4 +1,4 @@
-"""Four cores that meet through one: a message published at each arrives once at each, in at most three copies, also a
+"""Cores that meet through one: a message published at each arrives once at each, in at most three copies, also a
 large one; the audit and `router why` tell copies apart (R-C29, R-C33, R-C34)."""
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 from rig import QUICK, ROUTER, NodeProcess, Rig, new_key, rig
 from rigs.patience import HANG_S
@@ -19,8 +20,7 @@ from router.rig.process import run_command, until
 from router.settings.config_services import NewHomeService
 from router.settings.home import Home
 
-CORES = 4
-MESSAGES = 10
+MESSAGES = 6
 LARGE_BYTES = 20_000
 DISCOVERY = {"sampling": True, "period_s": 0.5}
 PUBSUB = {"mode": "overlay", "period_s": 0.5}
@@ -86,14 +86,16 @@ async def until_at_rest(cores: list[Core]) -> Counter[str]:
     return sums
 
 
-async def test_what_is_published_at_each_core_arrives_once_at_each(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [3, pytest.param(5, marks=pytest.mark.long)])
+async def test_what_is_published_at_each_core_arrives_once_at_each(count: int, tmp_path: Path) -> None:
+    """Of three cores each sends a message to two at most: five tell whether there are more than three copies."""
     group = new_key()
     async with rig(tmp_path) as found, trio.open_nursery() as nursery:
         cores = [core(found, 0)]
         first = cores[0].node
         await first.start()
         link = (await first.run("id", "--link")).stdout.strip()
-        cores += [core(found, number, link) for number in range(1, CORES)]
+        cores += [core(found, number, link) for number in range(1, count)]
         for one in cores:
             if one.node is not first:
                 await one.node.start()
@@ -117,11 +119,11 @@ async def test_what_is_published_at_each_core_arrives_once_at_each(tmp_path: Pat
         nursery.cancel_scope.cancel()
     for one in cores:
         assert set(one.got.values()) == {1} and set(sent + large) <= set(one.got)
-    copies = (after - before)["copies"] / len(sent) / CORES
-    of_large = (with_large - after)["copies"] / len(large) / CORES
+    copies = (after - before)["copies"] / len(sent) / count
+    of_large = (with_large - after)["copies"] / len(large) / count
     print(f"copies sent a message and node: {copies:.2f}; of large messages: {of_large:.2f}")
-    assert copies <= 3.0
-    assert of_large <= 2.1
+    assert copies <= min(3.0, count - 1)
+    assert of_large <= min(2.1, count - 1)
     check(why, audit)
 
 

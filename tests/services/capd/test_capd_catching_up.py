@@ -75,9 +75,10 @@ def test_node_that_tells_no_line_is_announced_what_is_at_or_above_the_floor() ->
     assert node.take() == [n.Inv((offer.own_id(),))]
 
 
-def test_two_thousand_posted_before_during_and_after_a_link_are_announced_within_seconds() -> None:
+@pytest.mark.parametrize("each", [160, pytest.param(700, marks=pytest.mark.long)])
+def test_what_is_posted_before_during_and_after_a_link_is_announced_within_seconds(each: int) -> None:
     pool = Pool()
-    before, during, after = (offers(700) for _ in range(3))
+    before, during, after = (offers(each) for _ in range(3))
     for one in before:
         post(pool, one)
     node = greeted(pool)

@@ -71,14 +71,16 @@ def test_everything_is_fetched_within_a_minute_by_all_prefixes_of_two_bytes() ->
     assert held(pool) == {one.own_id() for one in old}
 
 
-def test_two_thousand_messages_of_either_side_before_during_and_after_a_link_are_at_both_ends_within_a_minute(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("each", [80, pytest.param(334, marks=pytest.mark.long)])
+def test_messages_of_either_side_before_during_and_after_a_link_are_at_both_ends_within_a_minute(
+    each: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`each`: how many at a time; 334 are two thousand in all."""
     few_prefixes(monkeypatch)
     pool, node = Pool(settings()), LiveNode()
     sides = {
-        pool: [offers(334, kind=b"P%d" % turn) for turn in range(3)],
-        node: [offers(333, kind=bytes((turn, 255))) for turn in range(3)],
+        pool: [offers(each, kind=b"P%d" % turn) for turn in range(3)],
+        node: [offers(each, kind=bytes((turn, 255))) for turn in range(3)],
     }
     for one in (pool, node):
         for message in sides[one][0]:
