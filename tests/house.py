@@ -23,8 +23,8 @@ _PURE = """
 PURE = _PURE.split()
 FINDS = ("importlib", "pkgutil")  # for the one file that finds modules by name, see `BY_NAME`
 NUMERIC = ("numpy",)  # for the rules of services: it computes, and does nothing else; the router's core goes without it
-_SERVICES = (  # the wire, its tables, contract, client, the command line's kit, private files, rig, bench; no more
-    r"router(\.(core\.((wire|service)\..*|link\.(allowance|machine|table))|client(\..*)?|service(\..*)?"
+_SERVICES = (  # the wire, its tables, contract, client, overview, the command line's kit, private files, rig, bench
+    r"router(\.(core\.((wire|service)\..*|link\.(allowance|machine|table))|client(\..*)?|service(\..*)?|overview(\..*)?"
     r"|cli(\.(ask|command|conditions|conformance|exits|invite|loop|output|qr|services|spans))?|disk\.(private_file|state\..*)|actors\.process"
     r"|rig\.(node|process)|bench\.(goal|report)))?"
     r"|services\.OWN(\..*)?"
@@ -42,7 +42,7 @@ LAYERS: list[tuple[str, str, list[str]]] = [  # room; our modules it may import;
 FLOORS = [  # rooms from the ground up: each may import from those below it, and from itself
     "spark_analytics/judgement/", "spark_analytics/report/", "spark_analytics/batch/", "spark_analytics/stream/",
     "router/core/wire/", "router/core/link/ router/core/log/", "router/core/why/ router/core/service/",
-    "router/service/verbs/",
+    "router/service/verbs/", "router/overview/",
     "router/core/neighbours/", "router/core/routing/", "router/core/control/", "router/core/router.py",
     "router/disk/store/", "router/disk/state/", "router/disk/log/", "router/disk/snapshot/",
     "router/transport/", "router/settings/", "router/actors/", "router/client/", "router/service/", "router/cli/",
@@ -63,8 +63,9 @@ SHIPS = re.compile(
 SCHEME = re.compile(r"(tls|unix|memory|wss?|lan):")
 SCHEMELESS = re.compile(r"router/(node|transport|core)/.*\.py|router/cli/preflight\.py|transports/.*\.py")
 _CONTRACT = "contract|http|kept_rows|pages|parts|roles|roles/.*|verbs/.*"
-PURE_RULES = re.compile(rf"(services|examples)/\w+/(core/.*|rules\w*|http)\.py|router/service/({_CONTRACT})\.py")
-RULES_KNOW = re.compile(rf"router\.(core\..*|service(\.({_CONTRACT.replace('/', '[.]')}))?)")
+_RULES = r"(services|examples)/\w+/(core/.*|rules\w*|http)\.py"
+PURE_RULES = re.compile(rf"{_RULES}|router/(service/({_CONTRACT})|overview/.*)\.py")
+RULES_KNOW = re.compile(rf"router\.(core\..*|overview\..*|service(\.({_CONTRACT.replace('/', '[.]')}))?)")
 IMPURE = re.compile(r"open|print|input|exec|eval|(.*\.)?(datetime|date)\.(now|utcnow|today|fromtimestamp)")
 SWALLOWED = re.compile(r"except( (Base)?Exception( as \w+)?)?:\s+(pass|\.\.\.)|(.*\.)?suppress\((Base)?Exception\)")
 NOUNLESS = re.compile(r"(.*/)?(utils?|helpers?|common|managers?|base|misc)(\.\w+|/.*)")
@@ -76,8 +77,7 @@ NAMED = re.compile(r"\b(PUBSUB|DISCOVERY|service_called)\b")
 LIMITS = re.compile(r"(\w*Limits|BackOff)(\.\w+)?")  # the limits with which a part is made
 HOOKLESS = re.compile(r"router/(client|core)/.*\.py")
 LINES_MAX, TEST_LINES_MAX = 500, 500
-CLASS_LINES_MAX, FUNCTION_LINES_MAX = 300, 40
-PARAMETERS_MAX = 9
+CLASS_LINES_MAX, FUNCTION_LINES_MAX, PARAMETERS_MAX = 300, 40, 9
 VERB_FILES_MAX = 2
 
 Tree = dict[str, str]

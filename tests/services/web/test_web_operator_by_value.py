@@ -11,12 +11,12 @@ import pytest
 from msgspec.structs import replace
 from rigs.web_sides import WebSide, body_of, request, status_of
 
+from router.overview.facts import GroupRow, Metrics, NodeFacts, NodeQueue, PeerRow, ServiceRow, Status, WaitingRow
+from router.overview.forecasts import Forecast, Forecasts
+from router.overview.hour import GAP_S, WINDOW_S, WINDOWS, Hour
+from router.overview.notices import ATTENTION, BAD, GOOD, Situation, headline, notices, waits_because
 from router.service import contract as c
 from services.web.core.operator.board import CALM, PATIENCE_S, QUIET_S, ROWS_OFTEN_MAX, Board
-from services.web.core.operator.facts import Facts, GroupRow, Held, Metrics, PeerRow, QueueRow, ServiceRow, Status
-from services.web.core.operator.findings import ATTENTION, BAD, GOOD, Seen, findings, headline, waits_because
-from services.web.core.operator.forecasts import Forecast, Forecasts
-from services.web.core.operator.hour import GAP_S, WINDOW_S, WINDOWS, Hour
 from services.web.core.operator.pages import STREAMS_MAX
 from services.web.core.operator.view import PLAN_MAX, View, neighbours, queues
 from services.web.core.operator.why_page import fate_of, why_page
@@ -28,8 +28,8 @@ def key(number: int) -> str:
     return f"{number:064x}"
 
 
-def queue(messages: int, **more: Any) -> QueueRow:
-    return QueueRow(
+def queue(messages: int, **more: Any) -> WaitingRow:
+    return WaitingRow(
         key(1), "cellar", messages, messages * 100, 60, limit_messages=1000, limit_bytes=1 << 30, **more
     )  # fmt: skip
 
@@ -225,7 +225,7 @@ def test_headline_counts_nobody_for_the_service_that_carries_groups(
     states: dict[str, int], copies: dict[str, int], said: str
 ) -> None:
     fate = {"message": key(9), "accepted_at": "now", "states": states, "copies": copies, "carried": 1}
-    assert said in str(why_page(fate_of(fate), Facts()))
+    assert said in str(why_page(fate_of(fate), NodeFacts()))
 
 
 def test_fate_names_apps_that_have_no_queue_link_or_group() -> None:
@@ -266,42 +266,62 @@ def test_unknown_message_and_silent_router_are_sentences() -> None:
     assert status_of(side.written[late]) == 503 and b"router status" in side.written[late]
 
 
-def seen(facts: Facts, forecast: Forecast = Forecast(), **refused: int) -> Seen:  # noqa: B008
+def seen(facts: NodeFacts, forecast: Forecast = Forecast(), **refused: int) -> Situation:  # noqa: B008
     ended = Counter({("refused", reason.replace("_", "-")): n for reason, n in refused.items()})
-    return Seen(facts, {key(1): forecast}, ended, 100)
+    return Situation(facts, {key(1): forecast}, ended, 100)
 
 
 AWAY = PeerRow(key(1), "cellar", "away", "peer", problem="connection refused")
 UNREADY = Metrics(unready=(("disk-full", "the disk is nearly full; make room"),))
 FAILED = ServiceRow("capd", state="running", problem="it failed", problem_age_s=40)
-VERDICTS: list[tuple[Seen, str, str, str]] = [
-    (seen(Facts(peers=(PeerRow(key(1), "a", "connected", "peer"),))), GOOD, "All is well.", "1 neighbour is connected"),
-    (seen(Facts(queues=(queue(3),))), GOOD, "All is well.", "what waits is for those who are away"),
-    (seen(Facts(problem="no answer")), BAD, "The router does not answer: no answer.", "router doctor"),
-    (seen(Facts(metrics=UNREADY, peers=(AWAY,))), BAD, "The disk is nearly full.", "Make room."),
-    (seen(Facts(peers=(AWAY,))), ATTENTION, "cellar is away: connection refused.", "router doctor"),
-    (seen(Facts(queues=(queue(950),), peers=(AWAY,))), BAD, "The queue of cellar is 95 % full.", "queue drop cellar"),
-    (seen(Facts(queues=(queue(500),)), Forecast(1, full_s=600)), ATTENTION, "full in about 10 min.", "not connected"),
-    (seen(Facts(queues=(queue(500),)), Forecast(1, full_s=600_000)), GOOD, "All is well.", ""),
-    (seen(Facts(), rate_limited=30), ATTENTION, "30 of them as rate-limited", "Too many messages"),
-    (seen(Facts(), rate_limited=5), GOOD, "All is well.", ""),
-    (seen(Facts(metrics=Metrics(queue=Held(95, 0, 100, 100)))), BAD, "This node holds 95 %", "queue drop"),
-    (seen(Facts(status=Status(services=(ServiceRow("capd", state="away"),)))), BAD, "service capd does not run", ""),
+VERDICTS: list[tuple[Situation, str, str, str]] = [
     (
-        seen(Facts(peers=(PeerRow(key(1), "", "connected", "stranger", problem="x"),))),
+        seen(NodeFacts(peers=(PeerRow(key(1), "a", "connected", "peer"),))),
+        GOOD,
+        "All is well.",
+        "1 neighbour is connected",
+    ),
+    (seen(NodeFacts(queues=(queue(3),))), GOOD, "All is well.", "what waits is for those who are away"),
+    (seen(NodeFacts(problem="no answer")), BAD, "The router does not answer: no answer.", "router doctor"),
+    (seen(NodeFacts(metrics=UNREADY, peers=(AWAY,))), BAD, "The disk is nearly full.", "Make room."),
+    (seen(NodeFacts(peers=(AWAY,))), ATTENTION, "cellar is away: connection refused.", "router doctor"),
+    (
+        seen(NodeFacts(queues=(queue(950),), peers=(AWAY,))),
+        BAD,
+        "The queue of cellar is 95 % full.",
+        "queue drop cellar",
+    ),
+    (
+        seen(NodeFacts(queues=(queue(500),)), Forecast(1, full_s=600)),
+        ATTENTION,
+        "full in about 10 min.",
+        "not connected",
+    ),
+    (seen(NodeFacts(queues=(queue(500),)), Forecast(1, full_s=600_000)), GOOD, "All is well.", ""),
+    (seen(NodeFacts(), rate_limited=30), ATTENTION, "30 of them as rate-limited", "Too many messages"),
+    (seen(NodeFacts(), rate_limited=5), GOOD, "All is well.", ""),
+    (seen(NodeFacts(metrics=Metrics(queue=NodeQueue(95, 0, 100, 100)))), BAD, "This node holds 95 %", "queue drop"),
+    (
+        seen(NodeFacts(status=Status(services=(ServiceRow("capd", state="away"),)))),
+        BAD,
+        "service capd does not run",
+        "",
+    ),
+    (
+        seen(NodeFacts(peers=(PeerRow(key(1), "", "connected", "stranger", problem="x"),))),
         GOOD,
         "All is well.",
         "node runs",
     ),
-    (seen(Facts(status=Status(services=(FAILED,)))), ATTENTION, "The service capd: it failed.", ""),
-    (seen(Facts(status=Status(services=(replace(FAILED, problem_age_s=4000),)))), GOOD, "All is well.", ""),
-    (seen(Facts(peers=(PeerRow(key(1), "shut", "blocked", "peer", problem="x"),))), GOOD, "All is well.", ""),
+    (seen(NodeFacts(status=Status(services=(FAILED,)))), ATTENTION, "The service capd: it failed.", ""),
+    (seen(NodeFacts(status=Status(services=(replace(FAILED, problem_age_s=4000),)))), GOOD, "All is well.", ""),
+    (seen(NodeFacts(peers=(PeerRow(key(1), "shut", "blocked", "peer", problem="x"),))), GOOD, "All is well.", ""),
 ]
 
 
 @pytest.mark.parametrize(("shown", "level", "text", "remedy"), VERDICTS)
-def test_headline_says_the_worst_and_what_to_do(shown: Seen, level: str, text: str, remedy: str) -> None:
-    first = headline(shown, findings(shown))
+def test_headline_says_the_worst_and_what_to_do(shown: Situation, level: str, text: str, remedy: str) -> None:
+    first = headline(shown, notices(shown))
     assert first.level == level and text in first.text and remedy in first.remedy
 
 
@@ -321,21 +341,21 @@ def test_headline_says_the_worst_and_what_to_do(shown: Seen, level: str, text: s
     ],
 )
 def test_queue_says_why_it_waits(peer: PeerRow | None, per_s: float, said: str) -> None:
-    facts = Facts(peers=(peer,) if peer else ())
+    facts = NodeFacts(peers=(peer,) if peer else ())
     assert waits_because(facts, queue(5), Forecast(per_s)).startswith(said)
 
 
 def test_plan_draws_many_who_are_well_as_one() -> None:
     many = [PeerRow(key(n), f"edge-{n}", "connected", "client") for n in range(2, 40)]
-    view = View(seen(Facts(peers=(AWAY, *many))), [], Counter(), 0.0)
+    view = View(seen(NodeFacts(peers=(AWAY, *many))), [], Counter(), 0.0)
     text = neighbours(view)
     assert "38 more" in text and text.count("dot well") == 3 and "39 neighbours, 38 of them well" in text
-    few = View(seen(Facts(peers=(AWAY, *many[: PLAN_MAX - 1]))), [], Counter(), 0.0)
+    few = View(seen(NodeFacts(peers=(AWAY, *many[: PLAN_MAX - 1]))), [], Counter(), 0.0)
     assert "more" not in neighbours(few) and neighbours(few).count("dot problem") == 3
 
 
 def test_queue_says_how_full_it_is_when_it_will_be_so_and_why() -> None:
-    shown = View(seen(Facts(queues=(queue(600),), peers=(AWAY,)), Forecast(1.0, full_s=7200)), [], Counter(), 0.0)
+    shown = View(seen(NodeFacts(queues=(queue(600),), peers=(AWAY,)), Forecast(1.0, full_s=7200)), [], Counter(), 0.0)
     text = queues(shown)
     assert "600 messages, 60\u00a0% full, oldest 1 min" in text and "full in about 2 h" in text
     assert text.count("cellar is away: connection refused.") == 2, "in the picture, and in the table beside it"
@@ -345,7 +365,7 @@ def test_queue_says_how_full_it_is_when_it_will_be_so_and_why() -> None:
 
 
 def metrics(accepted: int, waiting: int = 0, refused: int = 0) -> Metrics:
-    return Metrics((("accepted", "", accepted), ("refused", "expired", refused)), Held(waiting, 0, 100, 100))
+    return Metrics((("accepted", "", accepted), ("refused", "expired", refused)), NodeQueue(waiting, 0, 100, 100))
 
 
 def test_hour_counts_what_came_between_samples_and_forgets_what_is_older() -> None:
@@ -385,7 +405,7 @@ def test_forecast_goes_on_as_the_queue_went_lately(
 ) -> None:
     forecasts = Forecasts()
     for at, depth in enumerate(depths):
-        row = QueueRow(key(1), "", depth, depth, None, limit, limit)
+        row = WaitingRow(key(1), "", depth, depth, None, limit, limit)
         forecasts.add((row,), float(at))
     found = forecasts.of(row)
     assert found.full_s == (full_s if full_s is None else pytest.approx(full_s, rel=0.05))
@@ -394,7 +414,7 @@ def test_forecast_goes_on_as_the_queue_went_lately(
 
 def test_queues_that_are_followed_are_bounded() -> None:
     forecasts = Forecasts()
-    rows = [QueueRow(key(n), "", n, n, None, 10_000, 10_000) for n in range(1000)]
+    rows = [WaitingRow(key(n), "", n, n, None, 10_000, 10_000) for n in range(1000)]
     for at in range(200):
         forecasts.add(rows, float(at))
     assert repr(forecasts) == "<256 queues followed>"
@@ -402,10 +422,10 @@ def test_queues_that_are_followed_are_bounded() -> None:
 
 
 def test_names_are_those_of_neighbours_kept_apps_and_services() -> None:
-    facts = Facts(
+    facts = NodeFacts(
         status=Status(services=(ServiceRow("web", key(1)),)),
         peers=(PeerRow(key(2), "cellar"),),
-        queues=(QueueRow(key(3), "listener"),),
+        queues=(WaitingRow(key(3), "listener"),),
         groups=(GroupRow(key(9), key(4), subscriber_name="reader"), GroupRow(key(9), key(2))),
     )
     found = [facts.name_of(key(number)) for number in range(1, 6)]

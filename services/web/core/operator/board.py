@@ -8,13 +8,13 @@ from math import inf
 import msgspec
 
 from router.core.wire.text import counted
+from router.overview.facts import NodeFacts, with_answer
+from router.overview.forecasts import Forecasts
+from router.overview.hour import Hour
+from router.overview.notices import LATELY_S, Situation
 from router.service import contract as c
 from router.service.verbs.inquire import Word
 
-from .facts import Facts, with_answer
-from .findings import LATELY_S, Seen
-from .forecasts import Forecasts
-from .hour import Hour
 from .view import View
 
 WATCHED_S = 1.0
@@ -39,7 +39,7 @@ class Board:
     """The facts, the last hour, and the questions that are open."""
 
     def __init__(self) -> None:
-        self._facts = Facts()
+        self._facts = NodeFacts()
         self._hour = Hour()
         self._forecasts = Forecasts()
         self._open: set[str] = set()
@@ -122,13 +122,13 @@ class Board:
     # -- showing -------------------------------------------------------------------------------------------
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> NodeFacts:
         return self._facts
 
     def view(self, now: c.Now) -> View:
         """Return what the page shows now."""
         forecasts = {one.recipient: self._forecasts.of(one) for one in self._facts.queues}
-        seen = Seen(
+        seen = Situation(
             self._facts,
             forecasts,
             self._hour.ended(now.mono_s, LATELY_S),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from router.overview.notices import LEVELS, Notice, headline, notices, roughly
 from spark_analytics.report.page.markup import Markup, join, tag
 from spark_analytics.report.page.verdict import mark
 from spark_analytics.report.page.wording import clock, moment, prose
 
-from .findings import LEVELS, Finding, findings, headline, roughly
 from .logins import Login
 from .view import View, groups, neighbours, queues, refusals, services, traffic
 
@@ -62,9 +62,7 @@ def entered(login: Login) -> Markup:
     of its own site only from a page of that site."""
     return document(
         "Logged in",
-        tag(
-            "main", _verdict_of(Finding("good", "You are logged in."), "Logged in", tag("a", "To the page", href="./"))
-        ),
+        tag("main", _verdict_of(Notice("good", "You are logged in."), "Logged in", tag("a", "To the page", href="./"))),
         more=tag("meta", http_equiv="refresh", content="0; url=./"),
     )
 
@@ -85,7 +83,7 @@ def shut(text: str) -> Markup:
         "Log in",
         tag(
             "main",
-            _verdict_of(Finding("info", f"{said[:1].upper()}{said[1:]}.", f"{remedy}."), "Not logged in", others),
+            _verdict_of(Notice("info", f"{said[:1].upper()}{said[1:]}.", f"{remedy}."), "Not logged in", others),
         ),
     )
 
@@ -104,7 +102,7 @@ def _state(view: View) -> Markup:
 
 
 def _verdict(view: View) -> Markup:
-    found = findings(view.seen)
+    found = notices(view.seen)
     first, others = headline(view.seen, found), found[1 : FINDINGS_MAX + 1]
     items = (
         tag(
@@ -124,7 +122,7 @@ def _verdict(view: View) -> Markup:
     )
 
 
-def _verdict_of(first: Finding, level: str, *more: object) -> Markup:
+def _verdict_of(first: Notice, level: str, *more: object) -> Markup:
     return tag(
         "div",
         tag("p", mark(first.level), tag("span", level), class_=f"level {first.level}", role="status"),

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from router.overview.facts import BLOCKED, CONNECTED, LOCAL, STRANGER, NodeFacts, PeerRow, WaitingRow
+from router.overview.forecasts import Forecast
+from router.overview.hour import ENDED, WINDOW_S, Window
+from router.overview.notices import ATTENTION, BAD, NEARLY_FULL, Situation, roughly, waits_because
 from spark_analytics.report.page.figure import folded, table
 from spark_analytics.report.page.markup import Markup, join, tag
 from spark_analytics.report.page.reasons import SENTENCES
 from spark_analytics.report.page.wording import clock, counted, number
 
 from .drawing import AWAY, PROBLEM, SHUT, WELL, Branch, bar, curve, plan
-from .facts import BLOCKED, CONNECTED, LOCAL, STRANGER, Facts, PeerRow, QueueRow
-from .findings import ATTENTION, BAD, NEARLY_FULL, Seen, roughly, waits_because
-from .forecasts import Forecast
-from .hour import ENDED, WINDOW_S, Window
 
 PLAN_MAX = 24
 """Neighbours that are drawn one by one; of more, those that are well are drawn as one."""
@@ -46,16 +46,16 @@ class View(Struct, frozen=True):
     """One moment. `hour`: the windows up to now, None where nothing was seen; `ended_hour`: messages that ended
     undelivered in the hour, by event and reason; `since_start`: the same since the node's start."""
 
-    seen: Seen
+    seen: Situation
     hour: Sequence[Window | None]
     ended_hour: Counter[tuple[str, str]]
     wall_s: float
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> NodeFacts:
         return self.seen.facts
 
-    def forecast(self, queue: QueueRow) -> Forecast:
+    def forecast(self, queue: WaitingRow) -> Forecast:
         return self.seen.forecasts.get(queue.recipient, Forecast())
 
 
@@ -163,7 +163,7 @@ def queues(view: View) -> Markup:
     )
 
 
-def _bar(view: View, one: QueueRow) -> Markup:
+def _bar(view: View, one: WaitingRow) -> Markup:
     level = BAD if one.share > NEARLY_FULL else ATTENTION if one.share > HALF_FULL else "calm"
     forecast = view.forecast(one)
     oldest = f", oldest {roughly(one.oldest_s)}" if one.oldest_s else ""

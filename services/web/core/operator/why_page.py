@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from router.overview.facts import NodeFacts, short_key
+from router.overview.notices import sentence
 from spark_analytics.report.page.figure import folded, table
 from spark_analytics.report.page.markup import Markup, tag
 from spark_analytics.report.page.reasons import SENTENCES
 from spark_analytics.report.page.wording import counted, prose
 
-from .facts import Facts, short_key
-from .findings import sentence
 from .page import ASK, document
 
 RECIPIENTS_MAX = 60
@@ -70,7 +70,7 @@ Who = Callable[[str], str]
 """Returns the name of a key, or its beginning if it has none."""
 
 
-def why_page(fate: Fate, facts: Facts) -> Markup:
+def why_page(fate: Fate, facts: NodeFacts) -> Markup:
     """Return the page about one message. `facts`: the names of groups and neighbours."""
 
     def who(key: str) -> str:

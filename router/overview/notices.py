@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from spark_analytics.report.page.reasons import SENTENCES
-from spark_analytics.report.page.wording import counted, lasting
+from router.core.wire.reasons import by_word
+from router.core.wire.text import counted, span_text
 
-from .facts import BLOCKED, CONNECTED, LOCAL, STRANGER, Facts, PeerRow, QueueRow
+from .facts import BLOCKED, CONNECTED, LOCAL, STRANGER, NodeFacts, PeerRow, WaitingRow
 from .forecasts import Forecast
 
 GOOD, ATTENTION, BAD = "good", "attention", "bad"
@@ -30,7 +30,7 @@ MILD = ("no-uplink", "doubted-clock")
 """Reasons why a node is not ready with which messages are still taken."""
 
 
-class Finding(NamedTuple):
+class Notice(NamedTuple):
     """A sentence about what is not well, and what to do."""
 
     level: str
@@ -38,100 +38,101 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-class Seen(NamedTuple):
-    """What the findings are made of. `ended`: messages that ended undelivered lately, by event and reason; `accepted`:
+class Situation(NamedTuple):
+    """What the notices are made of. `ended`: messages that ended undelivered lately, by event and reason; `accepted`:
     those accepted in the same time."""
 
-    facts: Facts
+    facts: NodeFacts
     forecasts: Mapping[str, Forecast]
     ended: Counter[tuple[str, str]]
     accepted: int
 
 
-def findings(seen: Seen) -> list[Finding]:
+def notices(seen: Situation) -> list[Notice]:
     """Return what is not well, the worst first."""
     found = [one for rule in _RULES for one in rule(seen)]
     return sorted(found, key=lambda one: one.level != BAD)
 
 
-def headline(seen: Seen, found: list[Finding]) -> Finding:
+def headline(seen: Situation, found: list[Notice]) -> Notice:
     """Return the one sentence: the worst finding, or that all is well."""
     if found:
         return found[0]
     routers = [one for one in seen.facts.peers if one.state == CONNECTED and one.standing not in (LOCAL, STRANGER)]
     here = f"{counted(len(routers), 'neighbour')} {'is' if len(routers) == 1 else 'are'} connected"
     waits = "what waits is for those who are away" if seen.facts.queues else "nothing waits"
-    return Finding(GOOD, "All is well.", f"{here if routers else 'The node runs'}; {waits}.")
+    return Notice(GOOD, "All is well.", f"{here if routers else 'The node runs'}; {waits}.")
 
 
-def _unanswered(seen: Seen) -> Iterator[Finding]:
+def _unanswered(seen: Situation) -> Iterator[Notice]:
     if seen.facts.problem:
         remedy = "What is below is what was known last. `router doctor` says more."
-        yield Finding(BAD, ended(f"The router does not answer: {seen.facts.problem}"), remedy)
+        yield Notice(BAD, ended(f"The router does not answer: {seen.facts.problem}"), remedy)
 
 
-def _unready(seen: Seen) -> Iterator[Finding]:
+def _unready(seen: Situation) -> Iterator[Notice]:
     for reason, text in seen.facts.metrics.unready:
         said, _, remedy = text.partition("; ")
-        yield Finding(ATTENTION if reason in MILD else BAD, sentence(said), sentence(remedy))
+        yield Notice(ATTENTION if reason in MILD else BAD, sentence(said), sentence(remedy))
 
 
-def _services(seen: Seen) -> Iterator[Finding]:
+def _services(seen: Situation) -> Iterator[Notice]:
     for one in seen.facts.status.services:
         if one.state != "running":
             said = f"The service {one.name} does not run{_because(one.problem)}"
-            yield Finding(BAD, sentence(said), "`router doctor` and the node's log say more.")
+            yield Notice(BAD, sentence(said), "`router doctor` and the node's log say more.")
         elif one.problem and (one.problem_age_s or 0) < PRESENT_S:
-            yield Finding(ATTENTION, sentence(f"The service {one.name}: {one.problem}"), "")
+            yield Notice(ATTENTION, sentence(f"The service {one.name}: {one.problem}"), "")
 
 
-def _full(seen: Seen) -> Iterator[Finding]:
+def _full(seen: Situation) -> Iterator[Notice]:
     held = seen.facts.metrics.queue
     if held.share > NEARLY_FULL:
         drop = "`router queue drop NAME` clears the queue of one who is gone"
         remedy = f"When that is all of it, new messages are refused. {drop}."
-        yield Finding(BAD, f"This node holds {100 * held.share:.0f} % of all that may wait.", remedy)
+        yield Notice(BAD, f"This node holds {100 * held.share:.0f} % of all that may wait.", remedy)
     for one in seen.facts.queues:
         if one.share > NEARLY_FULL:
-            yield Finding(BAD, f"The queue of {one.title} is {100 * one.share:.0f} % full.", _of_full(seen, one))
+            yield Notice(BAD, f"The queue of {one.title} is {100 * one.share:.0f} % full.", _of_full(seen, one))
 
 
-def _filling(seen: Seen) -> Iterator[Finding]:
+def _filling(seen: Situation) -> Iterator[Notice]:
     for one in seen.facts.queues:
         full_s = seen.forecasts.get(one.recipient, Forecast()).full_s
         if one.share <= NEARLY_FULL and full_s is not None and full_s <= SOON_S:
             said = f"The queue of {one.title} will be full in about {roughly(full_s)}."
-            yield Finding(ATTENTION, said, _of_full(seen, one))
+            yield Notice(ATTENTION, said, _of_full(seen, one))
 
 
-def _of_full(seen: Seen, queue: QueueRow) -> str:
+def _of_full(seen: Situation, queue: WaitingRow) -> str:
     why = waits_because(seen.facts, queue, seen.forecasts.get(queue.recipient, Forecast()))
     drop = f"`router queue drop {queue.name or queue.recipient}` clears the queue if nobody is to have it any more."
     return f"When it is full, new messages for {queue.title} are refused. {why} {drop}"
 
 
-def _neighbours(seen: Seen) -> Iterator[Finding]:
+def _neighbours(seen: Situation) -> Iterator[Notice]:
     for one in seen.facts.peers:
         if one.problem and one.state != BLOCKED and one.standing != STRANGER:
             said = ended(f"{one.title} is {'connected, but' if one.state == CONNECTED else 'away:'} {one.problem}")
-            yield Finding(ATTENTION, said, "`router doctor` says what is wrong on the way, and how to mend it.")
+            yield Notice(ATTENTION, said, "`router doctor` says what is wrong on the way, and how to mend it.")
 
 
-def _refusals(seen: Seen) -> Iterator[Finding]:
+def _refusals(seen: Situation) -> Iterator[Notice]:
     refused = Counter({reason: n for (event, reason), n in seen.ended.items() if event == "refused"})
     total = refused.total()
     if total >= REFUSED_LEAST and total > REFUSED_SHARE * (total + seen.accepted):
         (reason, most), *_ = refused.most_common(1)
         said = f"{counted(total, 'message')} were refused in the last {LATELY_S / 60:.0f} minutes, {most:,} of them as"
-        yield Finding(ATTENTION, f"{said} {reason}.", SENTENCES.get(reason, "`router why ID` tells of each."))
+        known = by_word(reason)
+        yield Notice(ATTENTION, f"{said} {reason}.", known.sentence if known else "`router why ID` tells of each.")
 
 
-_RULES: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
+_RULES: tuple[Callable[[Situation], Iterator[Notice]], ...] = (
     _unanswered, _unready, _full, _services, _filling, _neighbours, _refusals,
 )  # fmt: skip
 
 
-def waits_because(facts: Facts, queue: QueueRow, forecast: Forecast) -> str:
+def waits_because(facts: NodeFacts, queue: WaitingRow, forecast: Forecast) -> str:
     """Return why messages wait for a recipient, as a sentence."""
     peer = facts.peer_of.get(queue.recipient)
     if peer is None:
@@ -165,4 +166,5 @@ def ended(text: str) -> str:
 
 def roughly(seconds: float) -> str:
     """Return a length of time as one says it: 2 min, not 117.3 s."""
-    return lasting(round(seconds) if seconds < 60 else 60 * round(seconds / 60) if seconds < 5400 else seconds)
+    said = span_text(round(seconds) if seconds < 60 else 60 * round(seconds / 60))
+    return said.removesuffix(" 0 min").removesuffix(" 0 h")

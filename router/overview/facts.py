@@ -63,7 +63,7 @@ class PeerRow(Struct, frozen=True):
         return self.state == CONNECTED and not self.problem
 
 
-class QueueRow(Struct, frozen=True):
+class WaitingRow(Struct, frozen=True):
     """What waits for one recipient."""
 
     recipient: str
@@ -94,7 +94,7 @@ class GroupRow(Struct, frozen=True):
     subscriber_name: str = ""
 
 
-class Held(Struct, frozen=True):
+class NodeQueue(Struct, frozen=True):
     """What waits at this node in all, and how much may."""
 
     messages: int = 0
@@ -112,17 +112,17 @@ class Metrics(Struct, frozen=True):
     """Counts since the node's start by event and reason, what waits, and why the node is not ready."""
 
     messages: tuple[tuple[str, str, int], ...] = ()
-    queue: Held = Held()
+    queue: NodeQueue = NodeQueue()
     unready: tuple[tuple[str, str], ...] = ()
     resident_bytes: int = 0
 
 
-class Facts(Struct, frozen=True, dict=True):
+class NodeFacts(Struct, frozen=True, dict=True):
     """All of it together. `problem`: why the router has not answered, "" if it has."""
 
     status: Status = Status()
     peers: tuple[PeerRow, ...] = ()
-    queues: tuple[QueueRow, ...] = ()
+    queues: tuple[WaitingRow, ...] = ()
     groups: tuple[GroupRow, ...] = ()
     metrics: Metrics = Metrics()
     problem: str = ""
@@ -150,7 +150,7 @@ class Facts(Struct, frozen=True, dict=True):
 
 FORMS: Mapping[str, tuple[str, Any]] = {
     "metrics": ("metrics", Metrics),
-    "queue": ("queues", tuple[QueueRow, ...]),
+    "queue": ("queues", tuple[WaitingRow, ...]),
     "status": ("status", Status),
     "peers": ("peers", tuple[PeerRow, ...]),
     "groups": ("groups", tuple[GroupRow, ...]),
@@ -158,10 +158,10 @@ FORMS: Mapping[str, tuple[str, Any]] = {
 """The field of the facts that each question fills, and its form."""
 
 
-def with_answer(facts: Facts, word: str, answer: Any) -> Facts:
+def with_answer(facts: NodeFacts, word: str, answer: Any) -> NodeFacts:
     """Return the facts with the router's answer to this question. Raises `msgspec.ValidationError`."""
     field, form = FORMS[word]
-    found: Facts = msgspec.structs.replace(facts, **{field: msgspec.convert(answer, form, strict=False)})
+    found: NodeFacts = msgspec.structs.replace(facts, **{field: msgspec.convert(answer, form, strict=False)})
     return found
 
 

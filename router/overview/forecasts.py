@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from router.core.wire.text import counted
 
-from .facts import QueueRow
+from .facts import WaitingRow
 
 RATE_S = 60.0
 """Seconds over which a queue's change is measured."""
@@ -42,7 +42,7 @@ class Forecasts:
     def __repr__(self) -> str:
         return f"<{counted(len(self._samples), 'queue')} followed>"
 
-    def add(self, queues: Sequence[QueueRow], mono_s: float) -> None:
+    def add(self, queues: Sequence[WaitingRow], mono_s: float) -> None:
         """Remember the depth of these queues; others are empty."""
         longest = sorted(queues, key=lambda one: -one.share)[:FOLLOWED_MAX]
         followed: dict[str, deque[Sample]] = {}
@@ -54,7 +54,7 @@ class Forecasts:
             followed[one.recipient] = samples
         self._samples = followed
 
-    def of(self, queue: QueueRow) -> Forecast:
+    def of(self, queue: WaitingRow) -> Forecast:
         """Return when a queue will be full or empty."""
         samples = self._samples.get(queue.recipient)
         if not samples:
