@@ -43,6 +43,7 @@ COMMANDS: dict[str, Subcommand] = {
     "peer": Subcommand("router.cli.neighbours:peer", "Add, change, list, remove, block and unblock neighbours."),
     "invite": Subcommand("router.cli.invite:invite", "Let others in by a link or QR code."),
     "status": Subcommand("router.cli.views:status", "Show the running node at a glance."),
+    "top": Subcommand("router.cli.top.command:top", "Show live what comes, goes and waits, and whether all is well."),
     "peers": Subcommand("router.cli.views:peers", "Show every neighbour and app, and whether it is connected."),
     "queue": Subcommand("router.cli.views:queue", "Show how many messages wait for each recipient; drop them."),
     "groups": Subcommand("router.cli.views:groups", "Show the groups of the running node and who has joined them."),

@@ -108,13 +108,49 @@ class NodeQueue(Struct, frozen=True):
         return max(share(self.messages, self.messages_max), share(self.bytes, self.bytes_max))
 
 
+class Counted(Struct, frozen=True):
+    """A histogram as the node tells it: how many values are at most as large as each bound, in seconds; `count`: how
+    many there are."""
+
+    bounds: tuple[float, ...] = ()
+    within: tuple[int, ...] = ()
+    count: int = 0
+
+
+class Waits(Struct, frozen=True):
+    """How long it took to deliver a message, and to commit; how late the node's loop came to what was due."""
+
+    delivery: Counted = Counted()
+    commit: Counted = Counted()
+    loop_lag: Counted = Counted()
+
+
+class StoreRoom(Struct, frozen=True):
+    """The bytes that the store takes, and those that it may take."""
+
+    used_bytes: int = 0
+    bytes_max: int = 0
+
+
+class DiskRoom(Struct, frozen=True):
+    """The bytes that are free on the disk of the store, and those that the node leaves free."""
+
+    free_bytes: int = 0
+    free_bytes_min: int = 0
+
+
 class Metrics(Struct, frozen=True):
-    """Counts since the node's start by event and reason, what waits, and why the node is not ready."""
+    """Counts since the node's start by event and reason, what waits, and why the node is not ready. `log_behind`:
+    events that no file of the log holds yet."""
 
     messages: tuple[tuple[str, str, int], ...] = ()
     queue: NodeQueue = NodeQueue()
     unready: tuple[tuple[str, str], ...] = ()
     resident_bytes: int = 0
+    seconds: Waits = Waits()
+    store: StoreRoom = StoreRoom()
+    disk: DiskRoom = DiskRoom()
+    log_behind: int = 0
 
 
 class NodeFacts(Struct, frozen=True, dict=True):

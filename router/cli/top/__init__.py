@@ -1,0 +1,1 @@
+"""`router top`: the running node, live in a terminal."""
