@@ -111,6 +111,7 @@ async def _serve(node: RunningNode, home: Home, as_json: bool, start: Start) -> 
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_stop_on_signal, node, nursery.cancel_scope)
+        nursery.start_soon(_answer_watchdog)
         await node.run(on_ready)
         nursery.cancel_scope.cancel()
 
@@ -127,6 +128,16 @@ async def _stop_on_signal(node: RunningNode, at_once: trio.CancelScope) -> None:
             break
         async for _ in signals:
             at_once.cancel()
+
+
+async def _answer_watchdog() -> None:
+    """Tell systemd, where it wants to know, that the node's own loop goes round (sd_watchdog_enabled(3))."""
+    within_us, pid = (os.environ.get(name, "") for name in ("WATCHDOG_USEC", "WATCHDOG_PID"))
+    if not within_us.isdecimal() or int(within_us) == 0 or pid not in ("", str(os.getpid())):
+        return
+    while True:
+        tell_service_manager("WATCHDOG=1")
+        await trio.sleep(int(within_us) / 2e6)
 
 
 def _print_ready(ready: Ready, home: Home, as_json: bool) -> None:

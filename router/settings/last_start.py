@@ -75,10 +75,11 @@ def _without_home(arguments: Sequence[str]) -> list[str]:
 
 
 def _unit(environment: Mapping[str, str]) -> str:
-    """Return the unit as which systemd has started this very process, "" if it has not."""
+    """Return the unit as which systemd has started this very process, behind `--user` if that is a user's
+    own systemd (MANAGERPID, systemd.exec(5)); "" if it has not."""
     if environment.get("SYSTEMD_EXEC_PID") != str(os.getpid()):
         return ""
     with suppress(OSError):
         found = _UNIT.search(Path("/proc/self/cgroup").read_text().strip())
-        return found[1] if found else ""
+        return f"{'--user ' if 'MANAGERPID' in environment else ''}{found[1]}" if found else ""
     return ""

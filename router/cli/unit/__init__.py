@@ -1,0 +1,1 @@
+"""`router service`: the node as a service of systemd, of the user or of the machine."""

@@ -1,0 +1,229 @@
+"""`router service`: install the node as a service of systemd, look after it, and remove it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from router.cli.command import Command, CommandGroup, invocation, json_option
+from router.cli.exits import Exit, Failure
+from router.cli.output import facts, note, say, say_json
+from router.cli.unit.service_manager import STARTS_WITHIN_S, ServiceManager, let_linger, lingers, make_account
+from router.cli.unit.unit_file import STATE, UNIT_NAME, Unit, UnitFault, home_of, is_made
+from router.disk import private_file
+from router.settings.home import Home, HomeBusy
+
+NAME = "router"
+LINES = 20
+UNIT_CHARS_MAX = 1 << 16
+
+
+def _checked(ctx: click.Context, option: click.Parameter, name: str) -> str:
+    if not UNIT_NAME.fullmatch(name):
+        raise click.BadParameter(f'"{name}" is no name of a unit: use a-z, 0-9 and dashes, and begin with a letter.')
+    return name
+
+
+_name = click.option(
+    "--name", default=NAME, show_default=True, callback=_checked, help="The name of the unit, for a second node."
+)
+_system = click.option("--system", is_flag=True, help="A service of the machine, as root; without it, the user's own.")
+
+
+@click.group(cls=CommandGroup)
+def service() -> None:
+    """Run the node as a service of systemd: installed once, it starts with the machine and after a failure."""
+
+
+@service.command("install", cls=Command)
+@_name
+@_system
+@click.option(
+    "--role", type=click.Choice(["edge", "core"]), default="edge", show_default=True, help="Of a home that is new."
+)
+def install(name: str, system: bool, role: str) -> None:
+    """Install and start the node of this home as a service.
+
+    As the user: a unit of your own, which goes on when you log out and comes back after a reboot. With --system, as
+    root: an account of its own, and a home below /var/lib. A unit that you have changed is kept.
+    """
+    manager = ServiceManager(of_machine=system)
+    manager.check()
+    home = Home(_machine_home(name)) if system else invocation().chosen_home
+    unit = Unit(name, _program(system), str(home.path), NAME if system else "")
+    try:
+        text = unit.text()
+    except UnitFault as error:
+        raise Failure(Exit.USAGE, str(error)) from None
+    path = manager.folder / unit.file_name
+    before = _read(path)
+    if before and home_of(before) not in ("", str(home.path)):
+        said = f"{path} runs the node of {home_of(before)}"
+        raise Failure(Exit.FAILED, f"{said}; give this one another --name, or `router service remove` that one first")
+    is_edited = bool(before) and not is_made(before)
+    if manager.facts(unit.file_name).get("ActiveState") != "active":
+        _check_free(home)
+    if system:
+        make_account(NAME, str(STATE / NAME))
+    if not home.holds_node:
+        _init(unit, role)
+    if is_edited:
+        note(f"{path} was changed by hand and is kept as it is; remove it to have it made anew")
+    else:
+        _write(path, text)
+    _start(manager, unit.file_name, anew=bool(before) and before != text and not is_edited)
+    say(f"{unit.file_name} runs the node of {home.path}; `router service status` and `router service logs` show it")
+    if not system and not let_linger():
+        remedy = "`sudo loginctl enable-linger $USER` does"
+        note(f"it ends when you log out, since this machine does not let your services go on: {remedy}")
+
+
+def _start(manager: ServiceManager, unit: str, *, anew: bool) -> None:
+    """Let the service manager read the unit and start it; raise `Failure` with the last lines that it printed."""
+    manager.do("daemon-reload")
+    manager.do("enable", unit)
+    try:
+        manager.do("restart" if anew else "start", unit, within_s=STARTS_WITHIN_S)
+    except Failure as error:
+        said = "\n".join(f"| {line}" for line in manager.last_lines(unit, LINES))
+        raise Failure(Exit.FAILED, f"{error}\n{said}".rstrip()) from None
+
+
+@service.command("status", cls=Command)
+@_name
+@_system
+@json_option
+def status(name: str, system: bool, as_json: bool) -> None:
+    """Show the service: whether it runs, since when, and what it printed last. The code is 3 if it does not run."""
+    manager = ServiceManager(of_machine=system)
+    manager.check()
+    unit = f"{name}.service"
+    text, found = _read(manager.folder / unit), manager.facts(unit)
+    shown: dict[str, Any] = {
+        "unit": unit,
+        "installed": bool(text),
+        "state": found.get("ActiveState", "unknown"),
+        "detail": found.get("SubState", "unknown"),
+        "since": found.get("ActiveEnterTimestamp") or None,
+        "pid": int(found.get("MainPID") or 0) or None,
+        "restarts": int(found.get("NRestarts") or 0),
+        "result": found.get("Result") or None,
+        "at_boot": found.get("UnitFileState") == "enabled",
+        "changed_by_hand": bool(text) and not is_made(text),
+        "home": home_of(text) or None,
+        "without_login": True if system else lingers(),
+    }
+    if as_json:
+        say_json(shown)
+    elif not text:
+        say(f"{unit} is not installed: `router service install` does it")
+    else:
+        rows = [(key.replace("_", " "), value) for key, value in shown.items() if value is not None]
+        facts([*rows, *(("", f"| {line}") for line in manager.last_lines(unit, 5))])
+    if shown["state"] != "active":
+        raise SystemExit(Exit.NO_NODE)
+
+
+@service.command("logs", cls=Command)
+@_name
+@_system
+@click.option("--follow", is_flag=True, help="Go on with what comes.")
+@click.option("--lines", type=click.IntRange(1, 1_000_000), default=100, show_default=True, help="How many at most.")
+def logs(name: str, system: bool, follow: bool, lines: int) -> None:
+    """Print what the service has printed, from the journal."""
+    manager = ServiceManager(of_machine=system)
+    manager.check()
+    command = manager.log_command(f"{name}.service", "--lines", str(lines), *(["--follow"] if follow else []))
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        raise Failure(Exit.FAILED, f"the journal cannot be read: {command[0]}: {error.strerror}") from None
+
+
+@service.command("remove", cls=Command)
+@_name
+@_system
+def remove(name: str, system: bool) -> None:
+    """Stop the service and remove its unit; the home stays as it is."""
+    manager = ServiceManager(of_machine=system)
+    manager.check()
+    path = manager.folder / f"{name}.service"
+    text = _read(path)
+    if not text:
+        raise Failure(Exit.FAILED, f"{path} is not there, so there is nothing to remove")
+    manager.do("disable", "--now", path.name, within_s=STARTS_WITHIN_S)
+    if not is_made(text):
+        kept = path.with_suffix(".service.changed")
+        path.rename(kept)
+        note(f"the unit was changed by hand: it is kept as {kept}")
+    else:
+        path.unlink()
+    manager.do("daemon-reload")
+    say(f"{path.name} is stopped and removed; the home {home_of(text) or 'of its node'} is still there")
+
+
+def _machine_home(name: str) -> str:
+    """Return the home that --home names; without it, the one of that name below /var/lib."""
+    return invocation().home_option or str(STATE / name)
+
+
+def _program(system: bool) -> tuple[str, ...]:
+    """Return the command of this installation, by its whole path."""
+    script = Path(sys.executable).with_name("router")
+    found = (str(script),) if script.exists() else (sys.executable, "-P", "-m", "router")
+    homes = ("/home", "/run/user", pwd.getpwuid(0).pw_dir)
+    if system and any(Path(sys.executable).absolute().is_relative_to(one) for one in homes):
+        said = f"{found[0]} lies in somebody's home, which a service of the machine may not read; install the program"
+        raise Failure(Exit.FAILED, f"{said} elsewhere, as docs/operators.md says, or leave out --system")
+    return found
+
+
+def _init(unit: Unit, role: str) -> None:
+    """Make the home as the account of the unit does it. Raise `Failure`."""
+    account: dict[str, Any] = {}
+    if unit.user:
+        Path(unit.home).mkdir(mode=0o700, exist_ok=True)
+        shutil.chown(unit.home, unit.user, unit.user)
+        account = {"user": unit.user, "group": unit.user, "extra_groups": []}
+    command = [*unit.program, "--home", unit.home, "init", "--role", role]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd="/", check=False, **account)
+    if done.returncode:
+        raise Failure(Exit.FAILED, f"no home could be made at {unit.home}: {done.stderr.strip()}")
+    note(f"made the home {unit.home} of a new {role}")
+
+
+def _check_free(home: Home) -> None:
+    """Raise `Failure` if a node runs on this home already."""
+    if not home.holds_node:
+        return
+    try:
+        with home.lock():
+            pass
+    except HomeBusy as error:
+        raise Failure(Exit.FAILED, f"{error}; stop it, then install the service") from None
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open(errors="replace") as file:
+            return file.read(UNIT_CHARS_MAX)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise Failure(Exit.FAILED, f"{path} cannot be read: {error.strerror}") from None
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        private_file.replace(path, text.encode())
+        path.chmod(0o644)
+    except OSError as error:
+        raise Failure(Exit.FAILED, f"{path} cannot be written: {error.strerror}") from None

@@ -1,0 +1,99 @@
+"""`router service` without systemd says so; with it, a node is installed, comes back after a kill, and is removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rigs.commands import Run, run_in
+from rigs.patience import HANG_S
+
+from router.cli.exits import Exit
+from router.cli.unit import service_manager
+from router.rig.process import POLL_S
+
+SYSTEMD = Path("/lib/systemd/systemd")
+
+
+def test_without_systemd_it_says_what_to_do(router: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_manager, "BOOTED", tmp_path / "missing")
+    for words in (("install",), ("status", "--json"), ("logs",), ("remove",), ("install", "--system")):
+        told = router("service", *words)
+        assert told.exit_code == Exit.FAILED and "`router" in told.stderr and "serve` runs the node" in told.stderr
+    assert not (tmp_path / "home").exists(), "nothing was made"
+    odd = router("service", "remove", "--name", "../router")
+    assert odd.exit_code == Exit.USAGE and '"../router" is no name of a unit' in odd.stderr
+
+
+def test_health_is_one_code(at_node: Run, router: Run) -> None:
+    assert (at_node("health").exit_code, at_node("health").stdout) == (0, "ready\n")
+    assert json.loads(at_node("health", "--json").stdout) == {"ready": True, "reasons": []}
+    assert router("init").exit_code == 0
+    assert router("health").exit_code == Exit.NO_NODE
+
+
+@pytest.fixture
+def systemd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Run a user's systemd of this test's own."""
+    if not (SYSTEMD.exists() and service_manager.BOOTED.is_dir()):
+        pytest.skip("systemd does not run this machine")
+    run = tmp_path / "run"
+    run.mkdir(mode=0o700)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
+    with subprocess.Popen([SYSTEMD, "--user"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as manager:
+        while subprocess.run(["systemctl", "--user", "show-environment"], capture_output=True, check=False).returncode:
+            if manager.poll() is not None:
+                pytest.skip("a user's systemd does not run here")
+            os.sched_yield()
+        yield
+        manager.send_signal(signal.SIGTERM)
+        manager.wait(HANG_S)
+
+
+def status(run: Run) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run("service", "status", "--json").stdout)
+    return found
+
+
+@pytest.mark.long
+def test_installed_node_comes_back_after_a_kill_and_a_hang_and_is_removed(systemd: None, tmp_path: Path) -> None:
+    home = tmp_path / "a home 100%"
+    run = run_in(home)
+    installed = run("service", "install")
+    assert installed.exit_code == 0, installed.stderr
+    first = status(run)
+    assert (first["state"], first["home"], first["changed_by_hand"]) == ("active", str(home), False)
+    other = run_in(tmp_path / "other")("service", "install")
+    assert other.exit_code == Exit.FAILED and str(home) in other.stderr and not (tmp_path / "other").exists()
+    os.kill(first["pid"], signal.SIGKILL)
+    second = _until_another(run, first["pid"])
+    unit = tmp_path / ".config/systemd/user/router.service"
+    unit.write_text(unit.read_text().replace("WatchdogSec=2min", "WatchdogSec=2s"))
+    kept = run("service", "install")
+    assert kept.exit_code == 0 and "changed by hand and is kept" in kept.stderr and status(run)["changed_by_hand"]
+    subprocess.run(["systemctl", "--user", "restart", "router"], check=True)
+    third = _until_another(run, second)
+    os.kill(third, signal.SIGSTOP)
+    _until_another(run, third)
+    assert run("health").exit_code == 0
+    removed = run("service", "remove")
+    assert removed.exit_code == 0 and "router.service.changed" in removed.stderr and home.is_dir()
+    assert run("service", "status").exit_code == Exit.NO_NODE and not unit.exists()
+
+
+def _until_another(run: Run, pid: int) -> int:
+    """Return the pid of the node that has come in the place of that one."""
+    import time
+
+    while (found := status(run))["pid"] in (pid, None) or found["state"] != "active":
+        time.sleep(POLL_S)
+    return int(found["pid"])
