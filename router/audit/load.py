@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
 
 from router.audit.database import Database, exact, quoted
 from router.audit.file_facts import file_facts
+from router.audit.joined_files import MARK, SMALL_BYTES, batches, join
 from router.audit.sealed import contradicted
 from router.audit.spelling import Care
 from spark_analytics.judgement.chain import missing
@@ -31,6 +34,8 @@ _TYPES = {
 }  # fmt: skip
 _UNLIKE = (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutOfRangeException)
 """The errors of DuckDB for a line that is not JSON, not UTF-8, or has another type in a column."""
+PLAIN = re.compile(r"(/[A-Za-z0-9_@+-][A-Za-z0-9_.@+-]*)+")
+"""The paths that DuckDB reads as they are."""
 _KEY = "[0-9a-f]{64}|[0-9a-f]{32}"
 """The spelling of a key or a boot."""
 _EVENTS = """
@@ -68,13 +73,18 @@ FROM (
         ) END AS is_odd
     FROM read_json(
         $paths, format = 'newline_delimited', records = 'true', compression = 'uncompressed', columns = {columns},
-        maximum_object_size = $line_bytes, filename = true
+        maximum_object_size = $line_bytes{more}
     ) line
-    JOIN file ON file.path = line.filename
+    {join}
     WHERE event NOT IN ('segment', 'seal')
 )
 WHERE is_within OR is_odd
 """
+
+
+_EACH = (", filename = true", "JOIN file ON file.path = line.filename")
+_JOINED = ("", f'LEFT JOIN file ON file.number = line."{MARK}"')
+"""How a line finds its file: where each file is read by itself, and where they are joined."""
 
 
 class _Part(NamedTuple):
@@ -102,7 +112,8 @@ def load(database: Database, evidence: Evidence, sizes: Mapping[str, int]) -> li
         rows = [(number, router, False, 0) for router, number in numbers.items()]
         database.connection.executemany("INSERT INTO routers VALUES (?, ?, ?, ?)", rows)
     parts = _parts(evidence.files)
-    if unlike := _read_readable(database, numbers, parts, sizes) if parts else []:
+    rest = _read_small(database, numbers, parts, sizes)
+    if unlike := _read_readable(database, numbers, rest, sizes) if rest else []:
         return unlike
     database.make("keys")
     unlike = [path for path in _with_odd_keys(database, numbers, parts) if file_facts(path, Care.EXACT).is_odd]
@@ -123,6 +134,34 @@ def _parts(files: Iterable[File]) -> list[_Part]:
     return parts
 
 
+def _read_small(
+    database: Database, numbers: Mapping[str, int], parts: list[_Part], sizes: Mapping[str, int]
+) -> list[_Part]:
+    """Read the small files joined; return the parts that are still to be read. A batch in which a line is wrong leaves
+    nothing, so that each of its files is judged by itself."""
+    small = {part.number: part.file.path for part in parts if sizes[part.file.path] <= SMALL_BYTES}
+    rest = [part for part in parts if part.number not in small]
+    if len(small) < 2:
+        return parts
+    for batch in batches((number, sizes[path]) for number, path in small.items()):
+        place = database.directory / "joined.jsonl"
+        left = join(((number, small[number]) for number in batch), place)
+        joined = [part for part in parts if part.number in set(batch) - left]
+        rest += [part for part in parts if part.number in left]
+        _note(database, numbers, joined, {})
+        database.run("BEGIN")
+        try:
+            _insert(database, [str(place)], 2 * SMALL_BYTES, *_JOINED)
+            is_right = not database.rows("SELECT 1 FROM events WHERE event = ? LIMIT 1", [UNLIKE])
+        except _UNLIKE:
+            is_right = False
+        finally:
+            place.unlink()
+        database.run("COMMIT" if is_right else "ROLLBACK")
+        rest += [] if is_right else joined
+    return rest
+
+
 def _read_readable(
     database: Database, numbers: Mapping[str, int], parts: list[_Part], sizes: Mapping[str, int]
 ) -> list[str]:
@@ -139,36 +178,60 @@ def _read_readable(
 
 
 def _read(database: Database, numbers: Mapping[str, int], parts: list[_Part], line_bytes: int) -> list[str]:
-    """Read the parts through links with plain names, because DuckDB takes a path for a pattern and for UTF-8. Return
-    the files that have a line of another router, or a line whose columns do not have the length that it states."""
+    """Read the parts. Return the files that have a line of another router, or a line whose columns do not have the
+    length that it states."""
     links = database.directory / "files"
     links.mkdir()
-    spans: dict[str, list[tuple[object, ...]]] = {}
-    for part in parts:
-        key = str(part.file.router)
-        spans.setdefault(part.file.path, []).append((part.number, numbers[key], key, part.first_seq, part.last_seq))
-    paths = {str(links / f"{number}.jsonl"): path for number, path in enumerate(spans)}
-    for link, path in paths.items():
-        os.symlink(os.path.abspath(path), link)  # noqa: PTH100, PTH211 - a link is resolved by the system
-    values = [(link, *span) for link, path in paths.items() for span in spans[path]]
-    database.run("DELETE FROM file")
-    database.connection.executemany("INSERT INTO file VALUES (?, ?, ?, ?, ?, ?)", values)
+    places = {path: _place(path, links / f"{number}.jsonl") for number, path in enumerate({p.file.path for p in parts})}
+    _note(database, numbers, parts, places)
     try:
-        database.run(
-            _EVENTS.replace("{columns}", columns_read()),
-            {
-                "paths": f"{exact(str(links))}/*.jsonl",
-                "line_bytes": line_bytes + 1,
-                "epoch_ns": EPOCH_NS,
-                "ttl_max_s": TTL_S_MAX,
-                "expiry_max": EXPIRY_MAX,
-                "unlike": UNLIKE,
-            },
-        )
+        _insert(database, [exact(place) for place in places.values()], line_bytes + 1, *_EACH)
     finally:
         shutil.rmtree(links)
     odd = {row["file"] for row in database.rows("SELECT DISTINCT file FROM events WHERE event = ?", [UNLIKE])}
     return sorted({part.file.path for part in parts if part.number in odd})
+
+
+def _note(database: Database, numbers: Mapping[str, int], parts: Sequence[_Part], places: Mapping[str, str]) -> None:
+    """Put into `file` the parts that are read next. `places`: by which path each file is read."""
+    keys = [str(part.file.router) for part in parts]
+    database.run("DELETE FROM file")
+    database.run(
+        "INSERT INTO file SELECT unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?)",
+        [
+            [places.get(part.file.path, "") for part in parts],
+            [part.number for part in parts],
+            [numbers[key] for key in keys],
+            keys,
+            [part.first_seq for part in parts],
+            [part.last_seq for part in parts],
+        ],
+    )
+
+
+def _insert(database: Database, paths: list[str], line_bytes: int, more: str, join: str) -> None:
+    columns = columns_read() if join == _EACH[1] else f"{columns_read()[:-1]}, {quoted(MARK)}: 'BIGINT'}}"
+    database.run(
+        _EVENTS.replace("{columns}", columns).replace("{more}", more).replace("{join}", join),
+        {
+            "paths": paths,
+            "line_bytes": line_bytes,
+            "epoch_ns": EPOCH_NS,
+            "ttl_max_s": TTL_S_MAX,
+            "expiry_max": EXPIRY_MAX,
+            "unlike": UNLIKE,
+        },
+    )
+
+
+def _place(path: str, link: Path) -> str:
+    """Return the path by which DuckDB reads a file: its own, or a link in its place if the name has characters that
+    DuckDB takes for a pattern, another file system, or not for UTF-8."""
+    whole = os.path.abspath(path)  # noqa: PTH100 - a link is resolved by the system
+    if PLAIN.fullmatch(whole):
+        return whole
+    os.symlink(whole, link)  # noqa: PTH211
+    return str(link)
 
 
 def _with_odd_keys(database: Database, numbers: Mapping[str, int], parts: Iterable[_Part]) -> list[str]:
