@@ -17,9 +17,15 @@
 | doubted, disputed    | believed  | most neighbours agree with it; or it is set to about the time that verdicts go by |
 | disputed             | doubted   | it steps ahead of that time                                                     |
 | any                  | believed  | it steps back behind that time: then nothing ends too early                     |
+| believed, doubted    | believed  | it is set to about the time that an earlier run trusted, as a start there is    |
 | any                  | confirmed | the operator says so; neighbours are not asked again until it steps             |
 
 A clock alone ends nothing before a second source agrees with it, and a restart settles no doubt.
+
+A start behind the time that an earlier run trusted keeps that time (`Belief.earlier_ns`), also over further restarts:
+a step ahead is judged as a start at that place would have been, so that setting the clock in a run gains nothing over
+setting it before the start. It is dropped when the clock reaches it, when neighbours agree or dispute, and when the
+operator confirms. A step back during a run keeps nothing: a clock that jumps to and fro must not end anything.
 """
 
 from __future__ import annotations
@@ -92,18 +98,34 @@ class WallClock:
         self._tolerance_ns = self._ahead_ns_max  # how far ahead of the believed time a clock that is set back may be
         self.state = ClockState.BELIEVED
         self.began_ahead_ns = 0  # how far the start was ahead of the last known time
+        self._earlier: Now | None = None  # the later time that an earlier run trusted, when this run began
         if known is not None:
             self._begin(shown, known)
 
     def _begin(self, shown: Now, known: Belief) -> None:
         self.began_ahead_ns = ahead_ns = shown.wall_ns - known.judged_ns
+        if known.earlier_ns:
+            self._earlier = Now(known.earlier_ns, shown.mono_ns)
         was_doubted = known.state not in (ClockState.BELIEVED.value, ClockState.CONFIRMED.value)
         is_set_back = shown.wall_ns < known.shown_ns - self._step_ns_max and ahead_ns >= -self._step_ns_max
-        if ahead_ns > self._ahead_ns_max or (was_doubted and not is_set_back):
+        is_ahead = ahead_ns > self._ahead_ns_max and not self._is_near_earlier(shown)
+        if is_ahead or (was_doubted and not is_set_back):
             self.state = ClockState.DOUBTED
             self._judged = Now(known.judged_ns, shown.mono_ns)
-        elif known.state == ClockState.CONFIRMED.value:
+            return
+        if known.state == ClockState.CONFIRMED.value and ahead_ns <= self._ahead_ns_max:
             self.state = ClockState.CONFIRMED
+        if ahead_ns < -self._step_ns_max and not was_doubted:
+            self._earlier = Now(max(known.judged_ns, known.earlier_ns), shown.mono_ns)
+        self._drop_if_reached(shown)
+
+    def _is_near_earlier(self, shown: Now) -> bool:
+        """Whether a start at this time would be believed by what an earlier run trusted."""
+        return self._earlier is not None and shown.wall_ns - _counted_on(self._earlier, shown) <= self._ahead_ns_max
+
+    def _drop_if_reached(self, shown: Now) -> None:
+        if self._earlier is not None and shown.wall_ns >= _counted_on(self._earlier, shown) - self._step_ns_max:
+            self._earlier = None
 
     def __repr__(self) -> str:
         return f"<wall clock: {self.state.value}>"
@@ -123,7 +145,8 @@ class WallClock:
 
     def belief(self, now: Now) -> Belief:
         """Return the belief to keep for the next start."""
-        return Belief(now.judged_s * SECOND_NS, now.shown_ns, self.state.value)
+        earlier_ns = 0 if self._earlier is None else _counted_on(self._earlier, now)
+        return Belief(now.judged_s * SECOND_NS, now.shown_ns, self.state.value, earlier_ns)
 
     def look(self, now: Now, votes: Iterable[Vote]) -> float:
         """Judge the clock; return by how many seconds it stepped since the last call, 0 if only a little. The votes
@@ -138,6 +161,7 @@ class WallClock:
             self._weigh(shown, votes)
         if not self.is_doubted:
             self._judged = shown
+            self._drop_if_reached(shown)
         return stepped_ns / SECOND_NS if has_moved else 0.0
 
     def _step(self, shown: Now, stepped_ns: int) -> None:
@@ -145,8 +169,8 @@ class WallClock:
         tolerance_ns = self._step_ns_max if stepped_ns > 0 or not self.is_doubted else self._tolerance_ns
         if not self.is_doubted:
             self._tolerance_ns = self._step_ns_max
-        self.state = ClockState.DOUBTED if ahead_ns > tolerance_ns else ClockState.BELIEVED
-
+        is_ahead = ahead_ns > tolerance_ns and not self._is_near_earlier(shown)
+        self.state = ClockState.DOUBTED if is_ahead else ClockState.BELIEVED
         self.began_ahead_ns = 0
 
     def _weigh(self, shown: Now, votes: Iterable[Vote]) -> None:
@@ -154,15 +178,15 @@ class WallClock:
             case None:
                 pass
             case 0:
-                self.state, self.began_ahead_ns = ClockState.BELIEVED, 0
+                self.state, self.began_ahead_ns, self._earlier = ClockState.BELIEVED, 0, None
             case offset_ns:
-                self.state, self._tolerance_ns = ClockState.DISPUTED, self._step_ns_max
+                self.state, self._tolerance_ns, self._earlier = ClockState.DISPUTED, self._step_ns_max, None
                 self._judged = Now(shown.wall_ns + offset_ns, shown.mono_ns)
 
     def confirm(self, now: Now) -> None:
         """Trust the clock, which the operator says is right."""
         self._last = self._judged = Now(now.shown_ns, now.mono_ns)
-        self.state = ClockState.CONFIRMED
+        self.state, self._earlier = ClockState.CONFIRMED, None
 
     def problem(self, now: Now) -> str:
         """Return a sentence for the operator with the fault, its consequence and the remedy; "" if nothing is wrong."""
@@ -185,6 +209,11 @@ class WallClock:
             f"that only one of both times allows are refused clock-doubted, until a neighbour's clock agrees; "
             f"{OR_CONFIRM}"
         )
+
+
+def _counted_on(then: Now, shown: Now) -> int:
+    """Return the wall time in nanoseconds that `then` has become by the steady clock."""
+    return then.wall_ns + shown.mono_ns - then.mono_ns
 
 
 def consensus(votes: Sequence[Vote], near_ns: int) -> int | None:

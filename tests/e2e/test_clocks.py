@@ -110,6 +110,33 @@ async def test_what_was_acknowledged_before_the_clocks_were_compared_is_kept(tmp
         assert "expiry-too-far" not in (await edge.ask("status"))["reasons"]
 
 
+async def test_a_node_that_begins_a_year_behind_and_is_set_right_needs_no_confirmation(tmp_path: Path) -> None:
+    async with rig(tmp_path) as found:
+        node = found.node("node")
+        node.move_clock(0)
+        await node.start()
+        assert await node.stop() == 0
+
+        async def begins_behind() -> bool:
+            with suppress(Refused):  # the asking app has the true clock
+                return "behind the last time that this node knew" in (await node.ask("clock"))["problem"]
+            return "behind the last time that this node knew" in node.said()
+
+        async def is_set() -> bool:
+            with suppress(Refused):
+                facts = await node.ask("clock")
+                return (facts["state"], facts["problem"]) == ("believed", "")
+            return False
+
+        node.move_clock(-365 * DAY_S)
+        await node.start()
+        await until("the node knows that its clock is behind", begins_behind)
+        assert await node.stop() == 0
+        await node.start()  # the later time outlives a restart
+        node.move_clock(0)
+        await until("the clock that is set right is believed", is_set)
+
+
 async def test_a_doubt_outlives_a_restart_until_the_operator_speaks(tmp_path: Path) -> None:
     async with rig(tmp_path) as found:
         node = found.node("node", settings={"limits.clock_step_s_max": 60})

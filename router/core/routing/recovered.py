@@ -35,11 +35,13 @@ class Belief(NamedTuple):
     """The judgement of the wall clock when the store was last written.
 
     `judged_ns`: the time used for verdicts; `shown_ns`: the time that the clock showed, both in Unix nanoseconds;
-    `state`: a word of `router.node.wall_clock.ClockState`."""
+    `state`: a word of `router.node.wall_clock.ClockState`; `earlier_ns`: the later time that an earlier run trusted, 0
+    if there is none."""
 
     judged_ns: int
     shown_ns: int
     state: str
+    earlier_ns: int = 0
 
 
 class Recovered(Struct):

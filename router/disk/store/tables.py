@@ -17,6 +17,8 @@ from router.core.wire.link_items import Missed, decode_item, encode_item
 from router.disk.store.rows import NUMBER, WORD, read_subscription
 
 NAMES = ("groups", "routes", "locals", "away", "clears", "missed", "book")
+EARLIER = b"clock-earlier"
+"""The row of `Belief.earlier_ns`, apart from the row of the rest, which older versions read as three values."""
 
 
 class Tables(NamedTuple):
@@ -34,6 +36,7 @@ class Tables(NamedTuple):
 
 def read(txn: Any, databases: Mapping[str, Any]) -> Tables:
     clock = txn.get(b"clock", db=databases["meta"])
+    earlier = txn.get(EARLIER, db=databases["meta"])
     groups, routes, known, away, purges, missed, book = (txn.cursor(databases[name]) for name in NAMES)
     return Tables(
         [read_subscription(key, flags) for key, flags in groups],
@@ -43,7 +46,7 @@ def read(txn: Any, databases: Mapping[str, Any]) -> Tables:
         [Purge(bytes(key[:32]), bytes(key[32:]) or None, NUMBER.unpack(before)[0]) for key, before in purges],
         [(bytes(key[:32]), cast(Missed, decode_item(bytes(item)))) for key, item in missed],
         [(bytes(key), bytes(value)) for key, value in book],
-        Belief(*cbor2.loads(clock)) if clock else None,
+        Belief(*cbor2.loads(clock))._replace(earlier_ns=cbor2.loads(earlier) if earlier else 0) if clock else None,
     )
 
 
@@ -57,7 +60,12 @@ def put(txn: Any, databases: Mapping[str, Any], changes: Changes, clock: Belief 
             txn.put(key, value, db=databases[name])
 
     if clock is not None:
-        txn.put(b"clock", cbor2.dumps(list(clock)), db=databases["meta"])
+        judged = clock.judged_ns, clock.shown_ns, clock.state
+        txn.put(b"clock", cbor2.dumps(judged), db=databases["meta"])
+        if clock.earlier_ns:
+            txn.put(EARLIER, cbor2.dumps(clock.earlier_ns), db=databases["meta"])
+        else:
+            txn.delete(EARLIER, db=databases["meta"])
     for (group, subscriber), one in changes.members.items():
         write("groups", group + subscriber, bytes((one.local | one.durable << 1,)) if one else None)
     for destination, route in changes.routes.items():

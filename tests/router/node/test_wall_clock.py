@@ -189,6 +189,65 @@ def test_a_confirmed_clock_stays_so_over_a_restart() -> None:
     assert WallClock(after(5, 8 * DAY_S), LIMITS, known(state=ClockState.CONFIRMED)).state is ClockState.DOUBTED
 
 
+def started_behind(days: float = 365) -> WallClock:
+    """Return a clock that began at `START`, `days` behind the time of an earlier run."""
+    return WallClock(START, LIMITS, known(judged_s=days * DAY_S))
+
+
+@pytest.mark.parametrize(
+    ("step_days", "expected"),
+    [(365, ClockState.BELIEVED), (371, ClockState.BELIEVED), (100, ClockState.BELIEVED), (373, ClockState.DOUBTED)],
+)
+def test_a_clock_that_began_behind_may_be_set_where_a_start_would_be_believed(
+    step_days: float, expected: ClockState
+) -> None:
+    clock = started_behind()
+    looked(clock, after(60, step_days * DAY_S))
+    assert state(clock) is expected
+    if expected is ClockState.DOUBTED:
+        looked(clock, after(70, 366 * DAY_S))
+        assert state(clock) is ClockState.BELIEVED, "it is set back to what the earlier run allows"
+
+
+def test_a_restart_keeps_the_time_that_an_earlier_run_trusted() -> None:
+    clock = started_behind()
+    left = clock.belief(clock.now(after(60)))
+    assert left.earlier_ns == after(60, 365 * DAY_S).wall_ns and left.judged_ns == after(60).wall_ns
+    again = WallClock(after(90, -DAY_S), LIMITS, left)
+    looked(again, after(120, 365 * DAY_S))
+    assert state(again) is ClockState.BELIEVED, "after a second start behind"
+    right = WallClock(after(90, 365 * DAY_S), LIMITS, left)
+    assert state(right) is ClockState.BELIEVED and right.belief(right.now(after(90, 365 * DAY_S))).earlier_ns == 0
+    assert WallClock(after(90, 373 * DAY_S), LIMITS, left).state is ClockState.DOUBTED
+    confirmed = left._replace(state=ClockState.CONFIRMED.value)
+    assert WallClock(after(90, 365 * DAY_S), LIMITS, confirmed).state is ClockState.BELIEVED, "confirmed another time"
+
+
+@pytest.mark.parametrize("by", ["agreed", "disputed", "confirmed", "reached"])
+def test_the_time_of_an_earlier_run_is_dropped_when_something_else_is_known(by: str) -> None:
+    clock, step_s = started_behind(), 0
+    match by:
+        case "agreed":
+            looked(clock, after(5), 1, 2)
+        case "disputed":
+            looked(clock, after(5), uplink_s=-2 * DAY_S)
+        case "confirmed":
+            clock.confirm(clock.now(after(5)))
+        case _:
+            looked(clock, after(5, 365 * DAY_S))
+            looked(clock, after(6))
+    assert clock.belief(clock.now(after(7, step_s))).earlier_ns == 0
+    looked(clock, after(8, 365 * DAY_S))
+    assert state(clock) is ClockState.DOUBTED
+
+
+def test_a_step_back_in_a_run_lets_no_step_ahead_pass() -> None:
+    clock = WallClock(START, LIMITS, known())
+    looked(clock, after(1, -2 * DAY_S))
+    looked(clock, after(2))
+    assert state(clock) is ClockState.DOUBTED, "a clock that jumps to and fro ends nothing"
+
+
 # -- in any order -------------------------------------------------------------------------------------------------
 
 STEPS_S = st.sampled_from([-400 * DAY_S, -2 * DAY_S, -7200, -60, 60, 7200, 2 * DAY_S, 400 * DAY_S])
@@ -223,10 +282,13 @@ class Life:
 
 @given(DEEDS)
 def test_time_moves_on_its_own_only_as_the_steady_clock_does(deeds: list[tuple[str, object]]) -> None:
-    """No step ahead and no restart alone lets a deadline pass: that needs neighbours, or the operator."""
-    life, farthest_ns, mono_ns = Life(), START.wall_ns, START.mono_ns
+    """No step ahead and no restart alone lets a deadline pass: that needs neighbours, the operator, or a start behind
+    the time that an earlier run trusted."""
+    life, farthest_ns, mono_ns, trusted_ns = Life(), START.wall_ns, START.mono_ns, START.wall_ns
     for deed, given_ in deeds:
         before, was = life.clock.now(life.shown), life.clock.state
+        earlier_ns = life.clock.belief(before).earlier_ns
+        assert earlier_ns <= trusted_ns + life.shown.mono_ns - START.mono_ns, "no run has trusted a later time"
         match deed, given_:
             case "step", int(seconds):
                 life.pass_s(1, seconds)
@@ -243,13 +305,16 @@ def test_time_moves_on_its_own_only_as_the_steady_clock_does(deeds: list[tuple[s
         assert now.earliest_ns <= min(now.judged_s * SECOND_NS + SECOND_NS, now.shown_ns) <= now.wall_ns
         if life.clock.state in BELIEVED and now.ahead_ns == 0 and deed in ("step", "pass", "restart"):
             passed_ns = life.shown.mono_ns - mono_ns
-            most_ns = int(LIMITS.ahead_s_max * SECOND_NS) if deed == "restart" else int(LIMITS.step_s_max * SECOND_NS)
-            allowed_ns = max(farthest_ns, life.left.judged_ns) + passed_ns + most_ns + SECOND_NS
+            most_s = LIMITS.ahead_s_max if deed == "restart" or earlier_ns else LIMITS.step_s_max
+            known_ns = max(farthest_ns, life.left.judged_ns, earlier_ns)
+            allowed_ns = known_ns + passed_ns + int(most_s * SECOND_NS) + SECOND_NS
             assert now.wall_ns <= allowed_ns, f"{was} {deed} {given_}"
         if life.clock.state in BELIEVED and now.ahead_ns == 0:
             farthest_ns, mono_ns = now.wall_ns, life.shown.mono_ns
+            trusted_ns = max(trusted_ns, farthest_ns)
         elif deed in ("step", "pass", "restart") and was not in BELIEVED:
-            assert life.clock.is_doubted or now.judged_s <= before.judged_s + 7 * DAY_S + 3601
+            known_s = max(before.judged_s, earlier_ns // SECOND_NS)
+            assert life.clock.is_doubted or now.judged_s <= known_s + 7 * DAY_S + 3601
     assert life.clock.state in ClockState
 
 

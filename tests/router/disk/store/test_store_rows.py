@@ -58,7 +58,7 @@ def test_every_row_of_a_store_is_valid(tmp_path: Path, monkeypatch: pytest.Monke
     plain.recover(KEYS[0])
     store.keep_history_for(PUBSUB)
     plain.keep_history_for(PUBSUB)
-    store.clock = Belief(WALL_S * 10**9, (WALL_S + 7) * 10**9, "disputed")
+    store.clock = Belief(WALL_S * 10**9, (WALL_S + 7) * 10**9, "disputed", (WALL_S + 9) * 10**9)
     for number in range(15):
         changes = batch(random, plain, WALL_S + number).changes
         plain.apply(changes, WALL_S + number)
@@ -79,7 +79,7 @@ def test_every_row_of_a_store_is_valid(tmp_path: Path, monkeypatch: pytest.Monke
                     elif name in BYTES:
                         check(cbor2.dumps(value), "store", BYTES[name])
             rules = {bytes(rule).decode(): bytes(value) for rule, value in txn.cursor(databases["meta"])}
-            assert rules.keys() == {"store", "state", "clock"}
+            assert rules.keys() == {"store", "state", "clock", "clock-earlier"}
             for rule, value in rules.items():
                 check(value, "store", rule)
     assert all(seen.values()), f"nothing was checked of {[name for name, count in seen.items() if not count]}"
