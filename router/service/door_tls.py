@@ -18,6 +18,12 @@ from router.transport.web_certificate import ServerCertificate, server_failed
 
 HANDSHAKE_S = 10.0
 """Seconds that a client may take for its handshake."""
+_SAID = b"this port speaks HTTP over TLS alone: open it by https://\n"
+TO_HTTP = (
+    b"HTTP/1.1 400 Bad Request\r\nX-Reason: https-here\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Content-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(_SAID), _SAID)
+)
+"""The answer to a request of HTTP that comes without TLS."""
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +46,12 @@ async def carry(
             stream: Stream | None = None
             with shaking, trio.fail_after(HANDSHAKE_S):
                 stream = await shake_hands(
-                    trio.socket.from_stdlib_socket(outer), certificate.connection(), address, _prove, server_failed
+                    trio.socket.from_stdlib_socket(outer),
+                    certificate.connection(),
+                    address,
+                    _prove,
+                    server_failed,
+                    TO_HTTP,
                 )
         except trio.TooSlowError:
             log.info("%s: the TLS handshake was not done within %g s", address, HANDSHAKE_S)

@@ -24,6 +24,7 @@ from router.transport.stream import CUT
 PIECE_BYTES = 1 << 18  # plaintext joined, encrypted and given to the kernel at once
 HANDSHAKE_READ_BYTES = 1 << 12
 HANDSHAKE_BYTES_MAX = 1 << 14  # from the peer, until the handshake is done
+HTTP_REQUEST = "http request"  # OpenSSL's words for a first record that begins as GET, HEAD, POST or PUT
 QUIET_S = 0.1  # a connection that has been silent for this long frees its buffers
 
 Prove = Callable[[SSL.Connection], PublicKey | None]
@@ -32,9 +33,12 @@ Failed = Callable[[SSL.Connection, SSL.Error], NotLetIn]
 """Returns in words why a handshake failed."""
 
 
-async def shake_hands(sock: SocketType, tls: SSL.Connection, where: str, prove: Prove, failed: Failed) -> TlsStream:
+async def shake_hands(
+    sock: SocketType, tls: SSL.Connection, where: str, prove: Prove, failed: Failed, to_http: bytes = b""
+) -> TlsStream:
     """Do the handshake; the caller bounds the time. A failure closes the socket. Raises `NotLetIn`.
 
+    `to_http` is the answer to a client that sends a request of HTTP without TLS.
     A client is done before the server has checked its certificate: a refusal appears at the client's first read.
     """
     records = TlsRecords(tls)
@@ -45,7 +49,7 @@ async def shake_hands(sock: SocketType, tls: SSL.Connection, where: str, prove: 
         return TlsStream(sock, records, where, sock.getpeername()[0], peer)
     except SSL.Error as error:
         with suppress(StreamBroken):
-            await send_whole(sock, [records.outgoing()])  # our alert
+            await send_whole(sock, [to_http if is_http(error) and to_http else records.outgoing()])  # or our alert
         close_after_last_byte(sock)
         raise failed(tls, error) from None
     except (StreamBroken, OSError) as error:
@@ -54,6 +58,11 @@ async def shake_hands(sock: SocketType, tls: SSL.Connection, where: str, prove: 
     except BaseException:
         sock.close()
         raise
+
+
+def is_http(error: SSL.Error) -> bool:
+    """Whether the client has sent a request of HTTP instead of a handshake."""
+    return any(HTTP_REQUEST in line for lines in error.args[:1] for line in lines)
 
 
 async def _exchange(sock: SocketType, tls: SSL.Connection, records: TlsRecords) -> None:

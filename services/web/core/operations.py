@@ -63,9 +63,9 @@ FOR_SCRIPTS = (
     Operation(
         "readGroup", "GET", "/groups/{group}", "Read the messages of a group as they come.",
         parameters=(_GROUP, Parameter("since", "The id behind which, or a span as 10m since when, to begin."),
-                    Parameter("poll", "Ends after what is remembered, whatever its value is.")),
+                    Parameter("poll", "Alone, 1 or true: ends after what is remembered.")),
         needs_token=True, answers={200: (LINES, EVENTS)},
-        refusals={400: "`since` is wrong.", **_TOKEN, 503: "Too many read already."},
+        refusals={400: "`since` or `poll` is wrong.", **_TOKEN, 503: "Too many read already."},
     ),
     Operation(
         "fateOfMessage", "GET", "/messages/{id}", "Ask what became of a message.",

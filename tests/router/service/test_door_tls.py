@@ -68,6 +68,10 @@ async def test_rules_hear_what_was_encrypted_and_where_it_comes_from(tmp_path: P
                 await plain.send_all(b"GET / HTTP/1.1\r\n\r\n")
                 assert isinstance(await told.receive(), Opened)
                 assert (await told.receive()).data == b"", "nothing of it was heard"
+                refused = b""
+                while data := await plain.receive_some(1 << 16):
+                    refused += data
+                assert refused.startswith(b"HTTP/1.1 400 ") and b"open it by https://" in refused
         nursery.cancel_scope.cancel()
 
 

@@ -83,6 +83,8 @@ HOSTILE: dict[str, tuple[bytes, int, str]] = {
     "plain GET of the link": (request("/link"), 426, "programs open as a WebSocket"),
     "rebound host": (request("/", host="evil.example:4180"), 421, "services.web.url"),
     "rebound host of a whole URL": (request("http://evil.example/"), 421, '"evil.example"'),
+    "host with a path": (request("/", host="127.0.0.1:14180/.."), 421, "services.web.url"),
+    "host with a port of letters": (request("/", host="127.0.0.1:http"), 421, "services.web.url"),
     "host with a user": (request("/", host="127.0.0.1@evil.example"), 421, "services.web.url"),
     "foreign origin": (request("/link", *UPGRADE, "Origin: https://evil.example"), 403, "services.web.origins"),
     "foreign origin posts": (

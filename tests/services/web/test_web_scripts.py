@@ -296,8 +296,21 @@ def test_fate_of_a_message_of_others_is_not_told() -> None:
     assert isinstance(asked, c.Inquire)
     side.hear(c.Told(asked.tag, "why", error="the node stops", is_stopping=True))
     assert status_of(side.written[peer]) == 503 and b"X-Reason: draining" in side.written[peer]
-    for path in ("/messages/12", f"/messages/{ID.hex()}?wait=soon", f"/messages/{ID.hex()}?wait=nan"):
-        assert status_of(side.ask(request(path, bearer(token)))) in (400, 0)
+    assert status_of(side.ask(request("/messages/12", bearer(token)))) == 400
+    for wait in ("soon", "nan", "inf", "-1", "60.1", "1e9", ""):
+        refused = side.ask(request(f"/messages/{ID.hex()}?wait={wait}", bearer(token)))
+        assert status_of(refused) == 400 and b"a number of seconds from 0 to 60, not" in refused, wait
+
+
+def test_poll_is_yes_or_no() -> None:
+    side = WebSide()
+    token = token_of(side)
+    for query, status in (("poll", 200), ("poll=1", 200), ("poll=true", 200), ("poll=maybe", 400), ("poll=2", 400)):
+        found = side.ask(request(f"/groups/friends?{query}", bearer(token)))
+        assert status_of(found) == status and (b"poll stands alone" in found) is (status == 400), query
+        assert b"Content-Length" in found, "it ends"
+    flow = side.ask(request("/groups/friends?poll=0", bearer(token)))
+    assert status_of(flow) == 200 and b"Transfer-Encoding: chunked" in flow
 
 
 def test_questions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

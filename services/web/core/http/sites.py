@@ -3,6 +3,7 @@ shows, so the Host and the Origin of a request say whose errand it is."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import ip_address
@@ -15,6 +16,8 @@ IP_CHARS_MAX = 80
 HOSTS_MAX = 256
 """Hosts of which it is remembered whether they are an IP address."""
 _LOCAL = "localhost"
+_AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:]*)(:[0-9]*)?\Z")
+"""HOST, or HOST:PORT with digits."""
 _ASKING = ("GET", "HEAD", "OPTIONS")
 
 
@@ -48,7 +51,8 @@ class Sites:
         """Refuse names that are not this node's: by such a name a page of anybody would be one of this node's own.
 
         A number is nobody's name, so it is allowed."""
-        host = host_of(request.authority)
+        authority = request.authority
+        host = host_of(authority) if _AUTHORITY.match(authority) else authority
         if host == self._host or host == _LOCAL or host.endswith(f".{_LOCAL}") or _is_ip(host[:IP_CHARS_MAX]):
             return None
         if not self._setting:

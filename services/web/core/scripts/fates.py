@@ -61,9 +61,9 @@ class Fates:
         if not _ID.match(id):
             return refusal(400, "no-id", f'"{shown(id)}" is no id of a message, which has 64 digits from 0 to f')
         try:
-            wait_s = min(max(float(request.parameters().get("wait", "0")), 0.0), WAIT_S_MAX)
-        except ValueError:
-            return refusal(400, "wait", f"wait is a number of seconds, at most {WAIT_S_MAX}")
+            wait_s = wait_s_of(request.parameters().get("wait", "0"))
+        except ValueError as error:
+            return refusal(400, "wait", str(error))
         ended = [] if self._has_room(token) else list(self._end_those_of_gone(doors, now))
         if not self._has_room(token):
             full = self._full(token)
@@ -149,3 +149,14 @@ def _answer(question: _Question, heard: c.Told) -> tuple[Answer, bool]:
         "reasons": dict(why),
     }
     return as_json(value), waiting > 0
+
+
+def wait_s_of(text: str) -> float:
+    """Return the seconds that the parameter `wait` asks for. Raises `ValueError` with a sentence."""
+    try:
+        wait_s = float(text)
+    except ValueError:
+        wait_s = -1.0
+    if not 0 <= wait_s <= WAIT_S_MAX:  # neither is "nan"
+        raise ValueError(f'wait is a number of seconds from 0 to {WAIT_S_MAX:g}, not "{shown(text)}"')
+    return wait_s

@@ -59,12 +59,16 @@ class Watchers:
         """Return the answer to who wants to read a group."""
         try:
             parameters = request.parameters()
+            ends_after_past = is_poll(parameters.get("poll", "0"))
+        except ValueError as error:
+            return refusal(400, "poll", str(error))
+        try:
             entries, gap = self._begin_with(request, group, parameters, now)
         except ValueError as error:
             return refusal(400, "since", str(error))
         kind = EVENTS if request.accepts(EVENTS) else LINES
         first = b"".join((*([_gap(gap, kind)] if gap else []), *(_message(one, kind) for one in entries)))
-        if "poll" in parameters:
+        if ends_after_past:
             return Answer(status=200, body=first, kind=kind)
         self._prune(doors)
         own = sum(one.token == token.digest for one in self._watchers)
@@ -147,3 +151,10 @@ def _beat(kind: str, now: c.Now) -> bytes:
 def _event(name: str, value: Mapping[str, object], kind: str) -> bytes:
     text = json.dumps({"event": name, **value})
     return (f"event: {name}\ndata: {text}\n\n" if kind == EVENTS else f"{text}\n").encode()
+
+
+def is_poll(text: str) -> bool:
+    """Return whether the value of the parameter `poll` means yes. Raises `ValueError` with a sentence."""
+    if text not in ("", "1", "true", "0", "false"):
+        raise ValueError(f'poll stands alone, or is 1 or true, 0 or false, not "{shown(text)}"')
+    return text in ("", "1", "true")
