@@ -15,6 +15,7 @@ from router.service import contract as c
 from .callers import Callers, counted_as, ip_of
 from .connection import HttpConnection, HttpRefused
 from .limits import AT_ONCE_BYTES_MAX, AT_ONCE_MAX, LINGER_BYTES_MAX, LINGER_S, HttpLimits
+from .link import LinkPace
 from .request import TEXT, Answer, Flow, Later, Link, Reply, Request, as_problem, fields_of, path_of, refusal
 from .sites import Sites
 
@@ -58,6 +59,7 @@ class HttpDoor:
         self._respond = respond
         self._admit = admit
         self._clients: dict[str, _Client] = {}
+        self._links = LinkPace()
         self._by_address: Counter[str] = Counter()
         self.answered: Counter[int] = Counter()
         self.refused: Counter[str] = Counter()
@@ -196,6 +198,10 @@ class HttpDoor:
             case Flow():
                 yield from self._begin_flow(peer, client, reply, now)
             case Link():
+                counts_as = client.counts_as
+                if counts_as and (refused := self._links.refusal(counts_as, now.mono_s)) is not None:
+                    yield from self.answer(peer, refused, now)
+                    return
                 yield from self._hand_over(peer, client, request)
 
     def _share_refusal(self, client: _Client, request: Request) -> Answer | None:

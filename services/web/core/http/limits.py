@@ -25,6 +25,12 @@ for who asks much and reads nothing."""
 PARAMETERS_MAX = 32
 """Parameters behind the `?` of a request."""
 
+LINKS_PER_S, LINKS_AT_ONCE = 50.0, 256
+"""New links of one IPv4 address or IPv6 /64: each second in the long run, and at once, as when a node starts again and
+all pages behind one address reconnect."""
+LINK_ADDRESSES_MAX = 4096
+"""Addresses of which it is remembered how many links they began lately; the one that began longest ago is forgotten."""
+
 
 class HttpLimits(Struct, frozen=True, kw_only=True):
     """How much one client may take: `per_address` counts the open connections of an IPv4 address or an IPv6 /64.
