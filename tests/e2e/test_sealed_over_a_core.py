@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import trio
-from rig import NodeProcess, Tiers, three_tiers
+from rig import NodeProcess, Rig, Tiers, three_tiers
 from rigs.patience import HANG_S
 from sealed_apps import MARK, SealedApp
 
 from router import Node, connect
-from router.rig.process import until
+from router.rig.process import Process, until
 from router.settings import keyring
 
 DAY_S = 86_400
@@ -55,12 +55,15 @@ class Scene:
     def __init__(self, tiers: Tiers, seed: int) -> None:
         self.nodes = tiers.edge_a, tiers.core, tiers.edge_b
         self.core = tiers.core
-        self.here, self.away = App(tiers, tiers.edge_a, "alice", "bob"), App(tiers, tiers.edge_b, "bob", "alice")
         self.kills = 0
         self._chance = random.Random(seed)
         self._moved_s = 0
         self._moved_by = tiers.rig.base / "clock"
         self._moved_by.write_text("0")
+        alice, bob = (tiers.edge_a, "alice"), (tiers.edge_b, "bob")
+        self.here, self.away = (App(tiers.rig, *one, self._moved_by) for one in (alice, bob))
+        self.here.writes_to(self.away)
+        self.away.writes_to(self.here)
 
     async def kill_one(self) -> None:
         """Kill a node, or the app that is sending."""
@@ -111,14 +114,19 @@ class Scene:
 class App:
     """One of the apps, a process, and what its book says."""
 
-    def __init__(self, tiers: Tiers, node: NodeProcess, name: str, to: str) -> None:
-        nodes = {"alice": tiers.edge_a, "bob": tiers.edge_b}
-        self.node, self.key = node, keyring.load_or_create(node.home, name).public
-        other = keyring.load_or_create(nodes[to].home, to).public
-        base = tiers.rig.base
-        self.script = SealedApp(str(node.home.path), name, other.hex(), str(base / "clock"), str(base / f"{name}.book"))
-        self.process = tiers.rig.process(name, *self.script.command)
+    process: Process
+
+    def __init__(self, rig: Rig, node: NodeProcess, name: str, moved_by: Path) -> None:
+        """`moved_by`: the file that moves its clock."""
+        self.node, self.name, self.key = node, name, keyring.load_or_create(node.home, name).public
         self.wanted = self._open = 0
+        self._rig, self._moved_by = rig, moved_by
+
+    def writes_to(self, other: App) -> None:
+        """Set the one to whom it writes, before it is started."""
+        book, clock = self._rig.base / f"{self.name}.book", str(self._moved_by)
+        self.script = SealedApp(str(self.node.home.path), self.name, other.key.hex(), clock, str(book))
+        self.process = self._rig.process(self.name, *self.script.command)
 
     async def start(self) -> None:
         await self.process.start()
