@@ -41,7 +41,7 @@ OURS = re.compile(
 """Modules that are run in a forked process."""
 SHARED = ("services", "transports")
 """Packages to which every directory on Python's path may add a folder."""
-SCRIPTS = re.compile(re.escape(str(TREE)) + r"/(examples/\w+|tests/e2e/(apps|shifted))\.py")
+SCRIPTS = re.compile(re.escape(str(TREE)) + r"/(examples/\w+|tests/e2e/(apps|sealed_apps|shifted))\.py")
 """Scripts that are run in a forked process."""
 VARIABLE = re.compile(r"\w+=.*", re.DOTALL)
 LOADED = (

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from router.client.sealing.correspondents import CorrespondentLimits, Verdict, Writing
+from router.client.sealing.correspondents import CorrespondentLimits, Correspondents, Verdict, Writing
 from router.client.sealing.own_prekeys import DAY_MIN, PrekeyLimits
 from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS, PrekeyRow, PrekeyRows
 from router.client.sealing.unicast_sealing import SealingLimits, UnicastSealing, UnknownPrekey
 from router.client.sequence import Sequences
-from router.core.wire.application import SealError
+from router.core.wire.application import BadSeal, SealError
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.prekey import Prekey, make_prekey
 from router.core.wire.unicast_seal import read_body
@@ -251,6 +251,8 @@ def test_an_x25519_key_of_another_shares_no_secret_and_no_count_with_it() -> Non
     body = alice.seal(bob, b"psst", NOW_MIN)
     assert read_body(body).ephemeral != to_mallory.ephemeral
     assert bob.machine.open(body, alice.address, NOW_MIN).verdict is Verdict.TAKEN, "alice's prekey came with it"
+    with pytest.raises(BadSeal):  # what alice says to mallory is not shown as said to bob, nor by bob's app at all
+        bob.machine.open(alice.seal(mallory, b"psst", NOW_MIN), alice.address, NOW_MIN, mallory.address)
 
 
 def test_null_is_believed_for_a_day_and_only_where_no_prekey_is_valid() -> None:
@@ -278,6 +280,37 @@ def test_the_correspondents_that_were_used_longest_ago_go_first() -> None:
     assert len(alice.machine.correspondents) == 3
     alice.tick(NOW_MIN + 30 * DAY_MIN)
     assert not alice.rows.under(CORRESPONDENTS)
+
+
+def test_ten_thousand_correspondents_are_remembered_and_the_oldest_go_for_more() -> None:
+    most, more = CorrespondentLimits().correspondents_max, 50
+    known, rows = Correspondents(), dict[bytes, bytes]()
+    addresses = [PublicKey(number.to_bytes(32, "big")) for number in range(most + more)]
+    for at, address in enumerate(addresses):
+        for row in known.asked(address, NOW_MIN + at // 10):
+            rows.pop(row.key, None)
+            rows |= {} if row.value is None else {row.key: row.value}
+    assert most == 10_000 and [*rows] == known.addresses == addresses[more:]
+    again = Correspondents(rows.items())
+    assert again.addresses == addresses[more:]
+    asked = [again.prekey_of(one, NOW_MIN + len(addresses) // 10) for one in (addresses[more - 1], addresses[-1])]
+    assert asked == [Writing.ASK, Writing.WAIT], "who has gone is asked again"
+
+
+def test_two_devices_of_one_key_ask_at_once_and_each_opens_what_is_sealed_to_its_own_prekey() -> None:
+    """They have a state each. The other of both says why it opens nothing, and then its prekey is the one in use."""
+    bob, devices = App(b"b"), (App(b"a", 1), App(b"a", 2))
+    for one in devices:
+        one.ask(bob, NOW_MIN)
+    answer = bob.prekey(NOW_MIN)
+    assert [one.hear_answer(bob.address, answer, NOW_MIN) for one in devices] == [Verdict.TAKEN] * 2
+    for one, other in (devices, devices[::-1]):
+        assert bob.open(one, one.seal(bob, b"psst", NOW_MIN), NOW_MIN) == b"psst"
+        bob.hear_answer(one.address, one.prekey(NOW_MIN), NOW_MIN)
+        body = bob.seal(one, b"answer", NOW_MIN)
+        assert one.open(bob, body, NOW_MIN) == b"answer"
+        with pytest.raises(UnknownPrekey, match="should send it again"):
+            other.open(bob, body, NOW_MIN)
 
 
 def test_strangers_that_only_write_push_out_nobody_to_whom_the_app_writes() -> None:
