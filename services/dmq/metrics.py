@@ -180,15 +180,40 @@ def _reference_gauges(nodes: dict[str, Any]) -> Iterator[tuple[str, str, float]]
     """Yield the gauges of other nodes that dmq-node has, too: the name there, what it is, and the value."""
     for state in ("cold", "warm", "hot"):
         yield f"peerSelection_{state.capitalize()}", f"Nodes that are {state}.", nodes[state]
+    connected = nodes["warm"] + nodes["hot"]
+    yield "peerSelection_KnownPeers", "Nodes that are known, connected or not.", nodes["cold"] + connected
+    yield "peerSelection_EstablishedPeers", "Nodes that are connected.", connected
+    yield "peerSelection_ActivePeers", "Nodes that this one fetches from.", nodes["hot"]
     refused = sum(nodes["rejections"].values())
     simplex = nodes["inbound"] + nodes["outbound"] - nodes["duplex"]
     yield "connectionManager_inboundConns", "Nodes that have dialled this one.", nodes["inbound"]
     yield "connectionManager_outboundConns", "Nodes that this one has dialled.", nodes["outbound"]
     yield "connectionManager_duplexConns", "Connections that run both ways.", nodes["duplex"]
+    yield "connectionManager_fullDuplexConns", "Connections over which both sides fetch.", nodes["full_duplex"]
     yield "connectionManager_unidirectionalConns", "Connections over which one side alone fetches.", simplex
+    yield "inboundGovernor_hot", "Nodes that have begun to fetch or, in version 1, to provide.", nodes["hot_inbound"]
     yield "txSubmission_txsAccepted", "Messages of other nodes that were taken.", nodes["accepted"]
     yield "txSubmission_txsRejected", "Messages of other nodes that were not taken.", refused
     yield "txSubmission_lateBodies", "Bodies that came after another node had brought them.", nodes["duplicates"]
+    yield from _requests(nodes["requests"])
+
+
+def _requests(made: dict[str, int]) -> Iterator[tuple[str, str, float]]:
+    """Yield what was asked of other nodes and has come, as dmq-node counts it."""
+    for name, text, value in (
+        ("txIdMessagesSent", "Requests for ids.", made["blocking"] + made["pipelined"]),
+        ("txIdBlockingReqsSent", "Requests for ids that wait until there is one.", made["blocking"]),
+        ("txIdPipelinedReqsSent", "Requests for ids that do not wait.", made["pipelined"]),
+        ("txIdsRequested", "Ids that were requested, as the most that each request allows.", made["ids_requested"]),
+        ("txIdRepliesReceived", "Replies to requests for ids.", made["id_replies"]),
+        ("txIdsReceived", "Ids in these replies.", made["ids_received"]),
+        ("txMessagesSent", "Requests for bodies.", made["body_requests"]),
+        ("txsRequested", "Bodies that were requested.", made["bodies_requested"]),
+        ("txRepliesReceived", "Replies to requests for bodies.", made["body_replies"]),
+        ("txsReceived", "Bodies in these replies.", made["bodies_received"]),
+        ("txsOmitted", "Bodies that were requested and are missing in the reply.", made["bodies_omitted"]),
+    ):
+        yield f"txSubmission_{name}", text, value
 
 
 def page_of(metrics: Metrics, status: dict[str, Any], holdings: Holdings, now: c.Now) -> tuple[str, bytes]:

@@ -21,6 +21,10 @@ DMQ_STATUS: dict[str, Any] = {
     "stake": {"pools": 2, "age_s": 7.0, "is_of_epoch": True, "problem": ""},
     "nodes": {
         "cold": 0, "warm": 1, "hot": 2, "inbound": 1, "outbound": 2, "duplex": 3, "fetch_from_us": 1, "duplicates": 0,
+        "full_duplex": 1, "hot_inbound": 1, "requests": {
+            "blocking": 1, "pipelined": 2, "ids_requested": 99, "id_replies": 2, "ids_received": 3, "body_requests": 1,
+            "bodies_requested": 3, "body_replies": 1, "bodies_received": 2, "bodies_omitted": 1,
+        },
         "spaced_out": 0, "accepted": 2, "accepted_bytes": 600, "rejections": {}, "bytes_in": 900, "bytes_out": 90,
         "hop_delay": {"median_s": 0.1, "p95_s": 0.1, "sum_s": 0.2, "buckets": [0, 2, *[0] * 9]},
     },

@@ -22,6 +22,7 @@ from router.core.link.machine import RemoteProtocolError
 from router.core.wire.reasons import Reason
 
 from .fault import Fault
+from .fetch_counts import FetchCounts
 from .mempool import Mempool
 from .provider import WINDOW_MAX
 from .signed_message import SignedMessage
@@ -133,7 +134,7 @@ class _Wanted(Struct):
 
 class Fetching:
     """What is fetched from all peers that are pulled from. `unwanted_bytes`: of bodies that came after another peer had
-    brought them."""
+    brought them; `made`: requests and replies since the start."""
 
     def __init__(self, mempool: Mempool) -> None:
         self._mempool = mempool
@@ -144,6 +145,7 @@ class Fetching:
         self._refused: OrderedDict[bytes, None] = OrderedDict()
         self.unwanted_bytes = 0
         self.duplicates = 0
+        self.made = FetchCounts()
 
     def __repr__(self) -> str:
         return f"<Fetching from {len(self._lines)} peers, {len(self._wanted)} messages wanted>"
@@ -200,6 +202,8 @@ class Fetching:
             raise _error(FetchError.IDS_NOT_REQUESTED, f"{len(ids)} ids, {most} requested")
         line.may_have_more = len(ids) == most
         line.announced += len(ids)
+        self.made.id_replies += 1
+        self.made.ids_received += len(ids)
         known = []
         for own_id, size in ids:
             line.order.append(own_id)
@@ -217,6 +221,7 @@ class Fetching:
     def no_ids(self, peer: str) -> None:
         """Take the answer that there are no ids."""
         line = self._lines[peer]
+        self.made.id_replies += 1
         if line.asked:
             line.asked.popleft()
 
@@ -229,6 +234,9 @@ class Fetching:
         if line.batches:
             line.batches.popleft()
             line.bytes_in_flight -= sum(batch.values())
+        self.made.body_replies += 1
+        self.made.bodies_received += len(messages)
+        self.made.bodies_omitted += len(batch) - len(messages)
         found = []
         for message in messages:
             wanted = self._wanted.get(message.id)
@@ -286,6 +294,8 @@ class Fetching:
             line = self._lines[peer]
             line.batches.append({own_id: line.open[own_id] for own_id in ids})
             asks.append(AskBodies(peer, tuple(ids)))
+            self.made.body_requests += 1
+            self.made.bodies_requested += len(ids)
         return asks
 
     def _ids(self, peer: str, line: _Line) -> AskIds | None:
@@ -299,6 +309,11 @@ class Fetching:
             return None
         line.asked.append(most)
         line.may_have_more = False
+        self.made.ids_requested += most
+        if left:
+            self.made.pipelined += 1
+        else:
+            self.made.blocking += 1
         return AskIds(peer, not left, acknowledged, most)
 
     def _ask(self, own_id: bytes, peer: str, bodies: dict[str, list[bytes]], now_s: float) -> None:

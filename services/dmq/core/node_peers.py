@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import asdict
+
 from router.service import contract as c
 
 from .admission import Admission, AdmissionVerdict, FromPeer
@@ -111,7 +113,10 @@ class NodePeers:
             "inbound": ways.count("inbound"),
             "outbound": ways.count("outbound"),
             "duplex": sum(one["is_duplex"] for one in agreed),
+            "full_duplex": self.peers.full_duplex,
+            "hot_inbound": self.peers.hot_inbound,
             "fetch_from_us": self.peers.fetch_from_us,
+            "requests": asdict(exchange.fetching.made),
             "duplicates": exchange.fetching.duplicates,
             "spaced_out": exchange.spaced_out,
             "hop_delay": exchange.hop_delay.as_status(),

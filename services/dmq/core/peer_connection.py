@@ -56,6 +56,16 @@ class PeerConnection:
         return self.session.agreement.version if self.session.agreement else 0
 
     @property
+    def fetches_from_us(self) -> bool:
+        """Whether the peer has asked for ids over this connection."""
+        return self.provider is not None and self.provider.was_asked
+
+    @property
+    def has_peer_begun(self) -> bool:
+        """Whether the peer has begun message submission: in version 2 it has asked, in version 1 it provides."""
+        return self.has_begun if self.version == 1 else self.fetches_from_us
+
+    @property
     def due_s(self) -> float:
         """When something is to be said, or is overdue."""
         if self.is_ending:

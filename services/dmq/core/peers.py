@@ -96,7 +96,18 @@ class Peers:
     @property
     def fetch_from_us(self) -> int:
         """How many nodes have asked this one for ids over their present connection."""
-        return sum(one.provider is not None and one.provider.was_asked for one in self._by_key.values())
+        return sum(one.fetches_from_us for one in self._by_key.values())
+
+    @property
+    def full_duplex(self) -> int:
+        """How many connections are fetched over by both sides."""
+        agreed = self._by_key.values()
+        return sum(one.fetches_from_us and one.key in self._fetching for one in agreed)
+
+    @property
+    def hot_inbound(self) -> int:
+        """How many nodes have begun message submission as the side that begins it: to ask, in version 1 to provide."""
+        return sum(one.has_peer_begun for one in self._by_key.values())
 
     @property
     def due_s(self) -> float:

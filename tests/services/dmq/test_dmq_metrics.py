@@ -5,11 +5,14 @@ from __future__ import annotations
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 from samples.dmq import BODY, POOLS, Pool
-from samples.dmq_node import Host
+from samples.dmq_node import Host, wire
+from test_dmq_between_nodes import Liar
 
 from router.core.wire.crypto import MessageId, PublicKey, digest
 from router.service import contract as c
+from services.dmq.core import message_submission as ms
 from services.dmq.core.known_peers import RootGroup
+from services.dmq.core.peer_session import Side
 from services.dmq.core.peer_sharing_messages import PeerAddress
 from services.dmq.core.signed_message import Dmq05
 from services.dmq.core.topology_source import TAG, Roots
@@ -63,6 +66,27 @@ def test_other_nodes_are_counted_under_the_names_of_a_dmq_node() -> None:
     assert [found[f"own_peerSelection_{state}_int", ""] for state in ("Cold", "Warm", "Hot")] == [1, 0, 0]
     assert found["own_nodes_fetching", ""] == found["own_nodes_spaced_out_total", ""] == 0
     assert found["own_nodes_duplicates_total", ""] == 0
+
+
+def test_requests_to_other_nodes_and_their_replies_are_counted_as_a_dmq_node_does() -> None:
+    """One that fetches as well brings one of two messages; another one has not begun to provide."""
+    node = Host(msgspec.structs.replace(SETTINGS, listen="tcp://127.0.0.1:1"), *(pool.id for pool in POOLS))
+    both = Liar(node)
+    both.session.say(Side.CONSUMER, ms.MsgRequestSigIdsBlocking(0, 33), 0.0)
+    both.announce(wire(), wire(1, b"withheld"))
+    both.say(ms.MsgReplySigs((wire(),)))
+    Liar(node, "46.1.1.1:3141", "silent", versions=(1,))
+    node.pass_time(2)
+    found = {name.removeprefix("own_").removesuffix("_int"): value for (name, _), value in scraped(node).items()}
+    ways = {name: found[f"connectionManager_{name}Conns"] for name in ("inbound", "duplex", "fullDuplex")}
+    assert ways == {"inbound": 2, "duplex": 2, "fullDuplex": 1} and found["inboundGovernor_hot"] == 1
+    assert [found[f"peerSelection_{name}Peers"] for name in ("Known", "Established", "Active")] == [2, 2, 2]
+    made = {name.removeprefix("txSubmission_"): value for name, value in found.items() if "txSubmission" in name}
+    assert made == {
+        "txIdMessagesSent": 2, "txIdBlockingReqsSent": 2, "txIdPipelinedReqsSent": 0, "txIdsRequested": 66,
+        "txIdRepliesReceived": 1, "txIdsReceived": 2, "txMessagesSent": 1, "txsRequested": 2, "txRepliesReceived": 1,
+        "txsReceived": 1, "txsOmitted": 1, "txsAccepted": 1, "txsRejected": 0, "lateBodies": 0,
+    }  # fmt: skip
 
 
 def test_the_groups_messages_are_counted_if_there_is_a_group() -> None:
