@@ -69,6 +69,16 @@ class PeerExchange:
     def __repr__(self) -> str:
         return f"<PeerExchange with {len(self._connections)} peers: {self.fetching!r}>"
 
+    @property
+    def full_duplex(self) -> int:
+        """How many connections are fetched over by both sides."""
+        return sum(one.fetches_from_us and key in self.fetching for key, one in self._connections.items())
+
+    @property
+    def hot_inbound(self) -> int:
+        """How many nodes have begun message submission as the side that begins it: to ask, in version 1 to provide."""
+        return sum(one.has_peer_begun for one in self._connections.values())
+
     def provider_for(self, connection: PeerConnection) -> Provider:
         """Return a provider that tells a peer all that is live, in its turn."""
         spacing = self._spacings.of(connection.key)

@@ -99,17 +99,6 @@ class Peers:
         return sum(one.fetches_from_us for one in self._by_key.values())
 
     @property
-    def full_duplex(self) -> int:
-        """How many connections are fetched over by both sides."""
-        agreed = self._by_key.values()
-        return sum(one.fetches_from_us and one.key in self._fetching for one in agreed)
-
-    @property
-    def hot_inbound(self) -> int:
-        """How many nodes have begun message submission as the side that begins it: to ask, in version 1 to provide."""
-        return sum(one.has_peer_begun for one in self._by_key.values())
-
-    @property
     def due_s(self) -> float:
         """When `due` has something to do, if nothing comes until then."""
         fetching_s = self._fetching.due_s if self._may_pull else inf

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from samples.dmq import POOLS
+from samples.dmq_network import Network, submit
 from samples.dmq_node import Host, wire
-from test_dmq_between_nodes import Liar, Network, submit
+from test_dmq_between_nodes import Liar
 from test_dmq_metrics import SETTINGS, scraped
 
 from services.dmq import reasons

@@ -7,8 +7,8 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 from samples.dmq import EXPIRES_AT, POOLS, Pool
+from samples.dmq_network import Network, submit
 from samples.dmq_node import Host, host, wire
-from test_dmq_between_nodes import Network, submit
 
 from router.core.wire.crypto import MessageId, PublicKey, digest
 from router.core.wire.reasons import Reason

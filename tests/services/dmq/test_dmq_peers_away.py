@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test_dmq_between_nodes import Network
+from samples.dmq_network import Network
 
 
 def test_a_named_peer_that_is_away_is_told_with_since_when_and_why() -> None:

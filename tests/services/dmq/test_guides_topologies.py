@@ -6,8 +6,8 @@ import json
 
 import msgspec
 from samples.dmq import BETWEEN_NODES, POOLS
+from samples.dmq_network import Network, submit
 from samples.dmq_node import Host, wire
-from test_dmq_between_nodes import Network, submit
 
 from router.service import contract as c
 from services.dmq.core.peer_sharing_messages import PeerAddress

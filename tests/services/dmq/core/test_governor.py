@@ -76,6 +76,19 @@ def test_who_has_dialled_in_is_hot_at_once_but_half_of_the_places_and_two_of_a_p
     assert set(of_kind(of.decide(2.0), Heat)) == set(ROOTS), "those that are named have the other half"
 
 
+def test_six_hundred_of_one_network_hold_two_hot_places_and_fill_no_book() -> None:
+    of = governor()
+    for number in range(600):
+        crowd = PeerAddress(f"45.9.9.{number % 250}", 3000 + number)
+        of.opened(crowd, SILENT, 0.0, is_inbound=True)
+    assert len(of_kind(of.decide(0.0), Heat)) == OF_PREFIX_MAX
+    of.opened(ROOTS[0], SILENT, 1.0, is_inbound=True)
+    assert of_kind(of.decide(1.0), Heat) == [ROOTS[0]], "another one has its place"
+    for number in range(600):
+        of.closed(PeerAddress(f"45.9.9.{number % 250}", 3000 + number), 2.0)
+    assert len(of.peers) <= 2 * OF_PREFIX_MAX + 1
+
+
 def test_a_second_connection_with_a_peer_is_one_too_many() -> None:
     of = governor()
     assert of.opened(ROOTS[0], SILENT, 0.0, is_inbound=True)
