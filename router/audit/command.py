@@ -146,7 +146,7 @@ def _check_verdict(summary: dict[str, Any], *, is_limited: bool, as_json: bool) 
         raise Failure(Exit.FAILED, "nothing could be judged: no message of the time asked for is in these logs")
 
 
-def _own_home() -> Home | None:
+def own_home() -> Home | None:
     """Return the home whose names for keys are shown, if it holds a node. The default one need not be found: a service
     account may have no home directory, or one that it cannot read."""
     from router.settings.default_home import VARIABLE
@@ -182,7 +182,7 @@ def _audited(
 
     looks = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     progress = Progress(*looks, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
-    with logs_of(paths, ask, _own_home()) as listing, progress:
+    with logs_of(paths, ask, own_home()) as listing, progress:
         task = progress.add_task("", total=1.0)
         listing.elsewhere = elsewhere
         audit = spark.audit if engine == "spark" else local.audit

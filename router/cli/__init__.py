@@ -56,6 +56,7 @@ COMMANDS: dict[str, Subcommand] = {
     "restore": Subcommand("router.cli.backup:restore", "Make a home of a snapshot."),
     "config": Subcommand("router.cli.config:config", "Check and show the configuration."),
     "audit": Subcommand("router.audit.command:audit", "Account for every message in event logs, with proof."),
+    "ask": Subcommand("router.audit.ask.command:ask", "Ask an audit's tables a question by its name."),
     "audit-export": Subcommand(
         "router.audit.export.command:audit_export", "Copy event logs with all keys and ids replaced."
     ),

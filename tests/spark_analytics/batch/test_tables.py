@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import pytest
 from fleets.shared import Fleets
+from rigs.questions_paper import given
 from sabotage.mixture import Mixture, mixture
 from samples.growing_logs import said
 from samples.published_tables import TABLES, published, unlike
 
 from router.audit import engine
+from router.audit.ask.answer import answer
+from router.audit.ask.catalogue import all_questions
+from router.audit.ask.question import AuditQuestion
 from router.audit.listing import list_logs
 from spark_analytics import job
 from spark_analytics.batch import days
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("spark")
 
+ASKED = ("latency by hop",)
+"""Questions that Spark answers in the quick tests: a percentile. It reads the text of all."""
 FILE_BYTES = 20_000
 """Small enough that a day takes several files."""
 
@@ -70,6 +77,40 @@ def test_the_summaries_are_the_same(audits: Audits) -> None:
     assert said(spark) == said(local)
     assert [row for row in local["services"] if row["done"] and row["ended"]], "services that owe something"
     assert [spark["run"][name] for name in REACHED] == [local["run"][name] for name in REACHED]
+
+
+@pytest.fixture(scope="module")
+def views(audits: Audits, spark: SparkSession) -> Audits:
+    """Give Spark's tables their names in its session."""
+    for table in {table for question in all_questions().values() for table in question.tables}:
+        spark.read.parquet(str(audits.spark / table)).createOrReplaceTempView(table)
+    return audits
+
+
+def text_of(question: AuditQuestion, audits: Audits) -> str:
+    return question.filled(given(question, audits.local) | {"limit": "1000000"})
+
+
+def test_spark_reads_the_text_of_every_question(views: Audits, spark: SparkSession) -> None:
+    for question in all_questions().values():
+        names = set(spark.sql(text_of(question, views)).columns)
+        heads = question.sql.rpartition("\nSELECT ")[2] or question.sql
+        assert names and all(re.search(rf"\b{name}\b", heads) for name in names), question.name
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in ASKED else pytest.mark.long) for name in all_questions()]
+)
+def test_spark_and_duckdb_answer_a_question_alike(name: str, views: Audits, spark: SparkSession) -> None:
+    question = all_questions()[name]
+    local = answer(views.local, text_of(question, views), question.tables)
+    remote = spark.sql(text_of(question, views))
+    own = local.columns.index("engine") if "engine" in local.columns else len(local.columns)
+    found = [tuple(row) for row in remote.collect()]
+    assert tuple(remote.columns) == local.columns and len(found) == len(local.rows)
+    for row, other in zip(found, local.rows, strict=True):
+        assert row[:own] + row[own + 1 :] == other[:own] + other[own + 1 :]
+    assert found, "a question without rows shows nothing"
 
 
 def read(files: Path, query: str) -> list[Any]:

@@ -1,0 +1,1 @@
+"""`router ask`: questions about the tables of an audit, each one file of SQL."""

@@ -1,0 +1,90 @@
+"""Answer a question from the tables that an audit wrote, by DuckDB: of the local engine, of Spark, or of a stream."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from msgspec import Struct
+
+from router.audit.database import MEMORY_BYTES, Database, database, exact, quoted
+from router.audit.publish import GOLD
+
+ADDITIONS = {"delivery": "delivery_open"}
+"""Tables of a stream that hold the other rows of a table: what is not over for good."""
+_AGAIN = "run `router audit LOGS --out {out}` again"
+
+
+class NoAnswer(Exception):
+    """The tables cannot answer the question; the text says why, and what to do."""
+
+
+class SqlAnswer(Struct, frozen=True):
+    """The rows of an answer, in order, and the names of its columns."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def dicts(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+def check_output(out: Path) -> None:
+    """Raise `NoAnswer` unless an audit wrote tables to this directory."""
+    if not out.is_dir():
+        there = "is a file" if out.exists() else "does not exist"
+        raise NoAnswer(f"{out} {there}: name the directory that `router audit LOGS --out DIR` wrote")
+    if not table_files(out, "audit_run"):
+        raise NoAnswer(f"{out} holds no audit: `router audit LOGS --out DIR` writes one")
+
+
+def table_files(out: Path, table: str) -> list[Path]:
+    """Return the Parquet files of a table: one of the local engine, or those in a directory of Spark's; none if the
+    table is missing."""
+    alone = out / f"{table}.parquet"
+    return [alone] if alone.is_file() else sorted((out / table).glob("*.parquet"))
+
+
+def answer(out: Path, sql: str, tables: Iterable[str]) -> SqlAnswer:
+    """Return the answer of the SQL, which reads these tables; raise `NoAnswer`, or `AuditFailed` if it takes too much
+    memory or the disk fails."""
+    check_output(out)
+    with database(MEMORY_BYTES) as opened:
+        for table in tables:
+            _open_table(opened, out, table)
+        try:
+            opened.run(sql)
+        except (duckdb.BinderException, duckdb.CatalogException) as error:
+            said = " ".join(str(error).split())[:200]
+            raise NoAnswer(
+                f"another version of the audit wrote {out}, and its tables lack what the question needs ({said}):"
+                f" {_AGAIN.format(out=out)}"
+            ) from None
+        columns = tuple(str(column[0]) for column in opened.connection.description or ())
+        return SqlAnswer(columns, tuple(opened.connection.fetchall()))
+
+
+def _open_table(opened: Database, out: Path, table: str) -> None:
+    """Give the table its name in the database."""
+    assert table in GOLD, f"no audit writes the table {table}"
+    files = table_files(out, table)
+    if not files:
+        raise NoAnswer(
+            f"{out} lacks the table {table}: a stream does not keep it, or an older version wrote this audit;"
+            f" {_AGAIN.format(out=out)}"
+        )
+    more = table_files(out, ADDITIONS[table]) if table in ADDITIONS else []
+    parts = " UNION ALL BY NAME ".join(f"FROM {_reader(one)}" for one in (files, more) if one)
+    try:
+        opened.run(f"CREATE VIEW {table} AS {parts}")
+    except (duckdb.InvalidInputException, duckdb.IOException) as error:
+        said = " ".join(str(error).split())[:200]
+        raise NoAnswer(f"the table {table} in {out} cannot be read ({said}): {_AGAIN.format(out=out)}") from None
+
+
+def _reader(files: list[Path]) -> str:
+    names = ", ".join(quoted(exact(os.fspath(file))) for file in files)
+    return f"read_parquet([{names}], hive_partitioning = false)"
