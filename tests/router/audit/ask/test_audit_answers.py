@@ -15,7 +15,7 @@ from fleets.shared import Fleets
 from rigs.questions_paper import NOTHING, PAPER, asked, audited, section, sections
 
 from router.audit.ask.answer import NoAnswer, SqlAnswer, answer, check_output
-from router.audit.ask.answer_table import WIDTH, lines_of
+from router.audit.ask.answer_table import WIDTH, lines_of, table_of
 from router.audit.ask.catalogue import all_questions
 from router.cli import main
 from spark_analytics.judgement.latency import percentile
@@ -42,6 +42,10 @@ def truth(logs: tuple[Path, Path]) -> dict[str, Any]:
 def rows(out: Path, name: str) -> list[dict[str, Any]]:
     question = all_questions()[name]
     return answer(out, question.filled({"limit": "1000000"}), question.tables).dicts()
+
+
+def heads_of(found: SqlAnswer) -> list[str]:
+    return table_of(found, {})[0]
 
 
 def run(*arguments: object) -> Result:
@@ -99,6 +103,7 @@ def test_every_answer_fits_a_terminal_and_stands_in_the_paper(name: str, out: Pa
     found = asked(question, out)
     lines = lines_of(found, {})
     assert max(map(len, lines)) <= WIDTH
+    assert len(set(heads_of(found))) == len(found.columns), "two columns have one head"
     told = sections(PAPER.read_text()).get(name, "")
     before, made = (part.partition("```text\n")[0] for part in (told, section(question, found)))
     assert before == made, "run: PYTHONPATH=tests python -m rigs.questions_paper"
