@@ -94,8 +94,9 @@ def text_of(question: AuditQuestion, audits: Audits) -> str:
 def test_spark_reads_the_text_of_every_question(views: Audits, spark: SparkSession) -> None:
     for question in all_questions().values():
         names = set(spark.sql(text_of(question, views)).columns)
-        heads = question.sql.rpartition("\nSELECT ")[2] or question.sql
-        assert names and all(re.search(rf"\b{name}\b", heads) for name in names), question.name
+        heads = f"\n{question.sql}".rpartition("\nSELECT ")[2]
+        assert names, question.name
+        assert heads[0] == "*" or all(re.search(rf"\b{name}\b", heads) for name in names), question.name
 
 
 @pytest.mark.parametrize(
