@@ -13,6 +13,7 @@ from router.cli import qr
 from router.cli.command import Command, invocation
 from router.cli.exits import Exit, Failure
 from router.cli.invite import address_to_dial, explain, issue, options, print_issued, settings_that_let_in
+from router.cli.output import note
 from router.cli.services import ask_service, written_settings
 from services.web.settings import Settings
 from services.web.status_command import name_option
@@ -36,6 +37,8 @@ def invite(group: str, service: str, draw: qr.Drawing, as_json: bool, **wish: An
     site = _site(service, written_settings(home, service))
     issued = issue(home, settings_that_let_in(home), (address_to_dial(site.link_url),), group, **wish)
     print_issued(issued, f"{urljoin(site.page_url, 'chat/')}#{issued.link}", draw, as_json)
+    if site.page_note:
+        note(site.page_note)
     if not as_json:
         explain(issued, "Whoever opens it in a browser gives a name and talks")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import urljoin, urlsplit
 
+from router.core.wire.address import is_loopback
 from router.service.settings import Struct, about, door, span
 
 from .core.http.callers import THIS_MACHINE, networks_of
@@ -89,6 +90,18 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def link_url(self) -> str:
         """Return the URL of the transport at which pages connect."""
         return f"ws{urljoin(self.page_url, LINK[1:]).removeprefix('http')}"
+
+    @property
+    def page_note(self) -> str:
+        """Return who cannot use the chat at `page_url`, with the remedy, as a clause; "" if everybody can."""
+        found = urlsplit(self.page_url)
+        if is_loopback(found.hostname or ""):
+            said = "that link leads back to this machine: only browsers that run here can open it"
+            return f"{said}; for others, serve the pages over TLS, and write services.web.url with their https address"
+        if found.scheme == "http":
+            said = "browsers give no keys to pages over http, so nobody can talk by that link"
+            return f"{said}; serve the pages over TLS, and write services.web.url with https://"
+        return ""
 
     @property
     def operator_url(self) -> str:

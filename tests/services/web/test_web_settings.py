@@ -84,6 +84,22 @@ def test_links_lead_where_browsers_open_the_pages(settings: dict[str, Any], page
     assert (found.page_url, found.link_url) == (page, link)
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "leads back to this machine"),
+        ({"url": "https://localhost/"}, "leads back to this machine"),
+        ({"url": "http://hub.example/"}, "give no keys to pages over http"),
+        ({"listen": "tcp://192.0.2.7:80"}, "give no keys to pages over http"),
+        ({"url": "https://hub.example/"}, ""),
+        ({"listen": f"tcp://192.0.2.7:443{TLS}"}, ""),
+    ],
+)
+def test_link_that_some_cannot_use_is_said_to_be_so(settings: dict[str, Any], words: str) -> None:
+    said = Settings(**settings).page_note
+    assert (words in said and "services.web.url" in said) if words else not said
+
+
 def test_page_behind_a_socket_file_has_no_address_unless_one_is_set() -> None:
     assert Settings(listen="unix:web.sock").page_url == Settings(listen="").page_url == ""
     for everywhere in ("tcp://0.0.0.0:4180", "tcp://[::]:4180", "tcp://:4180"):
