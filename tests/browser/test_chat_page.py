@@ -36,7 +36,7 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_pa
                     return bool(got)
 
                 async def has_both() -> bool:
-                    return len(got) > 1
+                    return len(got) > 2
 
                 nursery.start_soon(listen)
                 page = await browser.page(opened)
@@ -62,9 +62,17 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_pa
                 assert await page.js("document.querySelectorAll('.line img').length") == 0
 
                 await page.goto(f"{node.site}/chat/")
-                await page.until("document.querySelectorAll('.line').length === 2")
-                assert await page.js(LINES) == ["hello\nall", f"Ann: {MARKUP}"]
+                await page.until("!document.getElementById('room').hidden")
+                assert await page.js(LINES) == ["hello\nall", f"Ann: {MARKUP}"], "they stand before what is said next"
                 assert await page.js("document.querySelector('.mine .how').textContent") == "reached 1 of 1"
+                second = await browser.page(f"{node.site}/chat/")
+                await second.until("!document.getElementById('room').hidden")
+                await second.js(
+                    "(document.getElementById('text').value = 'two', document.getElementById('say').requestSubmit())"
+                )
+                for tab in (second, page):
+                    await tab.until("document.querySelectorAll('.mine .how')[1]?.textContent === 'reached 1 of 1'")
+                await second.close()
                 assert not page.complaints
 
                 kept = "caches.match(new URL('history.js', location)).then(found => !!found)"
@@ -72,7 +80,7 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_pa
                 await page.until("caches.match(new URL('../router/engine.js', location)).then(found => !!found)")
                 await node.kill()
                 await page.goto(f"{node.site}/chat/")
-                await page.until("document.querySelectorAll('.line').length === 2")
+                await page.until("document.querySelectorAll('.line').length === 3")
                 await page.js(
                     "(document.getElementById('text').value = 'later', document.getElementById('say').requestSubmit())"
                 )
@@ -81,5 +89,5 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_pa
                 )
                 await node.start()
                 await until("what the page said without the node", has_both)
-                assert got[1:] == ["Ben: later"]
+                assert got[1:] == ["Ben: two", "Ben: later"]
             nursery.cancel_scope.cancel()

@@ -46,6 +46,14 @@ async def test_tap_on_an_own_message_asks_the_node_who_waits_and_why(devtools: s
                 await page.until(f"{HOW}[1] === 'waiting on this device'")
                 await page.js("[...document.querySelectorAll('.mine .how')][1].click()")
                 await page.until("[...document.querySelectorAll('.mine .why')][1].textContent.includes('kept on this')")
+                await node.start()
+                async with connect(home=node.home, as_name="away") as away:
+                    async for message in await away.join("friends"):
+                        await message.settle()
+                        if message.body == b"Ben: later":
+                            break
+                    looked_at = "document.dispatchEvent(new Event('visibilitychange'))"  # it asks when it is seen again
+                    await page.until(f"{looked_at} && {HOW}.every(one => one === 'reached 2 of 2')")
 
 
 async def test_gap_is_said_and_an_answer_stands_behind_its_question(devtools: str, tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
 // A chat in a group; its messages are those of examples/chat.py: "NAME: what is said".
-import { cannotBegin, connect, readLink, text, words } from '../router.js';
+import { cannotBegin, connect, readLink, rightsOf, text, words } from '../router.js';
 import { because, counted, howFar, told } from './fates.js';
 import { openHistory } from './history.js';
 
 const $ = id => document.getElementById(id);
 const NAME_KEPT = 'chat name', GROUP_KEPT = 'chat group';
 const LINK = /https?:\/\/[^\s<>"]+[^\s<>".,;:!?)\]]/g;
-const ASKED_AT_ONCE = 8;
+const ASKED_AT_ONCE = 200, AWAITED_AT_ONCE = 8, UNTOLD_MS = 2000, ASKED_FOR_MS = 7 * 24 * 3600 * 1000, EARLY_MAX = 1000;
 const UNINVITED = 'Nobody has invited this browser yet: open the link that you were sent, all of it.';
-const shown = new Map(), others = new BroadcastChannel('chat lines');
+// `early`: how far a message came that another tab has said, before its line is here; `saidEarly`: such lines, until what was kept is shown.
+const shown = new Map(), early = new Map(), saidEarly = [], others = new BroadcastChannel('chat lines');
+let isListed = false, isCatchingUp = false, untoldTimer;
 const isNear = () => innerHeight + scrollY > document.documentElement.scrollHeight - 120;
 let node, group, history, me, unread = 0, lastDay = '', lastWho = '', isAsking = false, isOut = false;
 
@@ -72,6 +74,8 @@ function ownFoot(line, time) {
   });
   foot.append(time, how, why);
   shown.set(line.id, { line, how });
+  if (early.has(line.id)) change(line.id, early.get(line.id));
+  early.delete(line.id);
   return foot;
 }
 
@@ -93,21 +97,39 @@ async function change(id, part) {
   if (found) {
     Object.assign(found.line, part);
     if (found.how) found.how.textContent = howFar(found.line);
+  } else {
+    early.set(id, { ...early.get(id), ...part });
+    if (early.size > EARLY_MAX) early.delete(early.keys().next().value);
   }
   await history.change(id, part);
 }
 
-// What became of own messages while this page was closed.
-async function catchUp(lines) {
-  const waiting = lines.filter(({ isMine, state, outcomes }) => isMine && state !== 'refused' && state !== 'waiting' && (!outcomes || outcomes.queued));
-  for (const line of waiting.slice(-ASKED_AT_ONCE)) if (node.state === 'up') await askedWhy(line);
+// What became of own messages is asked where the node may not tell it: it follows those of the present link, and none from before
+// it was started again.
+async function catchUp() {
+  if (!isListed || isCatchingUp || !rightsOf(node.rights).includes('why')) return;
+  isCatchingUp = true;
+  const own = [...shown.values()].filter(({ how, line }) => how && line.state === 'custody' && Date.now() - line.at < ASKED_FOR_MS).map(({ line }) => line);
+  const untold = own.filter(({ outcomes }) => !Object.keys(outcomes ?? {}).length).slice(-ASKED_AT_ONCE);
+  const awaited = own.filter(({ outcomes }) => outcomes?.queued).slice(-AWAITED_AT_ONCE);
+  for (const line of [...untold, ...awaited]) if (node.state === 'up') await askedWhy(line);
+  isCatchingUp = false;
+}
+
+function catchUpSoon() {
+  clearTimeout(untoldTimer);
+  untoldTimer = setTimeout(catchUp, UNTOLD_MS);
 }
 
 async function listen() {
   const heard = group.messages(), before = await history.lines(group.key);
-  before.forEach(show);
+  [...before, ...saidEarly].forEach(show);
+  isListed = true;
+  $('room').hidden = $('forget').hidden = false;
+  $('lines').lastElementChild?.scrollIntoView({ block: 'end' });
+  if (group.maySend) $('text').focus();
   for (const one of before) if (one.isMine && one.state === 'waiting' && !node.waiting.has(one.id)) change(one.id, { state: 'custody' });
-  catchUp(before);
+  catchUp();
   for await (const message of heard) {
     const line = { id: message.id, group: group.key, at: message.at, text: words(message.body), isMine: false, gap: message.missing.length > 0 };
     await history.add(line);
@@ -174,10 +196,10 @@ async function enter(link) {
   $('state').textContent = 'Connecting…';
   history ??= await openHistory(notice);
   node ??= await connect({
-    name: 'chat', invitation: link || undefined, as: me, onUp: standing, onAway: standing,
+    name: 'chat', invitation: link || undefined, as: me, onUp: () => { standing(); catchUpSoon(); }, onAway: standing,
     onProblem: sentence => { notice(sentence); standing(); }, onTurnedAway: turnedAway,
-    onCustody: id => change(id, { state: 'custody' }), onRefused: (id, error) => change(id, { state: 'refused', why: error.message }),
-    onOutcome: (id, rows) => change(id, { outcomes: counted(shown.get(id)?.line.outcomes, rows) }),
+    onCustody: id => { change(id, { state: 'custody' }); catchUpSoon(); }, onRefused: (id, error) => change(id, { state: 'refused', why: error.message }),
+    onOutcome: (id, rows) => change(id, { outcomes: counted((shown.get(id)?.line ?? early.get(id))?.outcomes, rows) }),
     onMissed: ({ group: from, count, reason }) => (!from || from === group?.key) && between('gap', `${count === 1 ? 'One message' : `${count} messages`} did not reach this device: ${reason}.`),
   });
   standing();
@@ -188,11 +210,9 @@ async function enter(link) {
   standing();
   $('title').textContent = group.name ?? 'Chat';
   title();
-  $('room').hidden = $('forget').hidden = false;
   $('say').hidden = !group.maySend;
   $('notify').hidden = globalThis.Notification?.permission !== 'default';
   $('keeps').textContent = node.mayForget;
-  $('text').focus();
   keepOffline();
   await listen();
 }
@@ -257,13 +277,13 @@ async function forget() {
   location.reload();
 }
 
-others.onmessage = ({ data }) => group && show(data);
+others.onmessage = ({ data }) => isListed ? show(data) : saidEarly.push(data);
 $('say').addEventListener('submit', event => { event.preventDefault(); say(); });
 $('text').addEventListener('input', fit);
 $('text').addEventListener('keydown', event => {
   if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); say(); }
 });
-document.addEventListener('visibilitychange', () => { if (!document.hidden) { unread = 0; title(); } });
+document.addEventListener('visibilitychange', () => { if (!document.hidden) { unread = 0; title(); catchUp(); } });
 $('notify').addEventListener('click', async () => { $('notify').hidden = await Notification.requestPermission() !== 'default'; });
 $('forget').addEventListener('click', () => forget().catch(failed));
 begin().catch(failed);
