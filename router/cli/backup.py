@@ -26,9 +26,9 @@ PASSPHRASE_BYTES_MAX = 1024
 
 NOT_PROMISED = (
     "what the node accepted since then is not known here, and is lost unless its sender still keeps it",
-    "what it delivered since then may be delivered again, and is not marked as such",
-    "its log goes on with numbers that the old node may have used since: do not audit them together",
-    "the state of apps (apps/) is not in a snapshot: apps go on with the one they have, or begin anew",
+    "what waits here may be delivered again, and is marked so; what other nodes bring again since then is not marked",
+    "its log goes on in a new life, with numbers that were never used; what the node did since then is not in it",
+    "the state of apps (apps/) is not in a snapshot: apps begin anew, and number their messages from the new life on",
 )
 """What a restored home does not promise, said after each restore."""
 
@@ -123,7 +123,9 @@ def restore(file: str, passphrase_file: Path | None, yes: bool) -> None:
         if not yes:
             _ask_gone()
         with _opened(file) as content:
-            manifest = put_back.restore(SnapshotReader(content, lambda: _ask_passphrase(passphrase_file)), home)
+            manifest = put_back.restore(
+                SnapshotReader(content, lambda: _ask_passphrase(passphrase_file)), home, time.time_ns()
+            )
     say(f"made {home} from {file}: {_described(manifest)}")
     for promise in NOT_PROMISED:
         note(promise)

@@ -61,6 +61,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("up", span_text(found["uptime_s"])),
         *(("listening", url) for url in found["listeners"]),
         ("durability", found["durability"]),
+        *([("restored", _restored(one))] if (one := found.get("restored")) else []),
         *([("clock", found["clock"]["problem"])] if found["clock"]["problem"] else []),
         ("connections", found["peers"]),
         *(("guests", problem) for problem in guest_problems(found["guests"])),
@@ -71,6 +72,14 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         *([("pub/sub", _counted(found["pubsub"]))] if found["pubsub"] else []),
         ("reasons", _counted(found["reasons"])),
     ]
+
+
+def _restored(one: dict[str, int]) -> str:
+    """Return when this home was restored, and from the snapshot of which moment."""
+    on, moment = (
+        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one[name])) for name in ("restored_s", "snapshot_s")
+    )
+    return f"on {on} from the snapshot of {moment}"
 
 
 def _invited_line(one: dict[str, Any]) -> str:

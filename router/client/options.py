@@ -30,7 +30,7 @@ from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
 from router.core.wire.prekey_exchange import is_request
 from router.core.wire.renewal import Renewal
 from router.core.wire.text import key_text, parse_key, short
-from router.disk import private_file
+from router.disk import life_file, private_file
 from router.disk.state.app_state import AppState
 from router.settings import keyring, renewed_keys
 from router.settings.home import Home
@@ -177,7 +177,7 @@ class SignOn:
 
     def sequences(self) -> Sequences:
         """Return the sequence numbers of this app's messages."""
-        return Sequences(self.state)
+        return Sequences(self.state, least=life_file.least_number(self.home.path) if self.durable else 0)
 
     def attempts(self, problem: Callable[[str], None]) -> KeptAttempts:
         """Return the counts of this app's failures by message."""

@@ -26,6 +26,7 @@ from router.core.wire.codec import Malformed
 from router.core.wire.crypto import KEY_BYTES, PublicKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.prekey import Prekey, decode_prekey, encode_prekey, make_prekey
+from router.disk import life_file
 from router.disk.state.app_rows import AppBatch, AppRows
 from router.disk.state.environment import StateError
 from router.settings import keyring
@@ -61,6 +62,7 @@ class Prekeys:
         chosen = Home.chosen(home)
         self._key = keyring.load_or_create(chosen, as_name)
         self._state = state_of(chosen, as_name)
+        self._least = life_file.least_number(chosen.path)
         self._entropy = entropy
 
     def __repr__(self) -> str:
@@ -98,7 +100,7 @@ class Prekeys:
     def seal(self, prekey: bytes, content: bytes) -> bytes:
         """Return the content sealed to the owner of a prekey, who learns our address. Raise `SealedError` if the bytes
         are no prekey, or it is not signed by its owner."""
-        sequences = Sequences(self._state)
+        sequences = Sequences(self._state, least=self._least)
         try:
             to = decode_prekey(prekey)
             number = sequences.take(to.owner)

@@ -1,4 +1,5 @@
 """The sequence numbers that an app gives its messages to each group: from 0, each once, without gaps (R-E3).
+In a home that was restored they go on from a number of its new life (router/core/log/life.py).
 
 Those of a key that is kept lie in the app's state. Numbers are reserved in blocks, so that the disk is written once in
 `BLOCK` messages; a process that ends normally gives its unused ones back. After a crash the unused rest of a block is
@@ -24,10 +25,12 @@ class SequenceError(JournalError):
 
 
 class Sequences:
-    """Sequence numbers for all groups of one app, reserved in its state."""
+    """Sequence numbers for all groups of one app, reserved in its state. `least`: the first number that may be used; a
+    restored home has one that no app of an earlier life can have reached."""
 
-    def __init__(self, state: AppState, block: int = BLOCK) -> None:
+    def __init__(self, state: AppState, block: int = BLOCK, least: int = 0) -> None:
         self.state = state
+        self._least = least
         self._block = block
         self._next: dict[PublicKey, int] = {}
         self._stop: dict[PublicKey, int] = {}
@@ -73,7 +76,7 @@ class Sequences:
             if not number and rows.groups() >= GROUPS_MAX:
                 said = f"this app numbers its messages to {GROUPS_MAX} groups, which is the most"
                 raise SequenceError(f"{said}; use another name for the next ones")
-            return AppBatch(numbers={group: number + self._block})
+            return AppBatch(numbers={group: max(number, self._least) + self._block})
 
         try:
             self._stop[group] = self.state.change(decide).numbers[group]

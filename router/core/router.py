@@ -85,7 +85,7 @@ class Router:
         self.queues, self.routes, self.seen, self.index = kernel.queues, kernel.routes, kernel.seen, kernel.index
         self.advertisements, self.rejections = kernel.book.advertisements, kernel.rejections
         self._pending = kernel.pending
-        self._limits = limits
+        self._limits, self.life = limits, recovered.life
         self.purges, self.admission = Purges(kernel, recovered.purges), Admission(kernel, self.link_down)
         self._away = Away(kernel.pending, recovered.away, directory, limits.away_s_max, limits.lan_keep_s)
         self.outcomes = FollowedOutcomes(kernel.links, kernel.pending, limits.outcomes, recovered.missed)
@@ -328,7 +328,7 @@ class Router:
 
     def begin(self, now: Now) -> None:
         """Log the first events of a run: its start and the limits in force."""
-        self.note("start", (("arrival", self.next_arrival),), now)
+        self.note("start", (("arrival", self.next_arrival), *self.life.told()), now)
         self.note("config", self._limits.told(), now)
 
     def clock_judged(self, by_s: int, doubted: bool, now: Now) -> None:

@@ -23,10 +23,12 @@ from router.core.neighbours.dial_budget import DialBudgets
 from router.core.neighbours.directory import Directory, Neighbour, Standing
 from router.core.router import Router
 from router.core.routing.admission import no_place
+from router.core.routing.recovered import Recovered
 from router.core.service.roles import Role
 from router.core.wire.address import addresses_of_node
 from router.core.wire.admin import ALL_NUMBERED, NUMBERED
 from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.link_items import Run
 from router.core.wire.now import Now
 from router.disk.store.store import Store
 from router.node import descriptors, memory, wall_clock
@@ -184,7 +186,7 @@ class RunningNode:
             self._key_files = KeyFiles(self._home.key_path.parent)
             for problem in router.renewing.resume(self._key_files.begun(), now):
                 log.warning("%s", problem)
-            self._offer = self._offer_to_all(config, disk.recovered.epoch)
+            self._offer = _offer_to_all(config, disk.recovered, now, self._public_service)
             self._paces = Paces(pace_limits(config.limits))
             self._in_flight = InFlight(*in_flight_bytes(config.limits))
             memory.settle_in()
@@ -199,22 +201,6 @@ class RunningNode:
         self._directory.locals |= residents.keys
         self._directory.public |= residents.public
         self._directory.services = residents.directory
-
-    def _offer_to_all(self, config: Config, epoch: bytes) -> Offer:
-        """Return the beginning of every link of this node, without what differs from one link to the next."""
-        return Offer(
-            "router",
-            epoch,
-            config.store.durability == "synced",
-            config.limits.window_messages,
-            config.limits.window_bytes,
-            b"",
-            config.limits.frame_bytes_max,
-            (NUMBERED, ALL_NUMBERED),
-            config.node.name or None,
-            self._public_service(Role.OVERLAY),
-            self._public_service(Role.FINDER),
-        )
 
     async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
@@ -456,6 +442,25 @@ async def _listening(
     more = transport.accepted_by(serve, {"handshakes": handshake_limits(limits), "is_known": is_known})
     await serve(
         url, key, handler, task_status=task_status, on_refused=refused, connections_max=limits.connections_max, **more
+    )
+
+
+def _offer_to_all(config: Config, recovered: Recovered, now: Now, public: Callable[[Role], PublicKey | None]) -> Offer:
+    """Return the beginning of every link of a node that starts now, without what differs from one link to the next.
+    `public`: returns its public service with a role."""
+    return Offer(
+        "router",
+        recovered.epoch,
+        config.store.durability == "synced",
+        config.limits.window_messages,
+        config.limits.window_bytes,
+        b"",
+        config.limits.frame_bytes_max,
+        (NUMBERED, ALL_NUMBERED),
+        config.node.name or None,
+        public(Role.OVERLAY),
+        public(Role.FINDER),
+        Run(recovered.life.number, now.wall_ns // 1_000_000),
     )
 
 

@@ -14,6 +14,7 @@ from router.core.routing.recovered import Belief, Recovered
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import SigningKey
 from router.core.wire.now import Now
+from router.disk import life_file
 from router.disk.log.eventlog import Segments
 from router.disk.log.logbook import Logbook
 from router.disk.store.store import Store
@@ -83,14 +84,27 @@ def open_disk(home: Home, config: Config, key: SigningKey, now: Now) -> Iterator
             recovered.next_arrival = store.renumber(repeated, beginning)
         elif (lacking := _first_unsealed(store, sealed) - sealed - 1) > 1:  # 1: the gap after a store that is gone
             log.warning(LOG_IS_SHORT, home.log_path, lacking, sealed)
+        if _is_restored_since(home, store):
+            recovered = store.recover(bytes(key.public), beginning)
         with closing(Logbook(segments, store, config.log.keep_s, config.log.keep_bytes)) as logbook:
             yield OpenedDisk(store, logbook, recovered)
 
 
+def _is_restored_since(home: Home, store: Store) -> bool:
+    """Whether the home was restored since its store was used last; then the store has begun a new life."""
+    restored = life_file.read(home.path)
+    if restored is None or restored.life <= store.life.number:
+        return False
+    store.begin_life(restored)
+    return True
+
+
 def _first_unsealed(store: Store, sealed: int) -> int:
-    """Return the sequence number of the first event that only the store holds, after those in segments."""
+    """Return the sequence number of the first event that only the store holds, after those in segments; numbers that
+    were skipped where a life began are in neither."""
     values = store.log_values(sealed, 1)
-    return values[0][0] if values else store.next_seq
+    found, life = values[0][0] if values else store.next_seq, store.life
+    return min(found, sealed + 1) if found == life.first_seq and sealed >= life.after_seq else found
 
 
 def _first_repeated(store: Store, segments: Segments, sealed: int) -> int:

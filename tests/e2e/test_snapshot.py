@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -13,8 +14,9 @@ from overlay_nodes import core, link_of
 from rig import Rig, new_key, rig
 from rigs.patience import HANG_S
 
-from router import MessageId, connect
-from router.core.wire.crypto import SigningKey
+from router import MessageId, Received, connect
+from router.client.senders import GroupName
+from router.core.wire.grouplink import GroupLink
 from router.rig.node import NodeProcess
 from router.rig.process import until
 from router.settings.home import Home
@@ -24,13 +26,13 @@ SIZE = 2_000
 
 
 @asynccontextmanager
-async def loaded(node: NodeProcess, group: SigningKey) -> AsyncIterator[list[MessageId]]:
+async def loaded(node: NodeProcess, group: GroupName) -> AsyncIterator[list[MessageId]]:
     """Publish numbers all the while; yield the messages that the node has in custody so far."""
     accepted: list[MessageId] = []
 
     async def publish() -> None:
         async with (
-            connect(home=node.home) as app,
+            connect(home=node.home, as_name="alice") as app,
             app.group(group).publisher(20, on_custody=accepted.append) as hand_in,
         ):
             for n in count():
@@ -45,7 +47,8 @@ async def loaded(node: NodeProcess, group: SigningKey) -> AsyncIterator[list[Mes
 @pytest.mark.long
 async def test_a_node_under_load_is_saved_killed_and_restored(tmp_path: Path) -> None:
     async with rig(tmp_path) as found:
-        node, group = found.node("saved", "core"), new_key()
+        node, key = found.node("saved", "core"), new_key()
+        group = GroupLink(key.public, new_key().seed, key.seed)
         await node.start()
         async with connect(home=node.home, as_name="bob") as reader:
             await reader.join(group, timeout_s=HANG_S)
@@ -70,7 +73,7 @@ async def test_a_node_under_load_is_saved_killed_and_restored(tmp_path: Path) ->
 
 
 async def _restored(
-    found: Rig, node: NodeProcess, file: Path, sealed: tuple[str, ...], group: SigningKey, sure: int
+    found: Rig, node: NodeProcess, file: Path, sealed: tuple[str, ...], group: GroupName, sure: int
 ) -> None:
     there = await node.run("restore", str(file), *sealed, "--yes")
     assert there.code == 1
@@ -83,15 +86,19 @@ async def _restored(
     assert made.code == 0, made
     assert "may be delivered again" in made.stderr
     await node.start()
-    heard: list[int] = []
-    async with connect(home=node.home, as_name="bob") as reader:
+    assert "from the snapshot of" in (await node.run("status")).stdout
+    heard: list[Received] = []
+    async with connect(home=node.home, as_name="bob") as reader, connect(home=node.home, as_name="alice") as writer:
+        latest = await writer.group(group).publish(b"latest")
         with trio.fail_after(HANG_S):
             async for message in await reader.join(group, timeout_s=HANG_S):
-                heard.append(int(message.body.split()[0]))
                 await message.settle()
-                if heard[-1] >= sure - 1:
+                if message.id == latest:
                     break
-    assert heard == [*range(len(heard))]
+                heard.append(message)
+    assert [int(one.body.split()[0]) for one in heard] == [*range(len(heard))] and len(heard) >= sure
+    assert all(one.redelivered for one in heard), "each of them may have been given to bob since the snapshot"
+    assert message.seq is not None and message.seq >= json.loads((node.home.path / "life").read_text())["life"]
     await node.stop()
     audit = await node.run("audit", str(node.home.path), "--json")
     assert audit.code == 0, audit

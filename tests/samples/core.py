@@ -84,6 +84,7 @@ HELLO = link.Hello(
 ITEMS: tuple[link.Item, ...] = (
     HELLO,
     link.Hello((1, 2), "app", bytes(8), False, 0, 0, 0, (), bytes(16)),
+    link.Hello((1,), "router", bytes(8), True, 1, 1, 1, (), bytes(16), run=link.Run(0, 1_800_000_000_000)),
     link.Proof(ALICE.sign(b"x")),
     link.Settled(0),
     link.Settled(23),

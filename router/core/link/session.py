@@ -91,6 +91,7 @@ class Offer(Struct, frozen=True):
     name: str | None = None
     pubsub: PublicKey | None = None
     discovery: PublicKey | None = None
+    run: link_items.Run | None = None
 
     def hello(self, key: PublicKey | None) -> link_items.Hello:
         """Return our own hello, with the key if the transport does not prove it."""
@@ -108,6 +109,7 @@ class Offer(Struct, frozen=True):
             name=self.name,
             pubsub=self.pubsub,
             discovery=self.discovery,
+            run=self.run,
         )
 
 

@@ -31,6 +31,8 @@ from .events import (
 )
 
 VERSION = 1
+GAP_MAX = 1 << 39
+"""The most sequence numbers that one line takes: audits add up fewer than 2^40."""
 KINDS = ("unicast", "multicast", "copy")
 TIME_MAX = 4 * 10**18 - 1
 """The latest time that is logged, in Unix nanoseconds (year 2096); later clock readings are logged as this."""
@@ -270,18 +272,21 @@ def _hex(raw: bytes | None) -> str | None:
     return None if raw is None else raw.hex()
 
 
-def gap(first_seq: int, following: Line) -> Line:
-    """Return the `log_gap` line for missing sequence numbers, from `first_seq` up to the `following` line."""
-    missing = following.seq - first_seq
-    return Line(
-        VERSION,
-        "log_gap",
-        first_seq,
-        missing,
-        following.t,
-        following.mono,
-        following.router,
-        following.boot,
-        count=1,
-        fields={"missing": missing},
-    )
+def gaps(first_seq: int, following: Line) -> list[Line]:
+    """Return the `log_gap` lines for missing sequence numbers, from `first_seq` up to the `following` line: one, or one
+    for each `GAP_MAX`, as where a life of the router began long after the snapshot."""
+    return [
+        Line(
+            VERSION,
+            "log_gap",
+            seq,
+            missing := min(GAP_MAX, following.seq - seq),
+            following.t,
+            following.mono,
+            following.router,
+            following.boot,
+            count=1,
+            fields={"missing": missing},
+        )
+        for seq in range(first_seq, following.seq, GAP_MAX)
+    ]

@@ -111,6 +111,7 @@ class Admission:
             frame_bytes_max=hello.frame_bytes_max,
             pubsub=None if app else hello.pubsub,
             discovery=None if app else hello.discovery,
+            run=None if app else hello.run,
         )
         link.admit(standing, self._directory)
         self.measure(link)

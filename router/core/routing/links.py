@@ -13,6 +13,7 @@ from router.core.link.allowance import Allowance
 from router.core.link.custody import Outgoing
 from router.core.neighbours.directory import STRANGERS, UNKNOWN, Directory, Standing
 from router.core.wire.codec import FRAME_BYTES_MAX
+from router.core.wire.link_items import Run
 from router.core.wire.reasons import Reason
 from router.core.wire.redemption import Terms
 
@@ -86,6 +87,7 @@ class Link:
     frame_bytes_max: int = FRAME_BYTES_MAX
     pubsub: bytes | None = None
     discovery: bytes | None = None
+    run: Run | None = None  # of the router at the other end, as it says
 
     def __post_init__(self) -> None:
         self._charge(self.standing not in UNKNOWN)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from router.core.log.life import Life
 from router.core.wire.link_items import Missed
 
 from .groups import Subscription
@@ -49,6 +50,7 @@ class Recovered(Struct):
 
     epoch: bytes = bytes(8)
     next_arrival: int = 1
+    life: Life = Life()
     index_entries: int = 0
     index_shares: dict[bytes, int] = field(default_factory=dict)
     clock: Belief | None = None

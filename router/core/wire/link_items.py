@@ -51,11 +51,18 @@ class UnknownItem(Malformed):
     """A link item of a TYPE that this version does not know."""
 
 
+class Run(NamedTuple):
+    """One run of a router: the number of its life (`router.core.log.life`), and the Unix millisecond of its start."""
+
+    life: int
+    start_ms: int
+
+
 class Hello(Struct, frozen=True):
     """The first item in each direction. `epoch`: that of the sender's store; `key`: the sender's, present only if no
     TLS proves it.
 
-    `pubsub`, `discovery`: the router's services with these roles, if they are public."""
+    `pubsub`, `discovery`: the router's services with these roles, if they are public. `run`: a router's present run."""
 
     versions: tuple[int, ...]
     role: str
@@ -70,6 +77,7 @@ class Hello(Struct, frozen=True):
     name: str | None = None
     pubsub: PublicKey | None = None
     discovery: PublicKey | None = None
+    run: Run | None = None
 
 
 class Proof(Struct, frozen=True):
@@ -266,6 +274,8 @@ def _encode_hello(hello: Hello) -> bytes:
         fields["pubsub"] = hello.pubsub
     if hello.discovery is not None:
         fields["discovery"] = hello.discovery
+    if hello.run is not None:
+        fields["run"] = list(hello.run)
     wire = encode([2, fields])
     try:
         decode_item(wire)
@@ -321,7 +331,13 @@ def _hello(fields: Any) -> Hello:
         name=shape.text(found["name"], "name", NAME_BYTES_MAX) if "name" in found else None,
         pubsub=shape.checked_key(found["pubsub"], "pubsub") if "pubsub" in found else None,
         discovery=shape.checked_key(found["discovery"], "discovery") if "discovery" in found else None,
+        run=_run(found["run"]) if "run" in found else None,
     )
+
+
+def _run(said: Any) -> Run:
+    life, start_ms = shape.array(said, "run", 2, 2)
+    return Run(shape.uint(life, "a life"), shape.uint(start_ms, "a start"))
 
 
 def _proof(signature: Any) -> Proof:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from router.core.log.events import Logged, decode_events
-from router.core.log.line import Line, encode_lines, event_rows, gap
+from router.core.log.line import Line, encode_lines, event_rows, gaps
 from router.core.log.segment import SegmentTotals, file_name, header, sign
 from router.disk.log.eventlog import OPEN, Segments
 from router.disk.log.file import finish, not_written, open_private, throw_away
@@ -83,7 +83,7 @@ class Sealer:
         if end <= self.next_seq:
             return False
         if found[0].seq > self.next_seq:
-            found.insert(0, gap(self.next_seq, found[0]))
+            found[:0] = gaps(self.next_seq, found[0])
         assert found[0].seq == self.next_seq, "a value begins inside one that was taken before"
         try:
             if self._file is None:

@@ -10,8 +10,10 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from router.disk import private_file
+from router.core.log.life import Restored, next_life
+from router.disk import life_file, private_file
 from router.disk.snapshot.form import Manifest, SnapshotFault, SnapshotReader
+from router.disk.store.file import life_number
 
 ROOTS = ("router.toml", "keys", "groups", "invitations", "services", "store", "log")
 
@@ -22,8 +24,9 @@ def check_free(home: Path) -> None:
         raise SnapshotFault(f"{home} is there already, and a home is never overwritten: choose another with --home DIR")
 
 
-def restore(reader: SnapshotReader, home: Path) -> Manifest:
-    """Make the home of the snapshot; return its manifest. Raise `SnapshotFault`, or `OSError` of a full disk: nothing
+def restore(reader: SnapshotReader, home: Path, wall_ns: int) -> Manifest:
+    """Make the home of the snapshot, in which the node begins a new life at `wall_ns` (Unix nanoseconds); return its
+    manifest. Raise `SnapshotFault`, or `OSError` of a full disk: nothing
     is left then. What a killed command has left beside the home, `.NAME.restoring`, goes with the next attempt."""
     check_free(home)
     draft = home.with_name(f".{home.name}.restoring")
@@ -39,6 +42,7 @@ def restore(reader: SnapshotReader, home: Path) -> Manifest:
             _clear(draft)
             with closing(_Files(draft)) as files:
                 manifest = reader.read(files.begin)
+            life_file.write(draft, _restored(draft / "store", manifest, wall_ns))
             for folder in (one for one in (draft, *draft.rglob("*")) if one.is_dir()):
                 private_file.sync_directory(folder)
             check_free(home)
@@ -48,6 +52,15 @@ def restore(reader: SnapshotReader, home: Path) -> Manifest:
             raise
     private_file.sync_directory(home.parent)
     return manifest
+
+
+def _restored(store: Path, manifest: Manifest, wall_ns: int) -> Restored:
+    life = next_life(life_number(store), wall_ns // 1_000_000)
+    try:
+        return Restored(life, manifest.at_s, wall_ns // 1_000_000_000)
+    except ValueError:
+        said = "the clock of this machine, or that of the snapshot, is beyond what can be kept (the year 2105)"
+        raise SnapshotFault(f"{said}: set the clock right, or take another snapshot") from None
 
 
 def _clear(draft: Path) -> None:

@@ -102,6 +102,19 @@ def owner(path: Path) -> bytes | None:
         raise unusable(path, "cannot be opened", error) from None
 
 
+def life_number(path: Path) -> int:
+    """Return the number of the life in which the store in the folder `path` was written; 0 if it was never restored, or
+    is missing, or cannot be read."""
+    try:
+        if not (path / DATA).exists():
+            return 0
+        with reading(path, "meta") as meta:
+            said = meta.get(b"life")
+            return int(cbor2.loads(said)[0]) if said else 0
+    except (lmdb.Error, OSError, ValueError, TypeError, LookupError, *UNREADABLE):
+        return 0
+
+
 @contextmanager
 def reading(path: Path, name: str) -> Iterator[Any]:
     """Give a read-only cursor over one database of the store in the folder `path`. Errors of LMDB pass:

@@ -3,11 +3,14 @@ groups in which the pub/sub service takes part stay longer, as history."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from router.core.routing.effects import Finished
+from router.core.routing.recovered import Holding
 from router.disk.store.history import History
 from router.disk.store.parcels import Parcels
-from router.disk.store.rows import NUMBER, TIMED, WORD
+from router.disk.store.rows import NUMBER, TIMED, WORD, QueueRow
 
 
 class Retained:
@@ -71,7 +74,33 @@ class Retained:
         return bool(self.bytes > self._bytes_max or since_s + self._keep_s <= wall_s)
 
 
-def last_recipient(txn: Any, pending: Any, first: int, gone: int) -> bool:
+def finish(
+    txn: Any, databases: Mapping[str, Any], kept: Retained, finished: Iterable[Finished], wall_s: int
+) -> list[Holding]:
+    """Take messages that have ended out of the queues; return the parcels that are owed to no recipient any more."""
+    queues, gone = databases["queues"], dict[int, int]()
+    whole: dict[int, Holding] = {}
+    for recipient, first, start, stop, freed in finished:
+        key = recipient + NUMBER.pack(first)
+        raw = txn.get(key, db=queues)
+        if raw is None:
+            continue
+        row = QueueRow.decode(raw).finish(start, stop, freed)
+        if row.is_done:
+            txn.delete(key, db=queues)
+            gone[first] = gone.get(first, 0) + 1
+            whole[first] = Holding(row.neighbour_tag, row.messages, row.size)
+        else:
+            txn.put(key, row.encode(), db=queues)
+    released = []
+    for first, recipients in gone.items():
+        if _last_recipient(txn, databases["pending"], first, recipients):
+            kept.add(txn, first, whole[first].bytes, wall_s)
+            released.append(whole[first])
+    return released
+
+
+def _last_recipient(txn: Any, pending: Any, first: int, gone: int) -> bool:
     """Count that a parcel is owed to `gone` fewer recipients; return whether it is owed to none any more."""
     key = NUMBER.pack(first)
     raw = txn.get(key, db=pending)

@@ -38,10 +38,11 @@ import cbor2
 import lmdb
 
 from router.core.log.events import span
-from router.core.routing.effects import Changes, Finished
+from router.core.log.life import Life, Restored, begun
+from router.core.routing.effects import Changes
 from router.core.routing.owed import Damaged, Due, Owed
 from router.core.routing.parcel import Parcel
-from router.core.routing.recovered import Belief, Holding, Recovered
+from router.core.routing.recovered import Belief, Recovered
 from router.core.wire.message import MULTICAST
 from router.disk.limits import StoreLimits
 from router.disk.room import DATA
@@ -54,7 +55,7 @@ from router.disk.store.id_index import IdIndex
 from router.disk.store.parcels import Parcels
 from router.disk.store.records import Records
 from router.disk.store.rest import Rest
-from router.disk.store.retained import Retained, last_recipient
+from router.disk.store.retained import Retained, finish
 from router.disk.store.rows import NUMBER, VERSION, WORD, QueueRow, backlog, move_rows, rows_from
 from router.disk.store.terms import Applied, Beginning, MapFull, StoreSpace
 from router.disk.store.unsealed import Unsealed
@@ -81,6 +82,7 @@ class Store:
         self._history = History(self._db, self._parcels, limits.history_s, limits.history_bytes_max)
         self._kept = Retained(self._db["kept"], self._parcels, self._history, limits.keep_s, limits.keep_bytes_max)
         self._unsealed = Unsealed(self._db["log"], boot)
+        self.life = Life()
         self.clock: Belief | None = None  # transactions write it down for the next start
         self._state = [1, 1]  # next arrival number, next sequence number
         self._txn: Any = None
@@ -123,6 +125,7 @@ class Store:
                 backlog=backlogs,
                 **tables.read(txn, self._db)._asdict(),
             )
+            self.life = recovered.life
             self._kept.load(txn)
         if meta != (ours := cbor2.dumps([VERSION, router_key, epoch])):
             with self._rest.disturbed(), self._env.begin(write=True) as txn:
@@ -141,6 +144,14 @@ class Store:
             txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         return self._state[0]
 
+    @in_words
+    def begin_life(self, restored: Restored) -> None:
+        """Let the numbers leap into a new life (core/log/life.py), and note that each message in a queue may have been
+        handed over already; call `recover` again. It is done once, in one transaction."""
+        next_arrival, next_seq = self._state
+        with self._rest.disturbed(), self._env.begin(write=True) as txn:
+            tables.begin_life(txn, self._db, *begun(restored, self.life, next_arrival, next_seq))
+
     # -- one transaction -------------------------------------------------------------------------------------
 
     @in_words
@@ -153,7 +164,7 @@ class Store:
                 self._put_parcel(txn, parcel)
             self._ids.put(txn, changes.parcels)
             move_rows(txn, self._db["queues"], changes.moved)
-            released = self._finish(txn, changes.finished, wall_s)
+            released = finish(txn, self._db, self._kept, changes.finished, wall_s)
             tables.put(txn, self._db, changes, self.clock)
             self._deadlines.put_off(txn, changes.defer)
             rows = self._limits.sweep_rows_max
@@ -225,28 +236,6 @@ class Store:
         if len(parcel.recipients) > 1:
             txn.put(first, WORD.pack(len(parcel.recipients)), db=self._db["pending"], append=True)
         self._deadlines.put(txn, parcel)
-
-    def _finish(self, txn: Any, finished: Iterable[Finished], wall_s: int) -> list[Holding]:
-        queues, gone = self._db["queues"], dict[int, int]()
-        whole: dict[int, Holding] = {}
-        for recipient, first, start, stop, freed in finished:
-            key = recipient + NUMBER.pack(first)
-            raw = txn.get(key, db=queues)
-            if raw is None:
-                continue
-            row = QueueRow.decode(raw).finish(start, stop, freed)
-            if row.is_done:
-                txn.delete(key, db=queues)
-                gone[first] = gone.get(first, 0) + 1
-                whole[first] = Holding(row.neighbour_tag, row.messages, row.size)
-            else:
-                txn.put(key, row.encode(), db=queues)
-        released = []
-        for first, recipients in gone.items():
-            if last_recipient(txn, self._db["pending"], first, recipients):
-                self._kept.add(txn, first, whole[first].bytes, wall_s)
-                released.append(whole[first])
-        return released
 
     @in_words
     def has_dead_rows(self, wall_s: int) -> bool:

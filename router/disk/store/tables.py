@@ -1,5 +1,5 @@
 """The small tables of the store: subscriptions, routes, recorded keys, absent subscribers, queues to clear, missed
-messages, and the judgement of the clock."""
+messages, and the judgement of the clock, and the life in which the node stands."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any, NamedTuple, cast
 
 import cbor2
 
+from router.core.log.life import Life
+from router.core.routing.disorder import DISORDERED
 from router.core.routing.effects import Changes
 from router.core.routing.groups import Subscription
 from router.core.routing.purges import Purge
 from router.core.routing.recovered import Belief
 from router.core.routing.routes import Route
 from router.core.wire.link_items import Missed, decode_item, encode_item
-from router.disk.store.rows import NUMBER, WORD, read_subscription
+from router.disk.store.rows import KEY_BYTES, NUMBER, WORD, read_subscription
 
 NAMES = ("groups", "routes", "locals", "away", "clears", "missed", "book")
 EARLIER = b"clock-earlier"
@@ -32,11 +34,11 @@ class Tables(NamedTuple):
     missed: list[tuple[bytes, Missed]]
     book: list[tuple[bytes, bytes]]
     clock: Belief | None
+    life: Life
 
 
 def read(txn: Any, databases: Mapping[str, Any]) -> Tables:
-    clock = txn.get(b"clock", db=databases["meta"])
-    earlier = txn.get(EARLIER, db=databases["meta"])
+    clock, earlier, life = (txn.get(name, db=databases["meta"]) for name in (b"clock", EARLIER, b"life"))
     groups, routes, known, away, purges, missed, book = (txn.cursor(databases[name]) for name in NAMES)
     return Tables(
         [read_subscription(key, flags) for key, flags in groups],
@@ -47,7 +49,21 @@ def read(txn: Any, databases: Mapping[str, Any]) -> Tables:
         [(bytes(key[:32]), cast(Missed, decode_item(bytes(item)))) for key, item in missed],
         [(bytes(key), bytes(value)) for key, value in book],
         Belief(*cbor2.loads(clock))._replace(earlier_ns=cbor2.loads(earlier) if earlier else 0) if clock else None,
+        Life(*cbor2.loads(life)) if life else Life(),
     )
+
+
+def begin_life(txn: Any, databases: Mapping[str, Any], life: Life, arrival: int) -> None:
+    """Write a new life, whose first arrival number is `arrival`, and a row for each queue that says that any of its
+    messages may have been handed over before."""
+    txn.put(b"life", cbor2.dumps(list(life)), db=databases["meta"])
+    txn.put(b"state", cbor2.dumps([arrival, life.first_seq]), db=databases["meta"])
+    cursor = txn.cursor(databases["queues"])
+    found = cursor.first()
+    while found:
+        recipient = bytes(cursor.key()[:KEY_BYTES])
+        txn.put(DISORDERED + recipient, b"", db=databases["book"])
+        found = cursor.set_range(recipient + b"\xff" * (NUMBER.size + 1))
 
 
 def put(txn: Any, databases: Mapping[str, Any], changes: Changes, clock: Belief | None = None) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from router.core.log.line import Line, encode_line, gap, rows
+from router.core.log.line import Line, encode_line, gaps, rows
 from router.core.wire.codec import Malformed
 from router.node.questions.question import CycleView, Questions, Respond
 
@@ -61,7 +61,6 @@ def _following(seq: int, values: Iterable[bytes], router: bytes) -> Iterator[Lin
         for row in found:
             end = row.seq + row.n - 1
             if end > seq:
-                if row.seq > seq + 1:
-                    yield gap(seq + 1, row)
+                yield from gaps(seq + 1, row)
                 yield row
                 seq = end

@@ -54,7 +54,7 @@ class MetricsQuestions(Questions):
             "links": dict(Counter(link.standing.value for link in router.links)),
             "groups": len({one.group for one in router.groups}),
             "commits": asked.commits,
-            "log_seq": asked.store.next_seq - 1,
+            "log_seq": asked.store.next_seq - 1 - asked.router.life.skipped,
             "resident_bytes": self._process.memory_info().rss,
             "seconds": {
                 "delivery": router.delivery_times.facts(),

@@ -58,6 +58,7 @@ def _connected(asked: CycleView, link: Link, writer: LinkWriter, invited: str | 
         "offset_ms": measured and measured.offset_ns / 1e6,
         "uplink": link.uplink,
         "app": link.app,
+        "life": link.run.life if link.run is not None else None,
         "grants": sorted(directory.grants(link.key)),
         **_entry(directory.neighbours.get(link.key)),
         "last_contact_s": 0.0,

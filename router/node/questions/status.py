@@ -45,6 +45,7 @@ class StatusQuestions(Questions):
             "log_seq": asked.store.next_seq - 1,
             "guests": asked.router.guests.facts(),
             "clock": judgement(asked),
+            "restored": asked.router.life.facts(),
         }
 
     def _service_rows(self, asked: CycleView) -> list[dict[str, Any]]:

@@ -100,3 +100,12 @@ def test_what_cannot_be_given_back_is_told_and_raises_nothing(tmp_path: Path) ->
     [problem] = problems
     assert "sensor.state cannot be written: it was renamed or removed while it was in use; put it back" in problem
     assert problem.endswith("; some sequence numbers of this app stay unused")
+
+
+def test_in_a_restored_home_they_go_on_from_its_life(tmp_path: Path) -> None:
+    path, taken = tmp_path / "sensor.state", []
+    for least in (0, 0, 1_000, 1_000):
+        numbers = Sequences(AppState(path), 4, least)
+        taken += [numbers.take(ONE) for _ in range(3)]
+        numbers.close(unheard)
+    assert taken == [0, 1, 2, 3, 4, 5, 1000, 1001, 1002, 1003, 1004, 1005]

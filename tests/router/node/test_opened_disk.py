@@ -7,17 +7,24 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 from samples.log_facts import Log, read_log
 from samples.logs import outward
+from samples.stores import parcel
 
 from router.core.log.events import Logged
+from router.core.log.life import EVENTS_PER_MS, LEAP_MIN, Life, Restored
+from router.core.log.line import GAP_MAX
+from router.core.routing.disorder import DISORDERED
 from router.core.routing.effects import Changes
 from router.core.wire.now import Now
+from router.disk import life_file, private_file
 from router.disk.limits import LogLimits, StoreLimits
 from router.disk.log.eventlog import Segments
 from router.disk.log.sealer import Sealer
+from router.disk.store.file import life_number
 from router.disk.store.store import Store
 from router.node.opened_disk import OpenedDisk, open_disk
 from router.settings import keyring, last_start
@@ -165,3 +172,61 @@ def test_a_store_that_is_gone_is_missed_although_no_log_was_written(
         pass
     [said] = [one.getMessage() for one in caplog.records]
     assert str(home.store_path) in said and "has run before" in said and "restore store/ and log/" in said
+
+
+RESTORED = Restored(1_799_999_999_000, 1_799_000_000, 1_799_999_999)
+
+
+def test_a_restored_home_begins_a_new_life_once(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    """Its numbers leap, the log names the gap, and what waits may have been handed over already."""
+    with running(home) as disk:
+        commit(disk, 2, at_s=1)
+        waiting = parcel(Random(1), 1, 1, recipients=2)
+        disk.store.apply(Changes(parcels=[waiting]), 1)
+        disk.store.commit()
+    life_file.write(home.path, RESTORED)
+    leap = LEAP_MIN + (RESTORED.life - RESTORED.snapshot_s * 1000) * EVENTS_PER_MS
+    first = 11 + leap
+    for commits in (1, 2):
+        with running(home) as disk:
+            life = disk.recovered.life
+            assert life == Life(RESTORED.life, RESTORED.snapshot_s, RESTORED.restored_s, 10, first, leap)
+            assert disk.recovered.next_arrival == waiting.first + waiting.count + leap
+            assert {(DISORDERED + one, b"") for one in waiting.recipients} == {*disk.recovered.book}
+            assert disk.store.next_seq == first + (commits - 1) * EVENTS
+            commit(disk, 1, at_s=2)
+    seal(home)
+    assert warned(caplog) == []
+    log = log_of(home)
+    assert times(log) == [1] * 10 + [2] * 10
+    assert [(row.seq, row.n) for row in log.lines if row.event == "log_gap"] == [
+        (11, GAP_MAX), (11 + GAP_MAX, leap - GAP_MAX),
+    ]  # fmt: skip
+    assert life_number(home.store_path) == RESTORED.life
+
+
+def test_a_life_after_all_events_were_sealed_lacks_nothing(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    with running(home) as disk:
+        commit(disk, 2, at_s=1)
+    seal(home)
+    with running(home) as disk:
+        disk.store.log_is_sealed(disk.logbook.sealed_seq())
+        disk.store.apply(Changes(), 1)
+        disk.store.commit()
+    life_file.write(home.path, RESTORED)
+    for _ in range(2):
+        with running(home):
+            pass
+    with running(home) as disk:
+        commit(disk, 1, at_s=2)
+    assert warned(caplog) == []
+
+
+@pytest.mark.parametrize("said", [b"", b"{}", b"[1]", b'{"life":0,"snapshot_s":1,"restored_s":1}', b"{" * 2000])
+def test_a_life_that_cannot_be_read_is_told_of_and_nothing_changes(said: bytes, home: Home) -> None:
+    with running(home) as disk:
+        commit(disk, 1, at_s=1)
+    private_file.replace(home.path / life_file.NAME, said)
+    with pytest.raises(life_file.LifeUnknown, match="restore the snapshot again"), running(home):
+        pass
+    assert life_number(home.store_path) == 0

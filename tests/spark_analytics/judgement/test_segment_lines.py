@@ -9,7 +9,7 @@ from rigs.work import opcodes
 from samples.logs import OTHER
 from samples.segments import ROUTER, WHOLE, events_of, outward, sealed, tail
 
-from router.core.log.line import gap
+from router.core.log.line import gaps
 from router.core.wire.crypto import verify
 from spark_analytics.judgement.segment_lines import PROBLEMS_MAX, TOO_MANY, Lines, examine
 
@@ -50,7 +50,7 @@ def test_a_whole_segment_has_no_problems() -> None:
 
 def test_a_gap_that_the_log_records_is_no_problem_of_the_segment() -> None:
     lines = events_of(outward(), first_seq=10)
-    found = read(sealed([gap(4, lines[0]), *lines]))
+    found = read(sealed([*gaps(4, lines[0]), *lines]))
     assert (found.problems, found.first_seq, found.last_seq) == ([], 4, 10)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from test_events import ALICE, BOB, BOOT, GROUP, accepted, some_events
 
 from router.core.log.events import Accepted, Event, Outward, RouterChange, Turned, encode_events, span
-from router.core.log.line import COLUMNS, Line, decode_line, encode_lines, event_rows, gap, lines, rows
+from router.core.log.line import COLUMNS, GAP_MAX, Line, decode_line, encode_lines, event_rows, gaps, lines, rows
 from router.core.wire.codec import Malformed
 from router.core.wire.reasons import Reason
 
@@ -95,7 +95,15 @@ def test_sequence_numbers_run_on() -> None:
 
 def test_a_gap_takes_the_sequence_numbers_that_are_missing() -> None:
     [stop] = rows(encode_events([RouterChange(5, 6, "stop", ())], 40, BOOT), ROUTER)
-    assert gap(31, stop) == Line(1, "log_gap", 31, 9, 5, 6, ROUTER.hex(), BOOT.hex(), count=1, fields={"missing": 9})
+    line = Line(1, "log_gap", 31, 9, 5, 6, ROUTER.hex(), BOOT.hex(), count=1, fields={"missing": 9})
+    assert gaps(31, stop) == [line] and gaps(40, stop) == []
+
+
+def test_a_gap_that_audits_could_not_add_up_takes_several_lines() -> None:
+    [stop] = rows(encode_events([RouterChange(5, 6, "stop", ())], 3 * GAP_MAX, BOOT), ROUTER)
+    assert [(line.seq, line.n) for line in gaps(7, stop)] == [
+        (7, GAP_MAX), (7 + GAP_MAX, GAP_MAX), (7 + 2 * GAP_MAX, GAP_MAX - 7),
+    ]  # fmt: skip
 
 
 # -- all lines ------------------------------------------------------------------------------------------

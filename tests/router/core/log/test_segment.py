@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from samples.logs import BOOT, KEY, OTHER
 from samples.segments import ROUTER, WHOLE, events_of, footer, outward
 
-from router.core.log.line import Line, decode_line, gap
+from router.core.log.line import Line, decode_line, gaps
 from router.core.log.segment import SEAL_LABEL, file_name, fold, is_authentic, sign, signed_bytes
 from router.core.wire.crypto import verify
 
@@ -61,7 +61,7 @@ def test_what_the_router_signed_is_authentic() -> None:
 
 def test_a_recorded_gap_is_counted_as_one_event() -> None:
     found = events_of(outward(), first_seq=10)
-    counted = footer([gap(4, found[0]), *found])
+    counted = footer([*gaps(4, found[0]), *found])
     assert (counted.first_seq, counted.n, counted.lines, counted.counts) == (4, 7, 2, {"log_gap": 1, "delivered": 3})
 
 

@@ -179,6 +179,12 @@ def test_hello_names_the_pubsub_service_of_a_router() -> None:
     )
 
 
+@pytest.mark.parametrize("run", [[], [1], [1, 2, 3], [1, -2], [1, "2"], {"life": 1}, None])
+def test_a_run_of_another_shape_is_refused(run: object) -> None:
+    with pytest.raises(Malformed):
+        link.decode_item(encode([2, FIELDS | {"run": run}]))
+
+
 def test_hello_can_grow() -> None:
     assert link.decode_item(encode([2, FIELDS | {"zone": [1, {"a": None}], "x": "y"}])) == HELLO
 
@@ -190,7 +196,7 @@ def test_hello_has_a_limit() -> None:
         versions=((1 << 64) - 1,) * link.VERSIONS_MAX, role="router", epoch=bytes(8), durable=True,
         frame_bytes_max=(1 << 64) - 1, window_messages=(1 << 64) - 1, window_bytes=(1 << 64) - 1,
         features=("x" * link.FEATURE_BYTES_MAX,) * link.FEATURES_MAX, nonce=bytes(16),
-        key=ALICE.public, name="n" * link.NAME_BYTES_MAX,
+        key=ALICE.public, name="n" * link.NAME_BYTES_MAX, run=link.Run((1 << 64) - 1, (1 << 64) - 1),
     )  # fmt: skip
     assert len(link.encode_item(largest)) <= link.HELLO_BYTES_MAX
     assert link.decode_item(link.encode_item(largest)) == largest

@@ -5,14 +5,20 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from contextlib import closing
 from errno import ENOSPC
 from io import BytesIO
 from pathlib import Path
 
 import pytest
+from samples.stores import KEYS, opened
 
+from router.core.log.life import Restored
+from router.disk import life_file
 from router.disk.snapshot.form import SnapshotFault, SnapshotReader, SnapshotWriter
 from router.disk.snapshot.put_back import restore
+
+NOW_NS = 1_800_000_000 * 10**9
 
 
 def written(*paths: str) -> bytes:
@@ -25,7 +31,7 @@ def written(*paths: str) -> bytes:
 
 
 def put_back(data: bytes, home: Path) -> None:
-    restore(SnapshotReader(BytesIO(data), lambda: b""), home)
+    restore(SnapshotReader(BytesIO(data), lambda: b""), home, NOW_NS)
 
 
 GOOD = written("router.toml", "keys/node.key", "services/pubsub/state/data.mdb", "store/data.mdb")
@@ -75,7 +81,7 @@ class FullDisk(BytesIO):
 
 def test_nothing_stays_when_the_disk_gets_full(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
-        restore(SnapshotReader(FullDisk(GOOD), lambda: b""), tmp_path / "home")
+        restore(SnapshotReader(FullDisk(GOOD), lambda: b""), tmp_path / "home", NOW_NS)
     assert not [*tmp_path.iterdir()]
 
 
@@ -115,3 +121,31 @@ def test_two_restores_do_not_make_one_home(tmp_path: Path) -> None:
     finally:
         os.close(descriptor)
     assert draft.exists()
+
+
+def test_each_restore_begins_a_life_after_that_of_its_snapshot(tmp_path: Path) -> None:
+    for number, (before, expected) in enumerate(
+        ((None, NOW_NS // 10**6), (7, NOW_NS // 10**6), (1 << 50, (1 << 50) + 1))
+    ):
+        store = tmp_path / f"store{number}"
+        with closing(opened(store)) as found:
+            found.recover(KEYS[0])
+            if before is not None:
+                found.begin_life(Restored(before, 1, 2))
+        out = BytesIO()
+        writer = SnapshotWriter(out.write, None)
+        with (store / "data.mdb").open("rb") as data:
+            writer.part("store/data.mdb", data)
+        writer.finish(9, b"", [])
+        home = tmp_path / f"home{number}"
+        put_back(out.getvalue(), home)
+        assert life_file.read(home) == Restored(expected, 9, NOW_NS // 10**9)
+
+
+@pytest.mark.parametrize(("at_s", "now_ns"), [(1 << 32, NOW_NS), (1, 10**9 << 32)])
+def test_a_clock_beyond_2105_is_told_and_nothing_stays(at_s: int, now_ns: int, tmp_path: Path) -> None:
+    out = BytesIO()
+    SnapshotWriter(out.write, None).finish(at_s, b"", [])
+    with pytest.raises(SnapshotFault, match="set the clock right"):
+        restore(SnapshotReader(BytesIO(out.getvalue()), lambda: b""), tmp_path / "home", now_ns)
+    assert not [*tmp_path.iterdir()]

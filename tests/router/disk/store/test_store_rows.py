@@ -16,6 +16,7 @@ from cddl_verifier import Validator  # type: ignore[import-untyped]
 from rigs.plain_store import Disk, PlainStore
 from samples.stores import BOOT, KEYS, LIMITS, PUBSUB, WALL_S, apply, batch, opened, parcel, shape
 
+from router.core.log.life import Restored
 from router.core.routing.groups import Subscription
 from router.core.routing.parcel import U32, column_of, words
 from router.core.routing.parcel_draft import PARCEL_MESSAGES_MAX
@@ -65,6 +66,7 @@ def test_every_row_of_a_store_is_valid(tmp_path: Path, monkeypatch: pytest.Monke
         plain.commit()
         apply(store, changes, WALL_S + number)
     assert store.recover(KEYS[0]).clock == store.clock
+    store.begin_life(Restored(1, 2, 3))
     store.close()
     seen = dict.fromkeys(KEY_BYTES, 0)
     with lmdb.open(str(tmp_path), max_dbs=25, lock=False, readonly=True) as env:
@@ -79,7 +81,7 @@ def test_every_row_of_a_store_is_valid(tmp_path: Path, monkeypatch: pytest.Monke
                     elif name in BYTES:
                         check(cbor2.dumps(value), "store", BYTES[name])
             rules = {bytes(rule).decode(): bytes(value) for rule, value in txn.cursor(databases["meta"])}
-            assert rules.keys() == {"store", "state", "clock", "clock-earlier"}
+            assert rules.keys() == {"store", "state", "clock", "clock-earlier", "life"}
             for rule, value in rules.items():
                 check(value, "store", rule)
     assert all(seen.values()), f"nothing was checked of {[name for name, count in seen.items() if not count]}"
