@@ -136,7 +136,7 @@ def _evidence(database: Database, evidence: Evidence, summary: dict[str, Any]) -
         "quarantine": [
             [*file, [str(problem) for problem in evidence.problems if problem.path == file.path]]
             for file in evidence.files
-            if file.status in ("bad", "fork", "foreign")
+            if file.status in ("bad", "fork", "former", "foreign")
         ],
         "claims": [[row[name] for name in CLAIMS] for row in summary["claims"]],
         "audit_run": [[summary["engine"], summary["as_of"], summary["verdict"], json.dumps(summary["run"])]],

@@ -189,7 +189,7 @@ def write_ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any],
     quarantine = [
         (*file, [str(problem) for problem in evidence.problems if problem.path == file.path])
         for file in evidence.files
-        if file.status in ("bad", "fork", "foreign")
+        if file.status in ("bad", "fork", "former", "foreign")
     ]
     claims = [tuple(row[name] for name in CLAIMS) for row in found["claims"]]
     run = [(found["engine"], found["as_of"], found["verdict"], json.dumps(found["run"]))]

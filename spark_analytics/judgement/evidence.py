@@ -9,7 +9,7 @@ give the same evidence. A hole lies after a line if the hole's `first_seq` is gr
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from .chain import TWO_HISTORIES, Seal, events, fits, fork, missing
 from .comparison import Head
 from .footer import Verify
 from .heads import Heads
+from .lives import Restore, leave_out_former
 from .log_files import Content, FileFacts, Problem, Reading, Seen
 from .tails import Tails
 
@@ -33,8 +34,8 @@ BEGUN_ANEW = "its store was deleted and its log began anew at event 1"
 
 
 class File(NamedTuple):
-    """A file of the evidence. `status`: good, tail (the lines of these two count, no others), pruned, copy, bad, fork,
-    foreign.
+    """A file of the evidence. `status`: good, tail (the lines of these two count, no others), pruned, copy, former,
+    bad, fork, foreign.
 
     `lines`: number of its events, or for pruned.jsonl of its footers. `router` is None and the span 0 to 0 if they are
     not known.
@@ -97,7 +98,8 @@ class Evidence:
     """The evidence of an audit, each field in a fixed order.
 
     `seals`: what good segments and pruned footers cover; `authentic`: SHA-256 of the footer lines whose signature
-    holds, to be passed as `known` next time; `elsewhere`: heads of logs that other audits judged.
+    holds, to be passed as `known` next time; `elsewhere`: heads of logs that other audits judged; `restores`: where
+    routers were restored from snapshots.
     """
 
     files: tuple[File, ...]
@@ -108,6 +110,7 @@ class Evidence:
     seals: tuple[Seal, ...]
     authentic: frozenset[str]
     elsewhere: tuple[Head, ...] = ()
+    restores: tuple[Restore, ...] = ()
 
 
 def judge(
@@ -136,14 +139,17 @@ def judge(
         if seen.router is not None:
             by_router[seen.router].append(seen)
     problems, holes, tails = [*listed, *reading.problems], list[Hole](), Tails(content)
+    restores: list[Restore] = []
     for router, files in sorted(by_router.items()):
+        restores += (restored := leave_out_former(files, content))
         problems += _leave_out_odd_tails(files)
         problems += tails.leave_out(files)
         forked = fork([seal for seen in files for seal in seen.seals], tails.fork(files))
         if forked:
             problems += [Problem(path, 1, text) for path, text in forked[1]]
-        holes += _holes(router, files, forked[0] if forked else None)
-    return _told(_in_order(reading, problems, by_router), holes, {}, {})
+        holes += _holes(router, files, forked[0] if forked else None, restored)
+    found = replace(_in_order(reading, problems, by_router), restores=tuple(restores))
+    return _told(found, holes, {}, {})
 
 
 def _in_order(reading: Reading, problems: Iterable[Problem], routers: Iterable[str]) -> Evidence:
@@ -169,8 +175,7 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
 
     `evidence` is the result of `judge`.
     """
-    why = "its router found them missing when it sealed its log, and wrote down so"
-    holes = [*evidence.holes, *(Hole(gap.router, gap.seq, gap.seq + gap.n - 1, why) for gap in gaps)]
+    holes = [*evidence.holes, *(_gone(gap, evidence.restores) for gap in gaps)]
     problems: list[Problem] = []
     vouched: dict[str, int] = {}
     reached: dict[str, int] = {}
@@ -203,6 +208,16 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
     return _told(known, holes, vouched, reached, sorted(heads))
 
 
+def _gone(gap: Gap, restores: Iterable[Restore]) -> Hole:
+    """Return the hole of a gap that a router wrote down."""
+    first, last = gap.seq, gap.seq + gap.n - 1
+    why = "its router found them missing when it sealed its log, and wrote down so"
+    for one in restores:
+        if one.router == gap.router and one.skips(first, last):
+            return Hole(gap.router, one.after_seq + 1, one.life_seq - 1, one.why)
+    return Hole(gap.router, first, last, why)
+
+
 def _leave_out_odd_tails(files: list[Seen]) -> list[Problem]:
     """Mark tails that do not follow their router's seals as bad, because they are unsigned."""
     problems = []
@@ -215,7 +230,7 @@ def _leave_out_odd_tails(files: list[Seen]) -> list[Problem]:
     return problems
 
 
-def _holes(router: str, files: list[Seen], forked_at: int | None) -> list[Hole]:
+def _holes(router: str, files: list[Seen], forked_at: int | None, restores: Sequence[Restore]) -> list[Hole]:
     """Return the parts of the log, from event 1 on, that are not covered. Mark files from the fork on as forked."""
     end = max((seen.last for seen in files if seen.is_file), default=0)
     holes = []
@@ -230,7 +245,8 @@ def _holes(router: str, files: list[Seen], forked_at: int | None) -> list[Hole]:
     oldest = min(kept, default=(end + 1, 0))[0]
     for first, last in missing(1, end, kept):
         for hole in missing(first, last, pruned):
-            holes.append(Hole(router, *hole, _why(files, *hole)))
+            between = (one.why for one in restores if one.skips(*hole))
+            holes.append(Hole(router, *hole, next(between, None) or _why(files, *hole)))
         for hole in missing(max(first, oldest), last, missing(max(first, oldest), last, pruned)):
             holes.append(Hole(router, *hole, "only footers of these are left, although older events are kept"))
     return holes

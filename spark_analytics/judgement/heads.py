@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from .chain import Seal
+from .schema import LEAP_MIN
 
 
 class Heads:
@@ -22,10 +23,14 @@ class Heads:
 
     def contradicting(self, event: int) -> Seal | None:
         """Return a seal that ends there with another digest, or extends beyond it; of folded footers only the end is
-        known."""
+        known. Where a life began, the life before may have sealed other segments (`lives`)."""
         for seal in self._sorted[bisect_left(self._lasts, event) :]:
-            if seal.last_seq == event or (seal.segments == 1 and seal.first_seq <= event):
+            if seal.last_seq == event or (seal.segments == 1 and seal.first_seq <= event and not _leaps(seal)):
                 return seal
             if seal.segments == 1:
                 return None
         return None
+
+
+def _leaps(seal: Seal) -> bool:
+    return seal.last_seq - seal.first_seq >= LEAP_MIN

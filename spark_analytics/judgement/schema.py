@@ -73,6 +73,9 @@ AHEAD_MAX = 10**11
 """The most events by which the name of a file that is no log may be ahead of the rest of its log, as that of a lost
 segment: a thousand events a second for three years. Another name says nothing."""
 
+LEAP_MIN = 10**10
+"""The least distance between the event numbers of two lives of a router (router/core/log/life.py)."""
+
 SLACK_NS = 86_400 * 10**9
 """Nanoseconds by which a router's log must go on after a handover to it if nothing tells how far its clock is ahead at
 most: only messages that it had from elsewhere before are followed there."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from spark_analytics.judgement.chain import TWO_HISTORIES, events
 from spark_analytics.judgement.evidence import BEGUN_ANEW, REWRITTEN
+from spark_analytics.judgement.lives import RESTORED
 from spark_analytics.judgement.log_files import SIGNED_SO, UNLISTED, UNREADABLE
 from spark_analytics.judgement.tails import TAKEN_AWAY
 
@@ -101,6 +102,23 @@ def rewritten(summary: Row) -> Iterator[Finding]:
             )
 
 
+def restored(summary: Row) -> Iterator[Finding]:
+    """Yield a finding for each restore of a router from a snapshot."""
+    unknown = {row["router"]: row["unknown"] for row in summary["by_router"]}
+    for hole in (hole for hole in summary["holes"] if hole["why"].endswith(RESTORED)):
+        router = hole["router"]
+        former = sum(file["status"] == "former" and file["router"] == router for file in summary["files"])
+        are = "is" if former == 1 else "are"
+        aside = f" {many(former, 'file')} of a life before {are} left out." if former else ""
+        count = unknown.get(router, 0)
+        judged = f" {many(count, 'delivery')} cannot be judged." if count else ""
+        yield say(
+            "warning",
+            f"The router {router} was {hole['why']} ({events(hole['first_seq'], hole['last_seq'])}).{aside}{judged}",
+            "Nothing has to be mended. If somebody still runs the home of before, stop it: both have one key.",
+        )
+
+
 def no_log(summary: Row) -> Iterator[Finding]:
     if not summary["logs"]:
         yield say("warning", "No router's log is among the files: there is nothing to judge.", "Name its directory.")
@@ -109,7 +127,8 @@ def no_log(summary: Row) -> Iterator[Finding]:
 def incomplete(summary: Row) -> Iterator[Finding]:
     unknown = {row["router"]: row["unknown"] for row in summary["by_router"]}
     for log in summary["logs"]:
-        holes = [hole for hole in summary["holes"] if hole["router"] == log["router"]]
+        of_it = (hole for hole in summary["holes"] if hole["router"] == log["router"])
+        holes = [hole for hole in of_it if not hole["why"].endswith(RESTORED)]
         if holes:
             count, more = unknown.get(log["router"], 0), len(holes) - 1
             spans = f"{events(holes[0]['first_seq'], holes[0]['last_seq'])} ({holes[0]['why']})"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from .conflict_sentences import again, claims, compared, early, overdue, pruned_open, two_histories, unsent
-from .file_sentences import bad_files, forks, incomplete, no_log, other_problems, rewritten, unlisted
+from .file_sentences import bad_files, forks, incomplete, no_log, other_problems, restored, rewritten, unlisted
 from .finding import LEVELS, Finding, Row, many, say, utc
 from .headline import balanced
 from .unfollowed import unfollowed
@@ -318,7 +318,7 @@ def _quality(summary: Row) -> Iterator[Finding]:
 
 _RULES: tuple[Callable[[Row], Iterator[Finding]], ...] = (
     _residual, _unaccounted, _services, _broken, _contradictions, unsent, again, early, claims, two_histories,
-    bad_files, unlisted, forks, rewritten, no_log, incomplete, overdue, pruned_open, _ended_badly, _duplicates,
-    _future, _clocks, _disputed, _filling, other_problems, _ended_otherwise, _strays, _turned_away, _flaps,
+    bad_files, unlisted, forks, rewritten, restored, no_log, incomplete, overdue, pruned_open, _ended_badly,
+    _duplicates, _future, _clocks, _disputed, _filling, other_problems, _ended_otherwise, _strays, _turned_away, _flaps,
     _not_followed, _quality, compared,
 )  # fmt: skip

@@ -65,6 +65,8 @@ class Writer:
                 self._write_lines(file, file.router, directory)
             elif file.router and file.path in self._pruned:
                 self._write_footers(file, file.router, directory)
+            if file.status == "former":  # no line of it counts, and none is missed
+                self.left_out.add(file.path)
             if file.status in ("bad", "foreign"):
                 self._stand_in(file, directory)
                 self.left_out.add(file.path)

@@ -173,6 +173,7 @@ _STATUS = {
     "tail": "not sealed yet; its lines count",
     "pruned": "signed footers of what was deleted",
     "copy": "the same as another file; counted once",
+    "former": "written by a life of its router before a restore; no line of it counts",
     "bad": "not as its router signed it; no line of it counts",
     "fork": "another history of the same router; no line of it counts",
     "foreign": "not an event log",

@@ -1,0 +1,43 @@
+"""The audit of a router that was restored from a snapshot: told as such, and nobody is accused of a contradiction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from samples.audit_logs import LATE, A, B, Log, audited, name, states
+
+from router.core.log.life import Life
+
+FIRST = 10_100_000_004
+
+
+def test_a_restored_router_beside_its_older_log_and_a_neighbours(tmp_path: Path) -> None:
+    """The life before delivered what was in the snapshot, and took over and delivered more. The next life knows of
+    neither, and what waited expires."""
+    before, after, neighbour = Log(), Log(), Log(B)
+    for log in (before, after):
+        log.accepted(1, range(3))
+    before.outward("delivered", [(1, 3)])
+    before.accepted(4, range(3, 5), peer=name(B))
+    before.outward("delivered", [(4, 2)], parcel=4)
+    after.state("log_gap", n=FIRST - 4, missing=FIRST - 4)
+    after.state("start", arrival=FIRST, **dict(Life(1_790_000_100_000, 1_790_000_000, 1_790_000_100, 3, FIRST).told()))
+    after.outward("expired", [(1, 3)], at=70)
+    neighbour.accepted(1, range(3, 5), [name(A)])
+    neighbour.outward("acked", [(1, 2)], recipient=name(A))
+    for log in (after, neighbour):
+        log.state("stop", LATE)
+    found = audited(*(log.write(tmp_path / str(number)) for number, log in enumerate((before, after, neighbour))))
+    assert states(found) == {"owed": 5, "expired": 3, "acked": 2}
+    assert [file["status"] for file in found["files"]] == ["former"]
+    assert (found["contradictions"], found["duplicates"], found["problems"]) == (0, 0, [])
+    assert [(row["broken"], row["unknown"]) for row in found["custody"]] == [(0, 2)]
+    [hole] = found["holes"]
+    assert (hole["first_seq"], hole["last_seq"]) == (4, FIRST - 1)
+    assert found["verdict"] == "attention"
+    [said] = [one["text"] for one in found["findings"] if "was restored on" in one["text"]]
+    assert said == (
+        f"The router {name(A)} was restored on 2026-09-21 14:15:00 UTC from a snapshot of 2026-09-21 14:13:20 UTC; "
+        f"what it did in between is not in its log (events 4 to {FIRST - 1}). 1 file of a life before is left out."
+    )
+    assert not any("not whole: it lacks" in one["text"] for one in found["findings"])
