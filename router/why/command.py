@@ -23,9 +23,11 @@ from router.core.why.fate import HOPS_MAX, sentence, short_key
 from router.core.why.id_prefix import parse_prefix
 from router.core.wire.reasons import Reason
 from router.core.wire.text import clean
+from router.disk import life_file
 from router.settings.home import Home
 from router.settings.names import Names
 from router.why.offline import why as why_stopped
+from router.why.restored import with_restore
 from router.why.sealed import OPEN, SEALED
 
 TIMEOUT_S = 30.0
@@ -51,7 +53,7 @@ def why(message: str, follow: bool, as_json: bool) -> None:
     """
     home = invocation().home
     parse_prefix(message)
-    answer = _answer(home, message.strip(), follow)
+    answer = with_restore(_answer(home, message.strip(), follow), life_file.read(home.path))
     if "error" in answer:
         raise Failure(Exit.FAILED, str(answer["error"]))
     if held := _held_by_services(home, answer):
@@ -161,6 +163,8 @@ def _tell(answer: dict[str, Any], names: Names) -> None:
         rows.append(("store", answer["store_problem"]))
     if answer.get("incomplete"):
         rows.append(("incomplete", answer["incomplete"]))
+    if answer.get("restored"):
+        rows.append(("this node", f"was {answer['restored']}"))
     facts(rows)
     for one in answer["recipients"][:RECIPIENTS_SHOWN]:
         say()

@@ -99,10 +99,16 @@ async def _restored(
     assert [int(one.body.split()[0]) for one in heard] == [*range(len(heard))] and len(heard) >= sure
     assert all(one.redelivered for one in heard), "each of them may have been given to bob since the snapshot"
     assert message.seq is not None and message.seq >= json.loads((node.home.path / "life").read_text())["life"]
+    why = await node.run("why", heard[0].id.hex())
+    assert "restored on" in why.stdout and "delivered" in why.stdout
     await node.stop()
-    audit = await node.run("audit", str(node.home.path), "--json")
-    assert audit.code == 0, audit
-    assert audit.json["unaccounted"] == 0
+    told = (await node.run("audit", str(found.base / "saved"), str(node.home.path), "--json")).json
+    assert {name: told[name] for name in ("unaccounted", "contradictions", "residual")} == dict.fromkeys(
+        ("unaccounted", "contradictions", "residual"), 0
+    )
+    assert [one["text"] for one in told["findings"] if one["level"] == "bad"] == []
+    assert [one["status"] for one in told["files"]] == ["former", "tail", "tail"]
+    assert any("was restored on" in one["text"] for one in told["findings"])
 
 
 @pytest.mark.long
