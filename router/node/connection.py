@@ -26,6 +26,7 @@ from router.core.link.session import (
     everybody,
 )
 from router.core.link.table import LinkLimits, St
+from router.core.routing.admission import OUTLIVED
 from router.core.routing.intake import read_messages
 from router.core.wire import link_items
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -61,6 +62,10 @@ TURNED_AWAY = (
     "does not know; ask its operator to unblock or add this node, or for a new invitation"
 )
 NOT_NOW = "it does not take this node now, and is dialled again: "
+SURVIVOR = (
+    "a node that was restored from a snapshot of this home is connected there with this node's key: stop this one for "
+    "good, and never run both"
+)
 DISPLACED = "another node has signed on there with this node's key: never copy a home; `router init` makes a new one"
 
 
@@ -305,6 +310,8 @@ class Connection:
 
     def _judge(self, reason: Reason, text: str) -> LastWords:
         """Return what the other end's goodbye says about this node."""
+        if reason is Reason.REPLACED and text == OUTLIVED:
+            return LastWords(SURVIVOR)
         both_dialled = self.link_writer.closing is not None  # then this end closes one of the two connections as well
         if reason is Reason.REPLACED and self._dialled and not both_dialled:
             return LastWords(DISPLACED, is_displaced=True)

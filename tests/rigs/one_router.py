@@ -89,6 +89,7 @@ class OneRouter:
         frame_bytes: int = 1 << 20,
         pubsub: PublicKey | None = None,
         discovery: PublicKey | None = None,
+        run: words.Run | None = None,
     ) -> int:
         """Open a link and return its number. `offset_s`: how far the clock at its other end is ahead; None: not
         compared. `runs`: it takes outcomes of several messages."""
@@ -107,6 +108,7 @@ class OneRouter:
             bytes(16),
             pubsub=pubsub,
             discovery=discovery,
+            run=run,
         )
         link = self.router.link_up(
             number, key, owner and role == "app", hello, self.now(), dialled=dialled, place=place, ip=ip

@@ -28,6 +28,7 @@ TAKEN = "all places for keys that this node does not know are taken now; come ag
 CROWDED = "enough routers from your part of the network are connected; come again later"
 IDLE = "no messages for a while"
 SIGN_ON_ANEW = "this key was renewed: sign on with the one that has taken its place"
+OUTLIVED = "a node of this key that stands in a newer life is connected here"
 FORGED = "too many messages with a false signature"
 
 
@@ -85,6 +86,9 @@ class Admission:
         recorded = app and owner and hello.durable and standing is Standing.LOCAL
         if recorded and (text := self._too_many_kept(key)):
             self._pending.effects.append(Close(number, Reason.NOT_AUTHORISED, text))
+            return None
+        if earlier is not None and _is_outlived(hello, earlier):
+            self._pending.effects.append(Close(number, Reason.REPLACED, OUTLIVED))
             return None
         if earlier is not None and self._is_the_lesser(earlier, dialled, hello, now):
             text = "both ends dialled; the other connection stays"
@@ -221,6 +225,12 @@ class Admission:
         while self._barred and len(self._barred) >= self._limits.barred_max:
             del self._barred[next(iter(self._barred))]
         self._barred[whom] = now.mono_s + self._limits.bad_signatures_barred_s
+
+
+def _is_outlived(hello: Hello, by: Link) -> bool:
+    """Whether a router that connects was restored less recently than the one of its key that is connected: then it is
+    the node that the snapshot was taken of, or a home that was copied before."""
+    return hello.run is not None and by.run is not None and hello.run.life < by.run.life
 
 
 def _a_second(rate: float) -> Allowance:

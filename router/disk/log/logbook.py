@@ -89,8 +89,10 @@ class Logbook:
         return self._behind
 
     def behind_events(self) -> int:
-        """Return how many events wait in the store for the log."""
-        return max(0, self._store.next_seq - self._sealer.next_seq)
+        """Return how many events wait in the store for the log; numbers that a new life skipped are none."""
+        life, at = self._store.life, self._sealer.next_seq
+        skipped = life.first_seq - life.after_seq - 1 if at <= life.after_seq + 1 else 0
+        return max(0, self._store.next_seq - at - skipped)
 
     def log(self) -> LogSnapshot:
         """Return the present log, for a search in a thread."""

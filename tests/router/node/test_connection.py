@@ -17,13 +17,14 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.core.link.session import Ended, Offer, Session, SettledUpTo, Welcome
 from router.core.link.table import LinkLimits
+from router.core.routing.admission import OUTLIVED
 from router.core.routing.intake import Arrived
 from router.core.wire import link_items as link
 from router.core.wire.codec import frame
 from router.core.wire.crypto import SigningKey
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
-from router.node.connection import Connection, NodeSide
+from router.node.connection import SURVIVOR, Connection, NodeSide
 from router.node.in_flight import InFlight
 from router.node.link_events import LinkEvent, LinkOpened
 from router.transport.contract import Stream
@@ -292,6 +293,14 @@ async def test_a_stranger_does_not_wait_for_all_that_others_have_brought(
 
 
 # -- time and items ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "said"), [(OUTLIVED, SURVIVOR), ("a newer connection of the same key", "")])
+async def test_a_node_of_an_earlier_life_is_told_to_stop(text: str, said: str) -> None:
+    async with connected() as ends:
+        ends.session.goodbye(Reason.REPLACED, text)
+        await ends.flush()
+        assert ends.connection.last_words.text == said
 
 
 @pytest.mark.parametrize("hello_s", [0.5, 30.0])

@@ -193,7 +193,7 @@ def test_a_restored_home_begins_a_new_life_once(home: Home, caplog: pytest.LogCa
             assert life == Life(RESTORED.life, RESTORED.snapshot_s, RESTORED.restored_s, 10, first, leap)
             assert disk.recovered.next_arrival == waiting.first + waiting.count + leap
             assert {(DISORDERED + one, b"") for one in waiting.recipients} == {*disk.recovered.book}
-            assert disk.store.next_seq == first + (commits - 1) * EVENTS
+            assert disk.store.next_seq == first + (commits - 1) * EVENTS and disk.logbook.behind_events() == 0
             commit(disk, 1, at_s=2)
     seal(home)
     assert warned(caplog) == []

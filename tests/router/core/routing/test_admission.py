@@ -10,11 +10,12 @@ from test_acceptance import EXPIRY, forged, letter, news, two_bringers
 
 from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Neighbour
-from router.core.routing.admission import TAKEN
+from router.core.routing.admission import OUTLIVED, TAKEN
 from router.core.routing.effects import Close
 from router.core.routing.limits import AdmissionLimits, CoreLimits
 from router.core.wire.control import Carried, Join, encode_control
 from router.core.wire.crypto import SigningKey
+from router.core.wire.link_items import Run
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
 
@@ -275,3 +276,23 @@ def test_it_reads_as_a_sentence() -> None:
     one.link(strange(1).public, role="router")
     assert repr(one.router.admission) == "<1 of at most 5 strangers, 0 keys and prefixes shut out>"
     assert WALL_S
+
+
+# -- lives -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("connected", "comes", "stays"),
+    [((2, 1), (1, 9), True), ((2, 1), (0, 9), True), ((1, 9), (2, 1), False), ((2, 9), (2, 1), False),
+     (None, (0, 1), False), ((2, 1), None, False)],
+)  # fmt: skip
+def test_a_router_is_not_replaced_by_one_of_an_earlier_life(
+    connected: tuple[int, int] | None, comes: tuple[int, int] | None, stays: bool
+) -> None:
+    """It is the node of which it was restored, which still runs; whoever does not tell its life replaces as ever."""
+    one = admitting()
+    first, second = (one.link(NEIGHBOUR.public, role="router", run=said and Run(*said)) for said in (connected, comes))
+    gone, text = (second, OUTLIVED) if stays else (first, "a newer connection of the same key")
+    assert [effect for effect in one.done if isinstance(effect, Close)] == [Close(gone, Reason.REPLACED, text)]
+    link = one.router.links.to(NEIGHBOUR.public)
+    assert link is not None and link.id == (first if stays else second)
