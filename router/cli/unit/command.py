@@ -6,12 +6,12 @@ import os
 import pwd
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from router.actors.process import program
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, note, say, say_json
@@ -176,13 +176,13 @@ def _machine_home(name: str) -> str:
 
 def _program(system: bool) -> tuple[str, ...]:
     """Return the command of this installation, by its whole path."""
-    script = Path(sys.executable).with_name("router")
-    found = (str(script),) if script.exists() else (sys.executable, "-P", "-m", "router")
+    python = Path(program("router")[0])
+    script = python.with_name("router")
     homes = ("/home", "/run/user", pwd.getpwuid(0).pw_dir)
-    if system and any(Path(sys.executable).absolute().is_relative_to(one) for one in homes):
-        said = f"{found[0]} lies in somebody's home, which a service of the machine may not read; install the program"
+    if system and any(python.absolute().is_relative_to(one) for one in homes):
+        said = f"{python} lies in somebody's home, which a service of the machine may not read; install the program"
         raise Failure(Exit.FAILED, f"{said} elsewhere, as docs/operators.md says, or leave out --system")
-    return found
+    return (str(script),) if script.exists() else tuple(program("router"))
 
 
 def _init(unit: Unit, role: str) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from router.cli.unit.unit_file import Unit
+
 ROOT = Path(__file__).parents[3]
 
 SAID = """
@@ -30,4 +32,5 @@ def test_each_unit_allows_no_core_dump() -> None:
     units = [
         found for file in files for found in re.findall(r"^\[Service\]\n.*?(?:\n\n|\Z)", file.read_text(), re.M | re.S)
     ]
-    assert len(units) >= 3 and all("\nLimitCORE=0\n" in one for one in units)
+    units += [Unit("router", ("/usr/bin/router",), "/var/lib/router", user).text() for user in ("", "router")]
+    assert len(units) >= 4 and all("\nLimitCORE=0\n" in one for one in units)
