@@ -88,7 +88,7 @@ class Router:
         self._limits, self.life = limits, recovered.life
         self.purges, self.admission = Purges(kernel, recovered.purges), Admission(kernel, self.link_down)
         self._away = Away(kernel.pending, recovered.away, directory, limits.away_s_max, limits.lan_keep_s)
-        self.outcomes = FollowedOutcomes(kernel.links, kernel.pending, limits.outcomes, recovered.missed)
+        self.outcomes = FollowedOutcomes(directory, kernel.links, kernel.pending, limits.outcomes, recovered.missed)
         self._delivery = delivery = Delivery(kernel, self.purges, self.outcomes)
         self.refusals = delivery.refusals
         self._hints = hints = Hints(kernel)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -53,11 +55,17 @@ def browser() -> str | None:
 
 @contextmanager
 def running(folder: Path) -> Iterator[str]:
-    """Yield the DevTools URL of a browser of its own, which ends with the block."""
+    """Yield the DevTools URL of a browser of its own, which ends with the block.
+
+    Chromium puts a socket of 45 characters below TMPDIR, and does not start where that path is too long for one."""
     path = browser()
     assert path is not None, MISSING
     command = [path, *_FLAGS, f"--user-data-dir={folder}", "about:blank"]
-    with (folder / "stderr").open("wb") as said, subprocess.Popen(command, stderr=said, stdout=said) as process:
+    with (
+        TemporaryDirectory(prefix="web-", dir="/tmp", ignore_cleanup_errors=True) as short,
+        (folder / "stderr").open("wb") as said,
+        subprocess.Popen(command, stderr=said, stdout=said, env={**os.environ, "TMPDIR": short}) as process,
+    ):
         try:
             yield _devtools(process, folder)
         finally:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from router.core.neighbours.directory import Standing
+from router.core.neighbours.directory import Directory, Standing
+from router.core.service.roles import Role
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.link_items import OUTCOME_MORE_MAX, Missed, Outcome, RecipientOutcome
 from router.core.wire.message import UNICAST
@@ -24,8 +25,14 @@ class FollowedOutcomes:
     """
 
     def __init__(
-        self, links: Links, pending: Pending, limits: OutcomeLimits, missed: Iterable[tuple[bytes, Missed]] = ()
+        self,
+        directory: Directory,
+        links: Links,
+        pending: Pending,
+        limits: OutcomeLimits,
+        missed: Iterable[tuple[bytes, Missed]] = (),
     ) -> None:
+        self._directory = directory
         self._links = links
         self._pending = pending
         self._limits = limits
@@ -61,16 +68,20 @@ class FollowedOutcomes:
         """Send the publisher the outcome of messages start..stop-1 for one recipient, if it follows them."""
         origin = self._watched.get(parcel.first)
         if origin is not None and origin.up and origin.outcomes:
-            self._tell(origin, parcel, start, stop, self._of(origin, parcel, (recipient,), state, reason))
+            what = self._of(origin, parcel, (recipient,), state, reason)
+            if what:
+                self._tell(origin, parcel, start, stop, what)
 
     def _of(
         self, origin: Link, parcel: Parcel, recipients: tuple[bytes, ...], state: str, reason: Reason | None = None
     ) -> tuple[RecipientOutcome, ...]:
         """Return the outcome by recipient key for a local app, if the configuration allows it or the app has named the
-        recipient itself; else as a count."""
+        recipient itself; else as a count. The service that keeps a group's messages for readers at other nodes reads
+        none itself, and is not counted."""
         if (self._limits.named or parcel.is_copy) and origin.standing is Standing.LOCAL:
             return tuple(RecipientOutcome(PublicKey(one), state, reason) for one in recipients)
-        return (RecipientOutcome(len(recipients), state, reason),) if recipients else ()
+        reading = sum(parcel.kind == UNICAST or not self._directory.has_role(one, Role.OVERLAY) for one in recipients)
+        return (RecipientOutcome(reading, state, reason),) if reading else ()
 
     def _tell(self, origin: Link, parcel: Parcel, start: int, stop: int, what: tuple[RecipientOutcome, ...]) -> None:
         at_once = OUTCOME_MORE_MAX + 1 if origin.takes_outcome_runs else 1

@@ -33,6 +33,23 @@ def test_numbers_stand_for_names_where_the_configuration_says_so() -> None:
     ]
 
 
+def test_the_service_that_keeps_messages_for_other_nodes_is_not_counted_among_their_readers() -> None:
+    """Where names are told it is one of them: then everybody sees what it is."""
+    keeper = SigningKey(b"k" * 32)
+    for named, told in ((True, [RecipientOutcome(keeper.public, "queued")]), (False, [])):
+        limits = CoreLimits(outcomes=OutcomeLimits(named=named))
+        one = OneRouter(services={bytes(keeper.public): "pubsub"}, locals={ALICE.public}, limits=limits)
+        service, alice = one.link(keeper.public), one.link(ALICE.public, outcome=True)
+        join = encode_control(Join(GROUP.public, True))
+        one.bring(service, seal_unicast(keeper, ME.public, join, ttl_s=0, expiry_min=expiry_min(WALL_S + 600)))
+        one.cycle()
+        publish(one, alice, news(0))
+        [said] = [item for item in one.said(alice) if isinstance(item, Outcome)]
+        assert list(said.recipients) == told, named
+        settle(one, service, 2)
+        assert len(one.said(alice)) == named
+
+
 REMOTE = SigningKey(b"q" * 32)
 
 
