@@ -102,7 +102,7 @@ async def test_link_goes_through_a_door_over_tls(tmp_path: Path) -> None:
     with trio.fail_after(HANG_S):
         async with serving(home.path, {}), connect(home=home) as here:
             plain = await answer_at(port, request("/"))
-            assert not plain.startswith(b"HTTP"), "who speaks no TLS gets nothing"
+            assert b"\r\nX-Reason: https-here\r\n" in plain and b"<html" not in plain, "who speaks no TLS is told so"
             url = f"wss://127.0.0.1:{port}/link{shown.pin}"
             async with connect(url=url, key=APP, home=tmp_path) as far:
                 await here.join(GROUP, timeout_s=HANG_S)
