@@ -14,8 +14,9 @@ SMALL_BYTES = 1 << 20
 JOINED_BYTES = 64 << 20
 """Bytes that are joined at a time: so many are on the disk twice, for as long as they are read."""
 MARK = "@file"
-"""The field with the file's number. A file that has the word already is read by itself."""
-_MARK = f'"{MARK}"'.encode()
+"""The field with the file's number. A file that may have it already, plainly or by an escape, is read by itself: its
+line would count as one of whatever file it names."""
+_MARK, _ESCAPE = f'"{MARK}"'.encode(), rb"\u"
 
 Item = TypeVar("Item")
 
@@ -54,7 +55,7 @@ def _marked(number: int, path: str) -> bytes | None:
             data = file.read(SMALL_BYTES + 1)
     except OSError:
         return None
-    if len(data) > SMALL_BYTES or not data.startswith(b"{") or _MARK in data:
+    if len(data) > SMALL_BYTES or not data.startswith(b"{") or _MARK in data or _ESCAPE in data:
         return None
     head = b'{"%s":%d,' % (MARK.encode(), number)
     return head + data[1:].rstrip(b"\n").replace(b"\n{", b"\n" + head) + b"\n"

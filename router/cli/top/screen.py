@@ -13,7 +13,7 @@ from router.cli.output import address_text, clipped, short_text, size_text
 from router.core.wire.text import clean, span_text
 from router.overview.facts import BLOCKED, LOCAL, STRANGER, NodeFacts, PeerRow, WaitingRow, short_key
 from router.overview.forecasts import Forecast
-from router.overview.notices import GOOD, Notice, Situation, headline, notices, roughly, waits_because
+from router.overview.notices import GOOD, NEARLY_FULL, Notice, Situation, headline, notices, roughly, waits_because
 from router.overview.rates import Rates
 
 WIDTH, HEIGHT = 80, 24
@@ -50,7 +50,7 @@ class NeighbourRow(Struct, frozen=True):
         """Whether an operator should look at it."""
         peer = self.peer
         told = peer is not None and bool(peer.problem) and peer.state != BLOCKED and peer.standing != STRANGER
-        return told or self.queue.share > 0.9 or self.forecast.full_s is not None
+        return told or self.queue.share > NEARLY_FULL or self.forecast.full_s is not None
 
     @property
     def state(self) -> str:

@@ -187,15 +187,21 @@ def _program(system: bool) -> tuple[str, ...]:
 
 def _init(unit: Unit, role: str) -> None:
     """Make the home as the account of the unit does it. Raise `Failure`."""
-    account: dict[str, Any] = {}
-    if unit.user:
-        Path(unit.home).mkdir(mode=0o700, exist_ok=True)
-        shutil.chown(unit.home, unit.user, unit.user)
-        account = {"user": unit.user, "group": unit.user, "extra_groups": []}
     command = [*unit.program, "--home", unit.home, "init", "--role", role]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd="/", check=False, **account)
-    if done.returncode:
-        raise Failure(Exit.FAILED, f"no home could be made at {unit.home}: {done.stderr.strip()}")
+    account: dict[str, Any] = {}
+    try:
+        if unit.user:
+            Path(unit.home).mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.chown(unit.home, unit.user, unit.user)
+            account = {"user": unit.user, "group": unit.user, "extra_groups": []}
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", cwd="/", check=False, **account
+        )
+        said = done.stderr.strip() or str(done.returncode) if done.returncode else ""
+    except (OSError, LookupError) as error:
+        said = str(error)
+    if said:
+        raise Failure(Exit.FAILED, f"no home could be made at {unit.home}: {said}")
     note(f"made the home {unit.home} of a new {role}")
 
 

@@ -25,11 +25,11 @@ def test_batches_have_every_item_once_in_order_and_a_bound(sizes: list[int]) -> 
 
 
 def test_every_line_gets_the_number_of_its_file(tmp_path: Path) -> None:
-    texts = ('{"a":1}\n{"b":2}\n', '{"c":"\\n{"}', '{"@file":1}\n', "[1]\n", "")
+    texts = ('{"a":1}\n{"b":2}\n', '{"c":"\\n{"}', '{"@file":1}\n', "[1]\n", "", r'{"\u0040file":1}')
     for number, text in enumerate(texts):
         (tmp_path / str(number)).write_text(text)
     files = [(number, str(tmp_path / str(number))) for number in range(len(texts) + 1)]
-    assert join(files, tmp_path / "joined") == {2, 3, 4, 5}, "one with the mark, two that begin otherwise, one missing"
+    assert join(files, tmp_path / "joined") == {2, 3, 4, 5, 6}, "two have the mark, two begin otherwise, one is missing"
     rows = [json.loads(line) for line in (tmp_path / "joined").read_text().splitlines()]
     assert rows == [{MARK: 0, "a": 1}, {MARK: 0, "b": 2}, {MARK: 1, "c": "\n{"}]
 
