@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -20,6 +21,7 @@ from router.actors.process import program
 from router.bench.clients import Order
 from router.bench.traffic import Traffic
 from router.core.wire.crypto import SigningKey
+from router.rig.ending import handling, tie_to_this_process
 from router.rig.machines import NamespaceMachine
 from router.rig.node import NodeProcess
 from router.rig.process import Process, RigFailed
@@ -79,12 +81,27 @@ class Rig(NodeProcess):
         enter = machine.enter if machine else ()
         flags = ("--lan",) if machine else ("--listen", f"{transport if transport != 'unix' else 'tls'}://127.0.0.1:0")
         super().__init__(
-            "the node", Home(path), path / "stderr", settings, *flags, served_by=(*enter, *program(module))
+            "the node",
+            Home(path),
+            path / "stderr",
+            settings,
+            *flags,
+            served_by=(*enter, *program(module)),
+            tie=tie_to_this_process(),
         )
         self._transport = transport
         self.home.create("edge" if machine else "core", residents=residents)
         for guest in guests:
             edit_peers(self.home.config_path, AddPeer(Peer(address=guest.public, grant=("join", "store", "relay"))))
+
+    async def start(self, *more: str) -> str:
+        """Start the node and wait until it is ready; end it if that is interrupted."""
+        try:
+            return await super().start(*more)
+        except BaseException:
+            with trio.CancelScope(shield=True):
+                await self.kill()
+            raise
 
     @property
     def address(self) -> str:
@@ -167,16 +184,19 @@ class Clients:
     def client(self, module: str, order: Mapping[str, Any], machine: NamespaceMachine | None = None) -> Client:
         """Return a process of a module, on a machine of its own if one is named, not started yet."""
         enter = machine.enter if machine else ()
-        client = Client(f"a process of {module}", (*enter, *program(module, json.dumps(order))), self.rig.stderr)
+        command = (*enter, *program(module, json.dumps(order)))
+        client = Client(f"a process of {module}", command, self.rig.stderr, tie_to_this_process())
         self.clients.append(client)
         return client
 
 
 @contextmanager
 def workbench() -> Iterator[Path]:
-    """Yield a directory for homes and traffic, on the disk where homes usually are; deleted afterwards."""
+    """Yield a directory for homes and traffic, on the disk where homes usually are; deleted afterwards, also when a
+    signal ends the bench."""
     base = Path(tempfile.mkdtemp(prefix="router-bench-"))
     try:
         yield base
     finally:
-        shutil.rmtree(base, ignore_errors=True)
+        with handling(signal.SIG_IGN):
+            shutil.rmtree(base, ignore_errors=True)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any, TypeVar
 
 import click
@@ -27,11 +26,10 @@ from router.demo.counts import DemoCounts
 from router.demo.meeting import SceneCounts, outcome, show
 from router.demo.narrator import Telling
 from router.demo.scenario import perform
+from router.rig.ending import handling, until_signalled
 from router.rig.process import RigFailed
 
 Played = TypeVar("Played")
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 GONE = "The homes are removed now; `router demo --keep` keeps them, to look at logs, stores and configurations."
 
@@ -88,13 +86,13 @@ def demo(messages: int, meet: bool, overlay: bool, keep: bool, as_json: bool) ->
 def _directory(keep: bool) -> Iterator[Path]:
     base = Path(tempfile.mkdtemp(prefix="router-demo-"))
     try:
-        with _handling(signal.default_int_handler):
+        with handling(signal.default_int_handler):
             yield base
     finally:
         if keep:
             note(f"kept in {base}; `router --home {base}/core serve` starts a node again")
         else:
-            with _handling(signal.SIG_IGN):
+            with handling(signal.SIG_IGN):
                 shutil.rmtree(base, ignore_errors=True)
 
 
@@ -116,43 +114,12 @@ def _play(perform: Callable[..., Awaitable[Played]], *given: Any) -> Played:
     """Play a story with these arguments, the last of which is its narrator."""
     try:
         with given[-1].watching():
-            return trio.run(_perform, perform, given)
+            return trio.run(until_signalled, perform, *given)
     except Exception as error:
         found = innermost(error)
         if not isinstance(found, RigFailed):
             raise found from None
         raise Failure(Exit.FAILED, f"the demo failed: {found}\n`router demo --keep` keeps homes and logs") from None
-
-
-async def _perform(perform: Callable[..., Awaitable[Played]], given: tuple[Any, ...]) -> Played:
-    """Play the story; Ctrl-C, SIGTERM and a closed terminal end it and all its processes."""
-    token, everything, ended = trio.lowlevel.current_trio_token(), trio.CancelScope(), list[int]()
-
-    def end(number: int, frame: FrameType | None) -> None:
-        ended.append(number)
-        token.run_sync_soon(everything.cancel)
-
-    try:
-        with _handling(end), everything:
-            found = await perform(*given)
-            if not ended:
-                return found
-    except Exception:  # A command that the same signal has ended fails the story.
-        if not ended:
-            raise
-    raise click.Abort
-
-
-@contextmanager
-def _handling(handler: Callable[[int, FrameType | None], Any] | signal.Handlers) -> Iterator[None]:
-    """Handle `SIGNALS` while the block runs. Unlike trio's own receiver, deliver nothing again at the end, which would
-    end this process."""
-    before = {one: signal.signal(one, handler) for one in SIGNALS}
-    try:
-        yield
-    finally:
-        for one, was in before.items():
-            signal.signal(one, was)
 
 
 def _json(counts: DemoCounts, failures: list[str]) -> dict[str, object]:

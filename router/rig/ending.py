@@ -1,0 +1,74 @@
+"""How a command ends what it has started: Ctrl-C, SIGTERM and a closed terminal end it and all its processes.
+
+A process that is tied (`Process`, `tie`) ends also if the command is killed by SIGKILL.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from types import FrameType
+from typing import Any, TypeVar
+
+import click
+import trio
+
+from router.actors.process import stop_signals
+
+Found = TypeVar("Found")
+
+
+@cache
+def tie_to_this_process() -> int:
+    """Return the reading end of a pipe whose other end this process alone holds: the system closes it when this
+    process ends, however it ends."""
+    reading, _ = os.pipe()
+    return reading
+
+
+@contextmanager
+def handling(handler: Callable[[int, FrameType | None], Any] | signal.Handlers) -> Iterator[None]:
+    """Handle the signals that stop a command while the block runs; not SIGHUP where it is ignored, as under nohup.
+
+    Unlike trio's own receiver, deliver nothing again at the end, which would end this process."""
+    before = {one: signal.signal(one, handler) for one in stop_signals()}
+    try:
+        yield
+    finally:
+        for one, was in before.items():
+            signal.signal(one, was)
+
+
+@contextmanager
+def as_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP do what Ctrl-C does: raise `KeyboardInterrupt`, in trio's main task where trio runs."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    with handling(interrupt):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield
+
+
+async def until_signalled(act: Callable[..., Awaitable[Found]], *given: Any) -> Found:
+    """Return what `act` returns. If a signal comes that stops a command, cancel it, wait until it has ended, and raise
+    `click.Abort`."""
+    token, everything, ended = trio.lowlevel.current_trio_token(), trio.CancelScope(), list[int]()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        ended.append(number)
+        token.run_sync_soon(everything.cancel)
+
+    try:
+        with handling(end), everything:
+            found = await act(*given)
+            if not ended:
+                return found
+    except Exception:  # A command that the same signal has ended fails what is done here.
+        if not ended:
+            raise
+    raise click.Abort
