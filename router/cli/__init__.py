@@ -65,6 +65,9 @@ COMMANDS: dict[str, Subcommand] = {
     ),
     "completion": Subcommand("router.cli.completion:completion", "Print a script that completes commands in a shell."),
     "bench": Subcommand("router.bench.command:bench", "Measure the router on this machine."),
+    "chaos": Subcommand(
+        "router.chaos.command:chaos", "Kill, freeze, cut, fill and skew a fleet of nodes on this machine; count."
+    ),
     "demo": Subcommand("router.demo.command:demo", "Kill and restart a core and two edges, and count messages."),
 }
 

@@ -97,6 +97,7 @@ class Process:
         self._tie = tie
         self._process: trio.Process | None = None
         self._unread = b""
+        self._is_waited_for = False
 
     def __repr__(self) -> str:
         return f"<{self.name}, {f'pid {self.pid}' if self.is_running else 'not running'}>"
@@ -106,6 +107,11 @@ class Process:
         return self._process is not None and self._process.returncode is None
 
     @property
+    def has_ended_by_itself(self) -> bool:
+        """Whether it has ended, and nobody has waited for that, as `kill` and `stop` do."""
+        return self._process is not None and self._process.returncode is not None and not self._is_waited_for
+
+    @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
@@ -113,7 +119,7 @@ class Process:
     async def launch(self, *more: str) -> None:
         """Start the process, with further arguments, without waiting until it is ready."""
         assert not self.is_running
-        self._unread = b""
+        self._unread, self._is_waited_for = b"", False
         command, ties = [*self.command, *more], () if self._tie is None else (self._tie,)
         if ties:
             at = command.index("-m") + 1
@@ -183,6 +189,7 @@ class Process:
     async def wait(self) -> int:
         process = self._process
         assert process is not None
+        self._is_waited_for = True
         with waiting_for(lambda: f"the end of {self.name}"), trio.move_on_after(HANG_S):
             code = await process.wait()
             for pipe in (process.stdin, process.stdout):

@@ -1,0 +1,1 @@
+"""Chaos: a fleet of real nodes is killed, frozen, cut, filled and skewed; a ledger apart says what was lost."""

@@ -1,0 +1,186 @@
+"""The ledger by value: it tells of a message that is lost, doubled, out of order or of nobody, and of nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from router.chaos.app import read_lines
+from router.chaos.audited import FleetAudit, disagreements
+from router.chaos.ledger import Judged, Ledger, RefusedLine, Restored, ShownLine, TakenLine, TriedLine, next_number
+from router.chaos.shape import fleet_shape
+
+SHAPE = fleet_shape(5)
+LATER_S = 1000.0
+
+
+@dataclass
+class Written:
+    """A ledger in which everybody has read everything: two messages of each app, `n` of which is taken at `n` seconds."""
+
+    ledger: Ledger = field(default_factory=lambda: Ledger(SHAPE))
+
+    def __post_init__(self) -> None:
+        for by, account in self.ledger.accounts.items():
+            for n in (1, 2):
+                account.enter(TriedLine(n))
+                account.enter(TakenLine(n, f"{by}/{n}", float(n), LATER_S + 1))
+        for reader in self.ledger.accounts:
+            for by in SHAPE.nodes:
+                for n in (1, 2) if by != reader else ():
+                    self.show(reader, by, n)
+
+    def show(self, reader: str, by: str, n: int, **more: Any) -> None:
+        self.ledger.accounts[reader].enter(
+            ShownLine(by, n, more.pop("id", f"{by}/{n}"), more.pop("at_s", n + 0.5), **more)
+        )
+
+    def forget(self, reader: str, by: str, n: int) -> None:
+        shown = self.ledger.accounts[reader].shown
+        shown[:] = [one for one in shown if (one.by, one.n) != (by, n)]
+
+    def judge(self, now_s: float = LATER_S) -> Judged:
+        return self.ledger.judge(now_s)
+
+
+def test_a_ledger_in_which_all_came_is_good() -> None:
+    found = Written().judge()
+    assert (found.accepted, found.owed, found.shown, found.failures()) == (10, 40, 40, [])
+
+
+def test_a_message_that_did_not_come_is_lost() -> None:
+    one = Written()
+    one.forget("edge-a", "edge-b", 2)
+    assert one.judge().lost == ["message 2 of edge-b, edge-b/2, did not come to edge-a"]
+    assert one.ledger.waits(LATER_S) == 1 and "1 lost" in one.judge().failures()[0]
+
+
+def test_a_message_whose_time_is_over_need_not_come() -> None:
+    one = Written()
+    one.forget("edge-a", "edge-b", 2)
+    found = one.judge(LATER_S + 1)
+    assert (found.lost, found.expired, found.shown) == ([], 1, 39)
+
+
+def test_a_message_that_was_not_taken_is_owed_to_nobody() -> None:
+    one = Written()
+    account = one.ledger.accounts["edge-b"]
+    account.enter(TriedLine(3))
+    account.enter(RefusedLine(3, "disk-full"))
+    account.enter(TriedLine(4))  # the app was killed before it heard what became of it
+    one.show("edge-a", "edge-b", 4)
+    found = one.judge()
+    assert (found.failures(), found.owed, found.refused) == ([], 40, 1)
+
+
+def test_a_message_that_is_shown_twice_is_doubled_unless_it_is_marked() -> None:
+    one = Written()
+    one.show("edge-a", "edge-b", 2, marked=True)
+    assert (one.judge().failures(), one.judge().marked) == ([], 1)
+    one.show("edge-a", "edge-b", 2)
+    assert one.judge().doubled == ["message 2 of edge-b, edge-b/2, at edge-a"]
+
+
+def test_a_loss_and_a_double_do_not_cancel() -> None:
+    one = Written()
+    one.forget("edge-a", "edge-b", 2)
+    one.show("edge-a", "edge-b", 1)
+    assert len(one.judge().failures()) == 2
+
+
+def test_a_publishers_order_is_kept_unless_a_message_is_marked_as_late() -> None:
+    one = Written()
+    one.forget("core-2", "edge-b", 1)
+    one.show("core-2", "edge-b", 1)
+    assert one.judge().disordered == ["message 1 of edge-b came to core-2 after message 2"]
+    one.forget("core-2", "edge-b", 1)
+    one.show("core-2", "edge-b", 1, late=True)
+    assert one.judge().failures() == []
+
+
+@pytest.mark.parametrize(("by", "n", "id"), [("edge-b", 3, "edge-b/3"), ("edge-b", 2, "other"), ("nobody", 1, "x")])
+def test_a_message_that_nobody_published_so_is_strange(by: str, n: int, id: str) -> None:
+    one = Written()
+    one.show("edge-a", by, n, id=id)
+    assert len(one.judge().strange) == 1
+
+
+@pytest.mark.parametrize(
+    ("node", "lost_s", "is_excused"),
+    [("core-2", 2.0, True), ("edge-b", 5.0, True), ("core-2", 1.9, False), ("edge-c", 5.0, False)],
+)
+def test_a_restore_excuses_what_was_under_way_through_that_node(node: str, lost_s: float, is_excused: bool) -> None:
+    one = Written()
+    one.forget("edge-a", "edge-b", 2)
+    one.ledger.restores.append(Restored(node, 0.5, lost_s))
+    found = one.judge()
+    assert (found.excused, len(found.lost)) == ((1, 0) if is_excused else (0, 1))
+
+
+@pytest.mark.parametrize(("lost_s", "is_allowed"), [(3.0, True), (2.0, False), (5.0, False)])
+def test_a_restore_between_two_showings_allows_the_second_unmarked(lost_s: float, is_allowed: bool) -> None:
+    one = Written()
+    one.show("edge-a", "edge-b", 2, at_s=4.0)  # it came first at 2.5
+    one.ledger.restores.append(Restored("core-1", 1.0, lost_s))
+    found = one.judge()
+    assert (found.again, len(found.doubled)) == ((1, 0) if is_allowed else (0, 1))
+
+
+def test_lines_are_read_as_they_are_written_but_for_a_torn_one() -> None:
+    lines = [
+        TriedLine(1),
+        TakenLine(1, "ab", 2.0, 3.0),
+        ShownLine("x", 1, "cd", 4.0, True, False),
+        RefusedLine(2, "left"),
+    ]
+    data = b"".join(msgspec.json.encode(one) + b"\n" for one in lines)
+    assert read_lines(data) == lines and read_lines(data[:-3]) == lines[:-1] and read_lines(b"") == []
+
+
+def test_an_app_uses_no_number_twice() -> None:
+    account = Ledger(SHAPE).accounts["core-1"]
+    assert next(next_number(account)) == 1
+    account.enter(TriedLine(7))
+    assert next(next_number(account)) == 8
+
+
+GOOD = {"unaccounted": 0, "residual": 0, "contradictions": 0, "verdict": "good", "findings": []}
+
+
+def audit(ledger: Ledger, summary: dict[str, Any] | None = None, **more: Any) -> FleetAudit:
+    """Return the audit that agrees with the ledger, but for `more`."""
+    ids = frozenset(one.id for account in ledger.accounts.values() for one in account.taken.values())
+    delivered = {name: len(account.ids_shown) for name, account in ledger.accounts.items()}
+    return FleetAudit(GOOD | (summary or {}), more.get("ids", ids), delivered | more.get("delivered", {}))
+
+
+def test_an_audit_that_agrees_is_believed() -> None:
+    ledger = Written().ledger
+    assert disagreements(ledger, audit(ledger)) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"summary": {"unaccounted": 3}}, "the audit counts 3 messages as unaccounted for"),
+        ({"summary": {"residual": -1}}, "the audit counts -1 messages as residual"),
+        ({"summary": {"contradictions": 2}}, "the audit counts 2 messages with two different ends"),
+        ({"summary": {"verdict": "bad", "findings": [{"level": "bad", "text": "a fork"}]}}, "the audit says: a fork"),
+        ({"delivered": {"edge-a": 9}}, "the audit counts 9 messages settled by the app of edge-a, which was shown 8"),
+        ({"delivered": {"edge-a": 7}}, "the app of edge-a was shown 8 messages, of which the audit has 7 as settled"),
+        ({"ids": frozenset({"edge-a/1"})}, "the audit does not know 2 messages that core-1 took custody of"),
+    ],
+)
+def test_an_audit_that_does_not_agree_is_told(more: dict[str, Any], said: str) -> None:
+    ledger = Written().ledger
+    assert any(one.startswith(said) for one in disagreements(ledger, audit(ledger, **more)))
+
+
+def test_a_restored_node_may_have_forgotten_what_it_took_and_what_was_settled_there() -> None:
+    ledger = Written().ledger
+    ledger.restores.append(Restored("edge-a", 0.0, 5.0))
+    known = audit(ledger).ids - {"edge-a/1", "edge-a/2"}
+    assert disagreements(ledger, audit(ledger, ids=known, delivered={"edge-a": 3})) == []
