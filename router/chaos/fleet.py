@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -128,6 +129,7 @@ class Fleet:
             for app in self.apps.values():
                 nursery.start_soon(app.start)
         await until("each app has heard each other one", self._are_joined)
+        self.ledger.since_s = time.time()
 
     async def _are_joined(self) -> bool:
         self.check_running()

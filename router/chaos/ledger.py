@@ -119,17 +119,19 @@ class Judged(Struct):
 
 
 class Ledger:
-    """The accounts of all apps, by the node of each."""
+    """The accounts of all apps, by the node of each. `since_s`: the Unix second from which all had joined; what was
+    published before is owed to nobody."""
 
     def __init__(self, shape: FleetShape) -> None:
         self._shape = shape
         self.accounts = {node: AppAccount() for node in shape.nodes}
         self.restores: list[Restored] = []
+        self.since_s = 0.0
 
     def judge(self, now_s: float) -> Judged:
         """Judge everything as of `now_s` (Unix seconds): what an app was not shown by then is lost."""
         found = Judged(
-            accepted=sum(len(one.taken) for one in self.accounts.values()),
+            accepted=sum(one.at_s >= self.since_s for each in self.accounts.values() for one in each.taken.values()),
             refused=sum(len(one.refused) for one in self.accounts.values()),
         )
         for reader, account in self.accounts.items():
@@ -149,6 +151,8 @@ class Ledger:
             shown = account.ids_shown
             for by, other in self.accounts.items():
                 for taken in other.taken.values() if by != reader else ():
+                    if taken.at_s < self.since_s:
+                        continue
                     found.owed += 1
                     if taken.id in shown:
                         found.shown += 1

@@ -19,7 +19,7 @@ LATER_S = 1000.0
 
 @dataclass
 class Written:
-    """A ledger in which everybody has read everything: two messages of each app, `n` of which is taken at `n` seconds."""
+    """A ledger in which everybody has read everything: two messages of each app, `n` taken at `n` seconds."""
 
     ledger: Ledger = field(default_factory=lambda: Ledger(SHAPE))
 
@@ -56,6 +56,14 @@ def test_a_message_that_did_not_come_is_lost() -> None:
     one.forget("edge-a", "edge-b", 2)
     assert one.judge().lost == ["message 2 of edge-b, edge-b/2, did not come to edge-a"]
     assert one.ledger.waits(LATER_S) == 1 and "1 lost" in one.judge().failures()[0]
+
+
+def test_what_was_published_before_all_had_joined_is_owed_to_nobody() -> None:
+    one = Written()
+    one.forget("edge-a", "edge-b", 1)
+    one.ledger.since_s = 1.5
+    found = one.judge()
+    assert (found.accepted, found.owed, found.failures()) == (5, 20, [])
 
 
 def test_a_message_whose_time_is_over_need_not_come() -> None:
