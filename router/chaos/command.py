@@ -16,7 +16,7 @@ import click
 import trio
 from msgspec.structs import asdict
 
-from router.chaos.round import ChaosResult, play_round
+from router.chaos.round import ChaosResult, RoundPlan, play_round
 from router.chaos.schedule import Schedule, chosen, make_schedule
 from router.chaos.shape import NODES_MAX, NODES_MIN, fleet_shape
 from router.chaos.shrinking import shrinking
@@ -70,6 +70,12 @@ class _Numbers(click.ParamType[Any]):
     help="Messages that each app publishes in a second.",
 )
 @click.option(
+    "--pools/--no-pools",
+    default=True,
+    show_default=True,
+    help="Let one core hold the pools of CAPD and DMQ as well, and look whether they keep what they accept.",
+)
+@click.option(
     "--shrink-rounds",
     type=click.IntRange(0, 1000),
     default=SHRINK_ROUNDS,
@@ -91,6 +97,7 @@ def chaos(
     only: tuple[int, ...] | None,
     nodes: int,
     rate: float,
+    pools: bool,
     shrink_rounds: int,
     keep: Path | None,
     as_json: bool,
@@ -110,9 +117,10 @@ def chaos(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     replay = f"router chaos --seconds {length_s:g} --nodes {nodes} --rate {rate:g} --seed {seed}"
+    replay += "" if pools else " --no-pools"
     telling = Telling(for_json=as_json)
     with _directory(keep) as base, telling.watching():
-        rounds = _Rounds(base, nodes, length_s, rate, telling)
+        rounds = _Rounds(base, RoundPlan(fleet_shape(nodes), length_s, rate, pools), telling)
         found = rounds.play(schedule)
         smallest = _shrunk(rounds, schedule, shrink_rounds) if found.failures and only is None else schedule
     if as_json:
@@ -129,11 +137,9 @@ def chaos(
 class _Rounds:
     """Plays rounds, each in a directory of its own."""
 
-    def __init__(self, base: Path, nodes: int, length_s: float, rate: float, telling: Telling) -> None:
+    def __init__(self, base: Path, plan: RoundPlan, telling: Telling) -> None:
         self._base = base
-        self._shape = fleet_shape(nodes)
-        self._length_s = length_s
-        self._rate = rate
+        self._plan = plan
         self._telling = telling
         self.count = 0
 
@@ -148,7 +154,7 @@ class _Rounds:
         def progress(text: str) -> None:
             self._telling.progress(f"round {self.count}, {time.monotonic() - began:.0f} s: {text}")
 
-        return trio.run(until_signalled, play_round, base, self._shape, schedule, self._length_s, self._rate, progress)
+        return trio.run(until_signalled, play_round, base, self._plan, schedule, progress)
 
 
 def _shrunk(rounds: _Rounds, schedule: Schedule, rounds_max: int) -> Schedule:
@@ -227,6 +233,7 @@ def _json(found: ChaosResult, seed: int, nodes: int, schedule: Schedule, smalles
         "drained_s": found.drained_s,
         "faults": found.faults,
         "restores": found.restores,
+        "offers": found.offers,
         **counts,
         **sentences,
         "failures": found.failures,

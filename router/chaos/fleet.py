@@ -21,14 +21,15 @@ from router.core.wire.grouplink import new_group
 from router.disk import private_file
 from router.rig.ending import tie_to_this_process
 from router.rig.node import NodeProcess, address_of
-from router.rig.process import Process, RigFailed, free_ports, until
+from router.rig.process import Process, RigFailed, free_ports, run_command, until
 from router.settings import keyring
 from router.settings.config import edit_peers
 from router.settings.config_peers import AddPeer, Peer
-from router.settings.config_services import OF_AN_EDGE, NewHomeService, Residents
+from router.settings.config_services import OF_AN_EDGE, NewHomeService
 from router.settings.home import Home
 
 GROUP = "chaos"
+DMQ_NETWORK = "preview"
 PERIOD_S = 1.0
 QUICK: dict[str, object] = {
     "link.dial_backoff_s_min": 0.1, "link.dial_backoff_s_max": 1.0, "link.retry_backoff_s_min": 0.1,
@@ -82,12 +83,15 @@ class FleetNode(NodeProcess):
 
 
 class Fleet:
-    """Nodes, apps, relays and the apps' accounts. `per_s`: messages a second of each app.
+    """Nodes, apps, relays and the apps' accounts. `per_s`: messages a second of each app. `pools`: whether the core
+    whose services run apart has the pools of CAPD and DMQ as well; `pool_keys`: the keys of those who write to the
+    latter, if there are any.
 
     An edge dials its core through a relay; cores find each other by discovery, each at the address of a relay."""
 
-    def __init__(self, base: Path, shape: FleetShape, per_s: float) -> None:
+    def __init__(self, base: Path, shape: FleetShape, per_s: float, *, pools: bool) -> None:
         self.base = base
+        self.pool_keys = base / "pool-keys" if pools else None
         self.shape = shape
         self._ports = dict(zip(shape.cores, free_ports(len(shape.cores)), strict=True))
         self.nodes = {name: FleetNode(base, name) for name in shape.nodes}
@@ -142,7 +146,8 @@ class Fleet:
         seeds: tuple[str, ...] = ()
         for core, port in self._ports.items():
             home, urls = self.nodes[core].home, (f"tls://127.0.0.1:{port}",)
-            home.create("core", urls, _of_a_core(seeds), (self._url(core),), core)
+            residents = _of_a_core(seeds) | (await self._pools() if core == self.shape.apart else {})
+            home.create("core", urls, residents, (self._url(core),), core)
             address_of(home)  # makes its key
             seeds = seeds or ((await self.nodes[core].run("id", "--link")).stdout.strip(),)
         for edge, core in self.shape.core_of.items():
@@ -155,6 +160,16 @@ class Fleet:
             keyring.add_group(node.home, GROUP, link)
         config = self.nodes[self.shape.apart].home.config_path
         private_file.replace(config, config.read_text().replace(f'"{_PUBSUB}"', _PUBSUB_APART, 1).encode())
+
+    async def _pools(self) -> dict[str, NewHomeService]:
+        """Return the services that hold pools, after making the keys of a test pool."""
+        if self.pool_keys is None:
+            return {}
+        done = await run_command(program("router", "dmq", "keygen", "--network", DMQ_NETWORK, str(self.pool_keys)))
+        if done.code:
+            raise RigFailed(f"`router dmq keygen` ended with {done.code}: {done.stderr.strip()}")
+        dmq = {"network": DMQ_NETWORK, "stake_file": str(self.pool_keys / "stake.json")}
+        return {"capd": NewHomeService(), "dmq": NewHomeService(dmq, is_public=False)}
 
     def _url(self, place: str) -> str:
         return f"tls://127.0.0.1:{self._relays[place].port}"
@@ -224,7 +239,7 @@ class Fleet:
 _ALL = ("join", "store", "relay", "why")
 
 
-def _of_a_core(seeds: tuple[str, ...]) -> Residents:
+def _of_a_core(seeds: tuple[str, ...]) -> dict[str, NewHomeService]:
     """Return the services of a core, which look for others more often than by default."""
     return {
         "discovery": NewHomeService({"sampling": True, "period_s": PERIOD_S, "seeds": seeds}),

@@ -16,6 +16,8 @@ from router.chaos.audited import FleetAudit, disagreements, load_tables
 from router.chaos.faults import Faults
 from router.chaos.fleet import Fleet
 from router.chaos.ledger import Judged
+from router.chaos.offers import PoolOffers
+from router.chaos.pools import missing
 from router.chaos.schedule import Schedule
 from router.chaos.shape import FleetShape
 from router.cli.exits import innermost
@@ -30,10 +32,12 @@ POLL_S = 0.5
 
 
 class ChaosResult(Struct):
-    """What came of a round. `faults`: how many were done; `failures`: a sentence for each thing that is wrong."""
+    """What came of a round. `faults`: how many were done; `offers`: how many messages the
+    pools accepted; `failures`: a sentence for each thing that is wrong."""
 
     faults: int = 0
     restores: int = 0
+    offers: int = 0
     seconds: float = 0.0
     drained_s: float = 0.0
     judged: Judged = field(default_factory=Judged)
@@ -41,17 +45,24 @@ class ChaosResult(Struct):
     failures: list[str] = field(default_factory=list)
 
 
-async def play_round(
-    base: Path, shape: FleetShape, schedule: Schedule, seconds: float, per_s: float, say: Callable[[str], None]
-) -> ChaosResult:
-    """Play a schedule in this directory, for at least `seconds` seconds, and end every process. `per_s`: messages a
-    second of each app."""
+class RoundPlan(Struct, frozen=True):
+    """How a round is played: for `seconds` seconds at least, with `per_s` messages a second of each app. `pools`:
+    whether one core has the pools of CAPD and DMQ as well."""
+
+    shape: FleetShape
+    seconds: float
+    per_s: float
+    pools: bool
+
+
+async def play_round(base: Path, plan: RoundPlan, schedule: Schedule, say: Callable[[str], None]) -> ChaosResult:
+    """Play a schedule in this directory, and end every process."""
     began = trio.current_time()
-    fleet, found = Fleet(base, shape, per_s), ChaosResult()
+    fleet, found = Fleet(base, plan.shape, plan.per_s, pools=plan.pools), ChaosResult()
     async with trio.open_nursery() as nursery:
         await fleet.serve_relays(nursery)
         try:
-            await _play(fleet, schedule, seconds, say, found)
+            await _play(fleet, schedule, plan.seconds, say, found)
         except Exception as error:
             failed = innermost(error)
             if not isinstance(failed, RigFailed | ClientError):
@@ -73,17 +84,26 @@ async def _play(
     say("nodes and apps start")
     await fleet.start()
     faults, ends = Faults(fleet, say), trio.current_time() + seconds
-    try:
-        await faults.carry_out(schedule)
-    finally:
-        found.faults = faults.done
-    await trio.sleep_until(ends)
+    offers = PoolOffers(fleet.nodes[fleet.shape.apart], fleet.pool_keys) if fleet.pool_keys else None
+    async with trio.open_nursery() as beside:
+        if offers:
+            beside.start_soon(offers.run)
+        try:
+            await faults.carry_out(schedule)
+        finally:
+            found.faults = faults.done
+        await trio.sleep_until(ends)
+        beside.cancel_scope.cancel()
     fleet.check_running()
     await fleet.hush()
     found.drained_s = round(await _drain(fleet, say), 1)
     found.judged = fleet.ledger.judge(time.time())
     found.failures += found.judged.failures()
     found.failures += await fleet.left_in_queues(DRAIN_S)
+    if offers:
+        found.offers = len(offers.accepted)
+        restores = [one for one in fleet.ledger.restores if one.node == fleet.shape.apart]
+        found.failures += missing(offers.accepted, await offers.held(), restores, time.time())
     say("the nodes stop, and their logs are audited")
     apps = {name: (bytes(address_of(node.home)).hex(), _app_of(fleet, name)) for name, node in fleet.nodes.items()}
     found.failures += await fleet.stop()

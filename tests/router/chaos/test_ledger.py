@@ -11,10 +11,13 @@ import pytest
 from router.chaos.app import read_lines
 from router.chaos.audited import FleetAudit, disagreements
 from router.chaos.ledger import Judged, Ledger, RefusedLine, Restored, ShownLine, TakenLine, TriedLine, next_number
+from router.chaos.pools import PoolOffer, missing
 from router.chaos.shape import fleet_shape
 
 SHAPE = fleet_shape(5)
 LATER_S = 1000.0
+NO_CAPD = "capd no longer holds 1 message that it accepted, first a"
+NO_DMQ = "dmq no longer holds 1 message that it accepted, first b"
 
 
 @dataclass
@@ -155,6 +158,30 @@ def test_an_app_uses_no_number_twice() -> None:
     assert next(next_number(account)) == 8
 
 
+@pytest.mark.parametrize(
+    ("held", "restores", "now_s", "lost"),
+    [
+        ({"capd": {"a"}, "dmq": {"b"}}, [], 50.0, []),
+        ({"capd": {"a"}}, [], 50.0, [NO_DMQ]),
+        (
+            {"capd": {"b"}, "dmq": {"a"}},
+            [],
+            50.0,
+            [NO_CAPD, NO_DMQ],
+        ),
+        ({}, [], 100.0, [NO_DMQ]),
+        ({"dmq": {"b"}}, [Restored("core-2", 11.5, 15.0)], 50.0, []),
+        ({"dmq": {"b"}}, [Restored("core-2", 12.5, 15.0)], 50.0, [NO_CAPD]),
+        ({"dmq": {"b"}}, [Restored("core-2", 5.0, 9.5)], 50.0, [NO_CAPD]),
+    ],
+)
+def test_what_a_pool_accepted_must_be_held(
+    held: dict[str, set[str]], restores: list[Restored], now_s: float, lost: list[str]
+) -> None:
+    offers = [PoolOffer("capd", "a", 10.0, 12.0, 100.0), PoolOffer("dmq", "b", 20.0, 22.0, 200.0)]
+    assert missing(offers, held, restores, now_s) == lost
+
+
 GOOD = {"unaccounted": 0, "residual": 0, "contradictions": 0, "verdict": "good", "findings": []}
 
 
@@ -192,3 +219,5 @@ def test_a_restored_node_may_have_forgotten_what_it_took_and_what_was_settled_th
     ledger.restores.append(Restored("edge-a", 0.0, 5.0))
     known = audit(ledger).ids - {"edge-a/1", "edge-a/2"}
     assert disagreements(ledger, audit(ledger, ids=known, delivered={"edge-a": 3})) == []
+    assert disagreements(ledger, audit(ledger, ids=known, delivered={"edge-a": 8 + 2})) == []
+    assert len(disagreements(ledger, audit(ledger, ids=known, delivered={"edge-a": 8 + 3}))) == 1
