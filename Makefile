@@ -31,7 +31,7 @@ VENDOR := services/web/static/vendor
 HASHES := _md.js _u64.js utils.js legacy.js
 CIPHERS := _arx.js _poly1305.js chacha.js utils.js
 
-.PHONY: help demo test check house long bare bench lock vendor axe browser trio-typing clean
+.PHONY: help demo test check house long bare bench soak lock vendor axe browser trio-typing clean
 .DELETE_ON_ERROR:
 
 help:
@@ -41,6 +41,7 @@ help:
 	@echo "make long         the long tests, types as trio-typing sees them, and $(REPORT)"
 	@echo "make bare         both commands of the README on a bare Debian, as an ordinary user (root, debootstrap)"
 	@echo "make bench        throughput and latency beside bare signature verification"
+	@echo "make soak HOURS=8  a fleet for hours: what grows in memory, descriptors, disk, loop lag, CPU"
 	@echo "make lock         refresh requirements/*.txt from pyproject.toml"
 	@echo "make vendor       fetch the scripts of others that pages load, from npm, by version and digest"
 	@echo "make axe          fetch axe-core, with which the tests look at the pages' accessibility, from npm"
@@ -72,6 +73,10 @@ long: .venv/dev.stamp trio-typing
 
 bare:
 	@.ci/bare
+
+HOURS ?= 8
+soak: .venv/dev.stamp
+	@PYTHONPATH=tests $(VENV)/python -m scale.soak $(HOURS)
 
 # The public modules as those see them who still have trio-typing, whose stubs hide trio's own types.
 trio-typing: .venv-trio-typing/stamp

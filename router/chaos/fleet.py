@@ -24,7 +24,7 @@ from router.rig.node import NodeProcess, address_of
 from router.rig.process import Process, RigFailed, free_ports, run_command, until
 from router.settings import keyring
 from router.settings.config import edit_peers
-from router.settings.config_peers import AddPeer, Peer
+from router.settings.config_peers import AddPeer, Grant, Peer
 from router.settings.config_services import OF_AN_EDGE, NewHomeService
 from router.settings.home import Home
 
@@ -236,7 +236,7 @@ class Fleet:
                 shutil.rmtree(node.home.socket_path.parent, ignore_errors=True)
 
 
-_ALL = ("join", "store", "relay", "why")
+_ALL: tuple[Grant, ...] = ("join", "store", "relay", "why")
 
 
 def _of_a_core(seeds: tuple[str, ...]) -> dict[str, NewHomeService]:
