@@ -44,10 +44,9 @@ FLOORS = [  # rooms from the ground up: each may import from those below it, and
     "router/core/wire/", "router/core/link/ router/core/log/", "router/core/why/ router/core/service/",
     "router/service/verbs/", "router/overview/",
     "router/core/neighbours/", "router/core/routing/", "router/core/control/", "router/core/router.py",
-    "router/disk/store/", "router/disk/state/", "router/disk/log/", "router/disk/snapshot/",
-    "router/transport/", "router/settings/", "router/actors/", "router/client/", "router/service/", "router/cli/",
-    "router/why/", "router/node/", "router/audit/ router/doctor/", "router/rig/", "router/demo/", "router/chaos/",
-    "router/bench/",
+    "router/disk/store/", "router/disk/state/", "router/disk/log/", "router/disk/snapshot/", "router/transport/",
+    "router/settings/", "router/actors/", "router/client/", "router/service/", "router/cli/", "router/why/",
+    "router/node/", "router/audit/ router/doctor/", "router/rig/", "router/demo/", "router/chaos/", "router/bench/",
 ]  # fmt: skip
 OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")
 BY_NAME = re.compile(

@@ -18,7 +18,7 @@ import msgspec
 import trio
 
 import router
-from router.chaos.ledger import AppAccount, LedgerLine, RefusedLine, ShownLine, TakenLine, TriedLine, next_number
+from router.chaos.ledger import AppAccount, LedgerEntry, RefusedEntry, ShownEntry, TakenEntry, TriedEntry, next_number
 from router.rig.process import HANG_S
 
 APP = "chaos"
@@ -42,15 +42,15 @@ class AppLedger:
             self.account.enter(line)
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    def write(self, line: LedgerLine) -> None:
+    def write(self, line: LedgerEntry) -> None:
         os.write(self._file, _encode(line) + b"\n")
         self.account.enter(line)
 
 
-_decoder = msgspec.json.Decoder(LedgerLine)
+_decoder = msgspec.json.Decoder(LedgerEntry)
 
 
-def read_lines(data: bytes) -> list[LedgerLine]:
+def read_lines(data: bytes) -> list[LedgerEntry]:
     """Return the whole lines of an app's file."""
     return [_decoder.decode(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
 
@@ -74,22 +74,22 @@ async def talk(home: str, own: str, name: str, path: Path, per_s: float) -> None
 async def _publish(group: router.Group, own: str, number: int, ledger: AppLedger) -> None:
     life_min = LIFE_MIN if number % SHORT_EVERY else SHORT_LIFE_MIN
     body = json.dumps({"by": own, "n": number, "more": "x" * random.choice(BYTES)}).encode()
-    ledger.write(TriedLine(number))
+    ledger.write(TriedEntry(number))
     try:
         with trio.CancelScope(shield=True):  # what was handed in is waited for, so that the ledger has its end
             id = await group.publish(body, expiry_min=life_min)
     except router.Refused as refused:
-        ledger.write(RefusedLine(number, refused.reason.word))
+        ledger.write(RefusedEntry(number, refused.reason.word))
         await trio.sleep(PAUSE_S)
         return
     now_s = time.time()
-    ledger.write(TakenLine(number, id.hex(), now_s, now_s + 60 * life_min))
+    ledger.write(TakenEntry(number, id.hex(), now_s, now_s + 60 * life_min))
 
 
 async def _read(group: router.Group, ledger: AppLedger) -> None:
     async for message in group:
         said = json.loads(message.body)
-        line = ShownLine(said["by"], said["n"], message.id.hex(), time.time(), message.redelivered, message.late)
+        line = ShownEntry(said["by"], said["n"], message.id.hex(), time.time(), message.redelivered, message.late)
         ledger.write(line)
 
 

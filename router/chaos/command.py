@@ -111,16 +111,13 @@ def chaos(
         raise click.UsageError("--minutes and --seconds both say how long; leave one of them out")
     length_s = seconds or 60 * (minutes or 1.0)
     seed = secrets.randbits(32) if seed is None else seed
-    try:
-        schedule = make_schedule(seed, length_s, fleet_shape(nodes))
-        schedule = schedule if only is None else chosen(schedule, only)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    plan = RoundPlan(fleet_shape(nodes), length_s, rate, pools)
+    schedule = _schedule(seed, plan, only)
     replay = f"router chaos --seconds {length_s:g} --nodes {nodes} --rate {rate:g} --seed {seed}"
     replay += "" if pools else " --no-pools"
     telling = Telling(for_json=as_json)
     with _directory(keep) as base, telling.watching():
-        rounds = _Rounds(base, RoundPlan(fleet_shape(nodes), length_s, rate, pools), telling)
+        rounds = _Rounds(base, plan, telling)
         found = rounds.play(schedule)
         smallest = _shrunk(rounds, schedule, shrink_rounds) if found.failures and only is None else schedule
     if as_json:
@@ -132,6 +129,15 @@ def chaos(
         raise Failure(Exit.FAILED, f"{_bad(found)}\n`{replay}{which}` plays it again; add --keep DIR to look at it")
     if not as_json:
         say(f"{_good(found)} `{replay}` plays the same faults again.")
+
+
+def _schedule(seed: int, plan: RoundPlan, only: tuple[int, ...] | None) -> Schedule:
+    """Return the faults of a seed, or those of them that were asked for by number."""
+    whole = make_schedule(seed, plan.seconds, plan.shape)
+    try:
+        return whole if only is None else chosen(whole, only)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 class _Rounds:

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, suppress
 import trio
 
 from router.chaos.fleet import FULL, Fleet, FleetNode
-from router.chaos.ledger import Restored
+from router.chaos.ledger import NodeRestore
 from router.chaos.schedule import Fault, Schedule
 
 
@@ -100,7 +100,7 @@ class Faults:
         await trio.sleep(fault.for_s)
         await app.kill()
         await node.kill()
-        self._fleet.ledger.restores.append(Restored(node.name, saved_s, time.time()))
+        self._fleet.ledger.restores.append(NodeRestore(node.name, saved_s, time.time()))
         await node.restore(file)
         await node.start()
         await app.launch()

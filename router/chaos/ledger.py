@@ -18,13 +18,13 @@ from router.chaos.shape import FleetShape
 _NEVER = float("inf")
 
 
-class TriedLine(Struct, frozen=True, tag="tried", tag_field="what"):
+class TriedEntry(Struct, frozen=True, tag="tried", tag_field="what"):
     """The app is about to publish its message `n`."""
 
     n: int
 
 
-class TakenLine(Struct, frozen=True, tag="taken", tag_field="what"):
+class TakenEntry(Struct, frozen=True, tag="taken", tag_field="what"):
     """The node of the app took custody of message `n` at `at_s`; it expires at `until_s` (Unix seconds). `id`: hex."""
 
     n: int
@@ -33,7 +33,7 @@ class TakenLine(Struct, frozen=True, tag="taken", tag_field="what"):
     until_s: float
 
 
-class ShownLine(Struct, frozen=True, tag="shown", tag_field="what"):
+class ShownEntry(Struct, frozen=True, tag="shown", tag_field="what"):
     """The app was shown message `n` of the app `by` at `at_s`. `marked`: as one that it may have seen before;
     `late`: as one that comes after what follows it."""
 
@@ -45,33 +45,33 @@ class ShownLine(Struct, frozen=True, tag="shown", tag_field="what"):
     late: bool = False
 
 
-class RefusedLine(Struct, frozen=True, tag="refused", tag_field="what"):
+class RefusedEntry(Struct, frozen=True, tag="refused", tag_field="what"):
     """The node did not take message `n`, for a reason."""
 
     n: int
     reason: str
 
 
-LedgerLine = TriedLine | TakenLine | ShownLine | RefusedLine
+LedgerEntry = TriedEntry | TakenEntry | ShownEntry | RefusedEntry
 
 
 class AppAccount(Struct):
     """What one app wrote down, in its order."""
 
     tried: set[int] = field(default_factory=set)
-    taken: dict[int, TakenLine] = field(default_factory=dict)
-    shown: list[ShownLine] = field(default_factory=list)
+    taken: dict[int, TakenEntry] = field(default_factory=dict)
+    shown: list[ShownEntry] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
 
-    def enter(self, line: LedgerLine) -> None:
+    def enter(self, line: LedgerEntry) -> None:
         match line:
-            case TriedLine():
+            case TriedEntry():
                 self.tried.add(line.n)
-            case TakenLine():
+            case TakenEntry():
                 self.taken[line.n] = line
-            case ShownLine():
+            case ShownEntry():
                 self.shown.append(line)
-            case RefusedLine():
+            case RefusedEntry():
                 self.refused[line.n] = line.reason
 
     @property
@@ -79,7 +79,7 @@ class AppAccount(Struct):
         return {one.id for one in self.shown}
 
 
-class Restored(NamedTuple):
+class NodeRestore(NamedTuple):
     """A node that was restored: its snapshot was begun at `saved_s`, and it was killed at `lost_s` (Unix seconds)."""
 
     node: str
@@ -125,7 +125,7 @@ class Ledger:
     def __init__(self, shape: FleetShape) -> None:
         self._shape = shape
         self.accounts = {node: AppAccount() for node in shape.nodes}
-        self.restores: list[Restored] = []
+        self.restores: list[NodeRestore] = []
         self.since_s = 0.0
 
     def judge(self, now_s: float) -> Judged:
@@ -194,7 +194,7 @@ class Ledger:
                 found.disordered.append(f"message {line.n} of {by} came to {reader} after message {highest}")
             highest = max(highest, line.n)
 
-    def _on_path(self, by: str, reader: str) -> Sequence[Restored]:
+    def _on_path(self, by: str, reader: str) -> Sequence[NodeRestore]:
         path = self._shape.path(by, reader)
         return [one for one in self.restores if one.node in path]
 

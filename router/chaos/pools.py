@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from router.chaos.ledger import Restored
+from router.chaos.ledger import NodeRestore
 from router.core.wire.text import counted
 
 
@@ -21,7 +21,7 @@ class PoolOffer(NamedTuple):
 
 
 def missing(
-    offers: Iterable[PoolOffer], held: Mapping[str, Collection[str]], restores: Sequence[Restored], now_s: float
+    offers: Iterable[PoolOffer], held: Mapping[str, Collection[str]], restores: Sequence[NodeRestore], now_s: float
 ) -> list[str]:
     """Return a sentence for each service that does not hold what it accepted. It need not hold what its time has ended,
     nor what it accepted after a snapshot of its node and before the disk was lost. `held`: the ids that each holds."""

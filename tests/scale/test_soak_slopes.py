@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from scale.soak import bins, rows, slope
+from scale.soak import Series, bins, rows, slope
 
 MINUTES = range(0, 7200, 60)
 
@@ -30,7 +30,8 @@ def test_growth_below_the_noise_of_one_sample_is_seen() -> None:
 
 def test_the_error_is_that_of_the_textbook() -> None:
     found = slope([(0, 1.0), (3600, 2.0), (7200, 2.0), (10800, 4.0)])
-    assert (found.per_hour, found.error) == (pytest.approx(0.9), pytest.approx((0.7 / 2 / 5) ** 0.5))
+    assert found.per_hour == pytest.approx(0.9)
+    assert found.error == pytest.approx((0.7 / 2 / 5) ** 0.5)
 
 
 def test_points_are_gathered_by_their_bin() -> None:
@@ -38,6 +39,9 @@ def test_points_are_gathered_by_their_bin() -> None:
 
 
 def test_the_beginning_is_left_out() -> None:
-    series = {("core-1", "memory"): [(at, max(0.0, 600.0 - at)) for at in MINUTES], ("core-1", "lag"): [(0.0, 1.0)]}
+    series: Series = {
+        ("core-1", "memory"): [(at, max(0.0, 600.0 - at)) for at in MINUTES],
+        ("core-1", "lag"): [(0.0, 1.0)],
+    }
     [(node, figure, found)] = rows(series, 600)
     assert (node, figure, found.per_hour) == ("core-1", "memory", 0)

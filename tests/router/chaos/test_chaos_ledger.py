@@ -10,7 +10,16 @@ import pytest
 
 from router.chaos.app import read_lines
 from router.chaos.audited import FleetAudit, disagreements
-from router.chaos.ledger import Judged, Ledger, RefusedLine, Restored, ShownLine, TakenLine, TriedLine, next_number
+from router.chaos.ledger import (
+    Judged,
+    Ledger,
+    NodeRestore,
+    RefusedEntry,
+    ShownEntry,
+    TakenEntry,
+    TriedEntry,
+    next_number,
+)
 from router.chaos.pools import PoolOffer, missing
 from router.chaos.shape import fleet_shape
 
@@ -29,8 +38,8 @@ class Written:
     def __post_init__(self) -> None:
         for by, account in self.ledger.accounts.items():
             for n in (1, 2):
-                account.enter(TriedLine(n))
-                account.enter(TakenLine(n, f"{by}/{n}", float(n), LATER_S + 1))
+                account.enter(TriedEntry(n))
+                account.enter(TakenEntry(n, f"{by}/{n}", float(n), LATER_S + 1))
         for reader in self.ledger.accounts:
             for by in SHAPE.nodes:
                 for n in (1, 2) if by != reader else ():
@@ -38,7 +47,7 @@ class Written:
 
     def show(self, reader: str, by: str, n: int, **more: Any) -> None:
         self.ledger.accounts[reader].enter(
-            ShownLine(by, n, more.pop("id", f"{by}/{n}"), more.pop("at_s", n + 0.5), **more)
+            ShownEntry(by, n, more.pop("id", f"{by}/{n}"), more.pop("at_s", n + 0.5), **more)
         )
 
     def forget(self, reader: str, by: str, n: int) -> None:
@@ -79,9 +88,9 @@ def test_a_message_whose_time_is_over_need_not_come() -> None:
 def test_a_message_that_was_not_taken_is_owed_to_nobody() -> None:
     one = Written()
     account = one.ledger.accounts["edge-b"]
-    account.enter(TriedLine(3))
-    account.enter(RefusedLine(3, "disk-full"))
-    account.enter(TriedLine(4))  # the app was killed before it heard what became of it
+    account.enter(TriedEntry(3))
+    account.enter(RefusedEntry(3, "disk-full"))
+    account.enter(TriedEntry(4))  # the app was killed before it heard what became of it
     one.show("edge-a", "edge-b", 4)
     found = one.judge()
     assert (found.failures(), found.owed, found.refused) == ([], 40, 1)
@@ -126,7 +135,7 @@ def test_a_message_that_nobody_published_so_is_strange(by: str, n: int, id: str)
 def test_a_restore_excuses_what_was_under_way_through_that_node(node: str, lost_s: float, is_excused: bool) -> None:
     one = Written()
     one.forget("edge-a", "edge-b", 2)
-    one.ledger.restores.append(Restored(node, 0.5, lost_s))
+    one.ledger.restores.append(NodeRestore(node, 0.5, lost_s))
     found = one.judge()
     assert (found.excused, len(found.lost)) == ((1, 0) if is_excused else (0, 1))
 
@@ -135,17 +144,17 @@ def test_a_restore_excuses_what_was_under_way_through_that_node(node: str, lost_
 def test_a_restore_between_two_showings_allows_the_second_unmarked(lost_s: float, is_allowed: bool) -> None:
     one = Written()
     one.show("edge-a", "edge-b", 2, at_s=4.0)  # it came first at 2.5
-    one.ledger.restores.append(Restored("core-1", 1.0, lost_s))
+    one.ledger.restores.append(NodeRestore("core-1", 1.0, lost_s))
     found = one.judge()
     assert (found.again, len(found.doubled)) == ((1, 0) if is_allowed else (0, 1))
 
 
 def test_lines_are_read_as_they_are_written_but_for_a_torn_one() -> None:
     lines = [
-        TriedLine(1),
-        TakenLine(1, "ab", 2.0, 3.0),
-        ShownLine("x", 1, "cd", 4.0, True, False),
-        RefusedLine(2, "left"),
+        TriedEntry(1),
+        TakenEntry(1, "ab", 2.0, 3.0),
+        ShownEntry("x", 1, "cd", 4.0, True, False),
+        RefusedEntry(2, "left"),
     ]
     data = b"".join(msgspec.json.encode(one) + b"\n" for one in lines)
     assert read_lines(data) == lines and read_lines(data[:-3]) == lines[:-1] and read_lines(b"") == []
@@ -154,7 +163,7 @@ def test_lines_are_read_as_they_are_written_but_for_a_torn_one() -> None:
 def test_an_app_uses_no_number_twice() -> None:
     account = Ledger(SHAPE).accounts["core-1"]
     assert next(next_number(account)) == 1
-    account.enter(TriedLine(7))
+    account.enter(TriedEntry(7))
     assert next(next_number(account)) == 8
 
 
@@ -170,13 +179,13 @@ def test_an_app_uses_no_number_twice() -> None:
             [NO_CAPD, NO_DMQ],
         ),
         ({}, [], 100.0, [NO_DMQ]),
-        ({"dmq": {"b"}}, [Restored("core-2", 11.5, 15.0)], 50.0, []),
-        ({"dmq": {"b"}}, [Restored("core-2", 12.5, 15.0)], 50.0, [NO_CAPD]),
-        ({"dmq": {"b"}}, [Restored("core-2", 5.0, 9.5)], 50.0, [NO_CAPD]),
+        ({"dmq": {"b"}}, [NodeRestore("core-2", 11.5, 15.0)], 50.0, []),
+        ({"dmq": {"b"}}, [NodeRestore("core-2", 12.5, 15.0)], 50.0, [NO_CAPD]),
+        ({"dmq": {"b"}}, [NodeRestore("core-2", 5.0, 9.5)], 50.0, [NO_CAPD]),
     ],
 )
 def test_what_a_pool_accepted_must_be_held(
-    held: dict[str, set[str]], restores: list[Restored], now_s: float, lost: list[str]
+    held: dict[str, set[str]], restores: list[NodeRestore], now_s: float, lost: list[str]
 ) -> None:
     offers = [PoolOffer("capd", "a", 10.0, 12.0, 100.0), PoolOffer("dmq", "b", 20.0, 22.0, 200.0)]
     assert missing(offers, held, restores, now_s) == lost
@@ -216,7 +225,7 @@ def test_an_audit_that_does_not_agree_is_told(more: dict[str, Any], said: str) -
 
 def test_a_restored_node_may_have_forgotten_what_it_took_and_what_was_settled_there() -> None:
     ledger = Written().ledger
-    ledger.restores.append(Restored("edge-a", 0.0, 5.0))
+    ledger.restores.append(NodeRestore("edge-a", 0.0, 5.0))
     known = audit(ledger).ids - {"edge-a/1", "edge-a/2"}
     assert disagreements(ledger, audit(ledger, ids=known, delivered={"edge-a": 3})) == []
     assert disagreements(ledger, audit(ledger, ids=known, delivered={"edge-a": 8 + 2})) == []
