@@ -22,6 +22,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -239,6 +240,7 @@ def _become(fds: dict[int, int], cwd: str | None, env: dict[bytes, bytes], sessi
         os.chdir(cwd)
     os.environb.clear()
     os.environb.update(env)
+    tempfile.tempdir = None  # TMPDIR may be another one
     free = {number: fcntl.fcntl(fd, fcntl.F_DUPFD, FREE_FDS) for number, fd in fds.items()}
     for fd in fds.values():
         os.close(fd)
