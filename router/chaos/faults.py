@@ -14,6 +14,7 @@ import trio
 from router.chaos.fleet import FULL, Fleet, FleetNode
 from router.chaos.ledger import NodeRestore
 from router.chaos.schedule import Fault, Schedule
+from router.rig.process import RigFailed
 
 
 class Faults:
@@ -64,7 +65,7 @@ class Faults:
                 await trio.sleep(fault.for_s)
                 await node.start()
             case "stop":
-                await node.stop()
+                await _stop(node)
                 await trio.sleep(fault.for_s)
                 await node.start()
             case "freeze":
@@ -72,10 +73,10 @@ class Faults:
                 await trio.sleep(fault.for_s)
                 node.thaw()
             case "fill":
-                await node.stop()
+                await _stop(node)
                 await node.start("--set", FULL)
                 await trio.sleep(fault.for_s)
-                await node.stop()
+                await _stop(node)
                 await node.start()
             case "clock":
                 node.move_clock(fault.amount)
@@ -105,3 +106,9 @@ class Faults:
         await node.start()
         await app.launch()
         file.unlink()
+
+
+async def _stop(node: FleetNode) -> None:
+    """Stop a node as its operator would. Raise `RigFailed` unless it drains and ends in order."""
+    if code := await node.stop():
+        raise RigFailed(f"{node.name} did not drain and stop, code {code}: {node.said()}")

@@ -16,6 +16,9 @@ from msgspec import Struct, field
 from router.chaos.shape import FleetShape
 
 _NEVER = float("inf")
+LATE_S = 60.0
+"""Seconds that a message may have been under way to a node when the snapshot of that node was taken. What was published
+earlier is in the snapshot, and its loss is not excused."""
 
 
 class TriedEntry(Struct, frozen=True, tag="tried", tag_field="what"):
@@ -158,7 +161,7 @@ class Ledger:
                         found.shown += 1
                     elif taken.until_s <= now_s:
                         found.expired += 1
-                    elif any(taken.at_s <= one.lost_s for one in self._on_path(by, reader)):
+                    elif any(one.saved_s - LATE_S <= taken.at_s <= one.lost_s for one in self._on_path(by, reader)):
                         found.excused += 1
                     else:
                         found.lost.append(f"message {taken.n} of {by}, {taken.id[:12]}, did not come to {reader}")

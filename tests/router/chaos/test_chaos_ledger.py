@@ -11,6 +11,7 @@ import pytest
 from router.chaos.app import read_lines
 from router.chaos.audited import FleetAudit, disagreements
 from router.chaos.ledger import (
+    LATE_S,
     Judged,
     Ledger,
     NodeRestore,
@@ -129,13 +130,22 @@ def test_a_message_that_nobody_published_so_is_strange(by: str, n: int, id: str)
 
 
 @pytest.mark.parametrize(
-    ("node", "lost_s", "is_excused"),
-    [("core-2", 2.0, True), ("edge-b", 5.0, True), ("core-2", 1.9, False), ("edge-c", 5.0, False)],
+    ("node", "saved_s", "lost_s", "is_excused"),
+    [
+        ("core-2", 0.5, 2.0, True),
+        ("edge-b", 0.5, 5.0, True),
+        ("core-2", 0.5, 1.9, False),
+        ("edge-c", 0.5, 5.0, False),
+        ("core-2", LATE_S + 2.0, LATE_S + 5.0, True),
+        ("core-2", LATE_S + 2.1, LATE_S + 5.0, False),
+    ],
 )
-def test_a_restore_excuses_what_was_under_way_through_that_node(node: str, lost_s: float, is_excused: bool) -> None:
+def test_a_restore_excuses_what_was_under_way_through_that_node(
+    node: str, saved_s: float, lost_s: float, is_excused: bool
+) -> None:
     one = Written()
     one.forget("edge-a", "edge-b", 2)
-    one.ledger.restores.append(NodeRestore(node, 0.5, lost_s))
+    one.ledger.restores.append(NodeRestore(node, saved_s, lost_s))
     found = one.judge()
     assert (found.excused, len(found.lost)) == ((1, 0) if is_excused else (0, 1))
 
