@@ -186,11 +186,13 @@ class Ledger:
 
     def _check_order(self, reader: str, by: str, found: Judged) -> None:
         """Check that the first showings of one publisher's messages are in its order, but for those that are marked as
-        late, and for what comes after a snapshot of a node on the way that was restored later."""
+        late, those from before all had joined, and what comes after a snapshot of a node on the way that was restored
+        later."""
+        early = {n for n, taken in self.accounts[by].taken.items() if taken.at_s < self.since_s}
         until_s = min((one.saved_s for one in self._on_path(by, reader)), default=_NEVER)
         highest, seen = 0, set[str]()
         for line in self.accounts[reader].shown:
-            if line.by != by or line.id in seen or line.at_s >= until_s:
+            if line.by != by or line.n in early or line.id in seen or line.at_s >= until_s:
                 continue
             seen.add(line.id)
             if line.n < highest and not line.late:

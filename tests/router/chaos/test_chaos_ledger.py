@@ -74,6 +74,8 @@ def test_a_message_that_did_not_come_is_lost() -> None:
 def test_what_was_published_before_all_had_joined_is_owed_to_nobody() -> None:
     one = Written()
     one.forget("edge-a", "edge-b", 1)
+    one.forget("edge-c", "edge-b", 1)
+    one.show("edge-c", "edge-b", 1)  # from the history, after message 2
     one.ledger.since_s = 1.5
     found = one.judge()
     assert (found.accepted, found.owed, found.failures()) == (5, 20, [])
