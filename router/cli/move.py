@@ -93,8 +93,8 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         say_json(found)
         return
-    rows = [(one["url"], _at(one["since_s"]), "yes" if one["here"] else "") for one in found["places"]]
-    columns(("ADDRESS", "SINCE", "HERE NOW"), rows, "this node names no address to others; see node.advertise")
+    rows = [(one["url"], _at(one["since_s"]), one["state"]) for one in found["places"]]
+    columns(("ADDRESS", "SINCE", "STATE"), rows, "this node names no address to others; see node.advertise")
     if rows:
         say(f"{found['told']} of {counted(found['neighbours'], 'connected neighbour')} know this")
         note("a neighbour that is away hears it when it connects here; later it needs `router peer add NAME URL`")

@@ -60,7 +60,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("role", found["role"]),
         ("up", span_text(found["uptime_s"])),
         *(("listening", url) for url in found["listeners"]),
-        *(("announced", _announced(one)) for one in found.get("announced", ()) if not one["here"]),
+        *(("announced", _announced(one)) for one in found["announced"] if one["state"] == "next"),
         ("durability", found["durability"]),
         *([("restored", _restored(one))] if (one := found.get("restored")) else []),
         *([("clock", found["clock"]["problem"])] if found["clock"]["problem"] else []),
@@ -76,7 +76,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
 
 
 def _announced(one: dict[str, Any]) -> str:
-    """Return an address at which this node is not, or not yet, and since when it names it."""
+    """Return an address to which this node moves, and from when on it is reached there."""
     return f"{one['url']}, from {time.strftime('%Y-%m-%d %H:%M', time.localtime(one['since_s']))} on"
 
 

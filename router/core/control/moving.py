@@ -163,11 +163,17 @@ class Moving(Part):
         return self._list("", now)
 
     def announced(self, now: Now) -> list[dict[str, Any]]:
-        """Return the addresses that this router names to its neighbours: `url`, `since_s` in Unix seconds, and `here`:
-        whether it listens there or advertises it."""
-        here = self._directory.addresses
+        """Return the addresses that this router names to its neighbours: `url`, `since_s` in Unix seconds, and `state`:
+        "here" where it listens or what it advertises, "next" if it is newer than these, else "former"."""
+        here, places = self._directory.addresses, self._places(now)
+        newest_s = max((one.since_s for one in places if one.address in here), default=0)
         return [
-            {"url": one.address.url, "since_s": one.since_s, "here": one.address in here} for one in self._places(now)
+            {
+                "url": one.address.url,
+                "since_s": one.since_s,
+                "state": "here" if one.address in here else "next" if one.since_s > newest_s else "former",
+            }
+            for one in places
         ]
 
     def _list(self, _: str, now: Now) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def test_a_move_is_announced_beside_the_old_address_also_to_those_who_connect_la
     [before] = one.heard(link)
     one.seconds += 5
     answer = one.move(NEW)
-    assert [(row["url"], row["here"]) for row in answer["places"]] == [(NEW, False), (OLD, True)]
+    assert [(row["url"], row["state"]) for row in answer["places"]] == [(NEW, "next"), (OLD, "here")]
     assert (answer["told"], answer["neighbours"], answer["gone"]) == (0, 1, [])
     one.pass_time(1)
     [after] = one.heard(link)
@@ -123,6 +123,10 @@ def test_a_move_is_announced_beside_the_old_address_also_to_those_who_connect_la
     link = later.router_link(OTHER)
     later.pass_time(1)
     [moved] = later.heard(link)
+    assert [(row["url"], row["state"]) for row in later.order("whereabouts")["places"]] == [
+        (NEW, "here"),
+        (OLD, "former"),
+    ]
     assert isinstance(moved, Whereabouts) and moved.places == after.places and moved.rev > after.rev
 
 
