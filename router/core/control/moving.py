@@ -127,6 +127,11 @@ class Moving(Part):
     def _move(self, argument: str, now: Now) -> dict[str, Any]:
         """Announce an address beside the others; the answer has what is named now, and what is named no longer."""
         said = msgspec.json.decode(argument, type=_Move)
+        before = self._places(now)
+        if not before:
+            raise ValueError(
+                "this node names no address to others, so nobody dials it: name one in node.advertise or node.listen"
+            )
         address = parse_address(said.url)
         on_loopback = self._directory.is_on_loopback
         if refused := refusal_of(address, AddressSource.OPERATOR, on_loopback=on_loopback):
@@ -134,11 +139,6 @@ class Moving(Part):
         since_s = said.since_s or now.judged_s
         if since_s > now.judged_s + AHEAD_S_MAX:
             raise ValueError("an address is announced a year ahead at the most; announce it later")
-        before = self._places(now)
-        if not before:
-            raise ValueError(
-                "this node names no address to others, so nobody dials it: name one in node.advertise or node.listen"
-            )
         others = [one for one in before if one.address != address]
         after = most_useful([DatedAddress(address, since_s), *others], self._directory.addresses)
         if DatedAddress(address, since_s) not in after:
