@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,8 +126,7 @@ async def _lead_on(here: str, there: str, task_status: trio.TaskStatus[None]) ->
     """Pass on what comes to the old port, byte by byte, as a port forwarding does."""
 
     async def pass_on(came: trio.SocketStream) -> None:
-        gone = await trio.open_tcp_stream("127.0.0.1", _port(there))
-        async with trio.open_nursery() as both:
+        async with await trio.open_tcp_stream("127.0.0.1", _port(there)) as gone, trio.open_nursery() as both:
             both.start_soon(_pump, came, gone)
             both.start_soon(_pump, gone, came)
 
@@ -136,9 +136,10 @@ async def _lead_on(here: str, there: str, task_status: trio.TaskStatus[None]) ->
 
 
 async def _pump(source: trio.SocketStream, to: trio.SocketStream) -> None:
-    async for data in source:
-        await to.send_all(data)
-    await to.send_eof()
+    with suppress(trio.BrokenResourceError):
+        async for data in source:
+            await to.send_all(data)
+        await to.send_eof()
 
 
 def _port(url: str) -> int:
