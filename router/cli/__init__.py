@@ -54,6 +54,7 @@ COMMANDS: dict[str, Subcommand] = {
     "why": Subcommand("router.why.command:why", "Explain what became of a message."),
     "backup": Subcommand("router.cli.backup:backup", "Take a snapshot of this home, also while the node runs."),
     "restore": Subcommand("router.cli.backup:restore", "Make a home of a snapshot."),
+    "move": Subcommand("router.cli.move:move", "Announce to the neighbours that this node moves to another address."),
     "config": Subcommand("router.cli.config:config", "Check and show the configuration."),
     "audit": Subcommand("router.audit.command:audit", "Account for every message in event logs, with proof."),
     "ask": Subcommand("router.audit.ask.command:ask", "Ask an audit's tables a question by its name."),

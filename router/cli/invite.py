@@ -22,6 +22,7 @@ from router.cli.output import columns, hint, note, say, say_json, short_text
 from router.cli.spans import span_s
 from router.core.control.guests import WITH_GUESTS
 from router.core.wire.address import (
+    ADDRESSES_MAX,
     AddressSource,
     Reach,
     TransportAddress,
@@ -299,8 +300,10 @@ def settings_that_let_in(home: Home) -> Config:
 def _addresses(home: Home, settings: Config, at: tuple[str, ...]) -> tuple[TransportAddress, ...]:
     """Return the addresses where guests reach the running node: those given, those advertised, or its listeners."""
     given = tuple(address_to_dial(url, "--at ") for url in at)
-    listeners = ask(home, "status")["listeners"]  # of a node that runs, before anything is made for it
-    found = given or addresses_of_node(settings.node.advertise or listeners)
+    status = ask(home, "status")  # of a node that runs, before anything is made for it
+    listeners, later = status["listeners"], [one["url"] for one in status["announced"] if one["state"] == "next"]
+    here = addresses_of_node(settings.node.advertise or listeners)
+    found = given or (*here, *map(parse_address, later))[:ADDRESSES_MAX]
     if why := why_unreached(listeners, home):
         if not at:
             raise Failure(Exit.USAGE, why)

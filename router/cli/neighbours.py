@@ -252,7 +252,8 @@ def list_peers(as_json: bool) -> None:
     for one in rows:
         name = f"{one['name']}: " if one["name"] else ""
         say(f"\n{name}{address_text(one['address'].hex())}")
-        for line in (*one["urls"], _rights(one), one["problem"]):
+        said = [f"by its own word also at {url}" for url in one["said_urls"]]
+        for line in (*one["urls"], *said, _rights(one), one["problem"]):
             if line:
                 say(for_this_home(f"  {clean(line, 1000)}"))
 
@@ -315,6 +316,7 @@ def _row(known: Peer, live: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
         "address": known.address,
         "name": known.name,
         "urls": known.urls,
+        "said_urls": tuple(now.get("said_urls", ())),
         "learned": now.get("learned") or known.learned,
         **{key: now.get(key) for key in ("last_contact_s", "rtt_ms", "offset_ms", "shared", "problem")},
         "state": "blocked" if known.blocked else state,
@@ -343,6 +345,7 @@ def _learned(now: dict[str, Any]) -> dict[str, Any]:
         **{key: now[key] for key in same},
         "grant": tuple(now["grants"]),
         "urls": tuple(now["urls"]),
+        "said_urls": tuple(now["said_urls"]),
     }
 
 

@@ -60,6 +60,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("role", found["role"]),
         ("up", span_text(found["uptime_s"])),
         *(("listening", url) for url in found["listeners"]),
+        *(("announced", _announced(one)) for one in found["announced"] if one["state"] == "next"),
         ("durability", found["durability"]),
         *([("restored", _restored(one))] if (one := found.get("restored")) else []),
         *([("clock", found["clock"]["problem"])] if found["clock"]["problem"] else []),
@@ -72,6 +73,11 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         *([("pub/sub", _counted(found["pubsub"]))] if found["pubsub"] else []),
         ("reasons", _counted(found["reasons"])),
     ]
+
+
+def _announced(one: dict[str, Any]) -> str:
+    """Return an address to which this node moves, and from when on it is reached there."""
+    return f"{one['url']}, from {time.strftime('%Y-%m-%d %H:%M', time.localtime(one['since_s']))} on"
 
 
 def _restored(one: dict[str, int]) -> str:

@@ -17,6 +17,7 @@ from router.core.control.hints import Hints
 from router.core.control.introductions import Introductions
 from router.core.control.linked import LinkedServices
 from router.core.control.membership import Membership
+from router.core.control.moving import Moving
 from router.core.control.part import Part
 from router.core.control.part_calls import call_each
 from router.core.control.published import PublishedIds
@@ -93,8 +94,7 @@ class Router:
         self.refusals = delivery.refusals
         self._hints = hints = Hints(kernel)
         wanted, self.upstream, terms = WantedGroups(kernel, hints), Upstream(kernel, hints), TermsSaid(kernel)
-        membership = Membership(kernel, hints, wanted, self.upstream, self.purges)
-        linked = LinkedServices(kernel)
+        membership, linked = Membership(kernel, hints, wanted, self.upstream, self.purges), LinkedServices(kernel)
         self._departure = departure = Departure(membership, self.outcomes, self._away)
         self._revocation = Revocation(
             kernel, membership, self.upstream, linked, terms, departure, delivery, self.admission, self.purges
@@ -102,13 +102,14 @@ class Router:
         self.rights = rights = Rights(kernel, self._revocation)
         self.guests, self.redeeming = Guests(kernel, rights, self.admission), Redeeming(kernel, self.upstream, delivery)
         self.renewing = Renewing(kernel, rights, self.admission, departure, delivery)
+        self.moving = Moving(kernel, rights)
         self.questions, self.witness, as_history = AwaitedAnswers(kernel), Witness(kernel), AsHistory(directory)
         self.catch_ups, self._published, introductions = CatchUps(kernel), PublishedIds(kernel), Introductions(kernel)
         self.pulls, self.stranded = Pulls(kernel, membership, as_history), Stranded(kernel, self._published)
         # A link that comes up reaches rights and invitations first: an inviter's is shut before any JOIN goes there.
         first = rights, self.redeeming, wanted, linked, self.upstream, membership, self.questions, self.renewing
         taking, book = TakingPart(membership, wanted, self._published), AddressBook(kernel, rights)
-        then = self.catch_ups, self._published, self.stranded, taking, self.pulls, book, terms, self.guests
+        then = self.catch_ups, self._published, self.stranded, taking, self.pulls, book, terms, self.guests, self.moving
         self._parts: tuple[Part, ...] = (*first, *then, introductions, *[one(kernel, rights) for one in load_verbs()])
         self.reception = reception = Reception(kernel, self.questions, introductions, self._parts)
         plans, self._rooms = _plans(kernel), Rooms(kernel)
@@ -129,6 +130,7 @@ class Router:
         self._hints.load(recovered.book)
         self.rights.began(recovered.book, now)
         self.guests.began(now)
+        self.moving.began(now)
         for route in recovered.routes:
             learned = self.directory.rank(route.neighbour) and self.routes.learn(route, now.judged_s) is not None
             self.routes.neighbour_down(route.neighbour, now.judged_s)

@@ -283,6 +283,9 @@ def _neighbour(one: Mapping[str, Any]) -> Finding:
     since = "not heard since this node started" if last_s is None else f"heard {span_text(last_s)} ago"
     said, remedy = split_remedy(one["problem"] or "")
     why = f": {said}" if said else ""
+    if one.get("urls") and not remedy:
+        typed = one["name"] or address_text(one["address"])
+        remedy = f"if it has moved, and told nobody here: `router peer add {typed} URL`"
     if one["uplink"]:
         return Finding("neighbour", False, f"the uplink {name} is away, {since}{why}", remedy)
     return Finding("neighbour", None, f"{name} is away, {since}{why}", remedy)

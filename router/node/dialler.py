@@ -16,20 +16,17 @@ import trio
 
 from router.core.neighbours.dial_budget import DialBudgets, WhoAnswered
 from router.core.neighbours.directory import CONFIG, HINT, INVITED, LAN, Neighbour
+from router.core.neighbours.whereabouts import why_not_dialled
 from router.core.routing.admission import TOGETHER_S
 from router.core.service.back_off import BackOff
-from router.core.wire.address import (
-    AddressSource,
-    ip_address_of,
-    refusal_of,
-)
+from router.core.wire.address import AddressSource, IpAddress, ip_address_of, refusal_of
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
 from router.core.wire.text import BadText, key_text, short
 from router.settings.config import Link
 from router.transport import contract as transport
 from router.transport.contract import ConnectFailed, Stream
-from router.transport.dialling import DOUBTED_STAGGER_S, STAGGER_S, Approach, DialTarget, problems_text
+from router.transport.dialling import Approach, DialTarget, problems_text
 
 log = logging.getLogger(__name__)
 
@@ -227,10 +224,11 @@ class Dialler:
     async def _dial(self, neighbour: Neighbour) -> Stream | None:
         """Dial its addresses; keep the reason for each failure, even if another address is reached."""
         approach = self._approaches.setdefault(neighbour.key, Approach())
-        attempt = partial(self._dial_doubted if neighbour.doubted else self._dial_at, neighbour)
+        urls = (*neighbour.urls, *neighbour.said_urls)
+        doubted = urls if neighbour.doubted else neighbour.said_urls
+        attempt = partial(self._dial_at, neighbour)
         try:
-            stagger_s = DOUBTED_STAGGER_S if neighbour.doubted else STAGGER_S
-            stream, problems = await approach.dial(neighbour.urls, self._resolve, attempt, stagger_s=stagger_s)
+            stream, problems = await approach.dial(urls, self._resolve, attempt, doubted=doubted)
         except ConnectFailed as error:
             self._note(neighbour, error.text)
             return None
@@ -242,6 +240,8 @@ class Dialler:
         return await transport.resolve(url, timeout_s=self._link.dial_timeout_s)
 
     async def _dial_at(self, neighbour: Neighbour, one: DialTarget) -> Stream:
+        if neighbour.doubted or one.url in neighbour.said_urls:
+            return await self._dial_doubted(neighbour, one)
         async with self._room:
             return await self._connect_to(neighbour, one)
 
@@ -260,10 +260,10 @@ class Dialler:
             raise ConnectFailed(Reason.UNSUPPORTED, str(error)) from None
         if at is None:
             raise ConnectFailed(Reason.UNSUPPORTED, f"{one.address} is of a kind that this version does not dial")
-        source = _source(neighbour, is_named=one.address != one.url)
+        source = _source(neighbour, one)
         budget = self._budgets.of(source)
         async with self._room_of_doubted, self._room:  # the others are dialled, however many of these do not answer
-            refused = refusal_of(at, source, on_loopback=self._on_loopback())
+            refused = self._why_not(neighbour, at, source)
             refused = refused or budget.begin(neighbour.key, at, trio.current_time())
             if refused is not None:
                 raise ConnectFailed(*refused)
@@ -277,6 +277,11 @@ class Dialler:
             budget.end(neighbour.key, at, trio.current_time(), WhoAnswered.EXPECTED)
             return stream
 
+    def _why_not(self, neighbour: Neighbour, at: IpAddress, source: AddressSource) -> tuple[Reason, str] | None:
+        if source is AddressSource.NEIGHBOUR:
+            return why_not_dialled(at, neighbour.urls, on_loopback=self._on_loopback())
+        return refusal_of(at, source, on_loopback=self._on_loopback())
+
     def _note(self, neighbour: Neighbour, problem: str, *, is_logged: bool = False) -> None:
         """Keep why the last attempt failed, "" if it did not; log each new reason once.
 
@@ -289,11 +294,13 @@ class Dialler:
         self.problems[neighbour.key] = problem
 
 
-def _source(neighbour: Neighbour, *, is_named: bool) -> AddressSource:
-    """Return who names an address of a doubted neighbour; `is_named`: by a name that was resolved.
+def _source(neighbour: Neighbour, one: DialTarget) -> AddressSource:
+    """Return who names a doubted address of a neighbour.
 
     A hint was judged by its source when it came (R-C28), a datagram's sender by its interface (R-D19), but not the
-    address that a name resolves to."""
-    if neighbour.learned in (HINT, LAN) and not is_named:
+    address that a name resolves to. What a neighbour says itself is judged alike before and after that."""
+    if one.url in neighbour.said_urls:
+        return AddressSource.NEIGHBOUR
+    if neighbour.learned in (HINT, LAN) and one.address == one.url:
         return AddressSource.HINT if neighbour.learned == HINT else AddressSource.SENDER
     return AddressSource.ANYBODY

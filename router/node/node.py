@@ -183,6 +183,8 @@ class RunningNode:
             self._guest = InvitationFiles(self._home, config.node.name)
             router.redeeming.given(self._guest.offers(), now, self._guest.inviters())
             router.guests.started(config_guests.digest_of(self._home.config_path), now)
+            for key in router.moving.damaged:
+                log.warning("%s", _damaged_whereabouts(key))
             self._key_files = KeyFiles(self._home.key_path.parent)
             for problem in router.renewing.resume(self._key_files.begun(), now):
                 log.warning("%s", problem)
@@ -469,6 +471,11 @@ def _that_fits(config: Config) -> Config:
     remote = [url for url in config.node.listen if not transport.is_local(url)]
     most = descriptors.make_room(config.limits.connections_max, len(remote))
     return structs.replace(config, limits=structs.replace(config.limits, connections_max=most))
+
+
+def _damaged_whereabouts(key: bytes) -> str:
+    said = f"what the router {key.hex()[:16]}… had said of its addresses is damaged in the store, or of a later version"
+    return f"{said}: it is left out until that router says it again"
 
 
 async def _read_names(home: Home, nursery: trio.Nursery, *names: GroupNames) -> None:

@@ -7,7 +7,7 @@ nothing holds up no other one. The first that succeeds wins, and the others are 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from typing import NamedTuple
 
 import trio
@@ -58,11 +58,11 @@ class Approach:
         return f"<approach: {self._last.address if self._last is not None else 'nothing has answered'}>"
 
     async def dial(
-        self, urls: Sequence[str], resolve: Resolve, attempt: Attempt, *, stagger_s: float = STAGGER_S
+        self, urls: Sequence[str], resolve: Resolve, attempt: Attempt, *, doubted: Container[str] = ()
     ) -> Answer:
         """Return the first stream to any address of these URLs; raise `ConnectFailed` with all causes if there is
-        none."""
-        race = _Race(urls, resolve, attempt, self._last, stagger_s)
+        none. Before an address of a URL in `doubted` is dialled, the others have more time to answer."""
+        race = _Race(urls, resolve, attempt, self._last, doubted)
         stream = await race.run()
         if race.winner is not None:
             self._last = race.winner
@@ -75,7 +75,12 @@ class _Race:
     """One dial: the candidates that were not tried yet, in order, and the attempts under way."""
 
     def __init__(
-        self, urls: Sequence[str], resolve: Resolve, attempt: Attempt, last: DialTarget | None, stagger_s: float
+        self,
+        urls: Sequence[str],
+        resolve: Resolve,
+        attempt: Attempt,
+        last: DialTarget | None,
+        doubted: Container[str],
     ) -> None:
         self.problems: list[ConnectFailed] = []
         self.winner: DialTarget | None = None
@@ -83,7 +88,7 @@ class _Race:
         self._resolve = resolve
         self._attempt = attempt
         self._last = last
-        self._stagger_s = stagger_s
+        self._doubted = doubted
         self._left = deque(map(DialTarget, sorted(urls, key=lambda url: last is None or url != last.url)))
         self._under_way = 0
         self._news = trio.Event()
@@ -106,8 +111,10 @@ class _Race:
 
     async def _wait(self) -> None:
         """Wait until an attempt ends, or it is time for the next one."""
-        may_go_on = self._left and self._under_way < AT_ONCE_MAX
-        with trio.move_on_after(self._stagger_s if may_go_on else float("inf")):
+        pause_s = float("inf")
+        if self._left and self._under_way < AT_ONCE_MAX:
+            pause_s = DOUBTED_STAGGER_S if self._left[0].url in self._doubted else STAGGER_S
+        with trio.move_on_after(pause_s):
             await self._news.wait()
 
     @trio.lowlevel.enable_ki_protection  # a task of an app's, too: Ctrl-C waits for its main task

@@ -22,6 +22,7 @@ from router.core.wire import (
     redemption,
     renewal,
     unicast_seal,
+    whereabouts,
 )
 from router.core.wire import link_items as link
 from router.core.wire.codec import decode, encode
@@ -110,6 +111,18 @@ ITEMS: tuple[link.Item, ...] = (
 )
 
 RENEWAL = renewal.make_renewal(ALICE, BOB, 1_800_000_000, 1_800_604_800)
+WHEREABOUTS = whereabouts.make_whereabouts(
+    ALICE,
+    [
+        whereabouts.DatedAddress(address.parse_address("tls://new.example:4101"), 1_800_000_000),
+        whereabouts.DatedAddress(address.parse_address("tls://203.0.113.7:4101"), 5),
+    ],
+    1_800_000_000_000,
+)
+ABOUT_PLACES: tuple[whereabouts.Whereabouts | whereabouts.AskWhereabouts, ...] = (
+    WHEREABOUTS,
+    whereabouts.AskWhereabouts(BOB.public),
+)
 PREKEY = prekey.make_prekey(BOB, X25519_SEED)
 CONTENT_KEYS = {application.content_key_id(CONTENT_KEY): CONTENT_KEY}
 PREKEY_SEEDS = {PREKEY.id: X25519_SEED}

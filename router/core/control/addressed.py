@@ -18,6 +18,7 @@ from router.core.wire.control import CARRIED, CONTROL_BYTES_MAX
 from router.core.wire.hint import HINT_BYTES_MAX, TO_ROUTER
 from router.core.wire.message import MULTICAST, body_at
 from router.core.wire.reasons import Reason
+from router.core.wire.whereabouts import WHEREABOUTS, WHEREABOUTS_BYTES_MAX, is_about_places
 
 ADVERTISED = b"\x82\x01"
 HEAD_BYTES = 7  # of an answer: array head and type, and at most 5 for the byte string's head
@@ -63,6 +64,10 @@ def out_of_place(
         most = HINT_BYTES_MAX
         if is_stranger:
             return Reason.NOT_AUTHORISED, "strangers give this router no hints"
+    elif is_about_places(kind):
+        most = 2 + WHEREABOUTS_BYTES_MAX if kind == WHEREABOUTS else CONTROL_BYTES_MAX
+        if is_stranger:
+            return Reason.NOT_AUTHORISED, "strangers neither say nor ask this router where others are"
     elif row.head.kind == MULTICAST:
         most = ADVERTISEMENT_BYTES_MAX
     elif kind == ANSWER:

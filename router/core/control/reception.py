@@ -33,6 +33,7 @@ from router.core.wire.message import MULTICAST
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.core.wire.redemption import decode_redemption, is_redemption
+from router.core.wire.whereabouts import decode_about_places, is_about_places
 from router.service.verbs.verb import WRONG_ARGUMENT, Request, VerbFault, place_of
 
 from .addressed import ADVERTISED, body_of, kind_in_group, out_of_place
@@ -232,4 +233,6 @@ def _read(body: bytes) -> Said:
         return decode_redemption(body)
     if body[:2] == TO_ROUTER:
         return decode_hint(body)
+    if is_about_places(body):
+        return decode_about_places(body)
     return decode_inquiry(body, SERVICE_BYTES_MAX) if is_inquiry(body) else decode_control(body)

@@ -19,6 +19,7 @@ from router.core.wire.message import seal_unicast
 from router.core.wire.now import Now
 from router.core.wire.pubsub import Wanted, encode_wanted
 from router.core.wire.redemption import AskTerms, Redeem, Redeemed, Terms, encode_redemption
+from router.core.wire.whereabouts import AskWhereabouts, Whereabouts, encode_about_places
 
 CONTROL_LIFE_S = 3600
 SEALED_BYTES = 192
@@ -108,5 +109,7 @@ def _body(link: Link, said: Said) -> bytes:
             return encode_hint(said, TO_SERVICE if link.standing is Standing.LOCAL else TO_ROUTER)
         case Redeem() | Redeemed() | AskTerms() | Terms():
             return encode_redemption(said)
+        case Whereabouts() | AskWhereabouts():
+            return encode_about_places(said)
         case _:
             return encode_control(said)

@@ -18,6 +18,7 @@ from .agreements import AGREED
 from .directory import CONFIG, HINT, INVITED, LAN, Neighbour
 from .invitations import INVITED as INVITATION
 from .invitations import Invitations
+from .whereabouts import WHEREABOUTS, KnownWhereabouts, urls_said
 
 LEARNED, GRANTED, NOTED, REVISION, ADVERTISED = b"l", b"g", b"n", b"r", b"a"
 OF_SERVICES = (LEARNED, GRANTED, NOTED, ADVERTISED, AGREED)
@@ -65,6 +66,8 @@ class Book:
         self.noted: dict[bytes, tuple[bytes, int]] = {}  # by service: the epoch of its state, the last event in the log
         self.advert_rev = 0  # the greatest revision of an advertisement of this router
         self.invitations = Invitations()
+        self.whereabouts = KnownWhereabouts()
+        self.damaged_whereabouts: Sequence[bytes] = ()
         self._names: Mapping[bytes, str] = {}
 
     def __repr__(self) -> str:
@@ -76,6 +79,8 @@ class Book:
         self._names = services
         gone: list[Row] = []
         self.invitations.load(row for row in rows if row[0][:1] == INVITATION)
+        self.damaged_whereabouts = self.whereabouts.load(rows)
+        gone += [(WHEREABOUTS + router, None) for router in self.damaged_whereabouts]
         for key, value in rows:
             kind, by, of = key[:1], key[1:33], key[33:]
             if kind == REVISION:
@@ -219,7 +224,17 @@ class Book:
                     doubted=known.doubted if known.urls or not learned else more.doubted,
                     until_s=max(known.until_s, more.until_s) if learned else known.until_s,
                 )
+        for key, one in found.items():
+            is_chosen = one.urls and one.learned in (CONFIG, INVITED)
+            if is_chosen and (said := self._said_urls(one, now_s, on_loopback=on_loopback)):
+                found[key] = replace(one, said_urls=said)
         return found
+
+    def _said_urls(self, known: Neighbour, now_s: int, *, on_loopback: bool) -> tuple[str, ...]:
+        """Return where a chosen neighbour is by its own word: its whereabouts, then its advertisement."""
+        said, advert = self.whereabouts.addresses_of(known.key, now_s), self.advertisements.get(known.key)
+        more = () if advert is None else advert.addresses
+        return urls_said((*said, *more), known.urls, on_loopback=on_loopback) if said or more else ()
 
     def _entries(self, on_loopback: bool) -> Iterator[tuple[bytes, Neighbour]]:
         for key, guest, of in self.invitations.owed():

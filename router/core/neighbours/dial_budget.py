@@ -62,6 +62,10 @@ What the system knows of MAC addresses tells its hosts apart no better: whoever 
 unsigned answers of neighbour discovery too, so each dial would count for another host, and reach the victim with the
 next packet, whose MAC address is right again. Nor does a share for some dials help, as each address is the source of
 the datagram that names it, and ten forged ones look as ten honest ones do."""
+NEIGHBOUR_LIMITS = DialLimits(connections=20, absent_s_min=5.0, absent_s_max=30.0)
+"""The limits on addresses that a neighbour says itself, of which each has three at most, and which the operator chose
+to connect to: who waits for one that moves finds it within half a minute. Where somebody else answers, the address
+rests as long as any."""
 _HOST_BYTES = 8
 """Length of the part of an IPv6 address that its host cannot choose."""
 
@@ -220,10 +224,13 @@ class DialBudgets:
 
     def __init__(self, refusals: Refusals) -> None:
         self._advertised = DialBudget(DialLimits(), refusals)
+        self._neighbours = DialBudget(NEIGHBOUR_LIMITS, refusals, named_by="a neighbour")
         self._lan = DialBudget(LAN_LIMITS, refusals, _host, "a datagram on the local network", is_lan=True)
 
     def of(self, source: AddressSource) -> DialBudget:
         """Return the budget for addresses that this source names."""
+        if source is AddressSource.NEIGHBOUR:
+            return self._neighbours
         return self._lan if source is AddressSource.SENDER else self._advertised
 
 

@@ -58,6 +58,8 @@ class Neighbour(Struct, frozen=True):
     dialling has a budget (R-D22)."""
     by: bytes = b""
     """The key of the service that made it a neighbour, which is told if connecting fails; empty: none did."""
+    said_urls: tuple[str, ...] = ()
+    """Where it is by its own signed word, beside `urls` of the configuration: dialled after these, and doubted."""
 
 
 class ServiceFacts(Struct, frozen=True):

@@ -15,6 +15,7 @@ from router.core.wire.hint import Hinted
 from router.core.wire.now import Now
 from router.core.wire.pubsub import Wanted
 from router.core.wire.redemption import Redemption
+from router.core.wire.whereabouts import AskWhereabouts, Whereabouts
 
 from .arrivals import Arrivals
 from .duplicate_index import Index
@@ -27,7 +28,7 @@ from .rejection_log import RejectionLog
 from .routes import Routes
 from .seen import Seen
 
-Said = Control | Answer | Inquiry | Wanted | Hinted | Redemption
+Said = Control | Answer | Inquiry | Wanted | Hinted | Redemption | Whereabouts | AskWhereabouts
 """The bodies of messages in a router's own name."""
 
 

@@ -270,6 +270,7 @@ class AddressSource(Enum):
     SENDER = "where a datagram on the LAN came from"
     INVITATION = "an invitation"
     HINT = "an app of this node"
+    NEIGHBOUR = "a neighbour about itself"
     OPERATOR = "the operator"
 
 

@@ -92,10 +92,16 @@ def _away(asked: CycleView, key: bytes, known: Neighbour, problem: str | None) -
 
 
 def _entry(known: Neighbour | None) -> dict[str, Any]:
-    """Return the origin of a neighbour, the Unix second until which it is one (0: without an end), and its URLs."""
+    """Return the origin of a neighbour, the Unix second until which it is one (0: without an end), its URLs, and those
+    at which it is by its own word."""
     if known is None:
-        return {"learned": None, "until_s": 0, "urls": []}
-    return {"learned": known.learned, "until_s": known.until_s, "urls": list(known.urls)}
+        return {"learned": None, "until_s": 0, "urls": [], "said_urls": []}
+    return {
+        "learned": known.learned,
+        "until_s": known.until_s,
+        "urls": list(known.urls),
+        "said_urls": list(known.said_urls),
+    }
 
 
 def _shared(asked: CycleView, key: bytes, is_uplink: bool) -> int:

@@ -46,6 +46,7 @@ class StatusQuestions(Questions):
             "guests": asked.router.guests.facts(),
             "clock": judgement(asked),
             "restored": asked.router.life.facts(),
+            "announced": asked.router.moving.announced(asked.now()),
         }
 
     def _service_rows(self, asked: CycleView) -> list[dict[str, Any]]:

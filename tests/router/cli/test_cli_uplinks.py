@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import pytest
 from rigs.commands import Run, run_in, start_node, stop_node
+from rigs.ports import free_port
 
 from router.cli.ask import ask
 from router.cli.output import problems
 from router.core.wire.crypto import SigningKey
+from router.core.wire.invitation import parse_peer_link
 from router.core.wire.text import key_text
 from router.settings import keyring
 from router.settings.home import Home
@@ -122,3 +124,41 @@ def test_while_the_uplink_is_away_it_is_said_to_be_unknown(tmp_path: Path) -> No
 def test_problems_stand_below_the_table_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     problems([("ann", None), ("lost", "port \x1bshut"), ("bob", "")])
     assert capsys.readouterr().out == "\nlost: port shut\n"
+
+
+def test_a_core_announces_a_move_and_its_edge_shows_it(pair: Pair) -> None:
+    there = f"tls://127.0.0.1:{free_port()}"
+    bad = {
+        ("move", "tls://0.0.0.0:1"): "names no host",
+        ("move", "tls://new"): "lacks host or port",
+        ("move", "nonsense"): "nonsense",
+        ("move", "--since", "2h"): "no URL is given",
+        ("move", there, "--forget", there): "not both",
+        ("move", there, "--since", "2400d"): "a year ahead",
+        ("move", "--forget", there): "is not announced",
+    }
+    for command, why in bad.items():
+        refused = pair.core(*command)
+        assert refused.exit_code != 0 and why in refused.stderr, (command, refused.stderr)
+    [url] = json.loads(pair.core("status", "--json").stdout)["listeners"][-1:]
+    assert "names no address to others" in pair.edge("move", there).stderr
+    told = pair.core("move", there, "--since", "2h")
+    assert told.exit_code == 0 and "next" in told.stdout and "here" in told.stdout, told.stderr
+    assert f"{there}, from " in pair.core("status").stdout
+    invited = parse_peer_link(json.loads(pair.core("invite", "--json").stdout)["link"])
+    assert [one.url for one in invited.addresses] == [url, there], "who comes by it before or after finds the core"
+    assert [one["state"] for one in json.loads(pair.core("move", "--forget", there, "--json").stdout)["places"]] == [
+        "here"
+    ]
+    assert there not in pair.core("move").stdout
+
+
+def test_a_move_to_where_another_router_is_is_refused_with_its_key(pair: Pair, tmp_path: Path) -> None:
+    other, ready = start_node(tmp_path / "other", "--listen", "tls://127.0.0.1:0", "--verifiers", "0")
+    try:
+        url = next(one for one in ready["listeners"] if one.startswith("tls:"))
+        refused = pair.core("move", url)
+        assert refused.exit_code == 2 and key_text("addr", bytes.fromhex(ready["address"])) in refused.stderr
+        assert "another router answers" in refused.stderr and "give another address" in refused.stderr
+    finally:
+        assert stop_node(other) == 0

@@ -17,6 +17,7 @@ from cddl_verifier import Validator  # type: ignore[import-untyped]
 from rigs.corruption import corrupted
 from samples import pubsub
 from samples.core import (
+    ABOUT_PLACES,
     ADVERTISEMENTS,
     ALICE,
     APPLICATIONS,
@@ -68,6 +69,7 @@ from router.core.wire.renewal import (
 )
 from router.core.wire.text import BadText
 from router.core.wire.unicast_seal import open_body, opening_key, read_body, read_plain
+from router.core.wire.whereabouts import decode_about_places, encode_about_places
 from services.discovery.core.messages import decode_message, encode_message
 from services.pubsub.core import messages as pubsub_messages
 
@@ -141,6 +143,7 @@ NOUNS: tuple[tuple[str, str, Decoder, tuple[bytes, ...]], ...] = (
     ("application", "prekey-answer", decode_answer, PREKEY_ANSWERS),
     ("renewal", "renewal", decode_renewal, (encode_renewal(RENEWAL),)),
     ("renewal", "notice", decode_renewal_notice, (encode_renewal_notice(RENEWAL),)),
+    ("whereabouts", "about-places", decode_about_places, tuple(map(encode_about_places, ABOUT_PLACES))),
     ("grouplink", "grouplink", _parse_link, tuple(link_bytes(one.text()) for one in LINKS)),
     ("hint", "hint", decode_hint, HINTS),
     ("advert", "message", decode_advertisement, tuple(one.message for one in ADVERTISEMENTS)),

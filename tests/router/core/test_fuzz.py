@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from samples.core import (
+    ABOUT_PLACES,
     ADVERTISEMENTS,
     APPLICATIONS,
     BOB,
@@ -49,6 +50,7 @@ from router.core.wire.renewal import (
     encode_renewal_notice,
 )
 from router.core.wire.unicast_seal import read_body, read_plain
+from router.core.wire.whereabouts import decode_about_places, encode_about_places
 from services.discovery.core.messages import decode_message, encode_message
 
 Reader = Callable[[bytes], object]
@@ -68,6 +70,7 @@ READERS: dict[str, Reader] = {
     "decode_prekey": decode_prekey,
     "decode_renewal": decode_renewal,
     "decode_renewal_notice": decode_renewal_notice,
+    "decode_about_places": decode_about_places,
     "decode_advertisement": decode_advertisement,
     "decode_datagram and verify": lambda data: decode_datagram(data).verify(),
     "decode_application": lambda data: decode_application(data, GROUP.public),
@@ -88,6 +91,7 @@ SAMPLES = (
     encode_prekey(PREKEY),
     encode_renewal(RENEWAL),
     encode_renewal_notice(RENEWAL),
+    *map(encode_about_places, ABOUT_PLACES),
     *SEALED_BODIES,
     *SEALED_PLAINS,
     *PREKEY_ANSWERS,

@@ -124,6 +124,8 @@ def test_clock(found: Running, ok: bool | None, said: str) -> None:
         ({"state": "away", "last_contact_s": 7200.0}, None, "bob is away, heard 2 h 0 min ago"),
         ({"state": "away", "last_contact_s": None, "uplink": True, "problem": "refused; is it up?"}, False,
          "the uplink bob is away, not heard since this node started: refused; is it up?"),
+        ({"state": "away", "last_contact_s": 9.0, "uplink": True, "urls": ["tls://old.example:1"], "problem": "nobody"},
+         False, "nobody; if it has moved, and told nobody here: `router peer add bob URL`"),
         ({"state": "blocked"}, True, "bob is blocked on this node: nothing goes there or comes from there; if that is "
          "not wanted any more: `router peer unblock bob`"),
     ],

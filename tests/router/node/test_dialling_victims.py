@@ -156,3 +156,33 @@ def test_victims_beside_each_other_in_one_advertisement_are_dialled_within_the_b
 
     counts = trio.run(dialled, clock=MockClock(autojump_threshold=0.02))
     assert all(1 <= count <= DialLimits().connections for count in counts), counts
+
+
+def test_where_a_neighbour_says_that_it_is_the_configured_address_is_tried_first_and_others_are_left_alone() -> None:
+    """Somebody else listens at the address that the neighbour names: it is dialled once in ten minutes."""
+
+    async def dialled() -> tuple[int, str]:
+        count = 0
+
+        async def hang_up(stream: trio.SocketStream) -> None:
+            nonlocal count
+            count += 1
+
+        trio.socket.set_custom_hostname_resolver(AtOnce())
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        said = f"tls://127.0.0.1:{listener.socket.getsockname()[1]}"
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, hang_up, [listener])
+            hub = Neighbour(b"h" * 32, uplink=True, urls=("tls://127.0.0.1:1",), said_urls=(said,))
+            link, budgets = Link(dial_backoff_s_min=20, dial_backoff_s_max=20), DialBudgets(Refusals())
+            key = SigningKey(b"m" * 32)
+            one = Dialler(key, [hub], link, nursery, never, always, lambda: 0.5, lambda: False, budgets)
+            one.reconcile([hub])
+            await trio.sleep(TEN_MINUTES_S - 30)
+            nursery.cancel_scope.cancel()
+        return count, one.problems[b"h" * 32]
+
+    count, problem = trio.run(dialled, clock=MockClock(autojump_threshold=0.02))
+    assert count == 1
+    configured, _, other = problem.partition("; ")
+    assert "127.0.0.1:1" in configured and "is named by a neighbour and not dialled now" in other

@@ -8,11 +8,11 @@ from pathlib import Path
 import cbor2
 import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
-from samples.core import ALICE, BOB, GROUP, RENEWAL
+from samples.core import ALICE, BOB, GROUP, RENEWAL, WHEREABOUTS
 from test_core_hints import FAR, gives, hint, house, say
 
 from router.core.control import hints
-from router.core.neighbours import agreements, book, invitations, successors
+from router.core.neighbours import agreements, book, invitations, successors, whereabouts
 from router.core.neighbours.advertisements import Entry
 from router.core.neighbours.agreements import Agreements
 from router.core.neighbours.book import Book, Granted, Learned
@@ -51,6 +51,7 @@ def rows() -> dict[bytes, bytes]:
         (invitations.INVITED + invited.id, invitations.to_row(invited)),
         (disorder.DISORDERED + OTHER, b""),
         (successors.RENEWED + OTHER, Successor(OTHER, SERVICE, 0, 7, encode_renewal(RENEWAL)).row()),
+        one.whereabouts.put(WHEREABOUTS),
         *met.rows().items(),
         *at_home.disk.book.items(),
     ]
@@ -61,7 +62,7 @@ RULES = {
     book.LEARNED: ("learned", 65), book.GRANTED: ("granted", 65), book.NOTED: ("noted", 33),
     book.REVISION: ("revision", 1), book.ADVERTISED: ("advertised", 65), invitations.INVITED: ("invitation", 33),
     hints.HINTS: ("hints", 33), agreements.AGREED: ("agreed", 65), disorder.DISORDERED: ("", 33),
-    successors.RENEWED: ("renewed", 33),
+    successors.RENEWED: ("renewed", 33), whereabouts.WHEREABOUTS: ("whereabouts", 33),
 }  # fmt: skip
 
 

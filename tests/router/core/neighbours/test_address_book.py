@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE
 
@@ -135,7 +136,9 @@ def test_the_configuration_always_wins_and_blocked_beats_all(
 ) -> None:
     one = house(known)
     assert announce(one, advert()) == []
-    assert one.router.directory.neighbours[FAR.public] == known and known.urls == urls
+    said = one.router.directory.neighbours[FAR.public].said_urls
+    assert one.router.directory.neighbours[FAR.public] == replace(known, said_urls=said) and known.urls == urls
+    assert said == (("tls://45.0.0.1:4100",) if urls else ()), "it is dialled where it says that it is, after these"
     assert one.router.directory.standing(FAR.public, owner=False) is standing
     if known.blocked:
         assert send(one, FAR.public) == [Reason.BLOCKED] == send(one, SERVICE.public, via=FAR.public)
