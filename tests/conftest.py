@@ -19,6 +19,7 @@ from hypothesis import settings
 from rigs.group_reports import pytest_runtest_makereport  # noqa: F401
 from rigs.hidden_java import hide_java
 from rigs.rewriting import pytest_configure  # noqa: F401
+from rigs.short_temporary_files import keep_them_short
 from rigs.warm_start import WarmStart
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 """Settings with which Spark goes through each expression instead of compiling it: to compile them costs more than to
 read the few lines of the quick tests. `make long` compiles, as audits do."""
 
-SHADOWS = hide_java()  # Before the workers start: they inherit it.
+keep_them_short()
+SHADOWS = hide_java()  # Before the workers start: they inherit both.
 
 gc.disable()  # What is imported and collected stays to the end.
 

@@ -43,6 +43,8 @@ class Agency(Enum):
     EITHER = "either"
     NOBODY = "nobody"
 
+    __hash__ = object.__hash__  # sides are looked up with each message, and an enumeration hashes its names in Python
+
 
 class Row(Struct, frozen=True):
     """One state: who may speak, which messages are allowed and where each leads, and the limits in time and bytes.

@@ -8,7 +8,8 @@ are not. Every check takes the name of the item, for the text of the error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 
 from router.core.wire.codec import CutShort, Malformed, TooLarge, head
 from router.core.wire.text import counted
@@ -18,6 +19,10 @@ INDEFINITE = -1
 BREAK = 0xFF
 DEPTH_MAX = 16
 """Most levels of nested items: the messages of all protocols need six."""
+_DIGESTS = re.compile(rb"(?:\x82\x58\x20.{32}(?:[\x00-\x17]|\x18.|\x19..))+|(?:\x58\x20.{32})+", re.DOTALL)
+"""Digests, or pairs of a digest and a number below 2^16: what most long lists of these protocols hold."""
+Skips = Callable[[bytes | bytearray, int], int]
+"""Returns the end of a well-known item that begins there, or -1."""
 _KINDS = {
     UINT: "an unsigned number", OCTETS: "a byte string", TEXT: "a text", ARRAY: "a list", MAP: "a map",
     SIMPLE: "true or false",
@@ -113,9 +118,11 @@ class Reader:
             raise TooLarge(f"{name} holds more than {most} entries")
         return length
 
-    def skip(self) -> slice:
-        """Skip an item of any kind, and return its place."""
-        end = ItemScanner().end_in(self.data, self.at)
+    def skip(self, usual: Skips | None = None) -> slice:
+        """Skip an item of any kind, and return its place. `usual`: tells the end of what is nearly always there."""
+        end: int | None = usual(self.data, self.at) if usual is not None else -1
+        if end == -1:
+            end = ItemScanner().end_in(self.data, self.at)
         if end is None:
             raise CutShort("it ends before the item does")
         found = slice(self.at, end)
@@ -158,11 +165,13 @@ class ItemScanner:
     """Finds the end of a number of CBOR items in bytes that come in pieces; looks at each head once, and at no
     content."""
 
-    __slots__ = ("_owed", "_seen")
+    __slots__ = ("_owed", "_seen", "_usual")
 
-    def __init__(self, items: int = 1) -> None:
+    def __init__(self, items: int = 1, usual: Skips | None = None) -> None:
+        """`usual`: tells the end of the items that are usual in lists of indefinite length."""
         self._owed = [items]
         self._seen = 0
+        self._usual = usual
 
     def __repr__(self) -> str:
         return f"<ItemScanner {len(self._owed)} levels deep, {self._seen} bytes on>"
@@ -175,6 +184,9 @@ class ItemScanner:
         at, owed, size = start + self._seen, self._owed, len(data)
         while owed and at < size:
             first = data[at]
+            if owed[-1] == INDEFINITE and (end := self._usual_end(data, at, first)) > at:
+                at = end
+                continue
             kind, argument, end = first >> 5, first & 31, at + 1
             if argument == 24 and end < size:
                 argument, end = data[end], at + 2
@@ -192,6 +204,12 @@ class ItemScanner:
                 at = end + self._count(kind, argument)
         self._seen = at - start
         return None if owed or at > size else at
+
+    def _usual_end(self, data: bytes | bytearray, at: int, first: int) -> int:
+        """Return the end of the usual items that begin at `at` in a list of indefinite length; -1: they are others."""
+        if first in (0x82, 0x58):
+            return -1 if (found := _DIGESTS.match(data, at)) is None else found.end()
+        return -1 if self._usual is None else self._usual(data, at)
 
     @property
     def bytes_announced(self) -> int:

@@ -39,6 +39,17 @@ class IdIndex:
             at = at + 1 & mask
         return found
 
+    def latest(self, own_id: bytes) -> int | None:
+        """Return the highest live number under this id; None if there is none."""
+        places = self._places
+        mask, hashed = len(places) - 1, hash(own_id)
+        at, found = hashed & mask, None
+        while place := places[at]:
+            if (place ^ hashed) & HASHES == 0 and place != GONE and self._id_of(place & NUMBERS) == own_id:
+                found = max(found or 0, place & NUMBERS)
+            at = at + 1 & mask
+        return found
+
     def add(self, own_id: bytes, number: int) -> None:
         """Add a number that its row holds already."""
         if 3 * self._used >= 2 * len(self._places):

@@ -32,6 +32,8 @@ PAGES_MAX = 64
 """Most pages that are remembered until the next change."""
 DEAD_MAX = 1024
 """Most rows of dead messages that are kept in addition to as many as are live."""
+RECENT_MAX = 1024
+"""So many of the latest rows are kept as they are given out, since nearly all that is asked for is among them."""
 
 
 class MempoolLimits(Struct, frozen=True):
@@ -98,8 +100,9 @@ class Mempool:
 
     def knows(self, message: SignedMessage) -> bool:
         """Whether the message's pool has a live message under its id."""
-        numbers, pool = self._by_id.numbers(message.id), message.certificate.pool
-        return bool(numbers) and any(row is not None and row.pool == pool for row in map(self._rows.get, numbers))
+        pool = message.certificate.pool
+        rows = [self._rows.get(number) for number in self._by_id.numbers(message.id)]
+        return any(row is not None and row.pool == pool for row in rows)
 
     def judge(self, message: SignedMessage, moment: Moment, *, is_relayed: bool = False) -> Rejected | None:
         """Return why there is no room for the message, first by the pool's own limits; None if there is. `is_relayed`:
@@ -200,7 +203,7 @@ class Mempool:
 
     def served(self, own_id: bytes) -> int | None:
         """Return the number of the message that peers get under this id: the latest."""
-        return max(self._by_id.numbers(own_id), default=None)
+        return self._by_id.latest(own_id)
 
     def _add(self, row: Row) -> None:
         share = self._shares.get(row.pool)
@@ -241,6 +244,7 @@ class _Rows:
         self._other_ids: dict[int, bytes] = {}  # those of another length than a digest's, by number
         self._pools: list[PoolId | None] = []
         self._dead = 0
+        self._recent: dict[int, Row] = {}  # in the order in which they were taken
 
     def __len__(self) -> int:
         return len(self._numbers) - self._dead
@@ -252,6 +256,9 @@ class _Rows:
 
     def add(self, row: Row, pool: PoolId) -> None:
         """Add a row; `pool`: the one object for all of its pool."""
+        self._recent[row.number] = row
+        if len(self._recent) > RECENT_MAX:
+            del self._recent[next(iter(self._recent))]
         self._numbers.append(row.number)
         self._sizes.append(row.size)
         self._expiries.append(row.expires_at)
@@ -264,11 +271,15 @@ class _Rows:
         self._pools.append(pool)
 
     def get(self, number: int) -> Row | None:
+        if (row := self._recent.get(number)) is not None:
+            return row
         place = bisect_left(self._numbers, number)
         return self._at(place) if place < len(self._numbers) and self._numbers[place] == number else None
 
     def id_of(self, number: int) -> bytes:
         """Return the id of a live message."""
+        if (row := self._recent.get(number)) is not None:
+            return row.id
         return self._id_at(bisect_left(self._numbers, number))
 
     def _id_at(self, place: int) -> bytes:
@@ -277,11 +288,13 @@ class _Rows:
         return bytes(self._ids[ID_BYTES * place : ID_BYTES * (place + 1)])
 
     def after(self, number: int) -> Iterator[Row]:
+        recent = self._recent
         for place in range(bisect_right(self._numbers, number), len(self._numbers)):
-            if (row := self._at(place)) is not None:
+            if (row := recent.get(self._numbers[place]) or self._at(place)) is not None:
                 yield row
 
     def remove(self, number: int) -> None:
+        self._recent.pop(number, None)
         place = bisect_left(self._numbers, number)
         self._pools[place] = None
         self._other_ids.pop(number, None)

@@ -12,6 +12,7 @@ of indefinite length but in seed 000, and read in either form. Messages are carr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
@@ -21,8 +22,8 @@ from msgspec import Struct
 from router.core.link.machine import Agency, Row, Table
 from router.core.wire.codec import Malformed, encode, head
 
-from .cbor import ARRAY, Reader, array_of, indefinite
-from .signed_message import FREE_ID_BYTES_MAX
+from .cbor import ARRAY, UINT, Reader, array_of, indefinite
+from .signed_message import FREE_ID_BYTES_MAX, usual_end
 
 NUMBER = 11
 """The protocol's number in the multiplexer."""
@@ -107,6 +108,8 @@ class St(Enum):
     SIGS = "StSigs"
     DONE = "StDone"
 
+    __hash__ = object.__hash__  # as of `Agency`
+
 
 _REQUESTS = {
     MsgRequestSigIdsBlocking: St.SIG_IDS_BLOCKING,
@@ -164,11 +167,13 @@ class MessageSubmission(NamedTuple):
             case MsgRequestSigIdsNonBlocking(acknowledged, requested):
                 return encode([self.numbers[_Item.ASK_IDS], False, acknowledged, requested])
             case MsgReplySigIds(announced):
-                return self._listed(_Item.IDS, [encode([one.id, one.size]) for one in announced])
+                return self._listed(
+                    _Item.IDS, [b"\x82" + _octets(own_id) + head(size, UINT) for own_id, size in announced]
+                )
             case MsgReplyNoSigIds():
                 return encode([self.numbers[_Item.NO_IDS]])
             case MsgRequestSigs(ids):
-                return self._listed(_Item.ASK_BODIES, [encode(one) for one in ids])
+                return self._listed(_Item.ASK_BODIES, [_octets(one) for one in ids])
             case MsgReplySigs(messages):
                 return self._listed(_Item.BODIES, messages)
             case MsgDone():
@@ -221,6 +226,10 @@ def check_in(state: Enum, message: Message) -> None:
         raise Malformed("the answer to a request that blocks announces nothing")
 
 
+def _octets(content: bytes) -> bytes:
+    return b"\x58\x20" + content if len(content) == 32 else head(len(content)) + content
+
+
 def _read(reader: Reader, kind: _Item) -> Message:
     match kind:
         case _Item.INIT:
@@ -231,15 +240,32 @@ def _read(reader: Reader, kind: _Item) -> Message:
             asks = MsgRequestSigIdsBlocking if blocks else MsgRequestSigIdsNonBlocking
             return asks(acknowledged, requested)
         case _Item.IDS:
+            if (usual := _usual_ids(reader)) is not None:
+                return MsgReplySigIds(usual)
             return MsgReplySigIds(tuple(_announced(reader) for _ in reader.items("the ids", ITEMS_MAX)))
         case _Item.NO_IDS:
             return MsgReplyNoSigIds()
         case _Item.ASK_BODIES:
             return MsgRequestSigs(tuple(_id(reader) for _ in reader.items("the ids", ITEMS_MAX)))
         case _Item.BODIES:
-            messages = tuple(reader.data[reader.skip()] for _ in reader.items("the messages", ITEMS_MAX))
+            messages = tuple(reader.data[reader.skip(usual_end)] for _ in reader.items("the messages", ITEMS_MAX))
             return MsgReplySigs(messages)
     return MsgDone()
+
+
+_LIST_OF_IDS = re.compile(rb"\x9f((?:\x82\x58\x20.{32}\x19..)+)\xff", re.DOTALL)
+"""A list of indefinite length of digests and sizes of two bytes, as nearly all are."""
+_ID_AND_SIZE_BYTES = 38
+
+
+def _usual_ids(reader: Reader) -> tuple[IdAndSize, ...] | None:
+    """Read the ids and sizes if they are spelled as usual, and not too many; else read nothing, and return None."""
+    found = _LIST_OF_IDS.match(reader.data, reader.at)
+    if found is None or (end := found.end(1)) - (start := found.start(1)) > _ID_AND_SIZE_BYTES * ITEMS_MAX:
+        return None
+    reader.at, data = found.end(), reader.data
+    places = range(start, end, _ID_AND_SIZE_BYTES)
+    return tuple([IdAndSize(data[at + 3 : at + 35], data[at + 36] << 8 | data[at + 37]) for at in places])
 
 
 def _announced(reader: Reader) -> IdAndSize:

@@ -21,7 +21,7 @@ from router.core.link.machine import Agency, RemoteProtocolError
 from router.core.wire.codec import TooLarge
 from router.core.wire.reasons import Reason
 
-from .cbor import ItemScanner
+from .cbor import ItemScanner, Skips
 
 HEAD = Struct(">IHH")
 SENT_BYTES_MAX = 12_288
@@ -135,11 +135,12 @@ class Inbox:
     the bytes that come, however they are cut.
 
     `loose`: two bytes that begin a message whose list is one item shorter than its head says, with or without a truth
-    value behind it (the deployed forms of a blocking reply).
+    value behind it (the deployed forms of a blocking reply). `usual`: as of `ItemScanner`.
     """
 
-    def __init__(self, bytes_max: int, loose: bytes = b"") -> None:
+    def __init__(self, bytes_max: int, loose: bytes = b"", usual: Skips | None = None) -> None:
         self._bytes_max = bytes_max
+        self._usual = usual
         self._loose = loose
         self._bytes = bytearray()
         self._scanner: ItemScanner | None = None
@@ -187,7 +188,7 @@ class Inbox:
         if not known or (known == self._loose[:1] and len(known) < 2):
             return False
         self._start = int(bool(self._loose) and known == self._loose)
-        self._scanner = ItemScanner((known[0] & 31) - 1 if self._start else 1)
+        self._scanner = ItemScanner((known[0] & 31) - 1 if self._start else 1, self._usual)
         return True
 
 

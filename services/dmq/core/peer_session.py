@@ -24,6 +24,7 @@ from . import message_submission as ms
 from . import peer_sharing_messages as sharing
 from .mux import SDU_HANDSHAKE_S, SDU_S, Channel, Demultiplexer, Multiplexer
 from .node_handshake import VERSIONS, Agreement, NodeData
+from .signed_message import usual_end
 from .talk import Protocol, Talk
 
 IDLE_S = 5.0
@@ -44,7 +45,7 @@ SHARING = Protocol(
     sharing.NUMBER, sharing.TABLE, sharing.encode_message, sharing.decode_message, sharing.INGRESS_BYTES_MAX
 )
 _SUBMISSION = {
-    version: Protocol(ms.NUMBER, one.table, one.encode, one.decode, ms.INGRESS_BYTES_MAX, ms.AHEAD)
+    version: Protocol(ms.NUMBER, one.table, one.encode, one.decode, ms.INGRESS_BYTES_MAX, ms.AHEAD, usual_end)
     for version, one in ms.VERSIONS.items()
 }
 
@@ -54,6 +55,8 @@ class Side(Enum):
 
     PROVIDER = "provider"
     CONSUMER = "consumer"
+
+    __hash__ = object.__hash__  # as of `Agency`
 
 
 class PeerAgreed(Struct, frozen=True):
@@ -113,6 +116,7 @@ class PeerSession:
         self._versions = tuple(versions)
         self._hello = Talk(HANDSHAKE, we)
         self._talks: dict[Channel, Talk] = {}  # by number, and our side of it
+        self._submissions: dict[Side, Talk] = {}
         speakers = {self._peer, Agency.INITIATOR}  # a peer that dials us at this moment is one, too
         self._demultiplexer = Demultiplexer((handshake.NUMBER, one) for one in speakers)
         self._multiplexer = Multiplexer()
@@ -219,6 +223,12 @@ class PeerSession:
         sides = {Agency.INITIATOR, Agency.RESPONDER} if agreement.is_duplex else {self._we}
         talks = [Talk(protocol, side) for protocol in protocols for side in sides]
         self._talks = {talk.channel: talk for talk in talks}
+        provider = ms.VERSIONS[agreement.version].provider
+        self._submissions = {
+            Side.PROVIDER if talk.we is provider else Side.CONSUMER: talk
+            for talk in talks
+            if talk.protocol.number == ms.NUMBER
+        }
         self._demultiplexer.channels = frozenset(
             (number, Agency.RESPONDER if side is Agency.INITIATOR else Agency.INITIATOR) for number, side in self._talks
         )
@@ -252,22 +262,22 @@ class PeerSession:
 
     def may(self, side: Side) -> bool:
         """Whether message submission can run on this connection with us on that side."""
-        return self._submission_of(side) is not None
+        return self._submissions.get(side) is not None
 
     def is_our_turn(self, side: Side) -> bool:
         """Whether we may speak on that side: a provider that was asked, a consumer whose requests were answered."""
-        talk = self._submission_of(side)
+        talk = self._submissions.get(side)
         return talk is not None and talk.is_our_turn
 
     @property
     def is_asked_to_wait(self) -> bool:
         """Whether the peer's request for ids waits until there is one: an answer without any is a word of its own."""
-        talk = self._submission_of(Side.PROVIDER)
+        talk = self._submissions.get(Side.PROVIDER)
         return talk is not None and talk.state is ms.St.SIG_IDS_BLOCKING
 
     def begin(self, side: Side, now_s: float) -> None:
         """Begin message submission on a side, where the protocol has a word for that: a provider's in version 1."""
-        talk = self._submission_of(side)
+        talk = self._submissions.get(side)
         if talk is not None and talk.state is ms.St.INIT and talk.is_our_turn:
             self._queue(talk, ms.MsgInit(), now_s)
 
@@ -276,7 +286,7 @@ class PeerSession:
 
         A consumer may say further requests before earlier ones are answered. Raises `LocalProtocolError` out of turn,
         and `RemoteProtocolError` like `hear`."""
-        talk = self._submission_of(side)
+        talk = self._submissions.get(side)
         assert talk is not None, f"{side} does not run on this connection"
         self._queue(talk, message, now_s)
         return self._collected(self._received(talk, now_s), now_s)
@@ -354,15 +364,7 @@ class PeerSession:
     # ------------------------------------------------------------------------------------------------------
 
     def _side_of(self, talk: Talk) -> Side:
-        assert self.agreement is not None
-        return Side.PROVIDER if talk.we is ms.VERSIONS[self.agreement.version].provider else Side.CONSUMER
-
-    def _submission_of(self, side: Side) -> Talk | None:
-        if self.agreement is None:
-            return None
-        provider = ms.VERSIONS[self.agreement.version].provider
-        consumer = Agency.RESPONDER if provider is Agency.INITIATOR else Agency.INITIATOR
-        return self._talks.get((ms.NUMBER, provider if side is Side.PROVIDER else consumer))
+        return Side.PROVIDER if talk is self._submissions.get(Side.PROVIDER) else Side.CONSUMER
 
     def _queue(self, talk: Talk, message: Any, now_s: float) -> None:
         self._multiplexer.add(talk.channel, talk.say(message, now_s))

@@ -32,6 +32,9 @@ NO_IDS_S = 17.0
 """Seconds after which a request that blocks is answered without ids; the peer waits for 20 s."""
 SPACING_SLACK_S = 2.0
 """Seconds that are added to a pool's pause, for the way and for clocks."""
+GATHER_S = 0.05
+"""How long after an answer with ids the next request that blocks waits at most for a full answer: each one costs both
+sides as much as several ids."""
 GIVEN_BYTES_MAX = 97_000
 """Most bytes of bodies in one reply, below the 98,000 that a peer reads; what goes beyond is left out."""
 
@@ -122,6 +125,7 @@ class Provider:
         self._held: list[tuple[float, PoolId]] = []  # heap of pools that wait for their turn
         self._due: dict[PoolId, float] = {}  # the one entry of a pool that counts: -inf in `_ready`, else in `_held`
         self._asked: tuple[int, float] | None = None  # the request that blocks: how many ids, and until when
+        self._gathers_until_s = -inf
         self.spaced_out = 0
         self.was_asked = False
         self.told = 0
@@ -140,7 +144,12 @@ class Provider:
         """When `wake` has something to say, if nothing is taken until then."""
         if self._asked is None:
             return inf
-        return min(self._asked[1], self._held[0][0] if self._held else inf)
+        return min(self._asked[1], self._held[0][0] if self._held else inf, self._gathered_s)
+
+    @property
+    def _gathered_s(self) -> float:
+        """When the ids are to be told that wait for a full answer; infinity if none do."""
+        return self._gathers_until_s if self._ready or self._mempool.last > self._queued_to else inf
 
     # -- requests ------------------------------------------------------------------------------------------
 
@@ -148,8 +157,9 @@ class Provider:
         """Return the ids for a request; None: it blocks, and `wake` will answer. Raise `RemoteProtocolError`."""
         if (rule := self._broken(blocking, acknowledged, most)) is not None:
             raise _error(rule, f"{len(self._window)} unacknowledged, {acknowledged} acknowledged, {most} requested")
+        window, numbers = self._window, self._numbers
         for _ in range(acknowledged):
-            self._numbers.pop(self._window.popleft().id, None)
+            numbers.pop(window.popleft().id, None)
         self.was_asked = True
         if not blocking:
             return self._next(most, now)
@@ -162,11 +172,19 @@ class Provider:
         if self._asked is None:
             return None
         most, until_s = self._asked
+        if now.mono_s < min(self._gathers_until_s, until_s) and self._few_wait(most):
+            return None
         found = self._next(most, now)
         if not found and now.mono_s < until_s:
             return None
         self._asked = None
+        if found:
+            self._gathers_until_s = now.mono_s + GATHER_S
         return found
+
+    def _few_wait(self, most: int) -> bool:
+        """Whether fewer ids than that can be told by now."""
+        return self._mempool.last - self._queued_to + len(self._ready) < most
 
     def request_bodies(self, ids: Iterable[bytes], now: Moment) -> list[Row]:
         """Return the messages that were asked for and are still live; raise `RemoteProtocolError`."""
@@ -239,13 +257,20 @@ class Provider:
     def _queue_new(self) -> None:
         """Let it be the turn of each pool with a message that was taken since the last time. Nothing is kept of each
         message, and of many ones each pool is looked at once: a peer that connects again and again costs little."""
-        after, self._queued_to = self._queued_to, self._mempool.last
-        if self._queued_to - after > self._mempool.pools_count:
-            pools = self._mempool.pools
-        else:
-            pools = [row.pool for row in self._mempool.after(after) if row.number not in self._done]
-        for pool in pools:
-            self._queue(pool)
+        mempool, after = self._mempool, self._queued_to
+        self._queued_to = mempool.last
+        if self._queued_to - after > mempool.pools_count:
+            for pool in mempool.pools:
+                self._queue(pool)
+            return
+        for row in mempool.after(after):
+            if row.number in self._done:
+                continue
+            if len(mempool.of_pool(row.pool)) > 1 or row.pool in self._due:
+                self._queue(row.pool)
+            else:  # nearly all: it is the pool's only one
+                self._due[row.pool] = -inf
+                heappush(self._ready, (row.number, row.pool))
 
     def _turn(self, pool: PoolId, now: Moment) -> Row | None:
         """Return the message of the pool that is told now; None: none, or not yet."""
@@ -269,7 +294,7 @@ class Provider:
         lives longest is the newest, whenever it came here."""
         numbers = [one for one in self._mempool.of_pool(pool) if one not in self._done]
         rows = [row for one in numbers if (row := self._mempool.get(one)) is not None]
-        if self._spacing.is_on:
+        if len(rows) > 1 and self._spacing.is_on:
             rows.sort(key=lambda row: (row.expires_at, row.number), reverse=True)
         return rows
 
@@ -290,7 +315,7 @@ class Provider:
         """Let a pool with further messages wait for its turn."""
         if until_s <= now.mono_s:
             self._queue(pool)
-        elif any(one not in self._done for one in self._mempool.of_pool(pool)):
+        elif not all(map(self._done.__contains__, self._mempool.of_pool(pool))):
             self._due[pool] = until_s
             heappush(self._held, (until_s, pool))
 

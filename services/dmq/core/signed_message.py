@@ -232,6 +232,19 @@ _CERTIFIED = re.compile(
     re.DOTALL,
 )
 """What stands behind that signature: the certificate and the cold key."""
+
+
+def usual_end(data: bytes | bytearray, at: int) -> int:
+    """Return where the message of the deployed encoding ends that begins at `at`, if all of it is there and spelled as
+    everybody writes it; else -1. What it says is not judged."""
+    front = _FRONT_05.match(data, at)
+    if front is None:
+        return -1
+    numbers = _NUMBERS.match(data, front.end() + int.from_bytes(front[2] or front[3], "big"))
+    certified = numbers and _CERTIFIED.match(data, numbers.end() + SIGNATURE_KES_BYTES)
+    return certified.end() if certified else -1
+
+
 _KNOWN_MAX = 1024
 """How many certificates are kept as read: a pool's comes again with each of its messages."""
 

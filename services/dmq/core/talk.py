@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from router.core.link.machine import Agency, LocalProtocolError, Machine, Table
 
+from .cbor import Skips
 from .mux import MESSAGE_S, Channel, Inbox
 
 AHEAD_MAX = 16
@@ -19,8 +20,8 @@ AHEAD_MAX = 16
 
 
 class Protocol(NamedTuple):
-    """A protocol on a connection: its number, its table, both halves of its codec, what may wait of it, and which of
-    its messages may be sent ahead."""
+    """A protocol on a connection: its number, its table, both halves of its codec, what may wait of it, which of its
+    messages may be sent ahead, and what tells the end of the items that its lists usually hold."""
 
     number: int
     table: Table
@@ -28,6 +29,7 @@ class Protocol(NamedTuple):
     decode: Callable[[bytes], Any]
     waiting_bytes_max: int
     ahead: tuple[type, ...] = ()
+    usual: Skips | None = None
 
 
 class Talk:
@@ -38,7 +40,7 @@ class Talk:
         self.we = we
         self._peer = Agency.RESPONDER if we is Agency.INITIATOR else Agency.INITIATOR
         self._machine = Machine(protocol.table, we=we)
-        self._inbox = Inbox(protocol.waiting_bytes_max)
+        self._inbox = Inbox(protocol.waiting_bytes_max, usual=protocol.usual)
         self._ahead: deque[Any] = deque()
         self._entered_s = inf
         self._partial_s = inf

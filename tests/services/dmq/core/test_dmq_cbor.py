@@ -152,3 +152,17 @@ def test_any_bytes_are_an_item_or_not_as_another_reader_finds(data: bytes) -> No
         return
     with pytest.raises(cbor2.CBORDecodeEOF):
         cbor2.loads(data[: end - 1])
+
+
+DIGESTS = st.lists(st.tuples(st.binary(min_size=30, max_size=33), st.integers(0, 1 << 17)), max_size=6)
+
+
+@given(DIGESTS, st.integers(1, 50))
+def test_a_list_of_digests_ends_where_it_ends_also_when_they_are_skipped_together(
+    pairs: list[tuple[bytes, int]], piece: int
+) -> None:
+    for items in ([encode(list(one)) for one in pairs], [encode(one) for one, _ in pairs]):
+        data = array_of(encode(2), indefinite(*items))
+        scanner = ItemScanner()
+        ends = [scanner.end_in(data[:cut]) for cut in range(piece, len(data), piece)]
+        assert not any(ends) and scanner.end_in(data + b"\x00") == len(data)

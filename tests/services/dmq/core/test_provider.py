@@ -15,7 +15,7 @@ from router.core.link.machine import RemoteProtocolError
 from services.dmq.core import message_submission as ms
 from services.dmq.core.authentication import Moment
 from services.dmq.core.mempool import Mempool, MempoolLimits, Row
-from services.dmq.core.provider import NO_IDS_S, WINDOW_MAX, Announced, Provider, Spacing, WindowRule
+from services.dmq.core.provider import GATHER_S, NO_IDS_S, WINDOW_MAX, Announced, Provider, Spacing, WindowRule
 from services.dmq.core.signed_message import Dmq05, SignedMessage
 
 DMQ = Dmq05()
@@ -244,3 +244,26 @@ def test_every_rule_has_the_name_that_a_dmq_node_gives_it() -> None:
     with pytest.raises(RemoteProtocolError, match=WindowRule.REQUESTED_NOTHING.value):
         provider.request_ids(True, 0, 0, NOW)
     assert provider.due_s > 1e9, "a request that is refused changes nothing"
+
+
+def test_a_request_that_blocks_gathers_ids_after_an_answer_and_none_before_the_first() -> None:
+    mempool = Mempool(FREE)
+    provider = Provider(mempool, Spacing(0))
+    messages = [message_of(number) for number in range(40)]
+
+    def take(message: SignedMessage) -> None:
+        mempool.take(message, NOW.wall_s + 900, NOW, is_relayed=True)
+
+    assert provider.request_ids(True, 0, 33, NOW) is None
+    take(messages[0])
+    assert ids(provider.wake(NOW)) == [messages[0].id]
+    assert provider.request_ids(True, 1, 33, at(0.001)) is None
+    take(messages[1])
+    assert provider.wake(at(0.002)) is None and provider.due_s == NOW.mono_s + GATHER_S
+    take(messages[2])
+    assert ids(provider.wake(at(GATHER_S))) == [one.id for one in messages[1:3]]
+    for message in messages[3:36]:
+        take(message)
+    assert ids(provider.request_ids(True, 2, 33, at(GATHER_S + 0.001))) == [one.id for one in messages[3:36]]
+    take(messages[36])
+    assert ids(provider.request_ids(False, 32, 33, at(GATHER_S + 0.002))) == [messages[36].id]

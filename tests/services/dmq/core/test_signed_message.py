@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from samples.dmq import BODY, EXPIRES_AT, POOLS, SIGNED, VECTORS, raw
 from samples.dmq_messages import ENCODINGS, WIRES
 
 from router.core.wire.codec import Malformed, encode
+from services.dmq.core.cbor import array_of, indefinite
 from services.dmq.core.kes import verify_kes
-from services.dmq.core.signed_message import OLDER, BodyBounds, Cip29ffe0e, Dmq04, Dmq05, Encoding, digest
+from services.dmq.core.mux import Inbox
+from services.dmq.core.signed_message import OLDER, BodyBounds, Cip29ffe0e, Dmq04, Dmq05, Encoding, digest, usual_end
 
 DMQ = Dmq05()
 ANY_BODY = BodyBounds(0, 3000)
@@ -134,3 +138,23 @@ def test_a_certificate_that_is_too_long_or_none() -> None:
     ):
         with pytest.raises(Malformed, match=cause):
             Cip29ffe0e().read(encode([*parts, certificate]))
+
+
+def test_the_end_of_a_usual_message_is_known_only_when_all_of_it_is_there() -> None:
+    wire = Dmq05().write(POOLS[0].draft(BODY))
+    assert usual_end(b"\x9f" + wire + b"\xff", 1) == 1 + len(wire)
+    assert {usual_end(wire[:cut], 0) for cut in range(len(wire))} == {-1}
+    assert usual_end(Dmq04().write(POOLS[0].draft(BODY)), 0) == -1
+
+
+@given(st.lists(st.sampled_from((Dmq05(), Dmq04())), min_size=1, max_size=3), st.integers(1, 3000))
+def test_bodies_that_come_in_pieces_are_cut_as_when_each_head_is_read(encodings: list[Any], piece: int) -> None:
+    wires = [one.write(POOLS[0].draft(BODY)) for one in encodings]
+    data = array_of(encode(5), indefinite(*wires))
+    for usual in (usual_end, None):
+        inbox = Inbox(1 << 16, usual=usual)
+        found = []
+        for at in range(0, len(data), piece):
+            inbox.add(data[at : at + piece])
+            found.append(inbox.take(1 << 16))
+        assert found[-1] == data and not any(found[:-1])
