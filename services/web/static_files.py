@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from services.web.core.http.pages import KINDS
 from spark_analytics.report.page.style import sheet
 
 OPERATOR = "operator/"
+EDITION = "router/edition.js"
+"""Tells pages by what digest of all files they were loaded, and later whether the node serves others."""
 STYLE = "page.css"
 APPS = "apps"
 APPS_FILES_MAX, APPS_BYTES_MAX = 2_000, 64 << 20
@@ -26,8 +29,15 @@ class NoApps(Exception):
 
 
 def read_static() -> Mapping[str, bytes]:
-    """Return the pages' files by their paths below the folder."""
-    return {name: body for name, body in _files().items() if not name.startswith(OPERATOR)}
+    """Return the pages' files by their paths below the folder, with the digest of all in the one that tells it."""
+    found = {name: body for name, body in _files().items() if not name.startswith(OPERATOR)}
+    return {**found, EDITION: found[EDITION].replace(b"''", f"'{edition_of(found)}'".encode())}
+
+
+def edition_of(files: Mapping[str, bytes]) -> str:
+    """Return 32 hexadecimal digits that differ if a path or a byte of these files does."""
+    digests = (f"{name} {hashlib.sha256(body).hexdigest()}\n" for name, body in sorted(files.items()))
+    return hashlib.sha256("".join(digests).encode()).hexdigest()[:32]
 
 
 def read_operator_files() -> Mapping[str, bytes]:

@@ -21,5 +21,5 @@ def devtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def port() -> Iterator[int]:
     """Return the port of the pages."""
-    with served() as port:
-        yield port
+    with served() as site:
+        yield site.server_port

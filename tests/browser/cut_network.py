@@ -1,4 +1,5 @@
-"""A network that can be cut between a browser and its node: what goes through it ends, and nothing new begins."""
+"""A network that can be cut between a browser and its node: what goes through it ends, and nothing new begins. Or it
+swallows all: connections begin, and nothing comes through them."""
 
 from __future__ import annotations
 
@@ -16,6 +17,9 @@ class Network:
         self._is_whole = trio.Event()
         self._is_whole.set()
         self._open: set[trio.SocketStream] = set()
+        self._swallows = False
+        self.swallowed = 0
+        """How many connections have begun that heard nothing."""
 
     async def cut(self) -> None:
         """End all connections, and let no new ones through."""
@@ -23,11 +27,21 @@ class Network:
         for stream in list(self._open):
             await trio.aclose_forcefully(stream)
 
+    async def swallow(self) -> None:
+        """End all connections; new ones are taken, and hear nothing until the network is cut or mended."""
+        self._swallows = True
+        await self.cut()
+
     def mend(self) -> None:
+        self._swallows = False
         self._is_whole.set()
 
     async def pass_on(self, near: trio.SocketStream) -> None:
         async with near:
+            if self._swallows:
+                self.swallowed += 1
+                await self._is_whole.wait()
+                return
             if not self._is_whole.is_set():
                 return
             with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):

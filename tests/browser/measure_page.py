@@ -194,8 +194,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Measure the client in a page, beside bare signatures.")
     parser.add_argument("--rounds", type=int, default=15)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="router-pages-") as place, served() as at:
+    with tempfile.TemporaryDirectory(prefix="router-pages-") as place, served() as site:
         chrome = Path(place) / "chrome"
         chrome.mkdir()
         with running(chrome) as tools:
-            trio.run(main, Path(place), tools, at, given.rounds)
+            trio.run(main, Path(place), tools, site.server_port, given.rounds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -18,6 +17,12 @@ POLICY = (
 _ROOMS = {"test": Path(__file__).parent / "pages", "vectors": TREE / "tests" / "vectors"}
 
 
+class Site(ThreadingHTTPServer):
+    """The server of the pages. `edition`: what the pages are told of their version, as a node tells it; "": nothing."""
+
+    edition = ""
+
+
 class _Handler(SimpleHTTPRequestHandler):
     extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".js": "text/javascript"}  # noqa: RUF012
 
@@ -25,6 +30,16 @@ class _Handler(SimpleHTTPRequestHandler):
         room, _, rest = path.partition("?")[0].lstrip("/").partition("/")
         found = (_ROOMS[room] / rest) if room in _ROOMS else STATIC / f"{room}/{rest}"
         return str(found)
+
+    def do_GET(self) -> None:
+        assert isinstance(self.server, Site)
+        if self.path == "/router/edition.js" and self.server.edition:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/javascript")
+            self.end_headers()
+            self.wfile.write(f"export const EDITION = '{self.server.edition}';\n".encode())
+        else:
+            super().do_GET()
 
     def end_headers(self) -> None:
         self.send_header("Content-Security-Policy", POLICY)
@@ -36,14 +51,14 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def served() -> Iterator[int]:
-    """Yield the port at which the files are served."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler)) as server:
+def served() -> Iterator[Site]:
+    """Yield the server of the files, which serves with the block."""
+    with Site(("127.0.0.1", 0), _Handler) as server:
         server.daemon_threads = True
         thread = Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
-            yield server.server_address[1]
+            yield server
         finally:
             server.shutdown()
             thread.join()

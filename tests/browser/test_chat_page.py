@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 import trio
+from chat_rig import ann_at, entered, has_lines, invited, say
 from chrome import fresh
+from cut_network import network_at
 from page_node import page_node
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 
 from router import connect
 from router.rig.process import until
@@ -91,3 +94,31 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_pa
                 await until("what the page said without the node", has_both)
                 assert got[1:] == ["Ben: two", "Ben: later"]
             nursery.cancel_scope.cancel()
+
+
+async def test_kept_page_opens_on_a_network_that_swallows_everything(devtools: str, tmp_path: Path) -> None:
+    seen_at = free_port()
+    with trio.fail_after(HANG_S):
+        async with (
+            fresh(devtools) as browser,
+            page_node(tmp_path, web=True, seen_at=seen_at) as node,
+            network_at(seen_at, node.port) as network,
+        ):
+            link = await invited(node)
+            async with ann_at(node) as ann:
+                page = await entered(browser, link)
+                await say(page, "before")
+                await ann.until_got(1)
+                await page.until("navigator.serviceWorker.controller")
+                kept = "caches.match(new URL('../router/talk.js', location)).then(found => !!found)"
+                await page.until(kept)
+                await network.swallow()
+                await page.goto(f"{node.site}/chat/")
+                await has_lines(page, 1)
+                assert network.swallowed > 0
+                await say(page, "meanwhile")
+                await page.until("document.querySelectorAll('.mine .how')[1]?.textContent.startsWith('waiting')")
+                network.mend()
+                await page.js("void dispatchEvent(new Event('online'))")
+                await ann.until_got(2)
+                assert ann.got == ["Ben: before", "Ben: meanwhile"]

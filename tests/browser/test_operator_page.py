@@ -30,12 +30,24 @@ module = "services.web"
 listen = ""
 operator = "tcp://127.0.0.1:{port}"
 """
-FOCUSED = "((one) => one.tagName + ' ' + (one.id || one.textContent))(document.activeElement)"
+SUMMARIES = "document.querySelectorAll('summary').length"
+TO_BEGIN = "(document.activeElement.blur(), getSelection().collapse(document.body, 0), delete window.before)"
+STOP = """(one => {
+  const { top, bottom, width } = one.getBoundingClientRect(), { outlineStyle, outlineWidth } = getComputedStyle(one);
+  const isBehind = !window.before || !!(window.before.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING);
+  const isShown = width > 4 && bottom > 0 && top < innerHeight;
+  const isMarked = outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2;
+  window.before = one;
+  const faults = [[isBehind, 'not in order'], [isShown, 'not in the window'], [isMarked, 'without a mark']];
+  const said = faults.filter(([is]) => !is).map(([, words]) => words).join(', ') || 'seen';
+  return [`${one.tagName} ${one.id || one.textContent}`, said];
+})(document.activeElement)"""
+"""Where the focus is: what it is on, and "seen" if it follows the last one and can be seen."""
 
 
 def made(base: Path, port: int) -> NodeProcess:
     home = Home(base / "node")
-    home.create("core")
+    home.create("core", (f"tls://127.0.0.1:{free_port()}",))
     home.config_path.write_text(f"{home.config_path.read_text()}{WEB_SIDE.format(port=port)}")
     edit_peers(home.config_path, AddPeer(Peer(address=READER.public, name="reader", grant=("join", "store"))))
     return NodeProcess("node", home, base / "node.stderr", {"link.goodbye_s": 1, "verify.verifiers": 0})
@@ -51,6 +63,18 @@ async def arrived(page: Page, path: str) -> None:
             return False
 
     await until(f"the page {path}", is_there)
+
+
+async def stops_by_keys(page: Page) -> list[tuple[str, str]]:
+    """Return where the focus stops, from the page's begin to its end, with whether it can be seen there."""
+    await page.js(TO_BEGIN)
+    stops: list[tuple[str, str]] = []
+    while not stops or stops[-1][0] != "BUTTON Ask why":
+        await page.keys("Tab")
+        name, seen = await page.js(STOP)
+        stops.append((name, seen))
+        assert len(stops) < 40, stops
+    return stops
 
 
 async def test_page_lives_and_shows_what_waits(devtools: str, tmp_path: Path) -> None:
@@ -72,13 +96,17 @@ async def test_page_lives_and_shows_what_waits(devtools: str, tmp_path: Path) ->
             await page.until("/7 messages.*reader is away/.test(document.querySelector('#queues li')?.textContent)")
             assert await page.js("document.querySelector('#traffic details').open"), "what is open stays so"
 
-            await page.js("(document.getElementById('id').value = '', document.querySelector('.skip').focus())")
-            seen = set()
-            while "INPUT id" not in seen:
-                seen.add(await page.js(FOCUSED))
-                await page.keys("Tab")
-                assert len(seen) < 40, seen
-            assert {one.partition(" ")[0] for one in seen} >= {"A", "SUMMARY", "INPUT"}
+            still = {"name": "prefers-reduced-motion", "value": "reduce"}  # else it scrolls for a while
+            await page.call("Emulation.setEmulatedMedia", features=[still])
+            stops = await stops_by_keys(page)
+            names = [name for name, _ in stops]
+            assert names[0] == "A To what is wrong, or that nothing is" and names[-2:] == ["INPUT id", "BUTTON Ask why"]
+            assert len([one for one in names if one.startswith("SUMMARY")]) == await page.js(SUMMARIES)
+            assert all(seen == "seen" for _, seen in stops), stops
+            await page.js("document.querySelector('.skip').focus()")
+            await page.keys("Enter", "Tab")
+            assert await page.js("location.hash") == "#verdict"
+            assert (await page.js(STOP))[0] == names[1]
             await page.js("document.getElementById('id').focus()")
             await page.call("Input.insertText", text=sent.hex())
             await page.keys("Enter")

@@ -185,20 +185,3 @@ async def test_clock_a_year_ahead_at_the_start_forgets_nothing_that_was_handled(
                 assert await again.js("begin({ name: 'ahead', group: 'friends' })") == "friends"
                 await again.until("told.problems.some(one => one.includes('the clock here is'))")
                 assert await again.js(handled) >= 4, "two messages, and the words in them"
-
-
-async def test_page_that_is_older_than_its_node_is_told_to_load_again(devtools: str, port: int) -> None:
-    """The node's hello, as a later one may say it, comes to the link; its own goes nowhere."""
-    newer = """class { static OPEN = 1; readyState = 1; send() {} close() {}
-      constructor() { import('../router/wire.js').then(wire => {
-        const item = wire.encode([2, { v: [2], key: new Uint8Array(32) }]);
-        this.onopen();
-        this.onmessage({ data: wire.joined(wire.frameHead(item.length), item).buffer });
-      }); } }"""
-    async with fresh(devtools) as browser:
-        page = await browser.page(f"http://127.0.0.1:{port}/test/talk.html")
-        await page.until("window.begin")
-        await page.js(f"void (delete window.SharedWorker, window.WebSocket = {newer})")
-        await page.js("void begin({ name: 'older', url: 'ws://127.0.0.1:9/link' }).catch(() => {})")
-        await page.until("told.away.length === 1")
-        assert "load the page again" in await page.js("told.away[0]")

@@ -150,6 +150,8 @@ export class Refused extends RouterError {
   readonly id: string | null;
 }
 
+/** The version of the client's files, as the node that serves them tells it; "" where something else serves them. */
+export const EDITION: string;
 export function reasonOf(number: number): { number: number; word: string; sentence: string; later: boolean };
 export function rightsOf(number: number): Right[];
 export function readLink(text: string): object;

@@ -1,10 +1,13 @@
 // A page's end of a router: the names of docs/apps.md. See router.d.ts.
 import { InsecureContext, NodeUnavailable, Refused, RouterError, StorageError, numberOf, reasonOf } from './router/errors.js';
+import { EDITION } from './router/edition.js';
+import { OTHER_TALK, TALK } from './router/talk.js';
 import { frontLock, openChannel } from './router/tabs.js';
 import { keyOfSeed } from './router/keys.js';
 import { groupLink, random, readLink, hex, text, unhex } from './router/wire.js';
 
 export { InsecureContext, NodeUnavailable, Refused, RouterError, StorageError, reasonOf, readLink };
+export { EDITION } from './router/edition.js';
 export { hex, text, unhex, words } from './router/wire.js';
 
 const TTL_S = 86400, EXPIRY_MIN = 1440, UINT32_MAX = 0xffffffff;
@@ -84,10 +87,12 @@ export class Node {
 
   async #greet() {
     this.#channel.takeSeveral(false);
-    const found = await this.#ask({ op: 'hello', takesSeveral: true, ...this.#hello }), { key, state, text, waiting, groups, rights, forgets } = found;
+    const found = await this.#ask({ op: 'hello', takesSeveral: true, talk: TALK, ...this.#hello }), { key, state, text, waiting, groups, rights, forgets, talk = TALK, edition = EDITION } = found;
+    if (talk !== TALK) throw new RouterError(OTHER_TALK);
     this.#channel.takeSeveral(!!found.takesSeveral);
     if (this.#hello.invitation) this.#hello.invitation = undefined;
     if (forgets) this.#forgets(forgets);
+    if (edition !== EDITION) this.#note(this.problems, 'a page of another version holds the connection, in another tab or behind the browser\'s back button: load all tabs of it again, or close them, when it suits you. What waits here stays', 'onProblem');
     return { key: hex(key), state, stateText: text, waiting: new Set(waiting), groups, rights };
   }
 

@@ -1,5 +1,5 @@
 // A chat in a group; its messages are those of examples/chat.py: "NAME: what is said".
-import { cannotBegin, connect, readLink, rightsOf, text, words } from '../router.js';
+import { EDITION, cannotBegin, connect, readLink, rightsOf, text, words } from '../router.js';
 import { because, counted, howFar, told } from './fates.js';
 import { openHistory } from './history.js';
 
@@ -12,6 +12,7 @@ const UNINVITED = 'Nobody has invited this browser yet: open the link that you w
 const shown = new Map(), early = new Map(), saidEarly = [], others = new BroadcastChannel('chat lines');
 let isListed = false, isCatchingUp = false, untoldTimer;
 const isNear = () => innerHeight + scrollY > document.documentElement.scrollHeight - 120;
+let letGo = () => {};
 let node, group, history, me, unread = 0, lastDay = '', lastWho = '', isAsking = false, isOut = false;
 
 function notice(sentence) {
@@ -125,6 +126,7 @@ async function listen() {
   const heard = group.messages(), before = await history.lines(group.key);
   [...before, ...saidEarly].forEach(show);
   isListed = true;
+  look();
   $('room').hidden = $('forget').hidden = false;
   $('lines').lastElementChild?.scrollIntoView({ block: 'end' });
   if (group.maySend) $('text').focus();
@@ -132,17 +134,26 @@ async function listen() {
   catchUp();
   for await (const message of heard) {
     const line = { id: message.id, group: group.key, at: message.at, text: words(message.body), isMine: false, gap: message.missing.length > 0 };
-    await history.add(line);
+    const isNew = await history.add(line);
     show(line);
-    if (document.hidden) await callFor(line);
+    if (document.hidden && !await isSeen()) await callFor(line, isNew);
   }
 }
 
-// Nobody looks: count, and notify who asked for it.
-async function callFor(line) {
+// A tab that is looked at holds a lock, by which the others know.
+function look() {
+  letGo();
+  if (!document.hidden && group) navigator.locks.request(seenLock(), { mode: 'shared' }, () => new Promise(done => { letGo = done; if (document.hidden) done(); }));
+}
+
+const seenLock = () => `chat seen ${group.key}`;
+const isSeen = async () => (await navigator.locks.query()).held.some(({ name }) => name === seenLock());
+
+// Nobody looks, in any tab: count, and notify who asked for it. `isNew`: no other tab has got it before, and called for it.
+async function callFor(line, isNew) {
   unread++;
   title();
-  if (globalThis.Notification?.permission !== 'granted') return;
+  if (!isNew || globalThis.Notification?.permission !== 'granted') return;
   const told = { body: line.text.slice(0, 200), tag: group.key, icon: 'icon.svg' }, place = await navigator.serviceWorker?.getRegistration();
   if (place?.active) await place.showNotification(group.name ?? 'Chat', told);
   else new Notification(group.name ?? 'Chat', told);
@@ -159,7 +170,7 @@ function say() {
       const line = { id, group: group.key, at: Date.now(), text: words, isMine: true, state: onDisk ? 'waiting' : 'here' };
       show(line);
       others.postMessage(line);
-      await history.add(line);
+      await history.add(line).catch(failed);
       if (!node.waiting.has(id) && shown.get(id).line.state !== 'waiting') change(id, { state: shown.get(id).line.state });
     },
   }).catch(error => {
@@ -263,7 +274,8 @@ async function begin() {
 // The page opens without the node from now on.
 function keepOffline() {
   navigator.serviceWorker?.register('offline.js').then(() => navigator.serviceWorker.ready).then(({ active }) => {
-    active.postMessage([location.pathname, ...performance.getEntriesByType('resource').map(one => one.name).filter(name => name.startsWith(location.origin))]);
+    const loaded = performance.getEntriesByType('resource').filter(one => one.initiatorType !== 'fetch').map(one => one.name).filter(name => name.startsWith(location.origin));
+    active.postMessage({ files: [...new Set([location.pathname, ...loaded])], edition: EDITION, proof: new URL('../router/edition.js', import.meta.url).href });
   }).catch(() => {});
 }
 
@@ -272,7 +284,7 @@ async function forget() {
   window.history.replaceState({ untold: await node.forget() }, '');
   await history.remove();
   for (const one of [NAME_KEPT, GROUP_KEPT]) localStorage.removeItem(one);
-  await caches.delete('chat 1');
+  for (const name of await caches.keys()) if (name.startsWith('chat ')) await caches.delete(name);
   await (await navigator.serviceWorker?.getRegistration())?.unregister();
   location.reload();
 }
@@ -283,7 +295,7 @@ $('text').addEventListener('input', fit);
 $('text').addEventListener('keydown', event => {
   if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); say(); }
 });
-document.addEventListener('visibilitychange', () => { if (!document.hidden) { unread = 0; title(); catchUp(); } });
+document.addEventListener('visibilitychange', () => { look(); if (!document.hidden) { unread = 0; title(); catchUp(); } });
 $('notify').addEventListener('click', async () => { $('notify').hidden = await Notification.requestPermission() !== 'default'; });
 $('forget').addEventListener('click', () => forget().catch(failed));
 begin().catch(failed);

@@ -2,9 +2,12 @@
 const LINES_MAX = 2000;
 const GONE = 'This browser keeps nothing of what is said here: once this page is closed it is gone from this device.';
 
-// Open it; `trouble(sentence)` is called when it goes on in this page's memory.
+const NEWER = 'What was said here is kept by a newer version of this page. Nothing of it is lost: close the other tabs of the page, and load it again while the node can be reached.';
+
+// Open it; `trouble(sentence)` is called when it goes on in this page's memory. Reject if a newer version of the page has kept it: else
+// what comes would be handled without being kept.
 export function openHistory(trouble) {
-  return new Promise(done => {
+  return new Promise((done, failed) => {
     const none = () => { trouble(GONE); done(new History(null, trouble)); };
     try {
       const asked = indexedDB.open('chat history', 2);
@@ -14,7 +17,7 @@ export function openHistory(trouble) {
         lines.createIndex('group', 'group');
       };
       asked.onsuccess = () => done(new History(asked.result, trouble));
-      asked.onerror = none;
+      asked.onerror = () => asked.error?.name === 'VersionError' ? failed(new Error(NEWER)) : none();
     } catch {
       none();
     }
@@ -25,11 +28,12 @@ class History {
   #db;
   #trouble;
   #unkept = new Map();
+  #isOver = false;
 
   constructor(db, trouble) {
     this.#db = db;
     this.#trouble = trouble;
-    if (db) db.onversionchange = () => db.close();
+    if (db) db.onversionchange = ({ newVersion }) => { db.close(); this.#db = null; this.#isOver = newVersion !== null; };
     if (db) db.onclose = () => { this.#db = null; trouble(GONE); };
   }
 
@@ -41,22 +45,27 @@ class History {
     });
   }
 
-  // Add a line unless it is here; the oldest of its group go, beyond LINES_MAX.
+  // Add a line unless it is here, and resolve with whether it was not, in any tab; the oldest of its group go, beyond LINES_MAX.
   async add(line) {
+    let isNew = true;
     try {
+      if (this.#isOver) throw new Error(NEWER);
       await this.#run('readwrite', lines => {
         const known = lines.index('id').getKey(line.id);
         known.onsuccess = () => {
-          if (known.result !== undefined) return;
+          isNew = known.result === undefined;
+          if (!isNew) return;
           lines.add(line);
           prune(lines, line.group);
         };
       });
-    } catch {
+    } catch (error) {
+      if (this.#isOver) throw error;
       if (!this.#unkept.size && this.#db) this.#trouble(`There is no room on this device: what is said from now on is gone once this page is closed. Make room in the browser's storage.`);
       this.#unkept.set(line.id, line);
       if (this.#unkept.size > LINES_MAX) this.#unkept.delete(this.#unkept.keys().next().value);
     }
+    return isNew;
   }
 
   async change(id, part) {

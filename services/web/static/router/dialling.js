@@ -6,8 +6,8 @@ const RETRY_FIRST_MS = 100, RETRY_MAX_MS = 15000;
 const QUIET_MS = 70000, LOOK_MS = 15000;
 const PROBE_STEPS = 4, PROBE_STEP_MS = 2000;
 const ASK_WHY_MS = 30000;
-const REPLACED = 26, SHUTDOWN = 27;
-const FINAL = new Set([2, 4, 9, 10, REPLACED]);
+const UNSUPPORTED = 2, REPLACED = 26, SHUTDOWN = 27;
+const FINAL = new Set([UNSUPPORTED, 4, 9, 10, REPLACED]);
 
 export class Dialling {
   #offer;
@@ -73,7 +73,7 @@ export class Dialling {
     this.link = null;
     this.isFinal = FINAL.has(reason);
     const said = reason === REPLACED ? 'another window with the same key has signed on, and has taken the connection over: close it, then load this page again to take it back'
-      : !isTheirs ? why : `the node said goodbye, ${reasonOf(reason).word}: ${why}`;
+      : !isTheirs ? why : reason === UNSUPPORTED ? `the node does not speak as this page does (${why}): load the page again, in all its tabs. What waits here stays` : `the node said goodbye, ${reasonOf(reason).word}: ${why}`;
     if (this.isStopped) return;
     if (this.isFinal) return this.#said('ended', said);
     const first = this.#unsaid || said, isAtOnce = wasUp && isTheirs && reason === SHUTDOWN;

@@ -3,19 +3,22 @@ import { CausalOrder } from './causal.js';
 import { Causes } from './causes.js';
 import { Composer } from './composer.js';
 import { Dialling } from './dialling.js';
+import { EDITION } from './edition.js';
 import { Refusal, reasonOf } from './errors.js';
 import { Inbox } from './inbox.js';
 import { keyOfSeed, newKey, signWith } from './keys.js';
 import { open } from './opening.js';
 import { OUTBOX_MESSAGES_MAX, Outbox } from './outbox.js';
 import { openStore, removeStore } from './store.js';
+import { OTHER_TALK, TALK } from './talk.js';
 import { digest, expiryMin, hex, random, unhex, words } from './wire.js';
 
 const CONTROL = { join: 1, joinAck: 2, leave: 3, leaveAck: 4, report: 6, ask: 7, answer: 8, redeem: 9, redeemed: 10, askTerms: 12, terms: 13 };
 const CLOCK_OFF_MS = 90000;
 const LEFT = 25, PEER_REFUSED = 24, BAD_SIGNATURE = 4, NOT_AUTHORISED = 9;
 const GOODBYE_MS = 5000, ASK_AGAIN_MS = 2000, ANSWER_MS = 10000, LEAVE_MS = 3000;
-const GAP_S = 30;
+const GAP_S = 30, EDITION_MS = 5000;
+const OTHER_EDITION = 'the node serves another version of this page by now: load the page again, in all its tabs, when it suits you. What waits here stays';
 const COMPOSED_AT_ONCE = 256;
 const JOIN = 1;
 const PREKEY_ASKED = '8214a0', NO_PREKEY = '8215f6';
@@ -36,7 +39,7 @@ export class Engine {
   static async open(name, signer, post) {
     const engine = new Engine();
     Object.assign(engine, { name, post });
-    engine.store = await openStore(name, sentence => engine.#trouble(sentence));
+    engine.store = await openStore(name, sentence => engine.#trouble(sentence), sentence => engine.#superseded(sentence));
     await engine.#load(signer);
     return engine;
   }
@@ -57,7 +60,7 @@ export class Engine {
     kept.groupsKeys.forEach((name, i) => this.#remember(name, kept.groups[i]));
     kept.outboxKeys.forEach((key, i) => this.outbox.add(key, kept.outbox[i]));
     this.dialling = new Dialling(() => this.#offer(), (state, text) => this.#state(state, text));
-    if (this.where) this.dialling.start();
+    if (this.where && !store.isOver) this.dialling.start();
   }
 
   async #kept(name, make) {
@@ -102,16 +105,18 @@ export class Engine {
       case 'refuse': return this.inbox.turnDown(said.id, said.reason, said.text, said.later);
       case 'wake': return this.dialling.wake();
       case 'forget': return this.#forget();
-      default: throw new Error('this page is of another version than the others that are open: close them, then load it again');
+      default: throw new Error(OTHER_TALK);
     }
   }
 
-  async #hello(tab, { url, expect, invitation, key }) {
+  async #hello(tab, { url, expect, invitation, key, talk = TALK }) {
+    if (talk !== TALK) throw new Error(OTHER_TALK);
+    this.store.mustBeOurs();
     if (key && key !== hex(this.key.public)) throw new Error('another tab uses this name with another key: close it, or give each key a name of its own');
     if (!this.#tabs.has(tab)) this.#tabs.set(tab, new Set());
     if (url && (url !== this.where?.url || this.dialling.isFinal || invitation)) await this.#moveTo({ url, expect }, invitation);
     else if (this.where && this.dialling.isFinal) this.dialling.start();
-    return { takesSeveral: true, forgets: this.forgets, key: this.key.public, ...this.state, waiting: this.outbox.ids(), rights: this.rights ?? null, expect: this.where?.expect ?? null,
+    return { takesSeveral: true, talk: TALK, edition: EDITION, forgets: this.forgets, key: this.key.public, ...this.state, waiting: this.outbox.ids(), rights: this.rights ?? null, expect: this.where?.expect ?? null,
       groups: this.#present().map(one => [one.name, one.kept.name, !!one.kept.signer]) };
   }
 
@@ -145,6 +150,20 @@ export class Engine {
   #trouble(text) {
     this.forgets = text;
     this.#tell({ event: 'forgets', text });
+  }
+
+  // A newer version of the page has what is kept: nothing is said from here any more.
+  #superseded(text) {
+    this.dialling?.stop(LEFT, 'a newer version of the page goes on');
+    this.#state('ended', text);
+  }
+
+  // The node may have been started again with other files since these were loaded.
+  async #askEdition() {
+    if (!EDITION || this.isOtherEdition) return;
+    const now = await fetch(new URL('./edition.js', import.meta.url), { cache: 'no-store', signal: AbortSignal.timeout(EDITION_MS) }).then(answer => answer.ok ? answer.text() : '', () => '');
+    this.isOtherEdition = /'[0-9a-f]+'/.test(now) && !now.includes(`'${EDITION}'`);
+    if (this.isOtherEdition) this.#problem(OTHER_EDITION);
   }
 
   // Resolve with a sentence if the node could not be told, else with "".
@@ -186,6 +205,7 @@ export class Engine {
   // The node's clock comes first: what is signed by a clock that is a year off would be refused as expired.
   #up() {
     this.dialling.up();
+    this.#askEdition();
     this.inbox.begin(this.link);
     this.link.ping();
   }

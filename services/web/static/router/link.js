@@ -5,6 +5,7 @@ import { Frames, Malformed, FRAME_BYTES_MAX, allJoined, decode, encode, frameHea
 const SUBPROTOCOL = 'upsycle.1';
 const UNSUPPORTED = 2, BAD_SIGNATURE = 4, NOT_AUTHORISED = 9;
 const BEGIN_MS = 15000;
+const OTHER_VERSION = 'this page and the node are of versions that do not speak with each other: load the page again, in all its tabs. What waits here stays';
 const ADDED_BYTES_MAX = 40;
 const SENT_AT_ONCE = 1 << 18;
 export const WINDOW_MESSAGES = 1024, WINDOW_BYTES = 8 << 20;
@@ -150,7 +151,7 @@ export class Link {
 
   async #hello(wire, hello) {
     if (this.theirs) throw new Malformed('a second hello');
-    if (!hello.v?.includes(1)) return this.leave(UNSUPPORTED, 'this page is older than the node, and speaks no version of its protocol: load the page again');
+    if (!hello.v?.includes(1)) return this.leave(UNSUPPORTED, OTHER_VERSION);
     if (!(hello.key instanceof Uint8Array)) throw new Malformed('its hello names no key');
     Object.assign(this, { theirs: hello, theirHello: wire });
     const proof = await this.sign(proofBytes('dialler', this.hello, wire)).catch(error => this.end(`the key cannot sign: ${error.message}`));

@@ -6,11 +6,15 @@ const BESIDE = 2 ** -20;
 const NUMBERS_LEFT_OUT = 65536;
 const HERE = 'This page goes on without: what it sends is lost if its tabs are closed before the node has it';
 
+const NEWER = 'what this site keeps on this device is of a newer version than this page. Nothing of it is lost: close the other tabs of the page, and load it again while the node can be reached; if it still says so, the node has been set back to an older version, and its operator can bring the newer one back';
+const SUPERSEDED = 'a newer version of this page has been opened in another tab, and has taken over what is kept here: load this page again';
+
 export class StoreError extends Error {}
 
-// Open the store of an app's name. `trouble(sentence)` is called when it goes on in memory.
-export async function openStore(name, trouble) {
-  const store = new Store(name, trouble);
+// Open the store of an app's name. `trouble(sentence)` is called when it goes on in memory, `superseded(sentence)` when a newer version
+// of the page takes what is kept: then nothing may be said any more, since the same numbers would be taken twice.
+export async function openStore(name, trouble, superseded = () => {}) {
+  const store = new Store(name, trouble, superseded);
   try {
     await store.open();
   } catch (error) {
@@ -38,7 +42,7 @@ function opened(name) {
       db.createObjectStore('handled').createIndex('exp', 'exp');
     };
     asked.onblocked = () => failed(Object.assign(new StoreError('another tab holds an older form of this site\'s data: close the other tabs, then load this page again'), { isOtherForm: true }));
-    asked.onerror = () => failed(refused(asked.error));
+    asked.onerror = () => failed(asked.error?.name === 'VersionError' ? Object.assign(new StoreError(NEWER), { isOtherForm: true }) : refused(asked.error));
     asked.onsuccess = () => done(asked.result);
   });
 }
@@ -60,24 +64,29 @@ function refused(error) {
 class Store {
   #name;
   #trouble;
+  #superseded;
   #db = null;
   #kept = new Map();
   #asked = new Map();
   #lastKey = 0;
   #mayNumber = true;
 
-  constructor(name, trouble) {
+  isOver = false;
+
+  constructor(name, trouble, superseded) {
     this.#name = name;
     this.#trouble = trouble;
+    this.#superseded = superseded;
   }
 
   async open() { this.#use(await opened(this.#name)); }
 
   #use(db) {
     this.#db = db;
-    db.onversionchange = () => {
+    db.onversionchange = ({ newVersion }) => {
       db.close();
-      this.#taken();
+      if (newVersion === null) this.#taken();
+      else this.#end();
     };
     db.onclose = () => this.#taken();
   }
@@ -86,6 +95,15 @@ class Store {
   fail({ message }) {
     if (message && this.failure !== message) this.#trouble(`${this.failure = message}. ${HERE}`);
   }
+
+  #end() {
+    this.#db = null;
+    this.isOver = true;
+    this.#superseded(this.failure = SUPERSEDED);
+  }
+
+  // Throw if another version of the page has what is kept.
+  mustBeOurs() { if (this.isOver) throw new StoreError(SUPERSEDED); }
 
   // The browser closes what it removes, but sometimes also what it keeps.
   async #taken() {
@@ -187,6 +205,7 @@ class Store {
       this.#lastKey = requests.at(-1)?.result ?? this.#lastKey;
       return { keys: requests.map(request => request.result), onDisk: true };
     } catch (error) {
+      this.mustBeOurs();
       await this.#numberBeside(error);
       this.fail(error);
       for (const row of rows) if (row.asked) this.#asked.set(row.asked, { id: row.id });

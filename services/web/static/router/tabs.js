@@ -4,6 +4,7 @@ import { Engine } from './engine.js';
 export const frontLock = id => `upsycle tab ${id}`;
 const engineLock = name => `upsycle link ${name}`;
 const channelName = name => `upsycle ${name}`;
+const WORKER_MS = 4000;
 
 // What is said in one turn: the first goes at once, the others together. An end of another version takes one at a time.
 export class Gathering {
@@ -45,22 +46,23 @@ export class Host {
   constructor(open) { this.#engine = open((tab, message) => this.#tabs.get(tab)?.post(message)); }
 
   // Resolve with whether this app was forgotten here.
-  async hear({ tab, several, ...message }, send) {
+  // `isLeft()`: the tab has taken another way meanwhile, and asks there again.
+  async hear({ tab, several, ...message }, send, isLeft = () => false) {
     if (!this.#tabs.has(tab)) {
       this.#tabs.set(tab, new Gathering(send));
       navigator.locks.request(frontLock(tab), () => this.#gone(tab));
     }
     const way = this.#tabs.get(tab), all = several ?? [message], isForgotten = all.some(({ op }) => op === 'forget');
     if (message.op === 'hello') way.takesSeveral = !!message.takesSeveral;
-    await Promise.all(all.map(one => this.#hear(tab, one, way)));
+    await Promise.all(all.map(one => this.#hear(tab, one, way, isLeft)));
     if (isForgotten) way.flush();
     return isForgotten;
   }
 
-  async #hear(tab, message, way) {
+  async #hear(tab, message, way, isLeft) {
     try {
       const engine = await this.#engine;
-      if (this.#tabs.has(tab)) await engine.hear(tab, message);
+      if (this.#tabs.has(tab) && !isLeft()) await engine.hear(tab, message);
     } catch (error) {
       way.post({ re: message.n, error: { kind: error.constructor.name, text: error.message } });
     }
@@ -78,19 +80,33 @@ export function holdEngine(name) {
   return new Promise(held => navigator.locks.request(engineLock(name), () => { held(); return new Promise(() => {}); }));
 }
 
+// Hear what tabs say on the channel that all of them have; `after(isForgotten)` is called behind each. The engine may be in a worker
+// that some of them have not reached.
+export function hearChannel(name, host, after = () => {}) {
+  const theirs = new BroadcastChannel(channelName(name));
+  theirs.onmessage = ({ data }) => {
+    if (data.from) host.hear({ ...data.message, tab: data.from }, message => theirs.postMessage({ to: data.from, message })).then(after);
+  };
+  theirs.postMessage({ begun: true });
+}
+
 // Return a way to the engine: `post(message)`; `heard(message)` is called with answers and events, `begun()` whenever an engine has
-// taken the place of one that is gone.
+// taken the place of one that is gone. A worker that fails, or does not answer in time, as its script does not come, is done without.
 export function openChannel({ name, id, signer, heard, begun }) {
   if (signer || typeof SharedWorker === 'undefined') return throughLocks({ name, id, signer, heard, begun });
   const worker = new SharedWorker(new URL('./worker.js', import.meta.url), { type: 'module', name });
   let channel = wayTo(message => worker.port.postMessage({ ...message, tab: id }), () => worker.port.close());
-  const known = { post: message => channel.post(message), close: () => channel.close(), takeSeveral: is => channel.takeSeveral(is) };
-  worker.port.onmessage = ({ data }) => heard(data);
-  worker.onerror = () => {
-    if (known.hasAnswered) return;
+  const known = { post: message => channel.post(message), takeSeveral: is => channel.takeSeveral(is), close: () => { clearTimeout(waiting); channel.close(); } };
+  const without = () => {
+    if (known.hasAnswered || known.isWithout) return;
+    known.isWithout = true;
+    worker.port.postMessage({ left: true });
     channel = throughLocks({ name, id, signer, heard, begun });
     begun();
   };
+  const waiting = setTimeout(without, WORKER_MS);
+  worker.port.onmessage = ({ data }) => heard(data);
+  worker.onerror = without;
   return known;
 }
 
@@ -106,12 +122,7 @@ function throughLocks({ name, id, signer, heard, begun }) {
     else if (data.begun) begun();
   };
   holdEngine(name).then(() => {
-    const theirs = new BroadcastChannel(channelName(name));
-    const host = new Host(post => Engine.open(name, signer, post));
-    theirs.onmessage = ({ data }) => {
-      if (data.from) host.hear({ ...data.message, tab: data.from }, message => theirs.postMessage({ to: data.from, message }));
-    };
-    theirs.postMessage({ begun: true });
+    hearChannel(name, new Host(post => Engine.open(name, signer, post)));
   });
   return wayTo(message => mine.postMessage({ from: id, message }), () => mine.close());
 }
