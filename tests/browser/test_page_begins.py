@@ -126,7 +126,7 @@ async def test_forgetting_page_leaves_its_groups_at_the_node_or_says_that_it_cou
             await page.until("window.begin")
             for name, said in (("first", ""), ("second", "The node could not be told")):
                 link = await node.invite()
-                assert await page.js(f"begin({{ name: '{name}', invitation: '{link}' }})") == "friends"
+                assert await page.js(f"begin({{ name: '{name}', invitation: '{link}', as: '{name}' }})") == "friends"
                 assert len((await node.run("groups", "--json")).json) == 1
                 if said:
                     await node.kill()
@@ -135,6 +135,15 @@ async def test_forgetting_page_leaves_its_groups_at_the_node_or_says_that_it_cou
                 assert found.startswith(said) and bool(found) == bool(said)
                 if not said:
                     assert (await node.run("groups", "--json")).json == []
+            await node.start()
+            assert len((await node.run("groups", "--json")).json) == 1, "the guest is away for good, and has not left"
+            away = [one for one in (await node.run("peers", "--json")).json if one["name"] == "second"]
+
+            async def is_removed() -> bool:
+                return (await node.run("peer", "remove", away[0]["address"])).code == 0
+
+            await until("the removal of the guest", is_removed)
+            assert (await node.run("groups", "--json")).json == []
 
 
 async def test_page_whose_clock_is_a_year_behind_takes_the_nodes(devtools: str, port: int, tmp_path: Path) -> None:

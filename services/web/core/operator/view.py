@@ -71,7 +71,7 @@ def traffic(view: View) -> Markup:
     tiles = (
         _tile(view, "Accepted", "a second", accepted, "p50"),
         _tile(view, "Handed over", "a second", delivered, "p95"),
-        _tile(view, "Waiting", "messages", waiting, "p99", held.messages),
+        _tile(view, "Waiting", "message" if held.messages == 1 else "messages", waiting, "p99", held.messages),
     )
     rows = [
         (f"{_clock(view, at)}", one.accepted, one.delivered, one.waiting, one.ended.total())
