@@ -32,7 +32,8 @@ _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
     "--disable-background-timer-throttling", "--disable-renderer-backgrounding", "--remote-allow-origins=*",
-    "--disable-backgrounding-occluded-windows", f"--host-resolver-rules=MAP {INSECURE_HOST} 127.0.0.1",
+    "--disable-backgrounding-occluded-windows", "--ignore-certificate-errors",
+    f"--host-resolver-rules=MAP {INSECURE_HOST} 127.0.0.1",
     "--remote-debugging-port=0",
 )  # fmt: skip
 _UNTIL = """new Promise(done => {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 from chat_rig import ann_at, entered, has_lines, invited, say
-from chrome import fresh
+from chrome import INSECURE_HOST, fresh
 from cut_network import network_at
 from page_node import page_node
 from rigs.patience import HANG_S
@@ -45,6 +45,8 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_pa
                 page = await browser.page(opened)
                 await page.until("!document.getElementById('enter').hidden")
                 assert await page.js("location.hash") == "", "the secret does not stay in the address bar"
+                hindered = (await page.call("Page.getInstallabilityErrors"))["installabilityErrors"]
+                assert {one["errorId"] for one in hindered} <= {"in-incognito"}
                 assert "friends" in await page.js("document.getElementById('invited').textContent")
                 await page.js(
                     "(document.getElementById('name').value = 'Ben', document.getElementById('enter').requestSubmit())"
@@ -94,6 +96,22 @@ async def test_guest_opens_the_link_gives_a_name_and_talks(devtools: str, tmp_pa
                 await until("what the page said without the node", has_both)
                 assert got[1:] == ["Ben: two", "Ben: later"]
             nursery.cancel_scope.cancel()
+
+
+async def test_guest_from_another_machine_talks_over_https_by_the_nodes_name(devtools: str, tmp_path: Path) -> None:
+    with trio.fail_after(HANG_S):
+        async with fresh(devtools) as browser, page_node(tmp_path, web=True, secured=True) as node:
+            link = await invited(node)
+            assert link.startswith("https://") and INSECURE_HOST in link
+            async with ann_at(node) as ann:
+                page = await entered(browser, link)
+                assert await page.js("isSecureContext && location.protocol === 'https:'")
+                await say(page, "hello")
+                await ann.until_got(1)
+                await ann.say("and to you")
+                await has_lines(page, 2)
+                await page.until("navigator.serviceWorker.controller")
+                assert not page.complaints
 
 
 async def test_kept_page_opens_on_a_network_that_swallows_everything(devtools: str, tmp_path: Path) -> None:

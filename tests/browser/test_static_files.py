@@ -7,12 +7,17 @@ import re
 import zlib
 from pathlib import Path
 
+import pytest
 from site_of_pages import STATIC
 
 from router.core.wire.reasons import Reason
 
 CLIENT_BYTES_MAX = 72 * 1024
 IMPORT = re.compile(r"""^(?:import|export)\b[^;'"]*?from\s*['"](\.[^'"]+)['"]""", re.MULTILINE)
+EXPORTED = re.compile(r"^export (?:async )?(?:class|function|const) (\w+)", re.MULTILINE)
+EXPORTED_TOGETHER = re.compile(r"^export \{([^}]*)\}", re.MULTILINE)
+CLASS = re.compile(r"^export class (\w+)[^\n]*\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+METHOD = re.compile(r"^  (?:async )?\*?(?:get )?(\w+)\(", re.MULTILINE)
 REASONS = STATIC / "router" / "reasons.js"
 
 
@@ -34,6 +39,21 @@ def test_each_script_imports_files_that_are_here() -> None:
     for path in scripts:
         for name in IMPORT.findall(path.read_text()):
             assert (path.parent / name).resolve() in scripts, f"{path.name} imports {name}"
+
+
+def exported(text: str) -> set[str]:
+    together = (one.split() for names in EXPORTED_TOGETHER.findall(text) for one in names.split(","))
+    return {*EXPORTED.findall(text), *(one[-1] for one in together if one)}
+
+
+@pytest.mark.parametrize("types", sorted(STATIC.glob("*.d.ts")), ids=lambda path: path.name)
+def test_types_name_what_the_scripts_have(types: Path) -> None:
+    script = types.with_name(types.name.replace(".d.ts", ".js")).read_text()
+    typed, classes = types.read_text(), dict(CLASS.findall(script))
+    assert exported(typed) and exported(typed) <= exported(script)
+    for name, body in CLASS.findall(typed):
+        if name in classes:
+            assert set(METHOD.findall(body)) - {"constructor"} <= set(METHOD.findall(classes[name])), name
 
 
 def test_each_vendored_package_has_its_licence_and_its_digest() -> None:
