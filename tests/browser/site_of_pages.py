@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 TREE = Path(__file__).parents[2]
 STATIC = TREE / "services" / "web" / "static"
@@ -18,9 +18,15 @@ _ROOMS = {"test": Path(__file__).parent / "pages", "vectors": TREE / "tests" / "
 
 
 class Site(ThreadingHTTPServer):
-    """The server of the pages. `edition`: what the pages are told of their version, as a node tells it; "": nothing."""
+    """The server of the pages. `edition`: what the pages are told of their version, as a node tells it; "": nothing.
+    `sends_worker`: while it is not set, the script of the shared worker does not come."""
 
     edition = ""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.sends_worker = Event()
+        self.sends_worker.set()
 
 
 class _Handler(SimpleHTTPRequestHandler):
@@ -33,6 +39,8 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def do_GET(self) -> None:
         assert isinstance(self.server, Site)
+        if self.path == "/router/worker.js":
+            self.server.sends_worker.wait()
         if self.path == "/router/edition.js" and self.server.edition:
             self.send_response(200)
             self.send_header("Content-Type", "text/javascript")
@@ -53,12 +61,13 @@ class _Handler(SimpleHTTPRequestHandler):
 @contextmanager
 def served() -> Iterator[Site]:
     """Yield the server of the files, which serves with the block."""
-    with Site(("127.0.0.1", 0), _Handler) as server:
+    with Site() as server:
         server.daemon_threads = True
         thread = Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
             yield server
         finally:
+            server.sends_worker.set()
             server.shutdown()
             thread.join()

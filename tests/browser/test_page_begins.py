@@ -9,6 +9,7 @@ import trio
 from chrome import INSECURE_HOST, fresh
 from page_node import page_node
 from rigs.patience import HANG_S
+from site_of_pages import served
 
 from router import connect
 from router.rig.process import until
@@ -115,6 +116,35 @@ async def test_tabs_without_a_worker_share_one_link_and_another_takes_over(
                 await until_got(9)
                 assert got == [f"{word} {n}" for word in ("one", "two", "three") for n in range(3)]
             nursery.cancel_scope.cancel()
+
+
+async def test_worker_whose_script_comes_late_takes_over_and_says_nothing_twice(devtools: str, tmp_path: Path) -> None:
+    """The tabs do without it, one of them holding the link; it goes on with what is left when that one is closed."""
+    with trio.fail_after(HANG_S), served() as site:
+        url, got = f"http://127.0.0.1:{site.server_port}/test/talk.html", list[str]()
+        site.sends_worker.clear()
+        async with fresh(devtools) as browser, page_node(tmp_path) as node:
+            link = await node.invite()
+            async with connect(home=node.home, as_name="friend") as app:
+                group = await app.join("friends")
+                first = await browser.page(url)
+                await first.until("window.begin")
+                assert await first.js(f"begin({{ name: 'late', invitation: '{link}' }})") == "friends"
+                await first.js("say('one', 2)")
+                site.sends_worker.set()
+                second = await browser.page(url)
+                await second.until("window.begin")
+                assert await second.js("begin({ name: 'late', group: 'friends' })") == "friends"
+                await second.js("say('two', 2)")
+                await first.close()
+                await second.js("say('three', 2)")
+                await group.publish(b"to the second")
+                await second.until("told.got.length === 1")
+                async for message in group:
+                    got.append(message.body.decode())
+                    if len(got) == 6:
+                        break
+                assert got == [f"{word} {n}" for word in ("one", "two", "three") for n in range(2)]
 
 
 async def test_forgetting_page_leaves_its_groups_at_the_node_or_says_that_it_could_not(
