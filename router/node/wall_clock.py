@@ -25,7 +25,9 @@ A clock alone ends nothing before a second source agrees with it, and a restart 
 A start behind the time that an earlier run trusted keeps that time (`Belief.earlier_ns`), also over further restarts:
 a step ahead is judged as a start at that place would have been, so that setting the clock in a run gains nothing over
 setting it before the start. It is dropped when the clock reaches it, when neighbours agree or dispute, and when the
-operator confirms. A step back during a run keeps nothing: a clock that jumps to and fro must not end anything.
+operator confirms. A step back during a run lets no step ahead be believed: a clock that jumps to and fro must not end
+anything. But from a step back on, until neighbours agree or dispute, the operator confirms, or `UNDONE_S` have passed,
+the ttl of what is accepted counts from the later time: if the step is undone, nothing ends at once for it.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ from router.disk.store.terms import StoreError
 from router.settings.config_limits import Limits
 
 WALL_S_MAX = UINT32_MAX - 366 * 86_400  # an end within a year must fit a Unix second of 32 bits
+UNDONE_S = 3_600
+"""For how long after a step back it is expected that it may be undone."""
 OR_CONFIRM = "set it, or, if it is right, run `router clock confirm`"
 
 
@@ -99,6 +103,7 @@ class WallClock:
         self.state = ClockState.BELIEVED
         self.began_ahead_ns = 0  # how far the start was ahead of the last known time
         self._earlier: Now | None = None  # the later time that an earlier run trusted, when this run began
+        self._before_back: Now | None = None  # the time that was believed when the clock stepped back, at that moment
         if known is not None:
             self._begin(shown, known)
 
@@ -140,8 +145,16 @@ class WallClock:
         judged_ns = self._judged.wall_ns + shown.mono_ns - self._judged.mono_ns
         ahead_ns = shown.wall_ns - judged_ns
         if not self.is_doubted and abs(ahead_ns) <= self._step_ns_max:
-            return shown
-        return Now(max(shown.wall_ns, judged_ns), shown.mono_ns, ahead_ns)
+            return shown._replace(later_ns=self._later_ns(shown))
+        later = Now(max(shown.wall_ns, judged_ns), shown.mono_ns, ahead_ns)
+        return later._replace(later_ns=self._later_ns(later))
+
+    def _later_ns(self, shown: Now) -> int:
+        """Return how much later the time before a step back is than this one, as long as that may be undone."""
+        before = self._before_back
+        if before is None or shown.mono_ns - before.mono_ns > UNDONE_S * SECOND_NS:
+            return 0
+        return max(0, _counted_on(before, shown) - shown.wall_ns)
 
     def belief(self, now: Now) -> Belief:
         """Return the belief to keep for the next start."""
@@ -169,6 +182,9 @@ class WallClock:
         tolerance_ns = self._step_ns_max if stepped_ns > 0 or not self.is_doubted else self._tolerance_ns
         if not self.is_doubted:
             self._tolerance_ns = self._step_ns_max
+            if stepped_ns < 0:
+                before = Now(_counted_on(self._judged, shown), shown.mono_ns)
+                self._before_back = Now(before.wall_ns + self._later_ns(before), shown.mono_ns)
         is_ahead = ahead_ns > tolerance_ns and not self._is_near_earlier(shown)
         self.state = ClockState.DOUBTED if is_ahead else ClockState.BELIEVED
         self.began_ahead_ns = 0
@@ -179,14 +195,15 @@ class WallClock:
                 pass
             case 0:
                 self.state, self.began_ahead_ns, self._earlier = ClockState.BELIEVED, 0, None
+                self._before_back = None
             case offset_ns:
                 self.state, self._tolerance_ns, self._earlier = ClockState.DISPUTED, self._step_ns_max, None
-                self._judged = Now(shown.wall_ns + offset_ns, shown.mono_ns)
+                self._judged, self._before_back = Now(shown.wall_ns + offset_ns, shown.mono_ns), None
 
     def confirm(self, now: Now) -> None:
         """Trust the clock, which the operator says is right."""
         self._last = self._judged = Now(now.shown_ns, now.mono_ns)
-        self.state, self._earlier = ClockState.CONFIRMED, None
+        self.state, self._earlier, self._before_back = ClockState.CONFIRMED, None, None
 
     def problem(self, now: Now) -> str:
         """Return a sentence for the operator with the fault, its consequence and the remedy; "" if nothing is wrong."""

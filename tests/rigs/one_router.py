@@ -58,7 +58,7 @@ class OneRouter:
         directory.replace_neighbours(neighbours)
         self.disk = disk or Disk()
         self.seconds = seconds
-        self.ahead_s = 0.0
+        self.ahead_s = self.later_s = 0.0
         self.store = PlainStore(self.disk, StoreLimits(), b"b" * 16)
         self.router = Router(ME, directory, limits or CoreLimits(), self.store.recover(ME.public), self.now())
         self.jobs: list[Job] = []
@@ -67,9 +67,12 @@ class OneRouter:
         self._numbers: dict[int, int] = {}
 
     def now(self) -> Now:
-        """Return the router's time. `ahead_s`: how far an untrusted clock is ahead of the time that the router uses."""
+        """Return the router's time. `ahead_s`: how far an untrusted clock is ahead of the time that the router uses;
+        `later_s`: how much later it was before a step back that may be undone."""
         ns, ahead_ns = int(self.seconds * 1e9), int(self.ahead_s * 1e9)
-        return Now(WALL_S * 1_000_000_000 + ns + max(0, ahead_ns), 1_000_000_000 + ns, ahead_ns)
+        return Now(
+            WALL_S * 1_000_000_000 + ns + max(0, ahead_ns), 1_000_000_000 + ns, ahead_ns, int(self.later_s * 1e9)
+        )
 
     def link(
         self,

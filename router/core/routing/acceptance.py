@@ -285,7 +285,7 @@ class Acceptance:
             link.charged,
             None if link.standing is Standing.LOCAL else link.key,
             recipients,
-            now.wall_s,
+            now.lives_from_s,
             limits.copy_s_max if waits_little else limits.ttl_s_max,
             stored=stored,
             indexed=not is_copy,

@@ -10,15 +10,23 @@ class Now(NamedTuple):
 
     While the wall clock is doubted there are two times: the one it shows, and the one used for verdicts. `ahead_ns` is
     the first minus the second, and `wall_ns` the later of both, so that doubt shortens no accepted message's life.
+    `later_ns`: how much later it was before a step back that no second source has agreed with yet.
     """
 
     wall_ns: int
     mono_ns: int
     ahead_ns: int = 0
+    later_ns: int = 0
 
     @property
     def wall_s(self) -> int:
         return self.wall_ns // 1_000_000_000
+
+    @property
+    def lives_from_s(self) -> int:
+        """Return the Unix second from which the ttl of a message counts that is accepted now: if a step back is undone,
+        what was accepted meanwhile ends no sooner for it."""
+        return (self.wall_ns + self.later_ns) // 1_000_000_000
 
     @property
     def judged_s(self) -> int:

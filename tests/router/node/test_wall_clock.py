@@ -14,7 +14,7 @@ from router.core.routing.recovered import Belief
 from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.now import Now
 from router.disk.store.terms import StoreError
-from router.node.wall_clock import BELIEVED, ClockLimits, ClockState, Vote, WallClock, check, consensus
+from router.node.wall_clock import BELIEVED, UNDONE_S, ClockLimits, ClockState, Vote, WallClock, check, consensus
 
 START = Now(1_800_000_000 * SECOND_NS, 50 * SECOND_NS)
 DAY_S = 86_400
@@ -67,6 +67,35 @@ def test_a_step_ahead_is_doubted_until_a_neighbour_agrees() -> None:
     assert "2.0 hours ahead of the last time that this node trusted" in clock.problem(clock.now(after(5, 7200)))
     assert looked(clock, after(7, 7200), 2) == 0 and state(clock) is ClockState.BELIEVED
     assert judged(clock, after(8, 7200)) == 7208 and not clock.problem(clock.now(after(8, 7200)))
+
+
+def test_what_is_accepted_after_a_step_back_ends_no_sooner_if_the_step_is_undone() -> None:
+    clock = WallClock(START, LIMITS)
+    looked(clock, after(1, -2 * DAY_S))
+    assert state(clock) is ClockState.BELIEVED and judged(clock, after(2, -2 * DAY_S)) == 2 - 2 * DAY_S
+    assert clock.now(after(2, -2 * DAY_S)).lives_from_s == after(2).wall_s, "as if the clock had not stepped"
+    looked(clock, after(3, -3 * DAY_S))
+    assert clock.now(after(3, -3 * DAY_S)).lives_from_s == after(3).wall_s, "as before the first step"
+    looked(clock, after(4, -DAY_S))
+    assert state(clock) is ClockState.DOUBTED and clock.now(after(4, -DAY_S)).lives_from_s == after(4).wall_s
+    looked(clock, after(5))
+    assert clock.now(after(5)).lives_from_s == after(5).wall_s, "it is undone"
+
+
+@pytest.mark.parametrize("end", ("neighbours agree", "neighbours disagree", "confirmed", "an hour has passed"))
+def test_a_step_back_counts_as_the_time_when_something_else_says_so(end: str) -> None:
+    clock = WallClock(START, LIMITS)
+    looked(clock, after(1, -DAY_S))
+    last_s = UNDONE_S + 2 if end == "an hour has passed" else 2
+    match end:
+        case "neighbours agree":
+            looked(clock, after(2, -DAY_S), 0)
+        case "neighbours disagree":
+            looked(clock, after(2, -DAY_S), 3600, 3600)
+        case "confirmed":
+            clock.confirm(clock.now(after(2, -DAY_S)))
+    judged_s = 3600 if end == "neighbours disagree" else 0
+    assert clock.now(after(last_s, -DAY_S)).lives_from_s == after(last_s, judged_s - DAY_S).wall_s
 
 
 def test_a_step_back_is_believed_and_one_to_what_was_believed_ends_the_doubt() -> None:

@@ -65,6 +65,16 @@ def test_what_is_accepted_meanwhile_ends_no_sooner_whichever_time_is_the_true_on
     assert list(parcel.deadlines) == [WALL_S + 2 * DAY_S + 60] and parcel.at_s == WALL_S + 2 * DAY_S
 
 
+def test_what_is_accepted_after_a_step_back_outlives_its_undoing() -> None:
+    one, _, edge = core()
+    one.seconds -= 2 * DAY_S
+    one.later_s = 2 * DAY_S
+    wire = seal_multicast(GROUP, b"x", ttl_s=60, expiry_min=expiry_min(WALL_S + DAY_S))
+    assert refused(one, edge, wire) == []
+    [parcel] = one.disk.parcels.values()
+    assert list(parcel.deadlines) == [WALL_S + 60], "as if the clock had not stepped"
+
+
 @pytest.mark.parametrize(
     ("ahead_s", "life_s", "reason"),
     [
