@@ -129,7 +129,7 @@ def _added_up(
         slack_ns=SLACK_NS,
     )
     tables.run("SET force_compression = 'uncompressed'")  # Compressing costs more than the disk space gains.
-    tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS))
+    tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS), state_events=list(STATE_EVENTS))
     evidence = witnessed(evidence, load.gaps(tables), load.witnesses(tables))
     _note_evidence(tables, evidence)
     for number, table in enumerate(TABLES):

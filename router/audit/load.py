@@ -26,7 +26,7 @@ LINE_BYTES = LINE_BYTES_MAX
 NEEDED = (
     "event", "seq", "n", "t", "mono", "router", "boot", "kind", "source", "group", "signer", "destination", "peer",
     "first", "count", "ids", "sizes", "ttls", "expiries", "recipients", "recipient", "ranges", "parcel", "reason",
-    "link", "depth", "fields",
+    "link", "depth", "bytes", "fields",
 )  # fmt: skip
 _TYPES = {
     "BIGINT": "BIGINT", "STRING": "VARCHAR", "ARRAY<BIGINT>": "BIGINT[]", "ARRAY<STRING>": "VARCHAR[]",
@@ -59,7 +59,9 @@ SELECT
     ) END AS lives,
     recipient, CASE WHEN event = 'accepted' THEN first ELSE parcel END AS parcel, ranges[1][1] AS range_first,
     CASE WHEN len(ranges) > 1 THEN ranges[2:] END AS more_ranges,
-    reason, link, depth, fields
+    reason, link, depth,
+    CASE WHEN event = 'accepted' THEN list_sum(sizes)::BIGINT ELSE bytes END AS bytes,
+    CASE WHEN event = 'accepted' AND list_min(sizes) < list_max(sizes) THEN sizes END AS sizes, fields
 FROM (
     SELECT line.*, file.router AS router_number, file.number AS file_number,
         seq BETWEEN file.first_seq AND file.last_seq AS is_within,

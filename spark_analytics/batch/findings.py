@@ -224,7 +224,7 @@ def _changes(tables: Tables, told: summary.Windows) -> dict[str, Rows]:
     restless = changes.where("subject IS NOT NULL AND event NOT IN ('join', 'leave')")
     flaps = restless.groupBy("router", "subject").agg(F.sum("changes").alias("changes"))
     order = (F.asc_nulls_first(name) for name in abuse_hour.KEY)
-    abuse = tables.abuse_hour.drop("lines").orderBy(F.desc("count"), *order).limit(ABUSE_MAX)
+    abuse = tables.abuse_hour.drop("lines", "bytes").orderBy(F.desc("count"), *order).limit(ABUSE_MAX)
     return {
         "routes": rows(routes),
         "flaps": rows(flaps.orderBy(F.desc("changes"), "router", "subject").limit(FLAPS_MAX)),

@@ -116,14 +116,14 @@ def compact(events: DataFrame) -> DataFrame:
     structs. The reason of an `UNLIKE` line is its file.
 
     `accepted`: a struct for accepted lines, else null (`due_ns`: when the last of its messages is due; `lives`: when
-    each is, if they differ); `other`: a struct for lines about no accepted message, else null. The first range of an
-    outward line has columns of its own, because few lines have another. `boot` is hashed; `parcel` of a line that names
-    none is its sequence number, so that such lines spread.
+    each is, if they differ; `bytes`: of all; `sizes`: of each, if they differ); `other`: a struct for lines about no
+    accepted message, else null. The first range of an outward line has columns of its own, because few lines have
+    another. `boot` is hashed; `parcel` of a line that names none is its sequence number, so that such lines spread.
     """
     is_accepted = F.col("event") == "accepted"
     signer = F.coalesce("source", "group", "signer").alias("signer")
     seal = F.col("seal") if "seal" in events.columns else F.lit(None).cast("bigint")
-    other = F.struct("peer", signer, "fields", F.col("n").alias("missing"))
+    other = F.struct("peer", signer, "fields", F.col("n").alias("missing"), "bytes")
     more = F.when(F.size("ranges") > 1, F.expr("slice(ranges, 2, size(ranges))"))
     return events.select(
         F.col("number").alias("router"),
@@ -168,6 +168,8 @@ def _accepted(signer: Column) -> Column:
         "destination",
         "peer",
         F.when(F.expr(has_lives), F.expr(lives)).alias("lives"),
+        F.expr("aggregate(sizes, 0L, (sum, size) -> sum + size)").alias("bytes"),
+        F.expr("CASE WHEN array_min(sizes) < array_max(sizes) THEN sizes END").alias("sizes"),
     )
 
 
