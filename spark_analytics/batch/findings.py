@@ -52,7 +52,10 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         "early": conflict_findings.early(tables) if is_early else [],
         "again": conflict_findings.again(tables, words),
         "unsent": conflict_findings.unsent(tables, words) if distinct[0].get("unsent") else [],
-        "claims": claim_findings.claims(tables, latencies["hops"], has_negative=has_negative),
+        "claims": [
+            *claim_findings.claims(tables, latencies["hops"], has_negative=has_negative),
+            *(claim_findings.unlike(tables) if distinct[0].get("unlike") else []),
+        ],
         **latencies,
         "queues": _queues(tables, told_windows),
         **_changes(tables, told_windows),

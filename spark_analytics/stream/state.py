@@ -31,7 +31,8 @@ PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
 _ACCEPTED = (
     "struct<n:bigint,ids:binary,due_ns:bigint,ttl_s:bigint,recipients:array<string>,kind:string,signer:string,"
-    "destination:string,peer:string,lives:array<bigint>,bytes:bigint,sizes:array<bigint>>"
+    "destination:string,peer:string,lives:array<bigint>,bytes:bigint,sizes:array<bigint>,"
+    "expiry:bigint,ttls:array<bigint>,expiries:array<bigint>>"
 )
 ROWS = f"""router long, parcel long, event string, seq long, t long, mono long, boot long, recipient string,
     range_first long, range_count long, more_ranges array<array<bigint>>, reason string, count long, link long,

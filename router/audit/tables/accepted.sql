@@ -17,7 +17,7 @@ CREATE VIEW accepted_line AS
 SELECT line.*
 FROM (
     SELECT rowid AS line, router, parcel, n::INTEGER AS n, ids, recipients,
-        seq, t, mono, boot, kind, signer, destination, peer, due_ns, lives, ttl_s, bytes, sizes
+        seq, t, mono, boot, kind, signer, destination, peer, due_ns, lives, ttl_s, bytes, sizes, expiry, ttls, expiries
     FROM events
     WHERE event = 'accepted' AND parcel IS NOT NULL AND n > 0
 ) line

@@ -3,7 +3,7 @@
 -- of an accepted line, or of that range. parcel: the arrival number of the parcel's first message, also of an accepted
 -- line. ttl_s: the longest of its messages; due_ns: when the last of an accepted line's messages is due; lives: when
 -- each is, if that differs; bytes: of all messages of an accepted line, or of those that a line counts; sizes: of each
--- message of an accepted line, if they differ. There are few columns, because each costs a thirtieth of the reading, even an empty one.
+-- message of an accepted line, if they differ; expiry: the latest; ttls, expiries: of each, if lives are. There are few columns, because each costs a thirtieth of the reading, even an empty one.
 -- Numbers are stored uncompressed, because compressing them costs more than the disk space gains.
 CREATE TABLE events (
     router INTEGER USING COMPRESSION uncompressed,
@@ -33,5 +33,8 @@ CREATE TABLE events (
     depth BIGINT USING COMPRESSION uncompressed,
     bytes BIGINT USING COMPRESSION uncompressed,
     sizes BIGINT[],
+    expiry BIGINT USING COMPRESSION uncompressed,
+    ttls BIGINT[],
+    expiries BIGINT[],
     fields MAP(VARCHAR, VARCHAR)
 );

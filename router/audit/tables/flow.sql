@@ -53,7 +53,7 @@ sized AS NOT MATERIALIZED (
     WHERE stop - start = n
     UNION ALL
     SELECT written.router, recipient, hour, kind, stop - start,
-        coalesce(list_sum(sizes[start + 1:stop]), (stop - start) * (bytes // n))::BIGINT
+        least(bytes, coalesce(list_sum(sizes[start + 1:stop]), (stop - start) * (bytes // n)))::BIGINT
     FROM written JOIN accepted_line line USING (line)
     WHERE stop - start < n
 )

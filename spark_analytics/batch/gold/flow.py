@@ -15,8 +15,9 @@ from spark_analytics.judgement import gold_sql
 from spark_analytics.judgement.schema import COPY, NUMBER_OF_TEXT, STATE_EVENTS, TURNED_EVENTS
 
 _PART = "slice(sizes, cast(start + 1 AS int), cast(stop - start AS int))"
+_SUM = f"aggregate({_PART}, 0L, (sum, size) -> sum + size)"
 _BYTES = f"""CASE WHEN stop - start = n THEN bytes
-    ELSE coalesce(aggregate({_PART}, 0L, (sum, size) -> sum + size), (stop - start) * (bytes div n)) END"""
+    ELSE least(bytes, coalesce({_SUM}, (stop - start) * (bytes div n))) END"""
 """The size of a piece, joined to its accepted line."""
 
 

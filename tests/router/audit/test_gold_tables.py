@@ -11,6 +11,7 @@ from samples.audit_logs import APP, LATE, SECOND, START, A, B, Log, message_id, 
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
 from spark_analytics.judgement.gold_sql import AWAY_NS, HOUR_NS, LINK_NS_MAX
+from spark_analytics.judgement.schema import BYTES_MAX
 
 HOUR = START // HOUR_NS
 HOUR_S = HOUR_NS // SECOND
@@ -176,3 +177,21 @@ def test_the_span_of_the_audit_bounds_what_is_counted_by_the_hour(tmp_path: Path
     found = tables(log, tmp_path, since_ns=START + 10 * SECOND, until_ns=START + 20 * SECOND)
     [row], [group] = found["link_hour"], found["group_hour"]
     assert (row["sent"], row["up_ns"], row["ups"], group["messages"]) == (1, 10 * SECOND, 0, 1)
+
+
+def test_sizes_that_no_real_log_has_do_not_stop_an_audit(tmp_path: Path) -> None:
+    log = Log()
+    link(log, "link_up", 0)
+    log.accepted(1, range(300), [name(B)], sizes=[9_999_999_999] * 299 + [1])
+    for first in (1, 2):
+        log.outward("forwarded", [(first, 299)], recipient=name(B))
+    for at in range(20):
+        log._add("duplicate", 2 + at, count=1, peer=name(B), link=2, reason="duplicate", bytes=10**18 - 1)
+    log.state("stop", 100)
+    found = tables(log, tmp_path)
+    [row], [group] = found["link_hour"], found["group_hour"]
+    assert (row["sent_bytes"], row["duplicate_bytes"], group["bytes"]) == (
+        2 * BYTES_MAX,
+        20 * BYTES_MAX,
+        BYTES_MAX,
+    )
