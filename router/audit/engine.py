@@ -27,6 +27,7 @@ from spark_analytics.judgement.schema import (
     SLACK_NS,
     STATE_EVENTS,
     TURNED_EVENTS,
+    VIA_BYTES,
 )
 from spark_analytics.report import summary
 
@@ -127,9 +128,10 @@ def _added_up(
         overdue_ns=OVERDUE_NS,
         copy_ns=COPY_NS,
         slack_ns=SLACK_NS,
+        via_bytes=VIA_BYTES,
     )
     tables.run("SET force_compression = 'uncompressed'")  # Compressing costs more than the disk space gains.
-    tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS))
+    tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS), state_events=list(STATE_EVENTS))
     evidence = witnessed(evidence, load.gaps(tables), load.witnesses(tables))
     _note_evidence(tables, evidence)
     for number, table in enumerate(TABLES):
@@ -159,4 +161,6 @@ def _findings(tables: Database, as_of_ns: int) -> dict[str, Sequence[dict[str, A
     found: dict[str, Sequence[dict[str, Any]]] = {"span": span} | {name: tables.find(name) for name in FINDINGS}
     if tables.rows("SELECT 1 FROM unsent LIMIT 1"):
         found["unsent"] = tables.find("unsent")
+    if tables.rows("SELECT 1 FROM message_id WHERE is_unlike LIMIT 1"):
+        found["claims"] = [*found["claims"], *tables.find("unlike")]
     return found

@@ -19,14 +19,14 @@ from router.audit.spelling import Care
 from spark_analytics.judgement.chain import missing
 from spark_analytics.judgement.evidence import Evidence, File, Gap, Witness
 from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX
-from spark_analytics.judgement.schema import COLUMNS, EPOCH_NS, EXPIRY_MAX, TTL_S_MAX, UNLIKE
+from spark_analytics.judgement.schema import BYTES_MAX, COLUMNS, EPOCH_NS, EXPIRY_MAX, TTL_S_MAX, UNLIKE
 
 LINE_BYTES = LINE_BYTES_MAX
 """The longest line that DuckDB reads, and the size of its buffers."""
 NEEDED = (
     "event", "seq", "n", "t", "mono", "router", "boot", "kind", "source", "group", "signer", "destination", "peer",
     "first", "count", "ids", "sizes", "ttls", "expiries", "recipients", "recipient", "ranges", "parcel", "reason",
-    "link", "depth", "fields",
+    "link", "depth", "bytes", "fields",
 )  # fmt: skip
 _TYPES = {
     "BIGINT": "BIGINT", "STRING": "VARCHAR", "ARRAY<BIGINT>": "BIGINT[]", "ARRAY<STRING>": "VARCHAR[]",
@@ -59,7 +59,13 @@ SELECT
     ) END AS lives,
     recipient, CASE WHEN event = 'accepted' THEN first ELSE parcel END AS parcel, ranges[1][1] AS range_first,
     CASE WHEN len(ranges) > 1 THEN ranges[2:] END AS more_ranges,
-    reason, link, depth, fields
+    reason, link, depth,
+    at_most(CASE WHEN event = 'accepted' THEN list_sum(sizes) ELSE bytes END, $bytes_max)::BIGINT AS bytes,
+    CASE WHEN event = 'accepted' AND list_min(sizes) < list_max(sizes) THEN sizes END AS sizes,
+    list_max(expiries) AS expiry,
+    CASE WHEN list_min(ttls) < list_max(ttls) OR list_min(expiries) < list_max(expiries) THEN ttls END AS ttls,
+    CASE WHEN list_min(ttls) < list_max(ttls) OR list_min(expiries) < list_max(expiries) THEN expiries END AS expiries,
+    fields
 FROM (
     SELECT line.*, file.router AS router_number, file.number AS file_number,
         seq BETWEEN file.first_seq AND file.last_seq AS is_within,
@@ -219,6 +225,7 @@ def _insert(database: Database, paths: list[str], line_bytes: int, more: str, jo
             "epoch_ns": EPOCH_NS,
             "ttl_max_s": TTL_S_MAX,
             "expiry_max": EXPIRY_MAX,
+            "bytes_max": BYTES_MAX,
             "unlike": UNLIKE,
         },
     )

@@ -10,9 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from router.audit.database import AuditFailed, Database, quoted, scratch
+from router.audit.database import AuditFailed, Database, exact, quoted, scratch
 from router.audit.disk_space import NO_ROOM, no_room
 from router.core.wire.text import key_text
+from spark_analytics.judgement import gold_sql
 from spark_analytics.judgement.conflicts import CLAIMS
 from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.judgement.reached import REACHED
@@ -20,7 +21,7 @@ from spark_analytics.report.page import render
 
 GOLD = (
     "delivery", "message", "hop_latency", "queue_minute", "route_change", "abuse_hour", "custody", "audit_window",
-    "log_coverage", "data_quality", "quarantine", "claims", "audit_run",
+    *gold_sql.NAMES, "log_coverage", "data_quality", "quarantine", "claims", "audit_run",
 )  # fmt: skip
 SUMMARY, PAGE = "summary.json", "report.html"
 _COUNTS = ", ".join(f"count(*) FILTER ({which}) AS {name}" for name, which in REACHED.items())
@@ -88,14 +89,27 @@ def _write(
 ) -> None:
     database.make("audit_window")
     database.make("message")
+    database.make("flow")
     summary["run"] |= next(iter(database.rows(f"SELECT {_COUNTS} FROM message")))
     _evidence(database, evidence, summary)
     for table in GOLD:
         path = os.fspath(directory / f"{table}.parquet")
+        if table in gold_sql.NAMES:
+            _add_up(database, table, directory)
         rows = f"SELECT {_columns(database, table)} FROM {table}"
         database.run(f"COPY ({rows}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)")
     (directory / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", "utf-8")
     (directory / PAGE).write_text(page(summary, names), "utf-8")
+
+
+def _add_up(database: Database, table: str, directory: Path) -> None:
+    """Make a table of `gold_sql` from those of `tables/flow.sql` and from the rows of `delivery` that were written."""
+    parts = {name: name for name in gold_sql.SOURCES} | {
+        "delivery": f"read_parquet({quoted(exact(os.fspath(directory / 'delivery.parquet')))})",
+        "since_ns": "getvariable('since_ns')",
+        "until_ns": "getvariable('until_ns')",
+    }
+    database.run(f"CREATE TABLE {table} AS {gold_sql.TEXTS[table].format(**parts)}")
 
 
 def page(summary: dict[str, Any], names: Mapping[str, str] = MappingProxyType({})) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from time import monotonic
 from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
@@ -97,10 +99,16 @@ def audit(
 def _write_gold(spark: SparkSession, tables: Tables, writer: Writer) -> dict[str, Any]:
     """Write the published tables, and count the messages in `REACHED` by reading them back."""
     reached: dict[str, Any] = {}
-    for name, table in tables.gold():
+    schemas: dict[str, StructType] = {}
+
+    def read(name: str) -> DataFrame:
+        return writer.read(spark, name, schemas[name])
+
+    for name, table in chain(tables.gold(), tables.added_up(read)):
         writer.write(name, table)
+        schemas[name] = table.schema
         if name == "message":
-            reached = _reached(writer.read(spark, name, table.schema))
+            reached = _reached(read(name))
     return reached
 
 

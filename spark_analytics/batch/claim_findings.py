@@ -8,10 +8,20 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_analytics.batch.gold.custody import ID, IS_UNLIKE, SIZE
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
+from spark_analytics.judgement.schema import VIA_BYTES
 
 Rows = list[dict[str, Any]]
+_FACTS = {
+    "is_unicast": "other-kind",
+    "signer": "other-sender",
+    "destination": "other-destination",
+    "expiry": "other-expiry",
+    "ttl_s": "other-ttl",
+}
+"""The claim for each fact but the size, in order of precedence."""
 
 
 def claims(tables: Tables, hops: Iterable[Mapping[str, Any]], *, has_negative: bool) -> Rows:
@@ -68,3 +78,42 @@ def _told(tables: Tables, claim: str, ends: DataFrame, which: str) -> Rows:
         .agg(F.sum("count").alias("count"), F.min(first).alias("first"))
     )
     return [{"claim": claim, **row} for row in rows(named(sums, tables.routers))]
+
+
+def unlike(tables: Tables) -> Rows:
+    """Find messages of which the logs of two routers tell facts that belong to the id. Follows `findings/unlike.sql` of
+    the local engine."""
+    odd = tables.accepted_id.groupBy("id").agg(F.expr(IS_UNLIKE).alias("is_unlike")).where("is_unlike").select("id")
+    lines = tables.accepted.where("is_within").withColumn("i", F.explode(F.expr("sequence(0L, n - 1)")))
+    told = lines.select(
+        F.expr(ID).alias("id"),
+        "router",
+        F.struct(
+            "seq",
+            "i",
+            F.expr("said.kind = 'unicast'").alias("is_unicast"),
+            "said.signer",
+            "said.destination",
+            F.expr("coalesce(get(expiries, cast(i AS int)), expiry)").alias("expiry"),
+            F.expr("coalesce(get(ttls, cast(i AS int)), ttl_s)").alias("ttl_s"),
+            F.expr(SIZE).alias("size"),
+        ).alias("said"),
+    )
+    said = told.join(odd, "id", "left_semi").groupBy("id", "router").agg(F.min("said").alias("said"))
+    reference = said.groupBy("id").agg(F.min(F.struct("router", "said")).alias("other"))
+    cases = " ".join(f"WHEN NOT said.{name} <=> other.said.{name} THEN '{word}'" for name, word in _FACTS.items())
+    claim = F.expr(
+        f"""CASE {cases}
+        WHEN abs(said.size - other.said.size) NOT IN (0, {VIA_BYTES}) THEN 'other-size' END"""
+    )
+    first = F.struct("said.seq", F.col("other.said.seq").alias("accepted_seq"), F.lower(F.hex("id")).alias("id"))
+    sums = (
+        said.join(reference, "id", "inner")
+        .select("router", F.col("other.router").alias("peer"), claim.alias("claim"), first.alias("first"))
+        .where("claim IS NOT NULL")
+        .groupBy("claim", "router", "peer")
+        .agg(F.count("*").alias("count"), F.min("first").alias("first"))
+    )
+    keys = F.broadcast(tables.routers.select(F.col("number").alias("peer"), F.col("router").alias("peer_key")))
+    found = named(sums.join(keys, "peer", "inner"), tables.routers)
+    return rows(found.select("claim", "router", F.col("peer_key").alias("peer"), "count", "first"))

@@ -52,7 +52,10 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         "early": conflict_findings.early(tables) if is_early else [],
         "again": conflict_findings.again(tables, words),
         "unsent": conflict_findings.unsent(tables, words) if distinct[0].get("unsent") else [],
-        "claims": claim_findings.claims(tables, latencies["hops"], has_negative=has_negative),
+        "claims": [
+            *claim_findings.claims(tables, latencies["hops"], has_negative=has_negative),
+            *(claim_findings.unlike(tables) if distinct[0].get("unlike") else []),
+        ],
         **latencies,
         "queues": _queues(tables, told_windows),
         **_changes(tables, told_windows),
@@ -224,7 +227,7 @@ def _changes(tables: Tables, told: summary.Windows) -> dict[str, Rows]:
     restless = changes.where("subject IS NOT NULL AND event NOT IN ('join', 'leave')")
     flaps = restless.groupBy("router", "subject").agg(F.sum("changes").alias("changes"))
     order = (F.asc_nulls_first(name) for name in abuse_hour.KEY)
-    abuse = tables.abuse_hour.drop("lines").orderBy(F.desc("count"), *order).limit(ABUSE_MAX)
+    abuse = tables.abuse_hour.drop("lines", "bytes").orderBy(F.desc("count"), *order).limit(ABUSE_MAX)
     return {
         "routes": rows(routes),
         "flaps": rows(flaps.orderBy(F.desc("changes"), "router", "subject").limit(FLAPS_MAX)),

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from spark_analytics.judgement.chain import missing
 from spark_analytics.judgement.evidence import File
-from spark_analytics.judgement.schema import COLUMNS, EPOCH_NS, EXPIRY_MAX, FRAME_EVENTS, TTL_S_MAX, UNLIKE
+from spark_analytics.judgement.schema import BYTES_MAX, COLUMNS, EPOCH_NS, EXPIRY_MAX, FRAME_EVENTS, TTL_S_MAX, UNLIKE
 
 from . import bronze
 
@@ -116,14 +116,15 @@ def compact(events: DataFrame) -> DataFrame:
     structs. The reason of an `UNLIKE` line is its file.
 
     `accepted`: a struct for accepted lines, else null (`due_ns`: when the last of its messages is due; `lives`: when
-    each is, if they differ); `other`: a struct for lines about no accepted message, else null. The first range of an
-    outward line has columns of its own, because few lines have another. `boot` is hashed; `parcel` of a line that names
-    none is its sequence number, so that such lines spread.
+    each is, if they differ; `bytes`: of all; `sizes`: of each, if they differ; `expiry`: the
+    latest; `ttls`, `expiries`: of each, if `lives` are); `other`: a struct for lines about no
+    accepted message, else null. The first range of an outward line has columns of its own, because few lines have
+    another. `boot` is hashed; `parcel` of a line that names none is its sequence number, so that such lines spread.
     """
     is_accepted = F.col("event") == "accepted"
     signer = F.coalesce("source", "group", "signer").alias("signer")
     seal = F.col("seal") if "seal" in events.columns else F.lit(None).cast("bigint")
-    other = F.struct("peer", signer, "fields", F.col("n").alias("missing"))
+    other = F.struct("peer", signer, "fields", F.col("n").alias("missing"), _most(F.col("bytes")).alias("bytes"))
     more = F.when(F.size("ranges") > 1, F.expr("slice(ranges, 2, size(ranges))"))
     return events.select(
         F.col("number").alias("router"),
@@ -147,6 +148,11 @@ def compact(events: DataFrame) -> DataFrame:
     )
 
 
+def _most(size: Column) -> Column:
+    """Return a number of bytes, or `BYTES_MAX` if it is greater; null for null."""
+    return F.when(size > BYTES_MAX, BYTES_MAX).otherwise(size)
+
+
 def _accepted(signer: Column) -> Column:
     """Return the struct of an accepted line."""
     due_ns = F.least(
@@ -168,6 +174,11 @@ def _accepted(signer: Column) -> Column:
         "destination",
         "peer",
         F.when(F.expr(has_lives), F.expr(lives)).alias("lives"),
+        _most(F.expr("aggregate(sizes, 0L, (sum, size) -> sum + size)")).alias("bytes"),
+        F.expr("CASE WHEN array_min(sizes) < array_max(sizes) THEN sizes END").alias("sizes"),
+        F.expr("array_max(expiries)").alias("expiry"),
+        F.when(F.expr(has_lives), F.col("ttls")).alias("ttls"),
+        F.when(F.expr(has_lives), F.col("expiries")).alias("expiries"),
     )
 
 

@@ -14,6 +14,15 @@ Row = Mapping[str, Any]
 
 CLAIMS = ("claim", "router", "peer", "count", "seq", "file", "accepted_seq", "accepted_file", "id")
 """The columns of the table `claims`."""
+UNLIKE_FACTS = {
+    "other-kind": "kind",
+    "other-sender": "source or group",
+    "other-destination": "destination",
+    "other-expiry": "expiry",
+    "other-ttl": "ttl",
+    "other-size": "size",
+}
+"""The claims about messages of which the logs of `router` and `peer` tell facts that belong to the id, and the fact."""
 
 
 def placed(rows: Iterable[Row], evidence: Evidence, columns: Iterable[str]) -> list[dict[str, Any]]:
@@ -30,12 +39,17 @@ def placed(rows: Iterable[Row], evidence: Evidence, columns: Iterable[str]) -> l
 
 def claims(rows: Iterable[Row], evidence: Evidence) -> list[dict[str, Any]]:
     """Return what routers claim that cannot be, each with its first line (`seq`, `file`), the acceptance that this line
-    is about (`accepted_seq`, `accepted_file`) and the message's `id`."""
+    is about (`accepted_seq`, `accepted_file`) and the message's `id`. For a claim of `UNLIKE_FACTS` both lines are
+    acceptances, the latter in the log of `peer`."""
     names = ("router", "seq")
     flat = [{**{name: row[name] for name in row if name != "first"}, **row["first"]} for row in rows]
-    accepted = placed(({"router": row["router"], "seq": row["accepted_seq"]} for row in flat), evidence, names)
+    whose = dict.fromkeys(UNLIKE_FACTS, "peer")
+    places = ({"router": row[whose.get(row["claim"], "router")], "seq": row["accepted_seq"]} for row in flat)
+    accepted = placed(places, evidence, names)
     files = {(row["router"], row["seq"]): row["file"] for row in accepted}
-    told = ({**row, "accepted_file": files[row["router"], row["accepted_seq"]]} for row in flat)
+    told = (
+        {**row, "accepted_file": files[row[whose.get(row["claim"], "router")], row["accepted_seq"]]} for row in flat
+    )
     return placed(told, evidence, ("claim", "router", "peer"))
 
 

@@ -44,6 +44,9 @@ EPOCH_NS = 1_577_836_800 * 10**9
 COUNT_MAX = 1 << 40
 """The most messages that a line counts for: no real log has as many, and sums stay within 64 bits."""
 
+BYTES_MAX = 1 << 40
+"""The most bytes that a line counts for: no real log has as many, and sums stay within 64 bits."""
+
 EXPIRY_MAX = 100_000_000
 """Minutes since 2020; later expiries count as this one (year 2210), so that nanoseconds fit 64 bits."""
 
@@ -82,6 +85,9 @@ most: only messages that it had from elsewhere before are followed there."""
 
 OVERDUE_NS = 86_400 * 10**9
 """Nanoseconds after its due time during which a missing end is still normal; after that its cause needs attention."""
+
+VIA_BYTES = 34
+"""Bytes that VIA adds to a message, which neither its id nor its signature covers: it may come with it or without."""
 
 _ROLES = {
     "segment": re.compile(r"events-(\d{16})\.jsonl"),

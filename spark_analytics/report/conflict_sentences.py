@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spark_analytics.judgement.comparison import ABSENT, BEYOND, OTHER, SAME, UNKNOWN
+from spark_analytics.judgement.conflicts import UNLIKE_FACTS
 
 from .finding import Finding, Row, many, say, utc
 
@@ -96,6 +97,16 @@ def claims(summary: Row) -> Iterator[Finding]:
     }
     for row in summary["claims"]:
         place = f" ({row['accepted_file']})" if row["accepted_file"] else ""
+        if row["claim"] in UNLIKE_FACTS:
+            yield say(
+                "bad",
+                f"The routers {row['router']} and {row['peer']} tell another {UNLIKE_FACTS[row['claim']]} of "
+                f"{many(row['count'], 'message')}, although it belongs to the id: the first is {row['id']}, accepted "
+                f"by the former in {_event(row)}, by the latter in event {row['accepted_seq']}{place}.",
+                "One of the two signed what is not true: compare both with the message itself, or with the log of a "
+                "third router that accepted it.",
+            )
+            continue
         said = f"The router {row['router']} says that {many(row['count'], 'message')} reached {row['peer']}"
         yield say(
             "bad",

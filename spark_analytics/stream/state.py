@@ -25,13 +25,14 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 8
+VERSION = 9
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
 _ACCEPTED = (
     "struct<n:bigint,ids:binary,due_ns:bigint,ttl_s:bigint,recipients:array<string>,kind:string,signer:string,"
-    "destination:string,peer:string,lives:array<bigint>>"
+    "destination:string,peer:string,lives:array<bigint>,bytes:bigint,sizes:array<bigint>,"
+    "expiry:bigint,ttls:array<bigint>,expiries:array<bigint>>"
 )
 ROWS = f"""router long, parcel long, event string, seq long, t long, mono long, boot long, recipient string,
     range_first long, range_count long, more_ranges array<array<bigint>>, reason string, count long, link long,
@@ -41,7 +42,7 @@ _COUNTS = ", ".join(f"{name} long" for name in (*SUMS, "strays"))
 ADDED = {
     "changes": "router string, minute long, event string, subject string, changes long",
     "abuse": "router string, hour long, peer string, prefix string, signer string, reason string,"
-    " event string, count long, lines long",
+    " event string, count long, lines long, bytes long",
     "lines": "router long, minute long, n long, copies long",
     "units": f"router long, recipient string, minute long, hole_first long, is_within boolean, {_COUNTS},"
     " pending_due_ns long, due_ns long",

@@ -15,6 +15,8 @@ from sabotage.scene import Scene
 from spark_analytics.judgement.schema import ENDS
 
 WEEKS_NS = 29 * 86_400 * 10**9
+NEVER = 100_000_000
+"""An expiry far in the future."""
 FAR = 10**9
 """An arrival number, and a link, that no sample reaches."""
 
@@ -158,6 +160,28 @@ def acked_by_a_stranger(scene: Scene) -> None:
     scene.tell("bad", f"The router {victim} says that 1 message reached {stranger}, although its log")
 
 
+def another_ttl(scene: Scene) -> None:
+    """Write a message down with a ttl of a second, unlike the router that brought it, and let it expire at once."""
+    scene.forget_witnesses()
+    victim, peer = scene.brought()
+
+    def change(rows: Rows) -> Rows:
+        own = [row for row in rows if row.event == "accepted" and row.peer == peer and row.kind == "multicast"]
+        lie = next(row for row in own if row.recipients and row.n == 1)
+
+        def changed(row: Line) -> Line:
+            if row is lie:
+                return replace(row, ttls=[1])
+            if row.parcel == lie.first and row.event in ("delivered", "acked"):
+                return replace(row, event="expired", reason="ttl-expired", t=max(row.t, lie.t + 1_000_000_000))
+            return row
+
+        return [changed(row) for row in rows]
+
+    scene.again(victim, change)
+    scene.tell("bad", "tell another ttl of 1 message, although it belongs to the id")
+
+
 def ended_before_it_began(scene: Scene) -> None:
     """Write an end with a monotonic time before the acceptance, in the same boot."""
     scene.forget_witnesses()
@@ -220,7 +244,7 @@ def _claimed(rows: Rows, whom: str, after_ns: int) -> Rows:
     """Add a message for `whom` that is handed over and taken so long after its acceptance."""
     old = next(row for row in rows if row.event == "accepted" and row.recipients)
     accepted = replace(
-        old, n=1, count=1, first=FAR, ids=f"{FAR:064x}", sizes=[9], ttls=[60], expiries=[(old.expiries or [0])[0]],
+        old, n=1, count=1, first=FAR, ids=f"{FAR:064x}", sizes=[9], ttls=[60], expiries=[NEVER],
         recipients=[whom], kind="multicast", source=None, destination=None, group=f"{FAR:064x}", peer=whom,
     )  # fmt: skip
     end = Line(
@@ -235,3 +259,5 @@ LIES: tuple[Callable[[Scene], None], ...] = (
     never_sent, in_flight_for_weeks, pruned_without_ends, accepted_twice, expired_at_once, numbers_without_lines,
     footer_that_counts_otherwise, acked_by_a_stranger, ended_before_it_began,
 )  # fmt: skip
+LIES_OF_TWO = (another_ttl,)
+"""Lies that the log of another router shows, which must be sound."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fleets.shared import Fleets
 from msgspec import structs
-from samples.audit_logs import APP, LATE, OTHER_APP, A, B, C, Log, name
+from samples.audit_logs import APP, LATE, NEVER, OTHER_APP, A, B, C, Log, name
 from samples.handovers import EVENTS
 from samples.mesh_logs import write_mesh
 
@@ -59,13 +59,14 @@ def in_flight(log: Log) -> None:
 
 
 def doubted(log: Log) -> None:
-    log.accepted(1, range(3))
+    """Tell sizes of two messages that other logs tell otherwise, of which VIA explains one."""
+    log.accepted(1, range(3), sizes=[9, 43, 100])
     log.state("clock_step", 9, by_s=7200, doubted=True)
     log.state("join", LATE)
 
 
 def summed_at_the_door(log: Log) -> None:
-    log.accepted(1, range(3))
+    log.accepted(1, range(3), ttls=[60, 60, 61], expiries=[NEVER, NEVER - 1, NEVER])
     log.turned("refused", 4000, "bad-signature", peer=None)
     log.turned("duplicate", 7, "duplicate")
     log.state("link_up", peer=OTHER_APP, link=3)

@@ -29,14 +29,14 @@ def write_mesh(directory: Path, one: SigningKey, two: SigningKey) -> list[Path]:
     here.outward("acked", [(14, 1)], at=101, recipient=name(two), parcel=14)
     here.state("stop", LATE)
     there.state("start", 0)
-    there.accepted(1, ["had"], at=5)
-    there.accepted(2, ["new"], at=12, peer=name(one))
-    there.accepted(3, ["twice"], at=13, peer=name(one))
+    there.accepted(1, ["had"], at=5, ttl=DAY_S)
+    there.accepted(2, ["new"], at=12, ttl=DAY_S, peer=name(one))
+    there.accepted(3, ["twice"], at=13, ttl=DAY_S, peer=name(one))
     there.outward("delivered", [(1, 1)], at=15, parcel=1)
     for parcel in (2, 3):
         there.outward("delivered", [(parcel, 1)], at=15, parcel=parcel)
     for first, message in ((4, "new"), (5, "new"), (6, "had")):
-        there.accepted(first, [message], [APP], at=200, kind="copy", peer=SERVICE)
+        there.accepted(first, [message], [APP], at=200, ttl=DAY_S, kind="copy", peer=SERVICE)
         there.outward("acked", [(first, 1)], at=201, parcel=first)
     there.state("stop", LATE)
     return [here.write(directory / "one"), there.write(directory / "two")]

@@ -8,7 +8,7 @@ SELECT
     CASE WHEN is_note THEN nullif(fields['prefix'], '') END AS prefix,
     CASE WHEN NOT is_note THEN signer END AS signer,
     reason, event,
-    sum(count)::BIGINT AS count, count(*) AS lines
+    sum(count)::BIGINT AS count, count(*) AS lines, coalesce(sum(bytes), 0)::BIGINT AS bytes
 FROM (
     SELECT *, event LIKE '%!_refused' ESCAPE '!' AND fields['service'] IS NOT NULL AS is_note FROM events
     WHERE recipient IS NULL AND is_asked(t)

@@ -17,7 +17,7 @@ CREATE VIEW accepted_line AS
 SELECT line.*
 FROM (
     SELECT rowid AS line, router, parcel, n::INTEGER AS n, ids, recipients,
-        seq, t, mono, boot, kind, signer, destination, peer, due_ns, lives, ttl_s
+        seq, t, mono, boot, kind, signer, destination, peer, due_ns, lives, ttl_s, bytes, sizes, expiry, ttls, expiries
     FROM events
     WHERE event = 'accepted' AND parcel IS NOT NULL AND n > 0
 ) line
@@ -35,7 +35,7 @@ CREATE TABLE accepted AS
 SELECT
     line.line, line.router, line.parcel, line.n, line.seq, line.t, minute_of(line.t) AS minute, line.mono,
     boots.id AS boot, line.kind, signers.id AS signer, destinations.id AS destination, peers.id AS peer,
-    line.due_ns,
+    line.due_ns, line.bytes,
     hole.first_seq AS hole_first,
     NOT is_doubted AND greatest(line.due_ns, settled_ns) <= end_ns - getvariable('grace_ns') AS is_over,
     is_asked(line.t) AS is_within

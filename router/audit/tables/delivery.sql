@@ -76,7 +76,7 @@ SELECT
     seq, t, accepted.minute, kind, signers.key AS signer, destinations.key AS destination, peers.key AS peer,
     owed, delivered, acked, unconfirmed, refused, expired, dropped, evicted, unknown, pending, unaccounted,
     deliveries, forwards, forwarded, deferred, contradictions,
-    due_ns, hole_first
+    due_ns, hole_first, bytes
 FROM each_unit unit
 JOIN accepted USING (line)
 JOIN routers ON routers.router = accepted.router

@@ -2,7 +2,8 @@
 -- nanoseconds. The first range of an outward line has columns of its own, because few lines have another. n: messages
 -- of an accepted line, or of that range. parcel: the arrival number of the parcel's first message, also of an accepted
 -- line. ttl_s: the longest of its messages; due_ns: when the last of an accepted line's messages is due; lives: when
--- each is, if that differs. There are few columns, because each costs a thirtieth of the reading, even an empty one.
+-- each is, if that differs; bytes: of all messages of an accepted line, or of those that a line counts; sizes: of each
+-- message of an accepted line, if they differ; expiry: the latest; ttls, expiries: of each, if lives are. There are few columns, because each costs a thirtieth of the reading, even an empty one.
 -- Numbers are stored uncompressed, because compressing them costs more than the disk space gains.
 CREATE TABLE events (
     router INTEGER USING COMPRESSION uncompressed,
@@ -30,5 +31,10 @@ CREATE TABLE events (
     reason VARCHAR,
     link BIGINT USING COMPRESSION uncompressed,
     depth BIGINT USING COMPRESSION uncompressed,
+    bytes BIGINT USING COMPRESSION uncompressed,
+    sizes BIGINT[],
+    expiry BIGINT USING COMPRESSION uncompressed,
+    ttls BIGINT[],
+    expiries BIGINT[],
     fields MAP(VARCHAR, VARCHAR)
 );

@@ -40,3 +40,7 @@ CREATE MACRO messages_of(block, n, is_whole) AS
     range(CASE WHEN is_whole THEN 0 ELSE 32 * block END, CASE WHEN is_whole THEN n ELSE least(n, 32 * block + 32) END);
 CREATE MACRO bit_of(i, is_whole) AS (CASE WHEN is_whole THEN 0 ELSE i & 31 END)::UINTEGER;
 CREATE MACRO has(mask, i, is_whole) AS (mask >> bit_of(i, is_whole)) & 1 = 1;
+
+-- Functions of Spark by their names there, for the texts that both engines read.
+CREATE MACRO explode(list) AS unnest(list);
+CREATE MACRO sequence(first, last) AS generate_series(first, last);

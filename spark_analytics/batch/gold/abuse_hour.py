@@ -29,6 +29,10 @@ def abuse_hour(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     sums = (
         turned.withColumn("hour", span.hour())
         .groupBy(*KEY)
-        .agg(F.sum("count").alias("count"), F.count("*").alias("lines"))
+        .agg(
+            F.sum("count").alias("count"),
+            F.count("*").alias("lines"),
+            F.coalesce(F.sum("other.bytes"), F.lit(0)).alias("bytes"),
+        )
     )
-    return named(sums, routers).select(*KEY, "count", "lines")
+    return named(sums, routers).select(*KEY, "count", "lines", "bytes")

@@ -15,7 +15,7 @@ from spark_analytics.judgement.schema import COPY, GRACE_NS
 STEP = 1 << 16
 """The size of the ranges in which arrival numbers are compared with each other."""
 
-_COLUMNS = ("n", "ids", "due_ns", "ttl_s", "recipients", "lives")
+_COLUMNS = ("n", "ids", "due_ns", "ttl_s", "recipients", "lives", "bytes", "sizes", "expiry", "ttls", "expiries")
 _SAID = ("kind", "signer", "destination", "peer")
 
 
@@ -44,6 +44,11 @@ def accepted(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
             "due_ns",
             "ttl_s",
             "lives",
+            "bytes",
+            "sizes",
+            "expiry",
+            "ttls",
+            "expiries",
             hole_first.alias("hole_first"),
             is_over.alias("is_over"),
             span.is_within().alias("is_within"),

@@ -16,14 +16,21 @@ from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.pieces import bits_of, cut, is_event
-from spark_analytics.judgement.schema import COPY, GRACE_NS, SLACK_NS
+from spark_analytics.judgement.schema import COPY, GRACE_NS, SLACK_NS, VIA_BYTES
 
 ID = "substring(ids, cast(32 * i + 1 AS int), 32)"
 """The i-th message's id, from the ids of a parcel."""
 
 IS_OWN = f"NOT said.kind <=> '{COPY}'"
+SENDER = "xxhash64(said.kind = 'unicast', coalesce(said.signer, ''), coalesce(said.destination, ''))"
+FACT = "xxhash64(coalesce(get(ttls, cast(i AS int)), ttl_s), coalesce(get(expiries, cast(i AS int)), expiry), sender)"
+"""A hash of what belongs to the i-th message's id, whoever writes it down."""
+SIZE = "coalesce(get(sizes, cast(i AS int)), bytes div n)"
 HANDED = ("id", "taker", "router", "parcel", "i", "kind", "t", "acked_t")
 """The columns of a message that a router took over."""
+IS_UNLIKE = f"""min(facts.least) <> max(facts.most)
+    OR max(sizes.most) - min(sizes.least) NOT IN (0, {VIA_BYTES})"""
+"""Whether the acceptances of an id, added up by router, tell different facts of it."""
 BITS_OF_ROUTERS = 63
 """Number of routers that get a bit each in the check of which routers have a message."""
 
@@ -33,6 +40,7 @@ def accepted_id(accepted: DataFrame, routers: DataFrame, partitions: int) -> Dat
     none with a log here); `times`: how many acceptances are within the audit's time span; all without copies that the
     router sent on, and `has_copy`: whether there are any.
     `brought`: a bit for each router with a log here that is said to have brought it, unless it signed it itself.
+    `facts`, `sizes`: the least and the greatest of what all acceptances tell.
     Laid out by id."""
     keys = F.broadcast(routers.select(F.col("number").alias("neighbour"), F.col("router").alias("peer")))
     lines = accepted.withColumn("peer", F.expr("CASE WHEN NOT said.peer <=> said.signer THEN said.peer END"))
@@ -43,35 +51,42 @@ def accepted_id(accepted: DataFrame, routers: DataFrame, partitions: int) -> Dat
         F.expr(f"cast(is_within AND {IS_OWN} AS int)").alias("time"),
         "ids",
         brought.alias("brought"),
+        *("ttl_s", "expiry", "ttls", "expiries", "sizes", "bytes", "n"),
+        F.expr(SENDER).alias("sender"),
         F.explode(F.expr("sequence(0L, n - 1)")).alias("i"),
     )
-    ids = messages.select(F.expr(ID).alias("id"), "router", "own", "time", "brought")
+    fact, size = F.expr(FACT).alias("fact"), F.expr(SIZE).alias("size")
+    ids = messages.select(F.expr(ID).alias("id"), "router", "own", "time", "brought", fact, size)
     by_id = ids.repartition(partitions, "id").groupBy("id", "router")
     sums = by_id.agg(
         F.sum("time").alias("times"),
         F.min("own").alias("own"),
         F.max(F.col("own").isNull()).alias("has_copy"),
         F.bit_or("brought").alias("brought"),
+        *(F.struct(F.min(one).alias("least"), F.max(one).alias("most")).alias(f"{one}s") for one in ("fact", "size")),
     )
     first = F.col("own.t").alias("first_t"), F.col("own.by").alias("first_by")
-    return sums.select("id", "router", "times", *first, "has_copy", "brought")
+    return sums.select("id", "router", "times", *first, "has_copy", "brought", "facts", "sizes")
 
 
 def distinct_id(accepted_id: DataFrame) -> DataFrame:
     """Count the messages. `accepted_again`: acceptances that are not the first of that id at that router. `unsent`: ids
-    that a router is said to have brought and did not accept; with more than 63 routers, all ids that any brought."""
+    that a router is said to have brought and did not accept; with more than 63 routers, all ids that any brought.
+    `unlike`: ids of which acceptances tell different facts."""
     there = F.expr(f"shiftleft(1L, cast(router % {BITS_OF_ROUTERS} AS int))")
     by_id = accepted_id.groupBy("id").agg(
         F.sum(F.when(F.col("times") > 0, F.col("times") - 1)).alias("again"),
         F.bit_or("brought").alias("brought"),
         F.bit_or(there).alias("there"),
         F.max("router").alias("most"),
+        F.expr(IS_UNLIKE).alias("is_unlike"),
     )
     unsent = F.expr(f"brought IS NOT NULL AND (most >= {BITS_OF_ROUTERS} OR (brought & ~there) <> 0)")
     return by_id.agg(
         F.count("again").alias("messages"),
         F.coalesce(F.sum("again"), F.lit(0)).cast("bigint").alias("accepted_again"),
         F.count(F.when(unsent, 1)).alias("unsent"),
+        F.count(F.when(F.col("is_unlike"), 1)).alias("unlike"),
     )
 
 

@@ -88,7 +88,7 @@ def units(blocks: DataFrame) -> DataFrame:
 
 
 def delivery(units: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataFrame:
-    line = accepted.select("router", "parcel", "said.*")
+    line = accepted.select("router", "parcel", "said.*", "bytes")
     found = units.join(line, ["router", "parcel"], "inner")
     return named(found, routers).select(
         "router",
@@ -104,6 +104,7 @@ def delivery(units: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataF
         *SUMS,
         "due_ns",
         "hole_first",
+        "bytes",
     )
 
 

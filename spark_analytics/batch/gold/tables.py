@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from spark_analytics.batch.gold import (
     audit_window,
     custody,
     delivery,
+    flow,
     hop_latency,
     message,
     pieces,
@@ -25,6 +26,7 @@ from spark_analytics.batch.gold import (
 from spark_analytics.batch.gold.kept import Kept
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.span import Span
+from spark_analytics.judgement import gold_sql
 from spark_analytics.report.summary import Windows, windows_of
 
 GOLD = (
@@ -157,6 +159,24 @@ class Tables:
     @cached_property
     def abuse_hour(self) -> DataFrame:
         return abuse_hour.abuse_hour(self.others, self.routers, self.span)
+
+    @cached_property
+    def link_lines(self) -> DataFrame:
+        return self.kept.keep(flow.link_line(self.others, self.routers, self.span))
+
+    def added_up(self, read: Callable[[str], DataFrame]) -> Iterator[tuple[str, DataFrame]]:
+        """Yield the tables of `gold_sql`, by name, each to be written before the next is made. `read`: returns a table
+        as it was written."""
+        sources = {
+            "log_span": flow.log_span(self.routers, self.span),
+            "link_line": self.link_lines,
+            "arrival": self.kept.keep(flow.arrival(self.accepted, self.routers)),
+            "handed": flow.handed(self.pieces, self.accepted, self.link_lines, self.routers, self.span),
+            "reason": flow.reason(self.rows, self.routers, self.span),
+        }
+        for name, text in gold_sql.TEXTS.items():
+            found = {one: read(one) for one in gold_sql.WRITTEN if f"{{{one}}}" in text}
+            yield name, flow.made(name, sources | found, self.span)
 
     def gold(self) -> Sequence[tuple[str, DataFrame]]:
         """Return the published tables, by name."""

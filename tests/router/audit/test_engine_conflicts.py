@@ -111,6 +111,53 @@ def test_what_was_pruned_may_still_wait(tmp_path: Path) -> None:
         assert found["verdict"] == ("attention" if is_over else "good")
 
 
+# -- facts that belong to an id ---------------------------------------------------------------------------
+
+
+def both(directory: Path, **columns: Any) -> dict[str, Any]:
+    """Audit two logs that accept the same two messages, and of which the second tells these columns otherwise."""
+    here, there = Log(A), Log(B)
+    here.state("start")
+    given: dict[str, Any] = {"sizes": [500, 600], "ttls": [60, 70], "expiries": [30_000_000, 30_000_001]}
+    here.accepted(1, range(2), [], **given)
+    there.accepted(1, range(2), [], **given | columns)
+    here.write(directory / "a")
+    there.write(directory / "b")
+    return audited(directory)
+
+
+@pytest.mark.parametrize(
+    ("columns", "fact"),
+    [
+        ({"ttls": [60, 1]}, "ttl"),
+        ({"ttls": [70, 70]}, "ttl"),
+        ({"expiries": [30_000_001, 30_000_001]}, "expiry"),
+        ({"sizes": [500, 635]}, "size"),
+        ({"group": APP}, "source or group"),
+        ({"kind": "unicast", "group": None, "source": message_id("group"), "destination": APP}, "kind"),
+    ],
+)
+def test_facts_of_an_id_that_two_logs_tell_otherwise_are_told(
+    columns: dict[str, Any], fact: str, tmp_path: Path
+) -> None:
+    found = both(tmp_path, **columns)
+    [row] = found["claims"]
+    later, former = sorted((name(A), name(B)), reverse=True)
+    seqs = {name(A): 2, name(B): 1}
+    assert (row["router"], row["peer"], row["seq"], row["accepted_seq"]) == (later, former, seqs[later], seqs[former])
+    count = 2 if fact in ("kind", "source or group") else 1
+    assert row["count"] == count and row["id"] in (message_id(0), message_id(1))
+    assert Path(row["file"]).parent.name != Path(row["accepted_file"]).parent.name
+    words = f"tell another {fact} of {count} message{'s' * (count > 1)}, although it belongs to the id"
+    assert found["verdict"] == "bad" and words in told(found, "bad")
+
+
+@pytest.mark.parametrize("columns", [{}, {"sizes": [534, 600]}, {"sizes": [466, 634]}, {"kind": "copy"}])
+def test_facts_that_may_differ_between_two_logs_are_no_claim(columns: dict[str, Any], tmp_path: Path) -> None:
+    """VIA belongs to a message as received, not to its id; a copy is the multicast that it is of."""
+    assert both(tmp_path, **columns)["claims"] == []
+
+
 # -- arrival numbers --------------------------------------------------------------------------------------
 
 

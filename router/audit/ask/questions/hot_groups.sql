@@ -1,11 +1,11 @@
--- Which groups carry the most messages, and how many of the copies that they owe arrived at their hop?
+-- Which groups carry the most bytes at the routers that accepted them, and how much of what was owed arrived at its hop?
 -- limit: number = 20; how many rows to return
-SELECT signer AS group_key, count(DISTINCT router) AS routers, count(DISTINCT recipient) AS readers,
+SELECT group_key, count(DISTINCT router) AS routers,
+    CAST(sum(messages) AS BIGINT) AS messages,
+    CAST(sum(bytes) AS BIGINT) AS bytes,
     CAST(sum(owed) AS BIGINT) AS owed,
-    CAST(sum(delivered + acked) AS BIGINT) AS arrived,
-    CAST(sum(unaccounted + expired + refused + dropped + evicted) AS BIGINT) AS failed
-FROM delivery
-WHERE kind = 'multicast'
-GROUP BY signer
-ORDER BY owed DESC, group_key
+    CAST(sum(delivered + acked) AS BIGINT) AS arrived
+FROM group_hour
+GROUP BY group_key
+ORDER BY bytes DESC, owed DESC, group_key
 LIMIT $limit

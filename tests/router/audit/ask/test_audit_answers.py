@@ -133,7 +133,7 @@ def test_the_command_lists_questions_and_answers_them(out: Path) -> None:
     sql = run(out, "hot-groups", "limit=1", "--sql").output.strip()
     answered = json.loads(run(out, "hot groups", "limit=1", "--json").output)
     assert (answered["question"], answered["sql"]) == ("hot groups", sql)
-    assert answered["rows"] == answer(out, sql, ("delivery",)).dicts() and len(answered["rows"]) == 1
+    assert answered["rows"] == answer(out, sql, ("group_hour",)).dicts() and len(answered["rows"]) == 1
     shown = run(out, "hot groups", "limit=1")
     assert shown.stdout.splitlines()[1].startswith("group1") and "raise the parameter limit" in shown.stderr
     nothing = run(out, "lost messages")

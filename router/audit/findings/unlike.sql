@@ -1,0 +1,38 @@
+-- Messages of which the logs of two routers tell facts that belong to the id: kind, sender (source or group), destination,
+-- expiry, ttl, and size, which VIA alone may change. Of each router counts its first acceptance of the message; each is
+-- compared with that of the first router in order of keys. By the first fact that differs, router and peer.
+WITH acceptance AS (
+    SELECT low, high, router, min({'seq': seq, 'line': line, 'i': i}) AS first
+    FROM accepted_id
+    SEMI JOIN (SELECT * FROM message_id WHERE is_unlike) odd USING (low, high)
+    JOIN (SELECT line, seq FROM accepted WHERE is_within) within USING (line)
+    GROUP BY low, high, router
+),
+said AS (
+    SELECT low, high, acceptance.router, first.seq AS seq, id_text(ids, first.i) AS id,
+        kind = 'unicast' AS is_unicast, signer, destination,
+        coalesce(expiries[first.i + 1], expiry) AS expiry, coalesce(ttls[first.i + 1], ttl_s) AS ttl_s,
+        coalesce(sizes[first.i + 1], bytes // n) AS size
+    FROM acceptance JOIN accepted_line line ON line.line = first.line
+),
+reference AS (
+    SELECT said.* FROM said SEMI JOIN (SELECT low, high, min(router) AS router FROM said GROUP BY low, high) least
+        USING (low, high, router)
+),
+pair AS (
+    SELECT said.router, reference.router AS peer, said.seq, reference.seq AS accepted_seq, said.id,
+        CASE WHEN said.is_unicast IS DISTINCT FROM reference.is_unicast THEN 'other-kind'
+            WHEN said.signer IS DISTINCT FROM reference.signer THEN 'other-sender'
+            WHEN said.destination IS DISTINCT FROM reference.destination THEN 'other-destination'
+            WHEN said.expiry IS DISTINCT FROM reference.expiry THEN 'other-expiry'
+            WHEN said.ttl_s IS DISTINCT FROM reference.ttl_s THEN 'other-ttl'
+            WHEN abs(said.size - reference.size) NOT IN (0, getvariable('via_bytes')) THEN 'other-size'
+        END AS claim
+    FROM said JOIN reference USING (low, high)
+)
+SELECT claim, routers.key AS router, peers.key AS peer, count(*) AS count,
+    min({'seq': seq, 'accepted_seq': accepted_seq, 'id': id}) AS first
+FROM pair JOIN routers ON routers.router = pair.router JOIN routers peers ON peers.router = pair.peer
+WHERE claim IS NOT NULL
+GROUP BY ALL
+ORDER BY ALL;

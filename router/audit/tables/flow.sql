@@ -1,0 +1,72 @@
+-- What the tables of `gold_sql` are made of, with keys for numbers.
+
+-- When each log starts and ends.
+CREATE VIEW log_span AS
+SELECT key AS router, least(start_ns, getvariable('as_of_ns')) AS start_ns,
+    least(end_ns, getvariable('as_of_ns')) AS end_ns
+FROM log_end JOIN routers USING (router);
+
+-- Links to neighbours that came up and went down, and starts; before_t: the time of the router's line about itself
+-- before that. Links of local apps and sums over several links are left out.
+CREATE TABLE link_line AS
+SELECT key AS router, seq, t, event, CASE WHEN event <> 'start' THEN peer END AS peer, link, before_t
+FROM (
+    SELECT router, seq, event, fields['peer'] AS peer, number_of_text(fields['link']) AS link,
+        fields['standing'] AS standing, least(t, getvariable('as_of_ns')) AS t,
+        lag(least(t, getvariable('as_of_ns'))) OVER (PARTITION BY router ORDER BY seq) AS before_t
+    FROM events
+    WHERE recipient IS NULL AND list_contains(getvariable('state_events'), event)
+) JOIN routers USING (router)
+WHERE event = 'start'
+    OR event IN ('link_up', 'link_down') AND peer IS NOT NULL AND standing IS DISTINCT FROM 'local';
+
+-- Messages accepted, by what brought them.
+CREATE TABLE arrival AS
+SELECT routers.key AS router, hour, kind, groups.key AS group_key, peers.key AS peer, messages, bytes
+FROM (
+    SELECT router, minute // 60 AS hour, kind, CASE WHEN kind <> 'unicast' THEN signer END AS signer, peer,
+        sum(n)::BIGINT AS messages, coalesce(sum(bytes), 0)::BIGINT AS bytes
+    FROM accepted
+    WHERE is_within
+    GROUP BY ALL
+) sums
+JOIN routers USING (router)
+LEFT JOIN keys groups ON groups.id = sums.signer
+LEFT JOIN keys peers ON peers.id = sums.peer;
+
+-- Messages written to neighbours, each time that they were.
+CREATE TABLE handed AS
+WITH linked AS (
+    SELECT routers.router, keys.id AS recipient
+    FROM (SELECT DISTINCT router, peer FROM link_line WHERE peer IS NOT NULL) pair
+    JOIN routers ON routers.key = pair.router
+    JOIN keys ON keys.key = pair.peer
+),
+written AS NOT MATERIALIZED (
+    SELECT line, router, recipient, minute // 60 AS hour, start, stop
+    FROM piece SEMI JOIN linked USING (router, recipient)
+    WHERE event = 'forwarded' AND start < stop AND is_asked(t)
+),
+sized AS NOT MATERIALIZED (
+    SELECT written.router, recipient, hour, kind, n AS messages, bytes
+    FROM written JOIN accepted USING (line)
+    WHERE stop - start = n
+    UNION ALL
+    SELECT written.router, recipient, hour, kind, stop - start,
+        least(bytes, coalesce(list_sum(sizes[start + 1:stop]), (stop - start) * (bytes // n)))::BIGINT
+    FROM written JOIN accepted_line line USING (line)
+    WHERE stop - start < n
+)
+SELECT routers.key AS router, keys.key AS recipient, hour,
+    sum(messages)::BIGINT AS messages,
+    coalesce(sum(bytes), 0)::BIGINT AS bytes,
+    coalesce(sum(messages) FILTER (kind = 'copy'), 0)::BIGINT AS copies
+FROM sized JOIN routers USING (router) JOIN keys ON keys.id = sized.recipient
+GROUP BY routers.key, keys.key, hour;
+
+CREATE VIEW reason AS
+SELECT key AS router, least(t, getvariable('as_of_ns')) // 3_600_000_000_000 AS hour, event, reason,
+    recipient IS NULL AND event IN ('refused', 'duplicate') AS at_door, count,
+    CASE WHEN at_door THEN coalesce(bytes, 0) END AS bytes, 1 AS lines
+FROM events JOIN routers USING (router)
+WHERE reason IS NOT NULL AND is_asked(t);

@@ -1,0 +1,110 @@
+"""What the tables of `gold_sql` are made of, as `tables/flow.sql` of the local engine makes it, and those tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from spark_analytics.batch.gold.names import named
+from spark_analytics.batch.gold.pieces import is_event
+from spark_analytics.batch.span import Span
+from spark_analytics.judgement import gold_sql
+from spark_analytics.judgement.schema import COPY, NUMBER_OF_TEXT, STATE_EVENTS, TURNED_EVENTS
+
+_PART = "slice(sizes, cast(start + 1 AS int), cast(stop - start AS int))"
+_SUM = f"aggregate({_PART}, 0L, (sum, size) -> sum + size)"
+_BYTES = f"""CASE WHEN stop - start = n THEN bytes
+    ELSE least(bytes, coalesce({_SUM}, (stop - start) * (bytes div n))) END"""
+"""The size of a piece, joined to its accepted line."""
+
+
+def log_span(routers: DataFrame, span: Span) -> DataFrame:
+    """Return when each log starts and ends, by the router's key."""
+    times = {name: F.least(name, F.lit(span.as_of_ns)) for name in ("start_ns", "end_ns")}
+    return routers.where("end_ns IS NOT NULL").withColumns(times).select("router", "start_ns", "end_ns")
+
+
+def link_line(others: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
+    """Return links to neighbours that came up and went down, and starts. `before_t`: the time of the router's line
+    about itself before that. Links of local apps and sums over several links are left out."""
+    field = {name: F.expr(f"other.fields['{name}']") for name in ("peer", "link", "standing")}
+    order = Window.partitionBy("router").orderBy("seq")
+    said = (
+        others.where(F.col("event").isin(*STATE_EVENTS))
+        .withColumns({**field, "t": F.least("t", F.lit(span.as_of_ns))})
+        .withColumn("before_t", F.lag("t").over(order))
+    )
+    is_link = "event IN ('link_up', 'link_down') AND peer IS NOT NULL AND NOT standing <=> 'local'"
+    lines = said.where(f"event = 'start' OR {is_link}")
+    return named(lines, routers).select(
+        "router",
+        "seq",
+        "t",
+        "event",
+        F.when(F.col("event") != "start", F.col("peer")).alias("peer"),
+        F.expr(NUMBER_OF_TEXT.format("link")).alias("link"),
+        "before_t",
+    )
+
+
+def arrival(accepted: DataFrame, routers: DataFrame) -> DataFrame:
+    """Sum messages accepted by what brought them."""
+    lines = accepted.where("is_within").select(
+        "router",
+        F.expr("minute div 60").alias("hour"),
+        "said.kind",
+        F.expr("CASE WHEN said.kind <> 'unicast' THEN said.signer END").alias("group_key"),
+        "said.peer",
+        "n",
+        "bytes",
+    )
+    sums = lines.groupBy("router", "hour", "kind", "group_key", "peer").agg(
+        F.sum("n").alias("messages"), F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes")
+    )
+    return named(sums, routers)
+
+
+def handed(pieces: DataFrame, accepted: DataFrame, links: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
+    """Sum messages written to neighbours, each time that they were. `links`: as of `link_line`."""
+    neighbours = links.where("peer IS NOT NULL").select(F.col("router").alias("key"), F.col("peer").alias("recipient"))
+    numbers = routers.select("number", F.col("router").alias("key"))
+    linked = neighbours.distinct().join(F.broadcast(numbers), "key", "inner")
+    linked = F.broadcast(linked.select(F.col("number").alias("router"), "recipient"))
+    written = (
+        pieces.where(is_event("forwarded") & F.col("recipient").isNotNull() & F.expr("start < stop"))
+        .where(span.is_within())
+        .join(linked, ["router", "recipient"], "left_semi")
+        .select("router", "parcel", "recipient", F.expr("minute div 60").alias("hour"), "start", "stop")
+    )
+    line = accepted.select("router", "parcel", "said.kind", "n", "bytes", "sizes")
+    sized = written.join(line, ["router", "parcel"], "inner").withColumn("of_piece", F.expr(_BYTES))
+    sums = sized.groupBy("router", "recipient", "hour").agg(
+        F.sum(F.expr("stop - start")).alias("messages"),
+        F.coalesce(F.sum("of_piece"), F.lit(0)).alias("bytes"),
+        F.sum(F.when(F.col("kind") == COPY, F.expr("stop - start")).otherwise(0)).alias("copies"),
+    )
+    return named(sums, routers)
+
+
+def reason(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
+    """Sum the lines that give a reason."""
+    at_door = F.col("recipient").isNull() & F.col("event").isin(*TURNED_EVENTS)
+    lines = rows.where("reason IS NOT NULL").where(span.is_within()).withColumn("at_door", at_door)
+    sums = lines.groupBy("router", span.hour().alias("hour"), "event", "reason", "at_door").agg(
+        F.sum("count").alias("count"),
+        F.sum(F.expr("CASE WHEN at_door THEN coalesce(other.bytes, 0L) END")).alias("bytes"),
+        F.count("*").alias("lines"),
+    )
+    return named(sums, routers)
+
+
+def made(table: str, sources: Mapping[str, DataFrame], span: Span) -> DataFrame:
+    """Return a table of `gold_sql`, from the tables that its text names."""
+    text = gold_sql.TEXTS[table]
+    text = text.replace("{since_ns}", f"{span.since_ns}L").replace("{until_ns}", f"{span.until_ns}L")
+    needed: dict[str, Any] = {name: frame for name, frame in sources.items() if f"{{{name}}}" in text}
+    session: SparkSession = next(iter(needed.values())).sparkSession
+    return session.sql(text, **needed)
