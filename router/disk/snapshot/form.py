@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, BinaryIO
 
 import cbor2
@@ -270,6 +271,7 @@ def _header(content: bytes) -> SnapshotHeader:
     return found
 
 
+@lru_cache(maxsize=1)  # a snapshot is read back where it was written
 def _key(passphrase: bytes, cost: Cost) -> bytes:
     kind = bindings.crypto_pwhash_ALG_ARGON2ID13
     return bindings.crypto_pwhash_alg(_KEY_BYTES, passphrase, cost.salt, cost.operations, cost.memory, kind)

@@ -6,12 +6,14 @@ import fcntl
 import json
 import os
 import shlex
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from click.testing import Result
-from rigs.commands import ROUTER, run_in
+from rigs.commands import ROUTER, run_in, start_node, stop_node
+from rigs.patience import HANG_S
 from rigs.small_disk import on_a_small_disk
 
 from router.disk.limits import StoreLimits
@@ -139,3 +141,53 @@ def test_a_full_disk_leaves_nothing(home: Path, tmp_path: Path) -> None:
     assert "No space left on device" in backup
     assert "No space left on device" in restore
     assert left == ["code 1", "full"]
+
+
+def test_snapshots_by_the_clock_stand_in_the_settings_are_shown_and_ended(
+    home: Path, secret: Path, tmp_path: Path
+) -> None:
+    run, media = run_in(home), tmp_path / "media"
+    begin = ("backup", "--every", "1d", "--keep", "3", str(media))
+    for more, said in (
+        ((), "give --passphrase-file PATH, or --plain"),
+        (("--plain",), "connect its disk, or make that directory"),
+        (("--passphrase-file", str(tmp_path / "none")), "connect its disk"),
+    ):
+        refused = run(*begin, *more)
+        assert refused.exit_code and said in refused.stderr, refused.output
+    media.mkdir()
+    assert "cannot be read" in run(*begin, "--passphrase-file", str(tmp_path / "none")).stderr
+    assert "--keep belongs to --every" in run("backup", str(tmp_path / "one"), "--plain", "--keep", "3").stderr
+    assert json.loads(run("backup", "schedule", "--json").stdout)["directory"] == ""
+    begun = run(*begin, "--passphrase-file", str(secret))
+    assert begun.exit_code == 0, begun.output
+    assert "once the node runs" in begun.stdout and "keep a copy of it elsewhere" in begun.stderr
+    assert secret.read_text().strip() not in begun.output + (home / "router.toml").read_text()
+    shown = json.loads(run("backup", "schedule", "--json").stdout)
+    wanted = {"directory": str(media), "every_s": 86_400, "keep": 3, "passphrase_file": str(secret), "plain": False}
+    assert shown == {**wanted, "node": None}
+    assert "every 1 d 0 h" in run("backup", "schedule").stdout
+    assert run("backup", "schedule", "--off").exit_code == 0
+    assert "makes no snapshots by itself" in run("backup", "schedule").stdout
+    assert list(media.iterdir()) == []
+
+
+@pytest.mark.long
+def test_running_node_takes_up_its_snapshots_and_they_become_its_home(home: Path, secret: Path, tmp_path: Path) -> None:
+    run, media = run_in(home), tmp_path / "media"
+    media.mkdir()
+    process, _ = start_node(home, "--verifiers", "0")
+    try:
+        begun = run("backup", "--every", "1d", str(media), "--passphrase-file", str(secret))
+        assert begun.exit_code == 0 and "shows it" in begun.stdout, begun.output
+        until_s = time.monotonic() + HANG_S
+        while not (node := json.loads(run("backup", "schedule", "--json").stdout)["node"])["made"]:
+            assert time.monotonic() < until_s and not node["problem"], node
+        assert "backup" in run("status").stdout
+        assert run("health").exit_code == 0
+    finally:
+        assert stop_node(process) == 0
+    [file] = media.iterdir()
+    assert file.name == node["newest"]
+    assert restored(file, tmp_path / "other", "--passphrase-file", str(secret)).exit_code == 0
+    assert (tmp_path / "other/keys/node.key").read_bytes() == (home / "keys/node.key").read_bytes()
