@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from secrets import token_bytes
 from typing import Any, BinaryIO
@@ -95,8 +95,14 @@ def take_one(file: str, passphrase_file: Path | None, plain: bool, every_s: int 
         raise click.UsageError("a snapshot is no text for a terminal: name a file, or pipe it")
     seal = None if plain else (_ask_passphrase(passphrase_file, is_new=True), usual_cost(token_bytes(SALT_BYTES)))
     said = f"no snapshot of {home} was taken"
-    with removing(), _faults(said), take.staged(home) as copies, _written(file) as out:
-        manifest = take.write(home, copies, SnapshotWriter(out.write, seal))
+    with (
+        removing(),
+        _faults(said),
+        take.staged(home) as copies,
+        _written(file) as out,
+        closing(SnapshotWriter(out.write, seal, beside=file != "-")) as writer,
+    ):
+        manifest = take.write(home, copies, writer)
     size = sum(one.size for one in manifest.parts)
     note(f"{len(manifest.parts)} files, {size:,} bytes; the node waited {copies.held_s:.2f} s for it")
     for path in manifest.damaged:
