@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from router.cli.ask import ask
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note, say, say_json
+from router.cli.progress import CountedFile, progress
 from router.cli.signals import removing
 from router.cli.spans import WholeSeconds
 from router.cli.views import backup_line
@@ -24,7 +26,15 @@ from router.client.errors import NodeUnavailable
 from router.core.wire.text import key_text, span_text
 from router.disk.snapshot import put_back, take
 from router.disk.snapshot.directory import check_directory, read_passphrase, whole_file
-from router.disk.snapshot.form import SALT_BYTES, Manifest, SnapshotFault, SnapshotReader, SnapshotWriter, usual_cost
+from router.disk.snapshot.form import (
+    SALT_BYTES,
+    Manifest,
+    ReadableFile,
+    SnapshotFault,
+    SnapshotReader,
+    SnapshotWriter,
+    usual_cost,
+)
 from router.settings import config as configuration
 from router.settings.config_backup import EVERY_S_MAX, EVERY_S_MIN, KEEP_MAX, Backup
 from router.settings.config_text import ConfigError
@@ -100,7 +110,8 @@ def take_one(file: str, passphrase_file: Path | None, plain: bool, every_s: int 
         _faults(said),
         take.staged(home) as copies,
         _written(file) as out,
-        closing(SnapshotWriter(out.write, seal, beside=file != "-")) as writer,
+        progress(take.size_at_most(home, copies)) as on_bytes,
+        closing(SnapshotWriter(out.write, seal, beside=file != "-", on_bytes=on_bytes)) as writer,
     ):
         manifest = take.write(home, copies, writer)
     size = sum(one.size for one in manifest.parts)
@@ -261,12 +272,13 @@ def _faults(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[BinaryIO]:
+def _opened(file: str) -> Iterator[ReadableFile]:
     if file == "-":
-        yield sys.stdin.buffer
+        with progress(0) as on_bytes:
+            yield CountedFile(sys.stdin.buffer, on_bytes)
         return
-    with Path(file).open("rb") as content:
-        yield content
+    with Path(file).open("rb") as content, progress(os.fstat(content.fileno()).st_size) as on_bytes:
+        yield CountedFile(content, on_bytes)
 
 
 @contextmanager

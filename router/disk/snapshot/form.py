@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from functools import lru_cache
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import cbor2
 from blake3 import blake3
@@ -103,9 +103,17 @@ class SnapshotHeader(Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 class SnapshotWriter:
     """Writes a snapshot to `write`, sealed by a key of passphrase and cost; None leaves it plain. `beside`: call
-    `write` in a thread, which `close` ends; its errors are raised by a later call, `finish` at the latest."""
+    `write` in a thread, which `close` ends; its errors are raised by a later call, `finish` at the latest.
+    `on_bytes` is called with the number of bytes of files that were taken."""
 
-    def __init__(self, write: Callable[[bytes], Any], seal: tuple[bytes, Cost] | None, *, beside: bool = False) -> None:
+    def __init__(
+        self,
+        write: Callable[[bytes], Any],
+        seal: tuple[bytes, Cost] | None,
+        *,
+        beside: bool = False,
+        on_bytes: Callable[[int], object] = int,
+    ) -> None:
         self._write = write
         self._state = bindings.crypto_secretstream_xchacha20poly1305_state()
         stream = bindings.crypto_secretstream_xchacha20poly1305_init_push(self._state, _key(*seal) if seal else PLAIN)
@@ -114,6 +122,7 @@ class SnapshotWriter:
         self._write(self._bound)
         self._compressor = zstd.ZstdCompressor(level=COMPRESSION_LEVEL)
         self._waiting = bytearray()
+        self._on_bytes = on_bytes
         self._sealing = Beside(self._piece) if beside else None
         self._parts: list[SavedFile] = []
 
@@ -137,6 +146,7 @@ class SnapshotWriter:
             self._record(_DATA, data)
             hasher.update(data)
             size += len(data)
+            self._on_bytes(len(data))
         if is_whole():
             self._parts.append(SavedFile(path, size, hasher.digest()))
         else:
@@ -176,10 +186,18 @@ class SnapshotWriter:
         self._write(_LENGTH.pack(len(sealed)) + sealed)
 
 
+class ReadableFile(Protocol):
+    """The part of a file that a reader of snapshots needs."""
+
+    def read(self, size: int = -1, /) -> bytes: ...
+    def readline(self, size: int = -1, /) -> bytes: ...
+    def fileno(self) -> int: ...
+
+
 class SnapshotReader:
     """Reads a snapshot from a file that may be a pipe. Raise `SnapshotFault` where it is not as it was written."""
 
-    def __init__(self, file: BinaryIO, passphrase: Callable[[], bytes]) -> None:
+    def __init__(self, file: ReadableFile, passphrase: Callable[[], bytes]) -> None:
         self._file = file
         line = self._version_line()
         said = self._exactly(_LENGTH.size)
@@ -289,7 +307,7 @@ class SnapshotReader:
         return data
 
 
-def _is_on_disk(file: BinaryIO) -> bool:
+def _is_on_disk(file: ReadableFile) -> bool:
     try:
         return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except OSError:  # it has no descriptor

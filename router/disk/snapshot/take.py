@@ -55,7 +55,7 @@ SMALL = ("router.toml", "keys", "groups", "invitations")
 ATTEMPTS_MAX = 5
 """How often a state is copied again because its secrets were sealed under another key meanwhile."""
 THREADS_MAX = 2
-COPY_BYTES, COMPARED_BYTES = 1 << 24, 1 << 18
+COPY_BYTES, COMPARED_BYTES, PIPE_BYTES = 1 << 24, 1 << 18, 1 << 20
 _CLONE = 0x40049409  # FICLONE: the copy shares the file's blocks, where the file system can do that
 
 
@@ -90,6 +90,16 @@ def staged(home: Path) -> Iterator[Staged]:
         with suppress(OSError):
             folder.rmdir()
         os.close(descriptor)
+
+
+def size_at_most(home: Path, copies: Staged) -> int:
+    """Return how many bytes `write` takes at the most; fewer where the store has free pages."""
+    places = (*(home / name for name in SMALL), *(copies.folder / name for name in ("services", "log", "store")))
+    found = 0
+    for file in (file for place in places for file in _files(place)):
+        with suppress(FileNotFoundError):  # removed since it was listed
+            found += file.stat().st_size
+    return found
 
 
 def write(home: Path, copies: Staged, writer: SnapshotWriter) -> Manifest:
@@ -244,6 +254,8 @@ def _compacted(folder: Path) -> Iterator[tuple[BinaryIO, Callable[[], bool]]]:
     """Give a pipe from which the store in that folder is read without its free pages, and what tells at its end whether
     it came whole."""
     reads, writes = os.pipe()
+    with suppress(OSError):  # the system may allow less; then it takes more turns
+        fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     errors = list[Exception]()
 
     def fill() -> None:
