@@ -50,15 +50,17 @@ def progress(total: int) -> Iterator[Callable[[int], object]]:
 
 
 class CountedFile:
-    """A file of which each read is told to `on_bytes`."""
+    """A file of which each read is told to `on_bytes`. A read may return less than was asked for: one that waited for
+    all of it, on a pipe, would not see a signal that arrives between two of its parts."""
 
     def __init__(self, file: BinaryIO, on_bytes: Callable[[int], object]) -> None:
         self._file, self._on_bytes = file, on_bytes
+        self._read_once: Callable[[int], bytes] = getattr(file, "read1", file.read)
         self.fileno = file.fileno
 
     def read(self, size: int = -1) -> bytes:
-        """Read as the file does."""
-        return self._told(self._file.read(size))
+        """Return at most `size` bytes, none at the end."""
+        return self._told(self._read_once(size))
 
     def readline(self, size: int = -1) -> bytes:
         """Read as the file does."""

@@ -233,8 +233,10 @@ def test_a_full_disk_keeps_the_older_snapshots_that_the_node_made(home: Path, tm
     (home / "groups/large").write_bytes(os.urandom(400_000))
     one = shlex.join([*program("router.node.snapshot_process", str(home), "00" * 32, "full", "1", "")])
     script = f"""{one} < /dev/null >&2
+echo >&2
 cp full/* full/older.notes
 {one} < /dev/null >&2
+echo >&2
 ls -A full >&2"""
     first, second, *left = on_a_small_disk(tmp_path, f"({script})")
     assert '"type":"done"' in first and "No space left on device" in second
