@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_bytes
 from typing import Any, BinaryIO
@@ -111,9 +111,8 @@ def take_one(file: str, passphrase_file: Path | None, plain: bool, every_s: int 
         take.staged(home) as copies,
         _written(file) as out,
         progress(take.size_at_most(home, copies)) as on_bytes,
-        closing(SnapshotWriter(out.write, seal, beside=file != "-", on_bytes=on_bytes)) as writer,
     ):
-        manifest = take.write(home, copies, writer)
+        manifest = take.write(home, copies, SnapshotWriter(out.write, seal, on_bytes=on_bytes))
     size = sum(one.size for one in manifest.parts)
     note(f"{len(manifest.parts)} files, {size:,} bytes; the node waited {copies.held_s:.2f} s for it")
     for path in manifest.damaged:

@@ -56,7 +56,6 @@ class CountedFile:
     def __init__(self, file: BinaryIO, on_bytes: Callable[[int], object]) -> None:
         self._file, self._on_bytes = file, on_bytes
         self._read_once: Callable[[int], bytes] = getattr(file, "read1", file.read)
-        self.fileno = file.fileno
 
     def read(self, size: int = -1) -> bytes:
         """Return at most `size` bytes, none at the end."""

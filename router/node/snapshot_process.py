@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from secrets import token_bytes
@@ -65,8 +64,7 @@ def make(
         snapshots.remove_drafts(directory, router)
         name = next_name(router, snapshots.look(directory, router), copies.at_s)
         with snapshots.whole_file(directory / name) as out:
-            with closing(SnapshotWriter(out.write, seal, beside=True)) as writer:
-                manifest = take.write(home, copies, writer)
+            manifest = take.write(home, copies, SnapshotWriter(out.write, seal))
             out.flush()
             os.fsync(out.fileno())
             os.posix_fadvise(out.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # what is read next is what the disk has

@@ -1,7 +1,7 @@
 """The bytes of a snapshot (cddl/snapshot.cddl): a header, then pieces that hold one compressed stream of records.
 
-Version 2 compresses by zstd; version 1, which is still read, by zlib. Sealing and unsealing cost most of the time, so
-each runs in a thread beside the rest, but where the other end is a pipe: a thread that waits there could not be ended.
+Version 2 compresses by zstd; version 1, which is still read, by zlib. Threads for sealing and unsealing were measured
+to gain nothing on two cores: they hand the interpreter's lock to and fro.
 
 Each piece is sealed by libsodium's secretstream, the first one bound to the header before it. The key is made of the
 passphrase by argon2id; that of a plain snapshot is known to everybody, so that a changed byte is noticed there as well.
@@ -11,13 +11,10 @@ only when the manifest has been read, and with it the last piece: a snapshot tha
 
 from __future__ import annotations
 
-import os
-import stat
 import struct
 import sys
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, BinaryIO, Protocol
 
@@ -26,8 +23,6 @@ from blake3 import blake3
 from msgspec import Struct, ValidationError, convert, field, to_builtins
 from nacl import bindings
 from nacl.exceptions import CryptoError
-
-from router.disk.snapshot.beside import Beside, read_ahead
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -102,16 +97,14 @@ class SnapshotHeader(Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 
 class SnapshotWriter:
-    """Writes a snapshot to `write`, sealed by a key of passphrase and cost; None leaves it plain. `beside`: call
-    `write` in a thread, which `close` ends; its errors are raised by a later call, `finish` at the latest.
-    `on_bytes` is called with the number of bytes of files that were taken."""
+    """Writes a snapshot to `write`, sealed by a key of passphrase and cost; None leaves it plain. `on_bytes`
+    is called with the number of bytes of files that were taken."""
 
     def __init__(
         self,
         write: Callable[[bytes], Any],
         seal: tuple[bytes, Cost] | None,
         *,
-        beside: bool = False,
         on_bytes: Callable[[int], object] = int,
     ) -> None:
         self._write = write
@@ -123,16 +116,10 @@ class SnapshotWriter:
         self._compressor = zstd.ZstdCompressor(level=COMPRESSION_LEVEL)
         self._waiting = bytearray()
         self._on_bytes = on_bytes
-        self._sealing = Beside(self._piece) if beside else None
         self._parts: list[SavedFile] = []
 
     def __repr__(self) -> str:
         return f"<snapshot of {len(self._parts)} parts so far>"
-
-    def close(self) -> None:
-        """Write no more; may be called again."""
-        if self._sealing:
-            self._sealing.close()
 
     def part(self, path: str, file: BinaryIO, is_whole: Callable[[], bool] = lambda: True) -> None:
         """Write a file of the home under its path there. If `is_whole`, asked at its end, says no, the part does not
@@ -159,9 +146,7 @@ class SnapshotWriter:
         self._record(_MANIFEST, blake3(said).digest() + said)
         self._waiting += self._compressor.flush()
         self._pieces(0)
-        self._hand_over((bytes(self._waiting), _TAG_LAST))
-        if self._sealing:
-            self._sealing.finish()
+        self._piece(bytes(self._waiting), _TAG_LAST)
         return Manifest(at_s, router, self._parts, damaged)
 
     def _record(self, kind: bytes, payload: bytes) -> None:
@@ -170,17 +155,10 @@ class SnapshotWriter:
 
     def _pieces(self, left: int) -> None:
         while len(self._waiting) > max(left, PIECE_BYTES):
-            self._hand_over((bytes(self._waiting[:PIECE_BYTES]), _TAG_MORE))
+            self._piece(bytes(self._waiting[:PIECE_BYTES]), _TAG_MORE)
             del self._waiting[:PIECE_BYTES]
 
-    def _hand_over(self, piece: tuple[bytes, int]) -> None:
-        if self._sealing:
-            self._sealing.put(piece)
-        else:
-            self._piece(piece)
-
-    def _piece(self, piece: tuple[bytes, int]) -> None:
-        data, tag = piece
+    def _piece(self, data: bytes, tag: int) -> None:
         bound, self._bound = self._bound, None
         sealed = bindings.crypto_secretstream_xchacha20poly1305_push(self._state, data, bound, tag)
         self._write(_LENGTH.pack(len(sealed)) + sealed)
@@ -191,7 +169,6 @@ class ReadableFile(Protocol):
 
     def read(self, size: int = -1, /) -> bytes: ...
     def readline(self, size: int = -1, /) -> bytes: ...
-    def fileno(self) -> int: ...
 
 
 class SnapshotReader:
@@ -262,11 +239,9 @@ class SnapshotReader:
         raise SnapshotFault(_ALTERED)
 
     def _unpacked(self) -> Iterator[bytes]:
-        found = self._pieces()
-        with closing(read_ahead(found) if _is_on_disk(self._file) else found) as pieces:
-            yield from _inflated(pieces) if self._version == 1 else _unpacked(pieces)
+        return _inflated(self._pieces()) if self._version == 1 else _unpacked(self._pieces())
 
-    def _pieces(self) -> Generator[bytes]:
+    def _pieces(self) -> Iterator[bytes]:
         tag = _TAG_MORE
         while tag != _TAG_LAST:
             [size] = _LENGTH.unpack(self._exactly(_LENGTH.size))
@@ -305,13 +280,6 @@ class SnapshotReader:
         if len(data) < size:
             raise SnapshotFault(_CUT)
         return data
-
-
-def _is_on_disk(file: ReadableFile) -> bool:
-    try:
-        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-    except OSError:  # it has no descriptor
-        return False
 
 
 def _unpacked(pieces: Iterable[bytes]) -> Iterator[bytes]:

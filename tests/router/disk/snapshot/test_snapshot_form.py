@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from errno import ENOSPC
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -102,34 +101,6 @@ def test_a_part_that_is_withdrawn_does_not_count_and_may_come_again() -> None:
     manifest, found = read(out.getvalue())
     assert found == {"store/data.mdb": b"as it was found"}
     assert [one.path for one in manifest.parts] == ["store/data.mdb"]
-
-
-def test_snapshots_in_files_are_written_and_read_beside_and_are_the_same(tmp_path: Path) -> None:
-    content = {"store/data.mdb": Random(1).randbytes(7 << 18)}
-    with (tmp_path / "snapshot").open("wb") as out:
-        writer = SnapshotWriter(out.write, PLAIN, beside=True)
-        for path, data in content.items():
-            writer.part(path, BytesIO(data))
-        writer.finish(1, b"", [])
-    found = bytearray()
-    with (tmp_path / "snapshot").open("rb") as file:
-        SnapshotReader(file, lambda: b"").read(lambda _: lambda data: found.extend(data or b""))
-    assert found == content["store/data.mdb"] and read((tmp_path / "snapshot").read_bytes())[1] == content
-    (tmp_path / "snapshot").write_bytes((tmp_path / "snapshot").read_bytes()[:-1])
-    with (tmp_path / "snapshot").open("rb") as file, pytest.raises(SnapshotFault, match="it ends too early"):
-        SnapshotReader(file, lambda: b"").read(lambda _: lambda _: None)
-
-
-def test_an_error_of_the_disk_in_the_thread_ends_the_writing() -> None:
-    def write(data: bytes) -> None:
-        if len(data) > 1000:
-            raise OSError(ENOSPC, "No space left on device")
-
-    writer = SnapshotWriter(write, PLAIN, beside=True)
-    with pytest.raises(OSError, match="No space left"):
-        writer.part("store/data.mdb", BytesIO(Random(1).randbytes(40 << 18)))
-        writer.finish(1, b"", [])
-    writer.close()
 
 
 @pytest.mark.parametrize("seal", [SEALED, PLAIN])
