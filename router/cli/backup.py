@@ -12,17 +12,32 @@ from secrets import token_bytes
 from typing import Any, BinaryIO
 
 import click
+from msgspec.structs import asdict
 
+from router.cli.ask import ask
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note, say, say_json
+from router.cli.progress import CountedFile, progress
 from router.cli.signals import removing
-from router.core.wire.text import key_text
-from router.disk import private_file
+from router.cli.spans import WholeSeconds
+from router.cli.views import backup_line
+from router.client.errors import NodeUnavailable
+from router.core.wire.text import key_text, span_text
 from router.disk.snapshot import put_back, take
-from router.disk.snapshot.form import SALT_BYTES, Manifest, SnapshotFault, SnapshotReader, SnapshotWriter, usual_cost
-
-PASSPHRASE_BYTES_MAX = 1024
+from router.disk.snapshot.directory import check_directory, read_passphrase, whole_file
+from router.disk.snapshot.form import (
+    SALT_BYTES,
+    Manifest,
+    ReadableFile,
+    SnapshotFault,
+    SnapshotReader,
+    SnapshotWriter,
+    usual_cost,
+)
+from router.settings import config as configuration
+from router.settings.config_backup import EVERY_S_MAX, EVERY_S_MIN, KEEP_MAX, Backup
+from router.settings.config_text import ConfigError
 
 NOT_PROMISED = (
     "what the node accepted since then is not known here, and is lost unless its sender still keeps it",
@@ -55,6 +70,7 @@ def backup() -> None:
     """Write a snapshot of this home to FILE (`-`: standard output), also while the node runs.
 
     `router backup FILE` seals it by a passphrase, which is asked for; `router restore FILE` makes a home of it.
+    `router backup --every 1d --keep 7 DIR --passphrase-file PATH` lets the running node make them by itself.
     """
 
 
@@ -62,23 +78,119 @@ def backup() -> None:
 @click.argument("file")
 @_passphrase
 @click.option("--plain", is_flag=True, help="Do not seal it; it holds secret keys.")
-def take_one(file: str, passphrase_file: Path | None, plain: bool) -> None:
+@click.option(
+    "--every",
+    "every_s",
+    type=WholeSeconds(min=EVERY_S_MIN, max=EVERY_S_MAX),
+    metavar="TIME",
+    help="Let the running node make one each TIME (1d, 6h) in FILE, a directory: see `router backup schedule`.",
+)
+@click.option(
+    "--keep",
+    type=click.IntRange(1, KEEP_MAX),
+    metavar="N",
+    help="With --every: how many of these stay. [default: 7]",
+)
+def take_one(file: str, passphrase_file: Path | None, plain: bool, every_s: int | None, keep: int | None) -> None:
     """Write a snapshot to FILE: what `router backup FILE` does."""
-    home = invocation().home.path
     if plain and passphrase_file:
         raise click.UsageError("--plain seals nothing, so it takes no passphrase")
+    if every_s is not None:
+        _schedule(file, every_s, Backup().keep if keep is None else keep, passphrase_file, plain)
+        return
+    if keep is not None:
+        raise click.UsageError("--keep belongs to --every: one snapshot removes no other")
+    home = invocation().home.path
     if file == "-" and sys.stdout.isatty():
         raise click.UsageError("a snapshot is no text for a terminal: name a file, or pipe it")
     seal = None if plain else (_ask_passphrase(passphrase_file, is_new=True), usual_cost(token_bytes(SALT_BYTES)))
     said = f"no snapshot of {home} was taken"
-    with removing(), _faults(said), take.staged(home) as copies, _written(file) as out:
-        manifest = take.write(home, copies, SnapshotWriter(out.write, seal))
+    with (
+        removing(),
+        _faults(said),
+        take.staged(home) as copies,
+        _written(file) as out,
+        progress(take.size_at_most(home, copies)) as on_bytes,
+    ):
+        manifest = take.write(home, copies, SnapshotWriter(out.write, seal, on_bytes=on_bytes))
     size = sum(one.size for one in manifest.parts)
     note(f"{len(manifest.parts)} files, {size:,} bytes; the node waited {copies.held_s:.2f} s for it")
     for path in manifest.damaged:
         note(f"{path} is damaged and is in the snapshot as it was found: see to the disk")
     if plain:
         note("it is not sealed, and holds secret keys: keep it as you keep those")
+
+
+@backup.command(cls=Command)
+@click.option("--off", is_flag=True, help="Make no more; those that are there stay.")
+@json_option
+def schedule(off: bool, as_json: bool) -> None:
+    """Show the snapshots that the node makes by itself, or end that.
+
+    `router backup --every 1d --keep 7 DIR` begins it, or changes it. It stands in router.toml, section [backup].
+    """
+    home = invocation().home
+    if off:
+        running = _write_schedule({})
+        if as_json:
+            say_json({"directory": "", "running": running})
+        else:
+            say("no more snapshots are made by the node itself; those that are there stay")
+        return
+    config = configuration.load(home.config_path)[0].backup
+    try:
+        found = ask(home, "status")["backup"]
+    except NodeUnavailable:
+        found = None
+    if as_json:
+        say_json({**asdict(config), "node": found})
+    elif found:
+        say(backup_line(found))
+    elif config.directory:
+        said = f"every {span_text(config.every_s)} into {config.directory}, the newest {config.keep} stay"
+        say(f"{said}; no node runs that makes them: `router serve`")
+    else:
+        say("the node makes no snapshots by itself; `router backup --every 1d --keep 7 DIR` begins it")
+
+
+def _schedule(directory: str, every_s: int, keep: int, passphrase_file: Path | None, plain: bool) -> None:
+    """Let the node make snapshots in the directory; a running one begins at once."""
+    home = invocation().home
+    if directory == "-":
+        raise click.UsageError("--every writes many snapshots: name a directory")
+    if not plain and passphrase_file is None:
+        raise click.UsageError("the node reads the passphrase by itself: give --passphrase-file PATH, or --plain")
+    where = Path(directory).absolute()
+    with _faults(f"no snapshots will be made in {directory}"):
+        check_directory(where, home.path)
+        if passphrase_file is not None:
+            read_passphrase(passphrase_file)
+    values: dict[str, object] = {"directory": str(where), "every_s": every_s, "keep": keep}
+    values |= {"plain": True} if passphrase_file is None else {"passphrase_file": str(passphrase_file.absolute())}
+    running = _write_schedule(values)
+    said = f"a snapshot is made every {span_text(every_s)} in {where}, and the newest {keep} stay"
+    say(f"{said}; `router backup schedule` shows it" if running else f"{said}, once the node runs: `router serve`")
+    if plain:
+        note("they are not sealed, and hold secret keys: keep them as you keep those")
+    elif passphrase_file is not None:
+        note(f"without the passphrase in {passphrase_file} nobody opens them: keep a copy of it elsewhere")
+
+
+def _write_schedule(values: dict[str, object]) -> bool:
+    """Write the section of `router.toml`, and have the running node read it; return whether one runs."""
+    home = invocation().home
+    try:
+        configuration.edit_backup(home.config_path, values)
+    except ConfigError as error:
+        raise Failure(Exit.USAGE, str(error)) from None
+    try:
+        ask(home, "reload")
+    except NodeUnavailable:
+        return False
+    except Failure as failure:
+        said = f"{home.config_path} is changed, but the running node is not: {failure}"
+        raise Failure(failure.code, said) from None
+    return True
 
 
 @backup.command(cls=Command)
@@ -159,12 +271,13 @@ def _faults(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[BinaryIO]:
+def _opened(file: str) -> Iterator[ReadableFile]:
     if file == "-":
-        yield sys.stdin.buffer
+        with progress(0) as on_bytes:
+            yield CountedFile(sys.stdin.buffer, on_bytes)
         return
-    with Path(file).open("rb") as content:
-        yield content
+    with Path(file).open("rb") as content, progress(os.fstat(content.fileno()).st_size) as on_bytes:
+        yield CountedFile(content, on_bytes)
 
 
 @contextmanager
@@ -173,20 +286,8 @@ def _written(file: str) -> Iterator[BinaryIO]:
     if file == "-":
         yield sys.stdout.buffer
         return
-    path = Path(file)
-    draft = path.with_name(f".{path.name}.draft")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, private_file.FILE_MODE)
-    try:
-        with os.fdopen(descriptor, "wb") as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    private_file.sync_directory(path.parent)
+    with whole_file(Path(file)) as out:
+        yield out
 
 
 def _ask_gone() -> None:
@@ -205,11 +306,6 @@ def _ask_passphrase(file: Path | None, *, is_new: bool = False) -> bytes:
         found: Any = click.prompt("Passphrase", hide_input=True, confirmation_prompt=is_new, err=True)
         return str(found).encode()
     try:
-        said = private_file.read(file, PASSPHRASE_BYTES_MAX).rstrip(b"\r\n")
-    except private_file.Exposed as error:
-        raise Failure(Exit.USAGE, f"{error}: chmod 600 {file}") from None
-    except OSError as error:
-        raise Failure(Exit.USAGE, f"the passphrase in {file} cannot be read: {error.strerror}") from None
-    if not said or len(said) > PASSPHRASE_BYTES_MAX:
-        raise Failure(Exit.USAGE, f"{file} has to hold a passphrase of 1 to {PASSPHRASE_BYTES_MAX} bytes")
-    return said
+        return read_passphrase(file)
+    except SnapshotFault as error:
+        raise Failure(Exit.USAGE, str(error)) from None

@@ -64,6 +64,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("durability", found["durability"]),
         *([("restored", _restored(one))] if (one := found.get("restored")) else []),
         *([("clock", found["clock"]["problem"])] if found["clock"]["problem"] else []),
+        *([("backup", backup_line(one))] if (one := found.get("backup")) else []),
         ("connections", found["peers"]),
         *(("guests", problem) for problem in guest_problems(found["guests"])),
         *(("invitation", _invited_line(one)) for one in found["invited"] if one["problem"]),
@@ -86,6 +87,18 @@ def _restored(one: dict[str, int]) -> str:
         time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one[name])) for name in ("restored_s", "snapshot_s")
     )
     return f"on {on} from the snapshot of {moment}"
+
+
+def backup_line(one: dict[str, Any]) -> str:
+    """Return what there is of the snapshots that the node makes by itself, and what keeps it from making them."""
+    said = f"every {span_text(one['every_s'])} into {one['directory']}, the newest {one['keep']} stay"
+    if one["newest"]:
+        age = "its time lies ahead of this clock" if one["age_s"] is None else f"{span_text(one['age_s'])} old"
+        said += f"; {one['newest']}, {size_text(one['bytes'])}, {age}"
+    else:
+        said += "; there is none yet"
+    said += ", one is being made" if one["running"] else f", the next in {span_text(one['next_s'])}"
+    return f"{said}; the last attempt failed: {one['problem']}" if one["problem"] else said
 
 
 def _invited_line(one: dict[str, Any]) -> str:

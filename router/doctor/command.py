@@ -249,6 +249,7 @@ def _judged(
     )
     yield home_checks.judge_disk(disk, config)
     yield home_checks.judge_sync(disk, config)
+    yield from home_checks.judge_backup(running, config)
     yield from home_checks.judge_warnings("app", facts.unusable_states)
     descriptors = probe_descriptors(None if running is None else running.status)
     yield home_checks.judge_limits(descriptors, config, len(listen))

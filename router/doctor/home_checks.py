@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from statistics import median
 
 from router.cli.output import size_text
-from router.core.wire.text import key_text
+from router.core.wire.text import key_text, span_text
 from router.doctor.finding import Descriptors, DiskFacts, Finding, Running, split_remedy
 from router.node.descriptors import room
 from router.settings.config import Config
@@ -104,6 +104,30 @@ def judge_sync(disk: DiskFacts, config: Config) -> Finding:
 
 def _ms(seconds: float) -> str:
     return f"{seconds * 1000:.3g} ms"
+
+
+def judge_backup(running: Running | None, config: Config) -> Iterator[Finding]:
+    """Judge the snapshots that the node makes by itself; there is no finding where it is to make none."""
+    found = running.status.get("backup") if running is not None else None
+    if running is None and config.backup.directory:
+        said = f"no node runs that could make snapshots in {config.backup.directory}"
+        yield Finding("backup", None, said, "start it; `router backup FILE` makes one without a node")
+    if not found:
+        return
+    every, directory = span_text(found["every_s"]), found["directory"]
+    if found["age_s"] is None:
+        said = f"no snapshot whose age is known is in {directory}"
+    else:
+        said = f"the newest snapshot in {directory} is {span_text(found['age_s'])} old, and one is due every {every}"
+    why = found["problem"]
+    if why:
+        said += "; the last attempt failed"
+    if found["overdue"]:
+        yield Finding("backup", False, said, why or "see `router status` and the node's log for what it waits for")
+    elif why:
+        yield Finding("backup", None, said, f"{why}; it is tried again")
+    else:
+        yield Finding("backup", True, said)
 
 
 def judge_limits(found: Descriptors, config: Config, listeners: int) -> Finding:

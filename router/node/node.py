@@ -71,6 +71,7 @@ from router.node.questions.queues import QueueQuestions
 from router.node.questions.reports import ReportQuestions
 from router.node.questions.status import StatusQuestions
 from router.node.residents import Residents
+from router.node.snapshots import Snapshots
 from router.node.welcome import offer_to, welcome
 from router.service.running import guests_url, inside_url
 from router.service.verbs.add_neighbour import NeighbourUnreachable
@@ -101,6 +102,10 @@ class SystemClock:
     @staticmethod
     def mono_ns() -> int:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME)  # it runs on while a laptop sleeps: waking is no jump
+
+    def now(self) -> Now:
+        """Return a reading of both."""
+        return Now(self.wall_ns(), self.mono_ns())
 
 
 class Ready(Struct, frozen=True):
@@ -168,7 +173,7 @@ class RunningNode:
         with ExitStack() as held:
             self._held = held.enter_context(self._home.lock())
             held.callback(self._home.clear_socket)
-            now = Now(self._clock.wall_ns(), self._clock.mono_ns())
+            now = self._clock.now()
             wall_clock.check(now)
             config = self._config = _that_fits(config)
             core_dumps.hide_memory()
@@ -191,6 +196,7 @@ class RunningNode:
             self._offer = _offer_to_all(config, disk.recovered, now, self._public_service)
             self._paces = Paces(pace_limits(config.limits))
             self._in_flight = InFlight(*in_flight_bytes(config.limits))
+            self._snapshots = Snapshots(self._home.path, bytes(self._key.public), self._clock.now, config.backup)
             memory.settle_in()
             with self._held.explained():
                 async with actor_system():
@@ -236,6 +242,7 @@ class RunningNode:
             await self._start_services(connections)
             dialler.reconcile(self._directory.neighbours.values())
             connections.start_soon(watch, partial(self._network_changed, dialler))
+            connections.start_soon(self._snapshots.run)
             on_ready(self._ready(router))
             await self._stopping.wait()
             drained = trio.Event()
@@ -286,13 +293,18 @@ class RunningNode:
 
         keys = self._key_names.known
         return (
-            StatusQuestions(self._facts, self._residents.facts, invited),
+            StatusQuestions(self._facts, self._residents.facts, invited, self._snapshots.facts),
             PeerQuestions(dialler.problems, invited, keys),
             QueueQuestions(keys),
             InvitationQuestions(invited, dialler.hurry),
             GroupQuestions(self._group_names.known, keys),
             LogQuestions(self._logbook.sealed_seq),
-            MetricsQuestions(self._logbook, self._residents.facts, lambda: self._message_router.unverified),
+            MetricsQuestions(
+                self._logbook,
+                self._residents.facts,
+                lambda: self._message_router.unverified,
+                self._snapshots.facts,
+            ),
             ConfigurationQuestions(self.reload),
             ReportQuestions(self._residents.hear_report),
         )
@@ -354,11 +366,13 @@ class RunningNode:
         }
 
     def reload(self) -> str:
-        """Read the neighbours of `router.toml` and the invitations again; return its problems, "" if there are none."""
+        """Read the neighbours and `[backup]` of `router.toml`, and the invitations, again; return its problems, "" if
+        there are none."""
         try:
             config = self._load_config()
         except ConfigError as error:
             return str(error)
+        self._snapshots.configure(config.backup)
         found = tuple(neighbours(config))
         self._message_router.hear(Reconfigured(found, self._guest.offers(), self._guest.inviters()))
         return ""

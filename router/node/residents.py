@@ -229,12 +229,12 @@ class Residents:
             began_s = trio.current_time()
             printed = LastLines()
             process = await trio.lowlevel.open_process(
-                command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment()
+                command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=child_environment()
             )
             try:
                 code = await printed.until_end(process)
             finally:
-                await _end(process)
+                await end_process(process)
             failures = 1 if trio.current_time() - began_s >= CALM_S else failures + 1
             pause_s = back_off(self._config).pause_s(failures, random.random())
             if not one.has_said_end:
@@ -260,12 +260,13 @@ def _exit_text(code: int) -> str:
         return f"exit code {code}"
 
 
-def _environment() -> dict[str, str]:
-    """Return our environment, with this process's module path."""
+def child_environment() -> dict[str, str]:
+    """Return the environment of a process that this node starts: our own, with this process's module path."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(one for one in sys.path if one)}
 
 
-async def _end(process: trio.Process) -> None:
+async def end_process(process: trio.Process) -> None:
+    """Close the process's standard input, and end it if it still runs: it has 2 s to end by itself."""
     assert process.stdin is not None
     with trio.CancelScope(shield=True):
         await process.stdin.aclose()

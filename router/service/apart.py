@@ -14,16 +14,13 @@ if __name__ == "__main__":
 
 import faulthandler
 import logging
-import os
-import stat
 import sys
-import threading
 
 import trio
 
 from router.actors.actor import as_failure
 from router.actors.log_lines import OneLine
-from router.actors.process import stop_signals
+from router.actors.process import end_with_parent, stop_signals
 from router.core.wire.errors import RouterError, cause_of
 from router.service.plugins import load
 from router.service.reports import ENDED, Reports
@@ -32,18 +29,6 @@ from router.settings import config as configuration
 from router.settings import core_dumps
 from router.settings.config_services import instances
 from router.settings.home import Home
-
-
-def end_with_parent() -> None:
-    """End this process when the other end of the pipe at standard input closes, however that happens."""
-    if stat.S_ISFIFO(os.fstat(0).st_mode) or stat.S_ISSOCK(os.fstat(0).st_mode):
-        threading.Thread(target=_wait_for_parent, name="parent", daemon=True).start()
-
-
-def _wait_for_parent() -> None:
-    while os.read(0, 1):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 async def serve(home: Home, name: str) -> None:

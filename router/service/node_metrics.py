@@ -18,6 +18,7 @@ def families(metrics: Mapping[str, Any]) -> Iterator[Metric]:
     """Yield all of them but those of the services' own."""
     yield from _of_messages(metrics)
     yield from _of_load(metrics)
+    yield from _of_backup(metrics.get("backup"))
     yield from _of_services(metrics["services"])
     yield GaugeMetricFamily("router_ready", "Whether the node is ready.", float(not metrics["unready"]))
     unready = GaugeMetricFamily("router_unready", "Why the node is not ready.", labels=["reason"])
@@ -67,6 +68,21 @@ def _of_load(metrics: Mapping[str, Any]) -> Iterator[Metric]:
         yield GaugeMetricFamily(f"router_{name}", text, value)
     yield CounterMetricFamily("router_commits", "Transactions of the store.", metrics["commits"])
     yield CounterMetricFamily("router_log_events", "Events in the log since it began.", metrics["log_seq"])
+
+
+def _of_backup(backup: Mapping[str, Any] | None) -> Iterator[Metric]:
+    """Yield those of the snapshots that the node makes by itself; none if it makes none."""
+    if not backup:
+        return
+    if backup["age_s"] is not None:
+        yield GaugeMetricFamily("router_backup_age_seconds", "Age of the newest snapshot.", backup["age_s"])
+    overdue = "Whether the newest snapshot is older than twice its time."
+    yield GaugeMetricFamily("router_backup_overdue", overdue, float(backup["overdue"]))
+    yield GaugeMetricFamily("router_backup_bytes", "Size of the newest snapshot.", backup["bytes"])
+    snapshots = CounterMetricFamily("router_backups", "Snapshots that this node made by itself.", labels=["result"])
+    for name in ("made", "failed"):
+        snapshots.add_metric([name], backup[name])
+    yield snapshots
 
 
 def _of_services(rows: list[dict[str, Any]]) -> Iterator[Metric]:

@@ -23,7 +23,8 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import EXPIRY_MIN, TTL_S
 from router.disk import private_file
 from router.disk.limits import LogLimits, StoreLimits
-from router.settings import config_peers, config_sample, config_services
+from router.settings import config_backup, config_peers, config_sample, config_services
+from router.settings.config_backup import Backup
 from router.settings.config_limits import CORE, LINK, LIVENESS, Limits
 from router.settings.config_peers import Local, Name, Peer, PeerChange, Url, about, changed, read_address, write_address
 from router.settings.config_services import NOBODY, Residents, ServiceEntry
@@ -246,6 +247,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     log: Log = field(default_factory=Log)
     verify: Verify = field(default_factory=Verify)
     link: Link = field(default_factory=Link)
+    backup: Backup = field(default_factory=Backup)
     defaults: Defaults = field(default_factory=Defaults)
     services: Annotated[dict[str, dict[str, Any]], about(
         "The settings of a service, by its name: [services.echo].")] = field(default_factory=dict)
@@ -338,6 +340,11 @@ def edit_peers(path: Path, change: PeerChange) -> None:
     rewrite(path, lambda text, _: changed(text, change))
 
 
+def edit_backup(path: Path, values: Mapping[str, object]) -> None:
+    """Replace the section `[backup]` in the file and nothing else; see `rewrite`."""
+    rewrite(path, lambda text, _: config_backup.with_section(text, values))
+
+
 def rewrite(path: Path, write: Callable[[str, Config], str]) -> None:
     """Replace the file's text by the result of `write(text, value)`, while nobody else changes it.
 
@@ -416,5 +423,6 @@ _RULES: tuple[Rule, ...] = (
     _SCHEMA.out_of_order,
     lambda config: config_services.broken_rules(config.node.services, config.node.services_public, config.services),
     _sizes_fit,
+    lambda config: config_backup.broken_rules(config.backup),
     lambda config: config_peers.broken_rules(config.local, config.peers),
 )

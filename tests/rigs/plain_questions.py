@@ -31,11 +31,11 @@ def plain_questions() -> tuple[Questions, ...]:
         return []
 
     return (
-        StatusQuestions(dict, nothing, nothing),
+        StatusQuestions(dict, nothing, nothing, lambda: None),
         PeerQuestions({}, nothing),
         InvitationQuestions(nothing, lambda keys: None),
         LogQuestions(int),
-        MetricsQuestions(WrittenLog(), nothing, int),
+        MetricsQuestions(WrittenLog(), nothing, int, lambda: None),
         ConfigurationQuestions(str),
         ReportQuestions(lambda name, kind, text: False),
     )

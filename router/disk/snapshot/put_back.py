@@ -74,9 +74,10 @@ class _Files:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file: BinaryIO | None = None
+        self._path = folder
 
-    def begin(self, path: str) -> Callable[[bytes], Any]:
-        """Make the file; return what takes its bytes, of which none end it."""
+    def begin(self, path: str) -> Callable[[bytes | None], Any]:
+        """Make the file; return what takes its bytes, of which none end it, and None removes it."""
         pure = PurePosixPath(path)
         is_odd = pure.is_absolute() or str(pure) != path or "\0" in path
         if is_odd or any(one.startswith(".") for one in pure.parts) or not pure.parts or pure.parts[0] not in ROOTS:
@@ -86,15 +87,20 @@ class _Files:
             for name in pure.parts[:-1]:
                 folder /= name
                 folder.mkdir(mode=private_file.DIRECTORY_MODE, exist_ok=True)
-            self._file = os.fdopen(_made(folder / pure.name), "wb")
+            self._path = folder / pure.name
+            self._file = os.fdopen(_made(self._path), "wb")
         except (FileExistsError, NotADirectoryError):
             raise SnapshotFault(f"it holds {path!r} twice: it was altered") from None
         return self._take
 
-    def _take(self, data: bytes) -> None:
+    def _take(self, data: bytes | None) -> None:
         assert self._file
         if data:
             self._file.write(data)
+            return
+        if data is None:
+            self._file.close()
+            self._path.unlink()
             return
         self._file.flush()
         os.fsync(self._file.fileno())

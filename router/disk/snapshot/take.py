@@ -2,17 +2,18 @@
 
 The order of the copies:
 
-1. While no commit of the store can happen: the store's file, with the tail of the log in it, then the states of
-   services, then the sealed segments of the log. Neither "store first" nor "states first" would do without that
-   pause. With the store first, a service could hand over a message, hear that it is taken, and forget it, before its
-   state is copied: it would be in neither copy. With the states first, a service could take a message and settle it,
-   and the store forget it, before the store is copied. During the pause the router settles nothing and confirms
-   nothing, because it does either only after a commit. So what a service was told before is in the store's copy, and
-   what it has not been told yet it keeps in its own. What is in both, settled by the service and not yet by the
-   store, is delivered again. The store deletes events from its tail only after their segment has its name: an event
-   is in a segment that is copied or in the store's copy, or in both, which the next start notices. A segment that is
-   pruned meanwhile has its footer in `pruned.jsonl` first, so that file is copied after the segments.
-2. Afterwards, with commits going on: configuration, keys, group links and invitations. They come last, so that no
+1. The store's file, while commits go on: a draft, of which each part is of another moment.
+2. While no commit of the store can happen: what has changed in the store's file since then, and with it the tail of
+   the log; then the states of services, then the sealed segments of the log. Neither "store first" nor "states first"
+   would do without that pause. With the store first, a service could hand over a message, hear that it is taken, and
+   forget it, before its state is copied: it would be in neither copy. With the states first, a service could take a
+   message and settle it, and the store forget it, before the store is copied. During the pause the router settles
+   nothing and confirms nothing, because it does either only after a commit. So what a service was told before is in
+   the store's copy, and what it has not been told yet it keeps in its own. What is in both, settled by the service and
+   not yet by the store, is delivered again. The store deletes events from its tail only after their segment has its
+   name: an event is in a segment that is copied or in the store's copy, or in both, which the next start notices. A
+   segment that is pruned meanwhile has its footer in `pruned.jsonl` first, so that file is copied after the segments.
+3. Afterwards, with commits going on: configuration, keys, group links and invitations. They come last, so that no
    group or key which the store's copy refers to is missing. One that is newer than the store harms nothing.
 
 Not in a snapshot: `apps/`, whose apps are other processes, each with a moment of its own; they hold what they have not
@@ -27,11 +28,14 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from errno import ENOSPC
 from pathlib import Path
+from typing import BinaryIO
 
 import lmdb
 from msgspec import Struct, field
@@ -50,6 +54,8 @@ LOCK = "lock.mdb"
 SMALL = ("router.toml", "keys", "groups", "invitations")
 ATTEMPTS_MAX = 5
 """How often a state is copied again because its secrets were sealed under another key meanwhile."""
+THREADS_MAX = 2
+COPY_BYTES, COMPARED_BYTES, PIPE_BYTES = 1 << 24, 1 << 18, 1 << 20
 _CLONE = 0x40049409  # FICLONE: the copy shares the file's blocks, where the file system can do that
 
 
@@ -77,7 +83,7 @@ def staged(home: Path) -> Iterator[Staged]:
         _empty(folder)
         found = Staged(folder, int(time.time()))
         _copy_moment(home, found)
-        _compact_store(found)
+        found.router = _owner(found)
         yield found
     finally:
         _empty(folder)
@@ -86,12 +92,23 @@ def staged(home: Path) -> Iterator[Staged]:
         os.close(descriptor)
 
 
+def size_at_most(home: Path, copies: Staged) -> int:
+    """Return how many bytes `write` takes at the most; fewer where the store has free pages."""
+    places = (*(home / name for name in SMALL), *(copies.folder / name for name in ("services", "log", "store")))
+    found = 0
+    for file in (file for place in places for file in _files(place)):
+        with suppress(FileNotFoundError):  # removed since it was listed
+            found += file.stat().st_size
+    return found
+
+
 def write(home: Path, copies: Staged, writer: SnapshotWriter) -> Manifest:
     """Write the whole snapshot."""
-    for root, names in ((home, SMALL), (copies.folder, ("services", "log", "store"))):
+    for root, names in ((home, SMALL), (copies.folder, ("services", "log"))):
         for file in (file for name in names for file in _files(root / name)):
             with suppress(FileNotFoundError), file.open("rb") as content:  # removed since it was listed
                 writer.part(str(file.relative_to(root)), content)
+    _write_store(copies, writer)
     return writer.finish(copies.at_s, copies.router, copies.damaged)
 
 
@@ -102,25 +119,60 @@ def _copy_moment(home: Path, found: Staged) -> None:
         return
     (found.folder / "store").mkdir(mode=0o700)
     try:
-        with at_rest(data) as descriptor:
-            began_s = time.monotonic()
-            _clone(descriptor, found.folder / "store" / DATA)
-            _copy_states(home, found)
-            _link_log(home / "log", found.folder / "log")
-            found.at_s, found.held_s = int(time.time()), time.monotonic() - began_s
+        with (
+            data.open("rb") as file,
+            open(found.folder / "store" / DATA, "x+b", buffering=0, opener=_private) as copy,
+            ThreadPoolExecutor(THREADS_MAX) as threads,
+        ):
+            if not (shares := _share(file.fileno(), copy.fileno())):
+                _copy(file.fileno(), copy.fileno())
+            with at_rest(data) as descriptor:
+                began_s = time.monotonic()
+                if not (shares and _share(descriptor, copy.fileno())):
+                    renew(descriptor, copy.fileno(), threads)
+                _copy_states(home, found)
+                _link_log(home / "log", found.folder / "log")
+                found.at_s, found.held_s = int(time.time()), time.monotonic() - began_s
     except Disturbed:
         said = f"its node went on, because the copies took longer than {REST_S_MAX:g} s"
         raise SnapshotFault(f"{said}; try again while the disk does less, or stop the node first") from None
 
 
-def _clone(source: int, target: Path) -> None:
-    """Copy a file by sharing its blocks, else by the kernel, holes left out where it can."""
-    with open(target, "xb", opener=_private) as copy:
-        try:
-            fcntl.ioctl(copy.fileno(), _CLONE, source)
-        except OSError:
-            with os.fdopen(os.dup(source), "rb") as original:
-                shutil.copyfileobj(original, copy, 1 << 20)
+def _share(source: int, copy: int) -> bool:
+    """Let the copy share the blocks of the source, if the file system can; return whether it does."""
+    try:
+        fcntl.ioctl(copy, _CLONE, source)
+    except OSError:
+        return False
+    return True
+
+
+def _copy(source: int, copy: int) -> None:
+    """Copy the source as it is just now, while it may be written; `renew` mends that."""
+    at = 0
+    while done := os.sendfile(copy, source, at, COPY_BYTES):
+        at += done
+
+
+def renew(source: int, copy: int, threads: ThreadPoolExecutor) -> None:
+    """Make an older copy of a file equal to it. Both are read, and only what differs is written: that takes half as
+    long as a copy, and never waits for the disk."""
+    size = os.fstat(source).st_size
+    if os.fstat(copy).st_size != size:
+        os.ftruncate(copy, size)
+    part = -(-size // THREADS_MAX // COMPARED_BYTES) * COMPARED_BYTES
+    parts = [threads.submit(_renew, source, copy, at, min(size, at + part)) for at in range(0, size, part or 1)]
+    for one in parts:
+        one.result()
+
+
+def _renew(source: int, copy: int, start: int, stop: int) -> None:
+    ours, theirs = bytearray(COMPARED_BYTES), bytearray(COMPARED_BYTES)
+    for at in range(start, stop, COMPARED_BYTES):
+        count = os.preadv(source, [ours], at)
+        if os.preadv(copy, [theirs], at) != count or ours != theirs:
+            os.pwrite(copy, memoryview(ours)[:count], at)
+            theirs[:] = ours
 
 
 def _link_log(source: Path, target: Path) -> None:
@@ -177,21 +229,51 @@ def _beside(folder: Path) -> dict[str, bytes]:
     return found
 
 
-def _compact_store(found: Staged) -> None:
-    """Leave the free pages out of the store's copy; one that is damaged stays as it is, and is named."""
+def _owner(found: Staged) -> bytes:
+    try:
+        return owner(found.folder / "store") or b""
+    except StoreError:
+        return b""
+
+
+def _write_store(found: Staged, writer: SnapshotWriter) -> None:
+    """Write the store's copy without its free pages; one that is damaged is written as it is, and is named."""
     folder = found.folder / "store"
     if not folder.exists():
         return
-    smaller = found.folder / "store.compact"
-    try:
-        with open(smaller, "xb", opener=_private) as copy:
-            compact(folder, copy.fileno())
-        smaller.replace(folder / DATA)
-        found.router = owner(folder) or b""
-    except (lmdb.Error, StoreError, ValueError, *UNREADABLE) as error:
-        _check_room(folder, error)
-        smaller.unlink(missing_ok=True)
+    with _compacted(folder) as (content, is_whole):
+        writer.part(f"store/{DATA}", content, is_whole)
+    if not is_whole():
         found.damaged.append(f"store/{DATA}")
+        with (folder / DATA).open("rb") as content:
+            writer.part(f"store/{DATA}", content)
+
+
+@contextmanager
+def _compacted(folder: Path) -> Iterator[tuple[BinaryIO, Callable[[], bool]]]:
+    """Give a pipe from which the store in that folder is read without its free pages, and what tells at its end whether
+    it came whole."""
+    reads, writes = os.pipe()
+    with suppress(OSError):  # the system may allow less; then it takes more turns
+        fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    errors = list[Exception]()
+
+    def fill() -> None:
+        try:
+            compact(folder, writes)
+        except (lmdb.Error, StoreError, ValueError, OSError, *UNREADABLE) as error:
+            errors.append(error)
+        finally:
+            os.close(writes)
+
+    def is_whole() -> bool:
+        thread.join()
+        return not errors
+
+    thread = threading.Thread(target=fill, name="compact the store", daemon=True)
+    thread.start()
+    with os.fdopen(reads, "rb") as content:
+        yield content, is_whole
 
 
 def _check_room(folder: Path, error: Exception) -> None:

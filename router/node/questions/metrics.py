@@ -31,10 +31,12 @@ class MetricsQuestions(Questions):
         log: AskedLog,
         services: Callable[[frozenset[bytes]], list[dict[str, Any]]],
         unverified: Callable[[], int],
+        backup: Callable[[], dict[str, Any] | None],
     ) -> None:
         self._log = log
         self._services = services
         self._unverified = unverified
+        self._backup = backup
         self._process = psutil.Process()  # made once, since that costs three times as much as to ask it
 
     def answers(self) -> dict[str, Respond]:
@@ -64,12 +66,19 @@ class MetricsQuestions(Questions):
             **self._room(asked),
             "log_behind": self._log.behind_events(),
             "unverified": self._unverified(),
+            "backup": self._backup_figures(),
             "services": [
                 {name: row[name] for name in ("name", "module", "state", "starts")}
                 for row in self._services(frozenset(link.key for link in router.links))
             ],
             "unready": [list(row) for row in self._unready(asked)],
         }
+
+    def _backup_figures(self) -> dict[str, Any] | None:
+        """Return how old and large the newest snapshot is that this node made by itself, and how many it made; None if
+        it makes none."""
+        found = self._backup()
+        return found and {name: found[name] for name in ("age_s", "bytes", "made", "failed", "overdue")}
 
     @staticmethod
     def _room(asked: CycleView) -> dict[str, Any]:

@@ -22,10 +22,12 @@ class StatusQuestions(Questions):
         facts: Callable[[], dict[str, Any]],
         services: Callable[[frozenset[bytes]], list[dict[str, Any]]],
         invited: InvitedRows,
+        backup: Callable[[], dict[str, Any] | None],
     ) -> None:
         self._facts = facts
         self._services = services
         self._invited = invited
+        self._backup = backup
 
     def answers(self) -> dict[str, Respond]:
         return {"status": self._status}
@@ -47,6 +49,7 @@ class StatusQuestions(Questions):
             "clock": judgement(asked),
             "restored": asked.router.life.facts(),
             "announced": asked.router.moving.announced(asked.now()),
+            "backup": self._backup(),
         }
 
     def _service_rows(self, asked: CycleView) -> list[dict[str, Any]]:

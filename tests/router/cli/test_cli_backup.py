@@ -6,14 +6,20 @@ import fcntl
 import json
 import os
 import shlex
+import signal
+import subprocess
+import time
 from contextlib import closing
 from pathlib import Path
 
+import lmdb
 import pytest
 from click.testing import Result
-from rigs.commands import ROUTER, run_in
+from rigs.commands import ROUTER, run_in, start_node, stop_node
+from rigs.patience import HANG_S
 from rigs.small_disk import on_a_small_disk
 
+from router.actors.process import program
 from router.disk.limits import StoreLimits
 from router.disk.store.store import Store
 from router.disk.store.terms import Beginning
@@ -128,6 +134,115 @@ def test_two_snapshots_at_once_are_refused(home: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "snapshot").exists()
 
 
+def test_a_snapshot_of_another_node_does_not_go_into_this_home(home: Path, tmp_path: Path) -> None:
+    other = Home(tmp_path / "another")
+    other.create()
+    keyring.load_or_create(other, keyring.NODE)
+    run_in(other.path)("backup", str(tmp_path / "snapshot"), "--plain")
+    key = (home / "keys/node.key").read_bytes()
+    refused = restored(tmp_path / "snapshot", home)
+    assert (refused.exit_code, "choose another with --home DIR" in refused.stderr) == (1, True)
+    assert (home / "keys/node.key").read_bytes() == key
+
+
+def test_a_store_that_was_cut_is_saved_as_it_is_and_named(home: Path, tmp_path: Path) -> None:
+    """Its first pages are good, so that a part of it is written before the damage is found."""
+    data = home / "store/data.mdb"
+    with lmdb.open(str(data.parent), map_size=64 << 20, max_dbs=40, lock=False) as environment:
+        frames = environment.open_db(b"frames")
+        with environment.begin(write=True) as txn:
+            for number in range(500):
+                txn.put(number.to_bytes(8, "big"), bytes([number % 251]) * 4000, db=frames)
+    os.truncate(data, data.stat().st_size // 2)
+    taken = run_in(home)("backup", str(tmp_path / "snapshot"), "--plain")
+    assert (taken.exit_code, "store/data.mdb is damaged" in taken.stderr) == (0, True), taken.output
+    made = restored(tmp_path / "snapshot", tmp_path / "other")
+    assert "store/data.mdb was damaged" in made.stderr
+    assert (tmp_path / "other/keys/node.key").read_bytes() == (home / "keys/node.key").read_bytes()
+    assert (tmp_path / "other/store/data.mdb").read_bytes().startswith(data.read_bytes())
+
+
+@pytest.mark.parametrize("name", ["with  spaces", "Größe ü", "a\nnew line", "-dash"])
+def test_homes_with_odd_names_are_saved_and_restored(name: str, tmp_path: Path) -> None:
+    home, other = Home(tmp_path / name), tmp_path / f"other {name}"
+    home.create()
+    keyring.load_or_create(home, keyring.NODE)
+    file = tmp_path / f"snapshot of {name}"
+    assert run_in(home.path)("backup", str(file), "--plain").exit_code == 0
+    assert restored(file, other).exit_code == 0
+    assert (other / "keys/node.key").read_bytes() == home.key_path.read_bytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_backup_that_ends_half_way_leaves_what_the_next_one_removes(
+    number: signal.Signals, home: Path, tmp_path: Path
+) -> None:
+    (home / "groups/large").write_bytes(os.urandom(4 << 20))
+    taking = subprocess.Popen(
+        [*ROUTER, "--home", str(home), "backup", "-", "--plain"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    with taking:
+        assert taking.stdout is not None
+        taking.stdout.read(1 << 18)  # the rest of it waits for its reader
+        taking.send_signal(number)
+        assert taking.wait(HANG_S) == (128 + number if number == signal.SIGTERM else -number)
+    assert (home / ".snapshot").exists() is (number == signal.SIGKILL)
+    assert run_in(home)("backup", str(tmp_path / "snapshot"), "--plain").exit_code == 0
+    assert not (home / ".snapshot").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_restore_that_ends_half_way_leaves_what_the_next_one_removes(
+    number: signal.Signals, home: Path, tmp_path: Path
+) -> None:
+    (home / "groups/large").write_bytes(os.urandom(4 << 20))
+    run_in(home)("backup", str(tmp_path / "snapshot"), "--plain")
+    other, draft = tmp_path / "other", tmp_path / ".other.restoring"
+    making = subprocess.Popen(
+        [*ROUTER, "--home", str(other), "restore", "-", "--yes"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    with making:
+        assert making.stdin is not None
+        making.stdin.write((tmp_path / "snapshot").read_bytes()[: 2 << 20])
+        making.stdin.flush()
+        until_s = time.monotonic() + HANG_S
+        while not (draft / "groups/large").exists():
+            assert time.monotonic() < until_s
+            time.sleep(0.01)
+        making.send_signal(number)
+        assert making.wait(HANG_S) == (128 + number if number == signal.SIGTERM else -number)
+    assert (other.exists(), draft.exists()) == (False, number == signal.SIGKILL)
+    assert restored(tmp_path / "snapshot", other).exit_code == 0
+    assert not draft.exists()
+
+
+@pytest.mark.long
+def test_a_read_only_home_is_told(home: Path, tmp_path: Path) -> None:
+    one, router = shlex.quote(str(home)), shlex.join(ROUTER)
+    script = f"""cp -r {one} full/home
+mount -o remount,ro full
+{router} --home full/home backup snapshot --plain 2>&1
+{router} --home full/new restore snapshot --yes"""
+    lines = on_a_small_disk(tmp_path, script)
+    assert "Read-only file system" in lines[0] and "mend that" in lines[0], lines
+    assert not (tmp_path / "snapshot").exists()
+
+
+@pytest.mark.long
+def test_a_full_disk_keeps_the_older_snapshots_that_the_node_made(home: Path, tmp_path: Path) -> None:
+    (home / "groups/large").write_bytes(os.urandom(400_000))
+    one = shlex.join([*program("router.node.snapshot_process", str(home), "00" * 32, "full", "1", "")])
+    script = f"""{one} < /dev/null >&2
+echo >&2
+cp full/* full/older.notes
+{one} < /dev/null >&2
+echo >&2
+ls -A full >&2"""
+    first, second, *left = on_a_small_disk(tmp_path, f"({script})")
+    assert '"type":"done"' in first and "No space left on device" in second
+    assert left[0].startswith("older.notes") and left[1].startswith("router-0000000000000000-000001-"), left
+
+
 @pytest.mark.long
 def test_a_full_disk_leaves_nothing(home: Path, tmp_path: Path) -> None:
     (home / "groups/large").write_bytes(os.urandom(1 << 20))
@@ -139,3 +254,53 @@ def test_a_full_disk_leaves_nothing(home: Path, tmp_path: Path) -> None:
     assert "No space left on device" in backup
     assert "No space left on device" in restore
     assert left == ["code 1", "full"]
+
+
+def test_snapshots_by_the_clock_stand_in_the_settings_are_shown_and_ended(
+    home: Path, secret: Path, tmp_path: Path
+) -> None:
+    run, media = run_in(home), tmp_path / "media"
+    begin = ("backup", "--every", "1d", "--keep", "3", str(media))
+    for more, said in (
+        ((), "give --passphrase-file PATH, or --plain"),
+        (("--plain",), "connect its disk, or make that directory"),
+        (("--passphrase-file", str(tmp_path / "none")), "connect its disk"),
+    ):
+        refused = run(*begin, *more)
+        assert refused.exit_code and said in refused.stderr, refused.output
+    media.mkdir()
+    assert "cannot be read" in run(*begin, "--passphrase-file", str(tmp_path / "none")).stderr
+    assert "--keep belongs to --every" in run("backup", str(tmp_path / "one"), "--plain", "--keep", "3").stderr
+    assert json.loads(run("backup", "schedule", "--json").stdout)["directory"] == ""
+    begun = run(*begin, "--passphrase-file", str(secret))
+    assert begun.exit_code == 0, begun.output
+    assert "once the node runs" in begun.stdout and "keep a copy of it elsewhere" in begun.stderr
+    assert secret.read_text().strip() not in begun.output + (home / "router.toml").read_text()
+    shown = json.loads(run("backup", "schedule", "--json").stdout)
+    wanted = {"directory": str(media), "every_s": 86_400, "keep": 3, "passphrase_file": str(secret), "plain": False}
+    assert shown == {**wanted, "node": None}
+    assert "every 1 d 0 h" in run("backup", "schedule").stdout
+    assert run("backup", "schedule", "--off").exit_code == 0
+    assert "makes no snapshots by itself" in run("backup", "schedule").stdout
+    assert list(media.iterdir()) == []
+
+
+@pytest.mark.long
+def test_running_node_takes_up_its_snapshots_and_they_become_its_home(home: Path, secret: Path, tmp_path: Path) -> None:
+    run, media = run_in(home), tmp_path / "media"
+    media.mkdir()
+    process, _ = start_node(home, "--verifiers", "0")
+    try:
+        begun = run("backup", "--every", "1d", str(media), "--passphrase-file", str(secret))
+        assert begun.exit_code == 0 and "shows it" in begun.stdout, begun.output
+        until_s = time.monotonic() + HANG_S
+        while not (node := json.loads(run("backup", "schedule", "--json").stdout)["node"])["made"]:
+            assert time.monotonic() < until_s and not node["problem"], node
+        assert "backup" in run("status").stdout
+        assert run("health").exit_code == 0
+    finally:
+        assert stop_node(process) == 0
+    [file] = media.iterdir()
+    assert file.name == node["newest"]
+    assert restored(file, tmp_path / "other", "--passphrase-file", str(secret)).exit_code == 0
+    assert (tmp_path / "other/keys/node.key").read_bytes() == (home / "keys/node.key").read_bytes()

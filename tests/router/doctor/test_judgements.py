@@ -28,6 +28,7 @@ from router.doctor.finding import (
 )
 from router.doctor.network_probe import is_on_loopback
 from router.settings.config import Config, by_role
+from router.settings.config_backup import Backup
 from router.settings.config_peers import Peer
 
 GIB = 1 << 30
@@ -312,3 +313,34 @@ def test_guests_that_the_file_does_not_name_and_those_without_room() -> None:
         found = of_network.judge_guests(Running({"guests": facts | more}))
         assert [seen(one) for one in found] == expected
     assert not [*of_network.judge_guests(None)]
+
+
+BACKUP = {"directory": "/media/hub", "every_s": 86_400, "age_s": 3600, "problem": "", "overdue": False}
+
+
+@pytest.mark.parametrize(
+    ("changed", "ok", "said"),
+    [
+        ({}, True, "is 1 h 0 min old, and one is due every 1 d 0 h"),
+        (
+            {"problem": "there is no /media/hub: connect its disk"},
+            None,
+            "there is no /media/hub: connect its disk; it is",
+        ),
+        ({"age_s": 200_000, "overdue": True, "problem": "it is full"}, False, "it is full"),
+        ({"age_s": None, "overdue": True}, False, "no snapshot whose age is known is in /media/hub"),
+    ],
+)
+def test_snapshots_older_than_twice_their_time_are_a_finding(
+    changed: dict[str, Any], ok: bool | None, said: str
+) -> None:
+    [found] = of_home.judge_backup(Running({"backup": {**BACKUP, **changed}}), CONFIG)
+    assert found.ok is ok
+    assert said in f"{found.found} {found.remedy}"
+
+
+def test_where_no_snapshots_are_made_there_is_no_finding_and_without_a_node_nobody_makes_them() -> None:
+    assert [*of_home.judge_backup(Running({"backup": None}), CONFIG), *of_home.judge_backup(None, CONFIG)] == []
+    config = with_settings(CONFIG, backup=Backup(directory="/media/hub", plain=True))
+    [found] = of_home.judge_backup(None, config)
+    assert found.ok is None and "no node runs" in found.found

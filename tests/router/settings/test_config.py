@@ -73,7 +73,7 @@ def test_every_number_has_a_range_a_unit_and_a_default_within() -> None:
     assert isinstance(described, inspect.StructType)
     units = re.compile(
         r"(_s|_bytes|_messages|_percent|_per_s|_min|attempts|connections|handshakes|groups|services|invitations|routes"
-        r"|index|recent|pulls|introductions|learned|guests|peers|dials|items|verifiers|_ids|messages|signatures)(_|$)"
+        r"|index|recent|pulls|introductions|learned|guests|peers|dials|items|verifiers|keep|_ids|messages|signatures)(_|$)"
     )
     for section in described.fields:
         if not isinstance(section.type, inspect.StructType):

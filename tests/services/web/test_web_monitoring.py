@@ -178,6 +178,7 @@ def page_of_all_kinds() -> str:
     side.ask(request("/nope"))
     statuses = {"web": side.operator("status"), "signers": DMQ_STATUS, "pool": CAPD_STATUS}
     node = {**WITH_DMQ, "services": services, "unready": [["disk-full", "the disk is full"]]}
+    node["backup"] = {"age_s": 60, "bytes": 1 << 20, "made": 3, "failed": 1, "overdue": False}
     return MetricsPage().page_of(node, statuses, "")[1].decode()
 
 

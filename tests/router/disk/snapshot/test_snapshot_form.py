@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -14,6 +15,7 @@ from msgspec import to_builtins
 
 from router.disk.snapshot.form import FIRST, VERSION, Cost, Manifest, SnapshotFault, SnapshotReader, SnapshotWriter
 
+SAMPLES = Path(__file__).parents[3] / "samples" / "snapshots"
 CDDL = Validator(Path(__file__).parents[4] / "cddl" / "snapshot.cddl")
 SEAL = b"a passphrase", Cost(bytes(range(16)), 1, 8192)
 FILES = {
@@ -41,9 +43,16 @@ def written(files: dict[str, bytes], seal: tuple[bytes, Cost] | None) -> bytes:
 
 def read(data: bytes, passphrase: bytes = SEAL[0]) -> tuple[Manifest, dict[str, bytes]]:
     found = dict[str, bytearray]()
-    manifest = SnapshotReader(BytesIO(data), lambda: passphrase).read(
-        lambda path: found.setdefault(path, bytearray()).extend
-    )
+
+    def begin(path: str) -> Callable[[bytes | None], object]:
+        def take(content: bytes | None) -> None:
+            found.pop(path) if content is None else found[path].extend(content)
+
+        assert path not in found
+        found[path] = bytearray()
+        return take
+
+    manifest = SnapshotReader(BytesIO(data), lambda: passphrase).read(begin)
     return manifest, {path: bytes(content) for path, content in found.items()}
 
 
@@ -58,6 +67,40 @@ def test_what_was_written_is_read(seal: tuple[bytes, Cost] | None) -> None:
 def test_files_of_many_pieces_are_read(size: int) -> None:
     files = {"store/data.mdb": Random(size).randbytes(size), "log/events": b"same line\n" * (size // 10)}
     assert read(written(files, PLAIN))[1] == files
+
+
+@pytest.mark.parametrize("name", ["plain", "sealed"])
+def test_a_snapshot_of_the_first_format_is_read(name: str) -> None:
+    """The samples were written by the program that knew no other format."""
+    manifest, found = read((SAMPLES / f"format1.{name}").read_bytes())
+    assert found == {
+        "router.toml": b'[node]\nname = "old"\n',
+        "keys/node.key": bytes(range(64)),
+        "groups/empty": b"",
+        "log/events": b"same line\n" * 3000,
+    }
+    assert (manifest.at_s, manifest.router, manifest.damaged) == (1_790_000_000, bytes(range(32)), ["store/data.mdb"])
+
+
+def test_a_snapshot_of_the_first_format_that_was_cut_or_changed_is_refused() -> None:
+    data = (SAMPLES / "format1.plain").read_bytes()
+    for end in range(0, len(data), 7):
+        with pytest.raises(SnapshotFault, match="it ends too early"):
+            read(data[:end])
+        with pytest.raises(SnapshotFault):
+            read(data[:end] + bytes((data[end] ^ 1,)) + data[end + 1 :])
+
+
+def test_a_part_that_is_withdrawn_does_not_count_and_may_come_again() -> None:
+    out = BytesIO()
+    writer = SnapshotWriter(out.write, PLAIN)
+    writer.part("store/data.mdb", BytesIO(b"half"), lambda: False)
+    writer.part("store/data.mdb", BytesIO(b"as it was found"))
+    writer.part("log/none", BytesIO(b""), lambda: False)
+    writer.finish(1, b"", [])
+    manifest, found = read(out.getvalue())
+    assert found == {"store/data.mdb": b"as it was found"}
+    assert [one.path for one in manifest.parts] == ["store/data.mdb"]
 
 
 @pytest.mark.parametrize("seal", [SEALED, PLAIN])
@@ -102,7 +145,7 @@ def test_another_passphrase_is_told() -> None:
 
 def test_a_newer_version_is_told() -> None:
     newer = snapshot(PLAIN).replace(FIRST + b"%d" % VERSION, FIRST + b"%d" % (VERSION + 1), 1)
-    with pytest.raises(SnapshotFault, match=f"format {VERSION + 1}, and this program reads format {VERSION}"):
+    with pytest.raises(SnapshotFault, match=f"format {VERSION + 1}, and this program reads formats up to {VERSION}"):
         read(newer)
 
 

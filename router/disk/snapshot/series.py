@@ -1,0 +1,100 @@
+"""The snapshots that a node makes of its home by itself: their names, which of them go, and when the next is due; pure.
+
+The name of each carries a number that only grows, so neither their order nor which of them go depends on a clock that
+was wrong. Between two snapshots of one run the time is measured by a clock that is never set; the time in a name counts
+only for the first snapshot after a start.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import timegm
+from collections.abc import Iterable, Sequence
+from time import gmtime, strftime, strptime
+
+from msgspec import Struct
+
+RETRY_S_MIN, RETRY_S_MAX = 60, 3600
+"""The wait after a first failure, which doubles with each further one, and the longest wait."""
+UNKNOWN_AGE_S = 3600
+"""The longest wait for the first snapshot after a start at which the age of the newest is not known: the clock is
+behind it. A node that starts again and again with a wrong clock makes no snapshot at each start."""
+_STAMP = "%Y%m%dT%H%M%SZ"
+_NAME = re.compile(r"router-([0-9a-f]{16})-(\d{6,12})-(\d{8}T\d{6}Z)\.snapshot", re.ASCII)
+
+
+class Made(Struct, frozen=True, order=True):
+    """A snapshot in the directory: its number, its Unix time as its name has it, and its name."""
+
+    number: int
+    at_s: int
+    name: str
+
+
+def next_name(router: bytes, made: Sequence[Made], at_s: int) -> str:
+    """Return the name of the next snapshot of the node with this key."""
+    number = made[-1].number + 1 if made else 1
+    return f"router-{router.hex()[:16]}-{number:06d}-{strftime(_STAMP, gmtime(at_s))}.snapshot"
+
+
+def made_of(router: bytes, names: Iterable[str]) -> list[Made]:
+    """Return those of the names that a node with this key gave to its snapshots, in the order of their numbers."""
+    found = list[Made]()
+    for name in names:
+        fits = _NAME.fullmatch(name)
+        if fits and fits[1] == router.hex()[:16]:
+            try:
+                found.append(Made(int(fits[2]), timegm(strptime(fits[3], _STAMP)), name))
+            except ValueError:  # no such day: the name is somebody else's
+                continue
+    return sorted(found)
+
+
+def draft_name(name: str) -> str:
+    """Return the name of a snapshot while it is written."""
+    return f".{name}.draft"
+
+
+def snapshot_of_draft(name: str) -> str:
+    """Return the name that the snapshot of a draft would have had; "" if the name is not that of a draft."""
+    return name[1:-6] if name.startswith(".") and name.endswith(".draft") else ""
+
+
+def expired(made: Sequence[Made], keep: int) -> list[Made]:
+    """Return the snapshots that go, the oldest ones, so that `keep` stay."""
+    return list(made[: max(0, len(made) - keep)])
+
+
+class SnapshotTimer:
+    """When the next snapshot is due. Times are seconds of a clock that is never set and runs on in standby. `age_s`:
+    how old the newest is, None if there is none, negative if its time lies ahead of the wall clock."""
+
+    def __init__(self, every_s: float, now_s: float, age_s: float | None) -> None:
+        self.every_s = every_s
+        self.made_s: float | None = None
+        self._failures = 0
+        if age_s is None:
+            self.at_s = now_s
+        elif age_s < 0:
+            self.at_s = now_s + min(every_s, UNKNOWN_AGE_S)
+        else:
+            self.made_s = now_s - age_s
+            self.at_s = max(now_s, self.made_s + every_s)
+
+    def __repr__(self) -> str:
+        return f"<snapshot due at {self.at_s:.0f} s, every {self.every_s:.0f} s>"
+
+    def made(self, now_s: float) -> None:
+        """Record that a snapshot was begun at `now_s` and is whole."""
+        self.made_s, self._failures = now_s, 0
+        self.at_s = now_s + self.every_s
+
+    def failed(self, now_s: float) -> None:
+        """Record that one failed; the next attempt comes sooner than usual."""
+        wait_s = min(RETRY_S_MIN << min(self._failures, 10), RETRY_S_MAX, self.every_s)
+        self._failures += 1
+        self.at_s = now_s + wait_s
+
+    def age_s(self, now_s: float) -> float | None:
+        """Return the age of the newest snapshot, None if there is none or it is not known."""
+        return None if self.made_s is None else now_s - self.made_s
