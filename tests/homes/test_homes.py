@@ -1,4 +1,4 @@
-"""A home of each release opens in this program and has what it had; a newer one is refused, and nothing in it changed."""
+"""A home of each release opens in this program, with what it had; a newer one is refused, and nothing in it changed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 import cbor2
 import lmdb
 import pytest
-from homes.make import READ, WAITING
 from rigs.commands import Run, run_in, start_node, stop_node
 
+from homes.make import READ, WAITING
 from router.cli.exits import Exit
 from router.cli.version import versions
 from router.disk.store.rows import VERSION
