@@ -13,6 +13,7 @@ import re
 import uuid
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, metadata, requires
 from pathlib import Path
@@ -65,7 +66,10 @@ def needed(names: Iterable[str]) -> set[str]:
     """Return the names of what the packages need in turn, on this machine, without extras; the names among them."""
     found: set[str] = set()
     waiting = [canonicalize_name(name) for name in names]
-    environment = {**default_environment(), "extra": ""}
+    environment: dict[str, str | AbstractSet[str]] = {
+        **{one: str(said) for one, said in default_environment().items()},
+        "extra": "",
+    }
     while waiting:
         name = waiting.pop()
         if name in found:
@@ -104,7 +108,7 @@ def licence(name: str) -> str:
         said = metadata(name)
     except PackageNotFoundError:
         return ""
-    text = (said.get("License-Expression") or said.get("License") or "").strip()
+    text = next((said[one] for one in ("License-Expression", "License") if one in said), "").strip()
     if not text or len(text) > 80:  # some put the whole text there
         classes = (one for one in said.get_all("Classifier") or () if one.startswith("License :: "))
         text = next((one.rpartition(" :: ")[2] for one in classes), "")

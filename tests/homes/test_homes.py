@@ -68,7 +68,7 @@ def test_a_newer_home_is_refused_with_what_to_do_and_left_as_it_is(tmp_path: Pat
         lmdb.open(str(home / "store"), max_dbs=20, lock=False) as env,
         env.begin(write=True, db=env.open_db(b"meta")) as txn,
     ):
-        _, *rest = cbor2.loads(txn.get(b"store"))
+        _, *rest = cbor2.loads(txn.get(b"store") or b"")
         txn.put(b"store", cbor2.dumps([VERSION + 1, *rest]))
     before = dict(contents(home))
     for words in (("serve",), ("status",), ("peers",), ("doctor",)):
