@@ -31,17 +31,21 @@ VENDOR := services/web/static/vendor
 HASHES := _md.js _u64.js utils.js legacy.js
 CIPHERS := _arx.js _poly1305.js chacha.js utils.js
 
-.PHONY: help demo test check house long bare bench soak lock vendor axe browser trio-typing clean
+.PHONY: help demo install test check house long bare bench soak dist deb release lock vendor axe browser trio-typing clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo         a core and two edges: killed, restarted, counted"
+	@echo "make install      the program for this user, as \`uv tool install .\` does, by the lock file"
 	@echo "make test         the quick tests"
 	@echo "make check        format, lint, types, house rules, quick tests: before each commit"
 	@echo "make long         the long tests, types as trio-typing sees them, and $(REPORT)"
 	@echo "make bare         both commands of the README on a bare Debian, as an ordinary user (root, debootstrap)"
 	@echo "make bench        throughput and latency beside bare signature verification"
 	@echo "make soak HOURS=8  a fleet for hours: what grows in memory, descriptors, disk, loop lag, CPU"
+	@echo "make dist         wheel and source archive, into dist/"
+	@echo "make deb          the Debian package as well, for this machine's Python or DEB_PYTHON=3.13"
+	@echo "make release      wheel, source archive, Debian package and list of components, twice to the same bytes"
 	@echo "make lock         refresh requirements/*.txt from pyproject.toml"
 	@echo "make vendor       fetch the scripts of others that pages load, from npm, by version and digest"
 	@echo "make axe          fetch axe-core, with which the tests look at the pages' accessibility, from npm"
@@ -50,6 +54,22 @@ help:
 
 demo: .venv/run.stamp
 	@$(VENV)/router demo
+
+# Versions as locked. uv puts `router` into ~/.local/bin, and says what to do where that is not on the path.
+install: $(UV)
+	@$(UV) tool install $(QUIET) --force --compile-bytecode --reinstall-package key-addressed-router --python "$$(command -v $(PYTHON))" \
+		--constraints requirements/run.txt --build-constraints requirements/run.txt . || $(OFFLINE)
+
+# For which Python of Debian: 3.11 bookworm, 3.13 trixie.
+DEB_PYTHON ?=
+dist: .venv/run.stamp
+	@$(VENV)/python -m release dist
+
+deb: .venv/run.stamp
+	@$(VENV)/python -m release deb $(if $(DEB_PYTHON),--for-python $(DEB_PYTHON))
+
+release: .venv/run.stamp
+	@$(VENV)/python -m release all $(if $(DEB_PYTHON),--for-python $(DEB_PYTHON))
 
 bench: .venv/run.stamp
 	@$(VENV)/router bench

@@ -48,7 +48,7 @@ FLOORS = [  # rooms from the ground up: each may import from those below it, and
     "router/settings/", "router/actors/", "router/client/", "router/service/", "router/cli/", "router/why/",
     "router/node/", "router/audit/ router/doctor/", "router/rig/", "router/demo/", "router/chaos/", "router/bench/",
 ]  # fmt: skip
-OURS = re.compile(r"(router|transports|services|spark_analytics|tests|examples)(\..*)?")
+OURS = re.compile(r"(router|transports|services|spark_analytics|release|tests|examples)(\..*)?")
 BY_NAME = re.compile(
     r"router/(core/control/verb_finder|service/plugins|settings/config_services|cli/__init__|transport/contract)\.py"
     r"|router/node/questions/finder\.py|(tests|examples)/.*"

@@ -65,6 +65,7 @@ COMMANDS: dict[str, Subcommand] = {
         "router.cli.simulate:simulate", "Run a protocol with many nodes in one process, and print figures."
     ),
     "completion": Subcommand("router.cli.completion:completion", "Print a script that completes commands in a shell."),
+    "man": Subcommand("router.cli.manual:man", "Show the manual page of a command; write all of them."),
     "bench": Subcommand("router.bench.command:bench", "Measure the router on this machine."),
     "chaos": Subcommand(
         "router.chaos.command:chaos", "Kill, freeze, cut, fill and skew a fleet of nodes on this machine; count."
@@ -174,7 +175,7 @@ def load(name: str, place: str) -> click.Command:
     is_eager=True,
     expose_value=False,
     callback=version.show,
-    help="Show the version and exit; with --json also those of Python, LMDB, PyNaCl and OpenSSL.",
+    help="Show the version and exit; with --json also those of Python, LMDB, PyNaCl, libsodium and OpenSSL.",
 )
 @click.option(version.AS_JSON, is_flag=True, expose_value=False, hidden=True, callback=version.refuse_alone)
 def main() -> None:

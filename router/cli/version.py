@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from router.cli.command import ARGUMENTS
 
 DISTRIBUTION = "key-addressed-router"
 AS_JSON = "--json"
+_BUNDLED = re.compile(r"^\* Updated? ``libsodium`` to (\d[\w.-]*)", re.MULTILINE)
+"""The line in PyNaCl's description, newest first, that names the libsodium within it."""
 
 
 def versions() -> dict[str, str]:
-    """Return the versions by name; `lmdb` and `openssl` are those of the libraries themselves."""
+    """Return the versions by name; `lmdb`, `libsodium` and `openssl` are those of the libraries themselves."""
     import platform
     from importlib.metadata import version
 
@@ -23,8 +27,29 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "lmdb": ".".join(map(str, lmdb.version())),
         "pynacl": version("pynacl"),
+        "libsodium": libsodium_version(),
         "openssl": SSL.OpenSSL_version(SSL.OPENSSL_VERSION).decode().removeprefix("OpenSSL ").partition(" ")[0],
     }
+
+
+def libsodium_version() -> str:
+    """Return the version of the libsodium that PyNaCl uses, "unknown" if neither can tell.
+
+    A libsodium of the system is asked itself. The one in PyNaCl's wheels does not export its version, so there it is
+    the one that PyNaCl's description names.
+    """
+    import ctypes
+    from importlib.metadata import distribution
+
+    from nacl import _sodium
+
+    try:
+        ask = ctypes.CDLL(_sodium.__file__).sodium_version_string
+    except (OSError, AttributeError):
+        found = _BUNDLED.search(distribution("pynacl").read_text("METADATA") or "")
+        return found[1] if found else "unknown"
+    ask.restype = ctypes.c_char_p
+    return bytes(ask()).decode()
 
 
 def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:

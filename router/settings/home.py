@@ -32,6 +32,8 @@ LET_GO_S, LET_GO_POLL_S = 5.0, 0.02
 when that runs its own program."""
 log = logging.getLogger(__name__)
 
+VOLUME = "ROUTER_VOLUME"
+"""The environment variable by which an image of a container names the folder where a volume has to be mounted."""
 SOCKET_NAME = "router.sock"
 SOCKET_PATH_BYTES_MAX = 103 if sys.platform == "darwin" else 107
 _ELSEWHERE = f"choose another with --home DIR or {VARIABLE}"
@@ -112,6 +114,7 @@ class Home:
         """Make all that is missing, with a commented `router.toml`; return whether that file is new.
 
         `residents`: the services that it names."""
+        _check_volume(self.path)
         try:
             self._take()
             self.check_key()
@@ -295,6 +298,14 @@ class HeldHome:
                     self._home.path.rmdir()
                 raise
             raise
+
+
+def _check_volume(path: Path) -> None:
+    """Raise `HomeError` if the home would lie in a container's own layer, which goes with the container."""
+    volume = os.environ.get(VOLUME, "")
+    if volume and path.is_relative_to(volume) and not os.path.ismount(volume):
+        said = f"no volume is mounted at {volume}, so the home {path} and its key would go with this container"
+        raise HomeError(f"{said}; run it with one, for example `--volume router:{volume}`, or {_ELSEWHERE}")
 
 
 def _load_owner(store: Path) -> bytes | None:

@@ -52,7 +52,8 @@ def install(name: str, system: bool, role: str) -> None:
     """Install and start the node of this home as a service.
 
     As the user: a unit of your own, which goes on when you log out and comes back after a reboot. With --system, as
-    root: an account of its own, and a home below /var/lib. A unit that you have changed is kept.
+    root: an account of its own, and a home below /var/lib. A unit that you have changed, or that came with a package,
+    is kept.
     """
     manager = ServiceManager(of_machine=system)
     manager.check()
@@ -62,12 +63,13 @@ def install(name: str, system: bool, role: str) -> None:
         text = unit.text()
     except UnitFault as error:
         raise Failure(Exit.USAGE, str(error)) from None
-    path = manager.folder / unit.file_name
+    packaged = manager.packaged(unit.file_name)
+    path = packaged or manager.folder / unit.file_name
     before = _read(path)
     if before and home_of(before) not in ("", str(home.path)):
         said = f"{path} runs the node of {home_of(before)}"
         raise Failure(Exit.FAILED, f"{said}; give this one another --name, or `router service remove` that one first")
-    is_edited = bool(before) and not is_made(before)
+    is_edited = bool(before) and not packaged and not is_made(before)
     if manager.facts(unit.file_name).get("ActiveState") != "active":
         _check_free(home)
     if system:
@@ -76,9 +78,9 @@ def install(name: str, system: bool, role: str) -> None:
         _init(unit, role)
     if is_edited:
         note(f"{path} was changed by hand and is kept as it is; remove it to have it made anew")
-    else:
+    elif not packaged:
         _write(path, text)
-    _start(manager, unit.file_name, anew=bool(before) and before != text and not is_edited)
+    _start(manager, unit.file_name, anew=bool(before) and before != text and not is_edited and not packaged)
     say(f"{unit.file_name} runs the node of {home.path}; `router service status` and `router service logs` show it")
     if not system and not let_linger():
         remedy = "`sudo loginctl enable-linger $USER` does"
@@ -105,7 +107,8 @@ def status(name: str, system: bool, as_json: bool) -> None:
     manager = ServiceManager(of_machine=system)
     manager.check()
     unit = f"{name}.service"
-    text, found = _read(manager.folder / unit), manager.facts(unit)
+    packaged = manager.packaged(unit)
+    text, found = _read(packaged or manager.folder / unit), manager.facts(unit)
     shown: dict[str, Any] = {
         "unit": unit,
         "installed": bool(text),
@@ -116,7 +119,7 @@ def status(name: str, system: bool, as_json: bool) -> None:
         "restarts": int(found.get("NRestarts") or 0),
         "result": found.get("Result") or None,
         "at_boot": found.get("UnitFileState") == "enabled",
-        "changed_by_hand": bool(text) and not is_made(text),
+        "changed_by_hand": bool(text) and not packaged and not is_made(text),
         "home": home_of(text) or None,
         "without_login": True if system else lingers(),
     }
@@ -154,19 +157,23 @@ def remove(name: str, system: bool) -> None:
     """Stop the service and remove its unit; the home stays as it is."""
     manager = ServiceManager(of_machine=system)
     manager.check()
-    path = manager.folder / f"{name}.service"
+    packaged = manager.packaged(f"{name}.service")
+    path = packaged or manager.folder / f"{name}.service"
     text = _read(path)
     if not text:
         raise Failure(Exit.FAILED, f"{path} is not there, so there is nothing to remove")
     manager.do("disable", "--now", path.name, within_s=STARTS_WITHIN_S)
-    if not is_made(text):
+    if packaged:
+        note(f"{path} stays: the package that installed it removes it")
+    elif not is_made(text):
         kept = path.with_suffix(".service.changed")
         path.rename(kept)
         note(f"the unit was changed by hand: it is kept as {kept}")
     else:
         path.unlink()
     manager.do("daemon-reload")
-    say(f"{path.name} is stopped and removed; the home {home_of(text) or 'of its node'} is still there")
+    done = "stopped, and does not start with the machine" if packaged else "stopped and removed"
+    say(f"{path.name} is {done}; the home {home_of(text) or 'of its node'} is still there")
 
 
 def _machine_home(name: str) -> str:

@@ -13,6 +13,7 @@ from router.cli.exits import Exit, Failure
 BOOTED = Path("/run/systemd/system")
 """Is there where systemd runs the machine (sd_booted(3))."""
 MACHINE = Path("/etc/systemd/system")
+OF_PACKAGES = Path("/usr/lib/systemd/system")
 SHOWN = (
     "LoadState",
     "ActiveState",
@@ -44,6 +45,11 @@ class ServiceManager:
             return MACHINE
         config = os.environ.get("XDG_CONFIG_HOME", "")
         return (Path(config) if config.startswith("/") else Path.home() / ".config") / "systemd" / "user"
+
+    def packaged(self, unit: str) -> Path | None:
+        """Return the unit file that a package has installed, None if there is none, or another in its place."""
+        path = OF_PACKAGES / unit
+        return path if self.of_machine and path.is_file() and not (self.folder / unit).exists() else None
 
     def words(self, *words: str) -> str:
         """Return the command by which a person does this."""

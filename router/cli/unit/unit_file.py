@@ -14,6 +14,7 @@ STARTS_WITHIN, STOPS_WITHIN, WATCHDOG = "10min", "60s", "2min"
 """How long a node may take to start, which reads a large store; to stop; and not to answer the service manager."""
 UNIT_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _MADE = "# Made by `router service install`. What you change here is kept: {}"
+_PACKAGED = "# Of the package {}, which replaces it on an upgrade: change it by `systemctl edit {}`.\n"
 _MARK = re.compile(re.escape(_MADE.format("")) + r"([0-9a-f]{16})\n")
 _OF_A_MACHINE = """\
 User={user}
@@ -84,9 +85,17 @@ class Unit(Struct, frozen=True):
 
     def text(self) -> str:
         """Return the file. Raise `UnitFault` for what no unit can name."""
+        body = self._body()
+        return f"{_MADE.format(_digest(body))}\n{body}"
+
+    def text_of_package(self, package: str) -> str:
+        """Return the file as a package of the distribution brings it. Raise `UnitFault` for what no unit can name."""
+        return _PACKAGED.format(package, self.name) + self._body()
+
+    def _body(self) -> str:
         words = [*self.program, "--home", self.home, "serve"]
         of_a_machine = _OF_A_MACHINE.format(user=self.user, state=self._state()) if self.user else ""
-        body = _TEXT.format(
+        return _TEXT.format(
             name=self.name,
             start=" ".join(map(quoted, words)),
             after="After=network-online.target\nWants=network-online.target\n" if self.user else "",
@@ -96,7 +105,6 @@ class Unit(Struct, frozen=True):
             of_a_machine=of_a_machine,
             target="multi-user.target" if self.user else "default.target",
         )
-        return f"{_MADE.format(_digest(body))}\n{body}"
 
     def _state(self) -> str:
         home = PurePosixPath(self.home)

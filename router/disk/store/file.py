@@ -76,16 +76,36 @@ def unusable(path: Path, what: str, error: Exception) -> StoreError:
 def epoch_of(path: Path, meta: Sequence[Any], router_key: bytes) -> bytes:
     """Return the store's epoch; raise `StoreError` if its format or its router is another."""
     version, owner, *rest = meta
-    if version not in READABLE:
-        raise StoreError(
-            f"the store in {path} has format {version}, this program reads format {VERSION}: run the "
-            f"version that wrote it, or {START_AFRESH}"
-        )
+    _check_version(path, version)
     if owner != router_key:
         said = f"the store belongs to the router {key_text('addr', owner)}, this node is {key_text('addr', router_key)}"
         raise StoreError(f"{said}: restore keys/node.key of that router, or {START_AFRESH}")
     [epoch] = rest
     return bytes(epoch)
+
+
+def check_format(path: Path) -> None:
+    """Raise `StoreError` if the store in the folder `path` has a format that this program does not read.
+
+    It only reads, so that a store of a newer program is left as it is; other faults are found when it is opened.
+    """
+    try:
+        if not (path / DATA).exists() or not (path / DATA).stat().st_size:
+            return
+        with reading(path, "meta") as meta:
+            said = meta.get(b"store")
+            version = cbor2.loads(said)[0] if said else VERSION
+    except (lmdb.Error, OSError, ValueError, TypeError, LookupError, *UNREADABLE):
+        return
+    _check_version(path, version)
+
+
+def _check_version(path: Path, version: object) -> None:
+    if version not in READABLE:
+        raise StoreError(
+            f"the store in {path} has format {version}, this program reads format {VERSION}: run the "
+            f"version that wrote it, or {START_AFRESH}"
+        )
 
 
 def owner(path: Path) -> bytes | None:

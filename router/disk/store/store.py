@@ -49,7 +49,16 @@ from router.disk.room import DATA
 from router.disk.store import tables
 from router.disk.store.damage import Damage
 from router.disk.store.deadlines import Deadlines
-from router.disk.store.file import UNREADABLE, allocated_bytes, epoch_of, in_words, open_file, unusable, used_bytes
+from router.disk.store.file import (
+    UNREADABLE,
+    allocated_bytes,
+    check_format,
+    epoch_of,
+    in_words,
+    open_file,
+    unusable,
+    used_bytes,
+)
 from router.disk.store.history import History
 from router.disk.store.id_index import IdIndex
 from router.disk.store.parcels import Parcels
@@ -75,6 +84,7 @@ class Store:
 
     def __init__(self, path: Path, limits: StoreLimits, boot: bytes) -> None:
         self._limits, self.path = limits, path
+        check_format(path)
         self._env, self._db = open_file(path, limits, _NAMES)
         self._rest = Rest(path / DATA)
         self._damage, self._parcels = Damage(), Parcels(self._db["parcels"], self._db["frames"], limits.cache_bytes_max)

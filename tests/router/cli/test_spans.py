@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,8 @@ def test_the_version_is_told_to_people_and_with_json_all_versions_to_programs() 
     assert CliRunner().invoke(main, ["--version"]).output == f"router, version {versions()['router']}\n"
     for arguments in (["--version", "--json"], ["--json", "--version"]):
         found = json.loads(CliRunner().invoke(main, arguments).output)
-        assert found == versions() and set(found) == {"router", "python", "lmdb", "pynacl", "openssl"}
+        assert found == versions() and set(found) == {"router", "python", "lmdb", "pynacl", "libsodium", "openssl"}
+        assert re.match(r"\d+\.\d+", found["libsodium"]), "that of PyNaCl could not be told"
     alone = CliRunner().invoke(main, ["--json", "status"])
     assert alone.exit_code == 2 and "--json belongs behind a command's name" in alone.output
 

@@ -18,7 +18,7 @@ import pytest
 
 from router.settings import config
 from router.settings import home as module
-from router.settings.home import SOCKET_PATH_BYTES_MAX, Home, HomeBusy, HomeError
+from router.settings.home import SOCKET_PATH_BYTES_MAX, VOLUME, Home, HomeBusy, HomeError
 
 
 def mode(path: Path) -> int:
@@ -94,6 +94,19 @@ def test_a_directory_of_other_things_is_left_alone(tmp_path: Path) -> None:
     assert mode(tmp_path) == 0o755 and [one.name for one in tmp_path.iterdir()] == ["notes"]
     tmp_path.chmod(0o700)
     Home(tmp_path).create()
+
+
+def test_a_container_without_its_volume_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VOLUME, str(tmp_path))
+    with pytest.raises(
+        HomeError, match=rf"no volume is mounted at {tmp_path}, .* run it with one, for example `--volu"
+    ):
+        Home(tmp_path / "home").create()
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv(VOLUME, str(tmp_path / "elsewhere"))
+    assert Home(tmp_path / "home").create()
+    monkeypatch.setenv(VOLUME, "/")  # where something is mounted
+    assert Home(tmp_path / "other").create()
 
 
 def test_a_home_that_cannot_be(tmp_path: Path) -> None:

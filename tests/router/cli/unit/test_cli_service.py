@@ -31,6 +31,23 @@ def test_without_systemd_it_says_what_to_do(router: Run, tmp_path: Path, monkeyp
     assert odd.exit_code == Exit.USAGE and '"../router" is no name of a unit' in odd.stderr
 
 
+def test_unit_of_a_package_counts_where_nothing_stands_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_packages, of_root = tmp_path / "usr", tmp_path / "etc"
+    monkeypatch.setattr(service_manager, "OF_PACKAGES", of_packages)
+    monkeypatch.setattr(service_manager, "MACHINE", of_root)
+    machine, user = (service_manager.ServiceManager(of_machine=one) for one in (True, False))
+    assert machine.packaged("router.service") is None
+    for folder in (of_packages, of_root):
+        folder.mkdir()
+    (of_packages / "router.service").write_text("[Unit]\n")
+    assert machine.packaged("router.service") == of_packages / "router.service"
+    assert user.packaged("router.service") is None and machine.packaged("other.service") is None
+    (of_root / "router.service").write_text("[Unit]\n")
+    assert machine.packaged("router.service") is None
+
+
 def test_health_is_one_code(at_node: Run, router: Run) -> None:
     assert (at_node("health").exit_code, at_node("health").stdout) == (0, "ready\n")
     assert json.loads(at_node("health", "--json").stdout) == {"ready": True, "reasons": []}

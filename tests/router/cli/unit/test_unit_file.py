@@ -38,6 +38,12 @@ def test_change_by_hand_is_seen() -> None:
     assert not is_made(text.replace("# Made", "#Made")) and not is_made("") and not is_made("[Unit]\n")
 
 
+def test_unit_of_a_package_is_the_same_but_for_its_first_line() -> None:
+    made, packaged = OF_THE_MACHINE.text(), OF_THE_MACHINE.text_of_package("a-package")
+    assert made.partition("\n")[2] == packaged.partition("\n")[2] and home_of(packaged) == "/var/lib/router"
+    assert not is_made(packaged) and "a-package" in packaged and "systemctl edit router" in packaged
+
+
 @given(st.text(st.characters(blacklist_categories=("Cc", "Cs")), min_size=1, max_size=40))
 def test_home_of_any_name_is_read_back(name: str) -> None:
     home = f"/srv/{name}"

@@ -42,6 +42,15 @@ def test_another_format_is_refused(meta: list[object], tmp_path: Path) -> None:
         opened(tmp_path)
 
 
+def test_a_newer_store_with_other_tables_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    with lmdb.open(str(tmp_path), max_dbs=1, lock=False) as env, env.begin(write=True, db=env.open_db(b"meta")) as txn:
+        txn.put(b"store", cbor2.dumps([VERSION + 1, KEYS[0], b""]))
+    before = (tmp_path / "data.mdb").read_bytes()
+    with pytest.raises(StoreError, match=f"has format {VERSION + 1}, this program reads format {VERSION}: run the "):
+        opened(tmp_path)
+    assert (tmp_path / "data.mdb").read_bytes() == before
+
+
 @pytest.mark.parametrize("content", [b"not a store" * 2000, bytes(40_000), b"\xff" * 100])
 def test_a_damaged_file_is_refused_with_what_to_do(content: bytes, tmp_path: Path) -> None:
     opened(tmp_path).close()

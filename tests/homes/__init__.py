@@ -1,0 +1,1 @@
+"""Homes as releases have left them, one archive for each, and the program that makes one."""
