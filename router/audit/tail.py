@@ -23,7 +23,7 @@ from router.core.wire.errors import RouterError
 from router.disk.room import DATA
 from router.disk.store.file import UNREADABLE, reading, unusable
 from router.disk.store.terms import StoreError
-from router.settings import keyring
+from router.settings import keyring, own_successions
 from router.settings.home import Home
 from spark_analytics.judgement.log_files import Problem
 from spark_analytics.judgement.schema import named_seq, role
@@ -167,7 +167,7 @@ def _stored(home: Home) -> Iterator[Line]:
         if _has_log(home):
             raise StoreError(f"{path / DATA} is not there")
         return
-    router = keyring.load(home, keyring.NODE).public
+    router = own_successions.first_key(home.key_path.parent, keyring.load(home, keyring.NODE).public)
     try:
         with reading(path, "log") as log:
             for _, value in log:

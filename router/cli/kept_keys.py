@@ -26,7 +26,7 @@ from router.core.wire.renewal import Renewal, encode_renewal
 from router.core.wire.text import key_text, span_text
 from router.disk.state.environment import StateError
 from router.settings import keyring, renewed_keys
-from router.settings.home import Home
+from router.settings.home import Home, HomeBusy
 from router.settings.names import Names
 from router.settings.renewed_keys import RenewalError
 
@@ -95,6 +95,30 @@ def renew(name: str, url: str | None, as_json: bool) -> None:
     note(f"that is the address of {name} now; what comes to the old one is read until {time_text(said.until_s)}")
 
 
+@keys.command("rotate-node", cls=Command)
+@json_option
+def rotate_node(as_json: bool) -> None:
+    """Give this node another key, and so another address, while it is stopped.
+
+    Queues, groups, rights and log stay. Neighbours follow when they are linked to it the next time, as do invitations
+    that were made before; for thirty days it also answers to the old address. The old key is kept nowhere.
+    """
+    from router.settings import node_rotation
+
+    home = invocation().home
+    try:
+        with home.lock():
+            said = node_rotation.rotate(home, int(time.time()))
+    except HomeBusy as error:
+        raise Failure(Exit.FAILED, f"{error}; a node is given another key while it is stopped") from None
+    if as_json:
+        say_json({"address": said.new, "former": said.old, "answers_until_s": said.until_s})
+        return
+    say(key_text("addr", said.new))
+    until = time_text(said.until_s)
+    note(f"that is the address of this node from its next start; the old one is answered until {until}")
+
+
 def _renewed(home: Home, name: str) -> Renewal:
     """Renew the key of that name: begin on the disk, tell the node, finish on the disk."""
     folder = home.key_path.parent
@@ -134,6 +158,8 @@ def _check_renewable(name: str) -> None:
     if name == keyring.NODE or name.startswith("service-"):
         whose = "this node" if name == keyring.NODE else "a service"
         said = f"{name} is the key of {whose}, which neighbours and configurations name; only keys of apps are renewed"
+        if name == keyring.NODE:
+            said = "the key of this node is given another one by `router keys rotate-node`, while the node is stopped"
         raise Failure(Exit.USAGE, said)
 
 

@@ -241,8 +241,9 @@ def list_peers(as_json: bool) -> None:
     if live is None:
         invited = received.problems(received.received(invocation().home), time.time())
         rows = [row | {"problem": invited.get(row["address"]) or None} for row in rows]
-    written = {one.address.hex() for one in known}
-    rows += [_learned(one) for key, one in (live or {}).items() if one.get("learned") and key not in written]
+    written = {one["address"].hex() for one in rows}
+    others = {one["address"]: one for one in (live or {}).values()}
+    rows += [_learned(one) for key, one in others.items() if one.get("learned") and key not in written]
     if as_json:
         say_json(rows)
         return
@@ -299,11 +300,12 @@ def _rights(row: dict[str, Any]) -> str:
 
 
 def _live() -> dict[str, dict[str, Any]] | None:
-    """Return the neighbours as the running node sees them, by key; None if none runs."""
+    """Return the neighbours as the running node sees them, by each key that they have or had; None if none runs."""
     try:
-        return {one["address"]: one for one in ask_peers(invocation().home)}
+        found = {one["address"]: one for one in ask_peers(invocation().home)}
     except NodeUnavailable:
         return None
+    return {former: one for one in found.values() for former in one.get("formerly", ())} | found
 
 
 def _row(known: Peer, live: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
@@ -313,7 +315,7 @@ def _row(known: Peer, live: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
     is_over = 0 < known.until_s <= time.time()
     state = ENDED if is_over else "unknown" if live is None else now.get("state", "away")
     return {
-        "address": known.address,
+        "address": PublicKey(bytes.fromhex(now["address"])) if now else known.address,
         "name": known.name,
         "urls": known.urls,
         "said_urls": tuple(now.get("said_urls", ())),
@@ -360,11 +362,14 @@ def _known(home: Home, names: Names, text: str) -> PublicKey | None:
 
 
 def _neighbour(home: Home, names: Names, text: str) -> PublicKey:
-    """Return the neighbour's key; raise `Failure` if it is this node's own."""
+    """Return the neighbour's key as `router.toml` has it, if it is there; raise `Failure` if it is this node's own."""
     key = names.address(text)
     if why := check_neighbour(home, key):
         raise Failure(Exit.USAGE, why)
-    return key
+    if not home.holds_node or _is_in_file(home, key):
+        return key
+    formers = ((_live() or {}).get(key.hex()) or {}).get("formerly", ())
+    return next((one for one in (PublicKey(bytes.fromhex(one)) for one in formers) if _is_in_file(home, one)), key)
 
 
 def _peer(home: Home, key: PublicKey) -> Peer:

@@ -30,6 +30,7 @@ from router.core.control.revocation import Revocation
 from router.core.control.rights import Rights
 from router.core.control.speaker import Speaker
 from router.core.control.stranded import Stranded
+from router.core.control.succeeding import Succeeding
 from router.core.control.taking_part import TakingPart
 from router.core.control.terms_said import TermsSaid
 from router.core.control.upstream import Upstream
@@ -101,7 +102,7 @@ class Router:
         )
         self.rights = rights = Rights(kernel, self._revocation)
         self.guests, self.redeeming = Guests(kernel, rights, self.admission), Redeeming(kernel, self.upstream, delivery)
-        self.renewing = Renewing(kernel, rights, self.admission, departure, delivery)
+        self.succeeding = Succeeding(kernel, rights, self.admission, departure, delivery)
         self.moving = Moving(kernel, rights)
         self.questions, self.witness, as_history = AwaitedAnswers(kernel), Witness(kernel), AsHistory(directory)
         self.catch_ups, self._published, introductions = CatchUps(kernel), PublishedIds(kernel), Introductions(kernel)
@@ -121,6 +122,10 @@ class Router:
 
     def __repr__(self) -> str:
         return f"<router {self.directory.me.hex()[:8]}: {len(self.links)} links, {self.groups!r}, {self.routes!r}>"
+
+    @property
+    def renewing(self) -> Renewing:
+        return self.succeeding.renewing
 
     def _recover(self, recovered: Recovered, now: Now) -> None:
         for one in recovered.held:
@@ -163,6 +168,8 @@ class Router:
         ip: str = "",
     ) -> Link | None:
         """Admit a neighbour that has proven `key`; return its link, or None if a `Close` rejects it."""
+        if hello.was and hello.role == "router" and self.succeeding.ends_link(number, key, hello.was, now):
+            return None
         self.rights.signed_on(key, now)
         link = self.admission.admit(number, key, owner, hello, now, dialled=dialled, place=place, ip=ip)
         if link is None:

@@ -317,6 +317,8 @@ class Connection:
             return LastWords(DISPLACED, is_displaced=True)
         if reason is Reason.RATE_LIMITED:
             return LastWords(NOT_NOW + (text or reason.sentence))
+        if reason is Reason.RENEWED:
+            return LastWords(f"{NOT_LET_IN}: {text or reason.sentence}", lets_in=False)
         if reason is Reason.NOT_AUTHORISED:
             said = text if "; " in text else f"{text}; {ASK_AGAIN}"
             return LastWords(f"{NOT_LET_IN}: {said}" if text else TURNED_AWAY, lets_in=False)

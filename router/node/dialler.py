@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -42,12 +43,14 @@ class LastWords(NamedTuple):
 
     `text`: a sentence for the operator, "" if nothing is wrong; `lets_in`: False if this node is refused there;
     `is_displaced`: another connection of this node's key took over there, maybe one that the other end dialled;
-    `is_logged`: the log has the cause, as the neighbour gave it before it ended the connection."""
+    `is_logged`: the log has the cause, as the neighbour gave it before it ended the connection; `is_other`: another key
+    answered than the one that was dialled, and has not shown that it followed that one."""
 
     text: str = ""
     lets_in: bool = True
     is_displaced: bool = False
     is_logged: bool = False
+    is_other: bool = False
 
 
 class Dialler:
@@ -86,6 +89,7 @@ class Dialler:
         self._asked: set[bytes] = set()  # wanted again while their task ran, which may have found nothing waiting
         self._moved: set[bytes] = set()  # had a task when the network changed: earlier failures no longer count
         self._approaches: dict[bytes, Approach] = {}
+        self._answered_by_others: dict[bytes, str] = {}  # why a neighbour whose follower may have answered failed
         self._back_off = BackOff(pause_s_min=self._link.dial_backoff_s_min, pause_s_max=self._link.dial_backoff_s_max)
         self._room = trio.Semaphore(self._link.dials_max)
         self._room_of_doubted = trio.Semaphore(max(1, self._link.dials_max // 2))
@@ -197,6 +201,8 @@ class Dialler:
         if stream is not None:
             began = trio.current_time()
             words = await self._run(stream, PublicKey(neighbour.key))
+            wrong = self._answered_by_others.pop(neighbour.key, "")
+            words = LastWords(wrong) if words.is_other else words
             if words.is_displaced and self._may_have_crossed(neighbour, trio.current_time() - began):
                 words = LastWords()
             if words.text:
@@ -226,12 +232,15 @@ class Dialler:
         approach = self._approaches.setdefault(neighbour.key, Approach())
         urls = (*neighbour.urls, *neighbour.said_urls)
         doubted = urls if neighbour.doubted else neighbour.said_urls
-        attempt = partial(self._dial_at, neighbour)
+        others: list[tuple[str, PublicKey]] = []
+        attempt = partial(self._dial_at, neighbour, others)
         try:
             stream, problems = await approach.dial(urls, self._resolve, attempt, doubted=doubted)
         except ConnectFailed as error:
-            self._note(neighbour, error.text)
-            return None
+            follower = await self._dial_follower(neighbour, others, error)
+            if follower is None:
+                self._note(neighbour, error.text)
+            return follower
         if problems:
             self._note(neighbour, problems_text(problems))
         return stream
@@ -239,11 +248,29 @@ class Dialler:
     async def _resolve(self, url: str) -> Sequence[str]:
         return await transport.resolve(url, timeout_s=self._link.dial_timeout_s)
 
-    async def _dial_at(self, neighbour: Neighbour, one: DialTarget) -> Stream:
+    async def _dial_follower(
+        self, neighbour: Neighbour, others: Sequence[tuple[str, PublicKey]], failed: ConnectFailed
+    ) -> Stream | None:
+        """Dial the first address where another key answered as that key, which may have followed the one that was
+        dialled; its hello must show that. None if there is no such address, or it does not answer any more."""
+        for address, key in others[:1]:
+            with suppress(ConnectFailed):
+                stream = await transport.dial(address, self._key, key, timeout_s=self._link.dial_timeout_s)
+                self._answered_by_others[neighbour.key] = failed.text
+                return stream
+        return None
+
+    async def _dial_at(self, neighbour: Neighbour, others: list[tuple[str, PublicKey]], one: DialTarget) -> Stream:
+        """Dial an address; add it to `others` if another key answers there and the address is no doubted one."""
         if neighbour.doubted or one.url in neighbour.said_urls:
             return await self._dial_doubted(neighbour, one)
         async with self._room:
-            return await self._connect_to(neighbour, one)
+            try:
+                return await self._connect_to(neighbour, one)
+            except ConnectFailed as error:
+                if error.answered_by not in (None, neighbour.key):
+                    others.append((one.address, error.answered_by))
+                raise
 
     async def _connect_to(self, neighbour: Neighbour, one: DialTarget) -> Stream:
         expect, timeout_s = PublicKey(neighbour.key), self._link.dial_timeout_s

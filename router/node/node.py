@@ -30,6 +30,8 @@ from router.core.wire.admin import ALL_NUMBERED, NUMBERED
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.link_items import Run
 from router.core.wire.now import Now
+from router.core.wire.succession import Former, formers
+from router.core.wire.text import key_text
 from router.disk.store.store import Store
 from router.node import descriptors, memory, wall_clock
 from router.node.admin import Inquiries
@@ -76,7 +78,7 @@ from router.node.welcome import offer_to, welcome
 from router.service.running import guests_url, inside_url
 from router.service.verbs.add_neighbour import NeighbourUnreachable
 from router.service.verbs.listen import Listening
-from router.settings import config_guests, core_dumps, keyring
+from router.settings import config_guests, core_dumps, keyring, node_rotation, own_successions
 from router.settings.config import Config
 from router.settings.config_limits import Limits
 from router.settings.config_text import ConfigError
@@ -177,6 +179,8 @@ class RunningNode:
             wall_clock.check(now)
             config = self._config = _that_fits(config)
             core_dumps.hide_memory()
+            if (rotated := node_rotation.finish_begun(self._home)) is not None:
+                log.warning("finished what had begun: this node's address is %s now", key_text("addr", rotated.new))
             self._key = keyring.load_or_create(self._home, keyring.NODE)
             disk = held.enter_context(open_disk(self._home, config, self._key, now))
             self._logbook = disk.logbook
@@ -193,7 +197,8 @@ class RunningNode:
             self._key_files = KeyFiles(self._home.key_path.parent)
             for problem in router.renewing.resume(self._key_files.begun(), now):
                 log.warning("%s", problem)
-            self._offer = _offer_to_all(config, disk.recovered, now, self._public_service)
+            was = self._follow_own_keys(router, now)
+            self._offer = replace(_offer_to_all(config, disk.recovered, now, self._public_service), was=was)
             self._paces = Paces(pace_limits(config.limits))
             self._in_flight = InFlight(*in_flight_bytes(config.limits))
             self._snapshots = Snapshots(self._home.path, bytes(self._key.public), self._clock.now, config.backup)
@@ -201,6 +206,13 @@ class RunningNode:
             with self._held.explained():
                 async with actor_system():
                     await self._run_actors(router, disk.store, on_ready)
+
+    def _follow_own_keys(self, router: Router, now: Now) -> tuple[Former, ...]:
+        """Let this node answer to its earlier addresses; return the statements for its hello."""
+        chain = own_successions.load(self._home.key_path.parent, self._key.public)
+        for one in chain:
+            router.renewing.hear(one, now)
+        return formers(chain)
 
     def _admit_services(self, config: Config) -> None:
         """Enter our services into the directory: their keys are local, and strangers may send to public ones."""
@@ -431,6 +443,8 @@ class RunningNode:
             log.info("%s: %s", stream.where, await connection.run())
         except* Exception:  # one neighbour's input must not end the node
             log.exception("%s: a fault of this program ended the connection", stream.where)
+        if expect is not None and stream.peer not in (None, expect) and not connection.is_up:
+            return connection.last_words._replace(is_other=True)
         if expect is not None and self._guest.has_heard_block(expect):
             return connection.last_words._replace(is_logged=True)
         return connection.last_words

@@ -21,7 +21,7 @@ from router.disk.store.store import Store
 from router.disk.store.terms import Beginning
 from router.node import wall_clock
 from router.node.limits import log_limits, store_limits
-from router.settings import last_start
+from router.settings import last_start, own_successions
 from router.settings.config import Config
 from router.settings.home import Home
 
@@ -71,7 +71,8 @@ class OpenedDisk(Struct, frozen=True):
 def open_disk(home: Home, config: Config, key: SigningKey, now: Now) -> Iterator[OpenedDisk]:
     """Open both, and warn the operator if one of them lacks what the other has seen."""
     with closing(Store(home.store_path, store_limits(config), secrets.token_bytes(16))) as store:
-        segments = Segments(home.log_path, key, log_limits(config))
+        chain = own_successions.load(home.key_path.parent, key.public)
+        segments = Segments(home.log_path, key, log_limits(config), chain)
         sealed = segments.last_sealed()  # without its store a log goes on after a gap, which it records
         beginning = Beginning(secrets.token_bytes(8), now.wall_ns // 1000, sealed + 2 if sealed else 1)
         recovered = store.recover(bytes(key.public), beginning)

@@ -35,7 +35,7 @@ from router.disk.store.file import owner
 from router.disk.store.records import Records
 from router.disk.store.store import Store
 from router.disk.store.terms import StoreError
-from router.settings import config, keyring
+from router.settings import config, keyring, own_successions
 from router.settings.config_services import key_name
 from router.settings.home import Home
 from router.why.answers import not_believed, not_one, one
@@ -126,7 +126,9 @@ def _segments(home: Home) -> Iterator[Segments]:
         for path in home.log_path.iterdir() if home.log_path.exists() else ():
             (Path(view) / path.name).symlink_to(path)
         try:
-            segments = Segments(Path(view), keyring.load(home, keyring.NODE), LogLimits())
+            key = keyring.load(home, keyring.NODE)
+            chain = own_successions.load(home.key_path.parent, key.public)
+            segments = Segments(Path(view), key, LogLimits(), chain)
         except ForeignLog as error:
             raise Failure(Exit.FAILED, str(error).replace(view, str(home.log_path))) from None
         except LogNotWritten as error:
@@ -174,7 +176,7 @@ def _find(home: Home, log: LogSnapshot, prefix: IdPrefix, records: Records | Non
     wanted = unaccepted(found, prefix)
     if records is None or wanted is None:
         return found
-    router = keyring.load(home, keyring.NODE).public
+    router = own_successions.first_key(home.key_path.parent, keyring.load(home, keyring.NODE).public)
     rows = records.accepted(wanted, router, CANDIDATES_MAX + 1)
     return Search(log).find_held(rows[0]) if len(rows) == 1 else offered(found, rows)
 

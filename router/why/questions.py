@@ -203,7 +203,7 @@ class Fates:
     def _conclude(self, view: View, question: Question, found: FoundEvents, look: Look, now: Now) -> Deeds:
         if look.held is None and (prefix := unaccepted(found, question.prefix)) is not None:
             try:
-                records = view.store.records.accepted(prefix, view.router.directory.me, CANDIDATES_MAX + 1)
+                records = view.store.records.accepted(prefix, _log_of(view), CANDIDATES_MAX + 1)
             except StoreError as error:
                 self._done(view, question, _damaged(question, STORE_DAMAGED, error), now)
                 return []
@@ -353,3 +353,9 @@ def _damaged(question: Question, what: str, error: Exception | None) -> bytes:
 
 def _json(answer: dict[str, Any]) -> bytes:
     return json.dumps(answer).encode()
+
+
+def _log_of(view: View) -> bytes:
+    """Return the key by which this node's log is called: its first one."""
+    directory = view.router.directory
+    return directory.successors.first(bytes(directory.me))

@@ -33,6 +33,8 @@ class Seal(NamedTuple):
     lines: int = 0
     counts: tuple[tuple[str, int], ...] = ()
     max_t: int = 0
+    followers: tuple[str, ...] = ()
+    """The keys that have followed the router's first one, by which it is called."""
 
 
 class Summed(NamedTuple):

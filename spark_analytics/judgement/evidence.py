@@ -180,9 +180,11 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
     vouched: dict[str, int] = {}
     reached: dict[str, int] = {}
     heads: dict[str, set[Witness]] = defaultdict(set)
+    first = {key: seal.router for seal in evidence.seals for key in seal.followers}  # neighbours name the present key
     for one in witnesses:
-        if one.head_seq > 0 and one.router != one.peer:
-            heads[one.peer].add(one)
+        peer = first.get(one.peer, one.peer)
+        if one.head_seq > 0 and one.router != peer:
+            heads[peer].add(one)
     for log in evidence.logs:
         beyond: list[Witness] = []
         ours = Heads(seal for seal in evidence.seals if seal.router == log.router)

@@ -14,6 +14,10 @@ from typing import Any, NoReturn
 from .schema import SCHEMA, VERSION
 
 SEAL_LABEL = b"upsycle event log seal 1"
+SUCCESSION_LABEL = b"upsycle succession 1"
+SUCCESSION_BYTES = 211
+SUCCESSIONS_MAX = 64
+"""The most statements in a footer (cddl/succession.cddl), by which the router's first key has been followed."""
 NATURAL_MAX = (1 << 63) - 1
 
 Verify = Callable[[bytes, bytes, bytes], bool]
@@ -21,6 +25,10 @@ Verify = Callable[[bytes, bytes, bytes], bool]
 
 _HEX32 = re.compile("[0-9a-f]{64}")
 _HEX64 = re.compile("[0-9a-f]{128}")
+_CHAIN = re.compile(f"(?:[0-9a-f]{{{2 * SUCCESSION_BYTES}}}){{1,{SUCCESSIONS_MAX}}}")
+_STATEMENT = re.compile(
+    rb"\x86\x58\x20(.{32})\x58\x20(.{32})(\x1a.{4}\x1a.{4})\x58\x40(.{64})\x58\x40(.{64})", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,7 @@ class Footer:
     predecessor: str | None
     sha256: str
     signature: str
+    successions: str = ""
 
     def signed_bytes(self) -> bytes:
         """Return the bytes that the router signs. Raise `ValueError` for an event name that is not UTF-8 text."""
@@ -68,12 +77,38 @@ class Footer:
         return SEAL_LABEL + _encode(said)
 
     def is_authentic(self, verify: Verify) -> bool:
-        """Whether the router that it names signed it."""
+        """Whether the router that it names signed it, by its first key or by one that has followed that."""
         try:
             signed = self.signed_bytes()
+            keys = followed(self.router, self.successions, verify)
         except ValueError:
             return False
-        return verify(bytes.fromhex(self.router), signed, bytes.fromhex(self.signature))
+        return verify(keys[-1], signed, bytes.fromhex(self.signature))
+
+    @property
+    def followers(self) -> tuple[str, ...]:
+        """Return the keys that have followed the router's first one, if the footer is authentic."""
+        found = [bytes.fromhex(self.successions)[at : at + SUCCESSION_BYTES] for at in _places(self.successions)]
+        return tuple(one[37:69].hex() for one in found)
+
+
+def followed(router: str, successions: str, verify: Verify) -> list[bytes]:
+    """Return the keys of a router, the first one and those that have followed it, the newest last. `successions`: the
+    statements of both keys each, in hex, joined. Raise `ValueError` if they do not lead from key to key."""
+    keys, data = [bytes.fromhex(router)], bytes.fromhex(successions)
+    for at in _places(successions):
+        found = _STATEMENT.fullmatch(data[at : at + SUCCESSION_BYTES])
+        if found is None or found[1] != keys[-1] or found[2] in keys:
+            raise ValueError("statements that do not lead from the router's first key to another")
+        signed = SUCCESSION_LABEL + b"\x84\x58\x20" + found[1] + b"\x58\x20" + found[2] + found[3]
+        if not (verify(found[1], signed, found[4]) and verify(found[2], signed, found[5])):
+            raise ValueError("a statement that one of both keys has not signed")
+        keys.append(found[2])
+    return keys
+
+
+def _places(successions: str) -> range:
+    return range(0, len(successions) // 2, SUCCESSION_BYTES)
 
 
 def decode_line(line: bytes) -> dict[str, Any]:
@@ -116,6 +151,9 @@ def read_footer(row: Mapping[str, Any]) -> Footer:
     signature = row.get("signature")
     if not isinstance(signature, str) or not _HEX64.fullmatch(signature):
         raise ValueError("a footer without a signature of 128 hex digits")
+    successions = row.get("successions", "")
+    if not isinstance(successions, str) or (successions and not _CHAIN.fullmatch(successions)):
+        raise ValueError("a footer whose successions are no statements")
     return Footer(
         row["router"],
         row["first_seq"],
@@ -129,6 +167,7 @@ def read_footer(row: Mapping[str, Any]) -> Footer:
         row.get("predecessor"),
         row["sha256"],
         signature,
+        successions,
     )
 
 

@@ -307,6 +307,7 @@ def _seal(footer: Footer, path: str, is_kept: bool) -> Seal:
         footer.lines,
         tuple(sorted(footer.counts.items())),
         footer.max_t,
+        footer.followers,
     )
 
 

@@ -31,6 +31,7 @@ from router.core.wire import link_items as words
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.now import Now
+from router.core.wire.succession import Former
 from router.disk.limits import StoreLimits
 from router.node.verifier_process import verdicts
 
@@ -93,6 +94,7 @@ class OneRouter:
         pubsub: PublicKey | None = None,
         discovery: PublicKey | None = None,
         run: words.Run | None = None,
+        was: tuple[Former, ...] = (),
     ) -> int:
         """Open a link and return its number. `offset_s`: how far the clock at its other end is ahead; None: not
         compared. `runs`: it takes outcomes of several messages."""
@@ -112,6 +114,7 @@ class OneRouter:
             pubsub=pubsub,
             discovery=discovery,
             run=run,
+            was=was,
         )
         link = self.router.link_up(
             number, key, owner and role == "app", hello, self.now(), dialled=dialled, place=place, ip=ip

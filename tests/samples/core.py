@@ -21,6 +21,7 @@ from router.core.wire import (
     pubsub,
     redemption,
     renewal,
+    succession,
     unicast_seal,
     whereabouts,
 )
@@ -123,6 +124,7 @@ ABOUT_PLACES: tuple[whereabouts.Whereabouts | whereabouts.AskWhereabouts, ...] =
     WHEREABOUTS,
     whereabouts.AskWhereabouts(BOB.public),
 )
+SUCCESSION = succession.make_succession(ALICE, BOB, 1_800_000_000, 1_802_592_000)
 PREKEY = prekey.make_prekey(BOB, X25519_SEED)
 CONTENT_KEYS = {application.content_key_id(CONTENT_KEY): CONTENT_KEY}
 PREKEY_SEEDS = {PREKEY.id: X25519_SEED}

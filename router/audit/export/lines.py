@@ -154,7 +154,7 @@ class Writer:
 
     def _sign(self, footer: Line, router: str) -> Line:
         key = self._names.signing_key(router)
-        return sign(replace(footer, router=key.public.hex()), key)
+        return sign(replace(footer, router=key.public.hex()), key)  # without the keys that have followed
 
     def _leave_out(self, file: File, path: Path, directory: Path) -> None:
         """Replace a file by a stand-in because its signed footer contradicts its lines, so that an audit would not

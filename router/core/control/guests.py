@@ -131,12 +131,13 @@ class Guests(Part):
         if rows := self._invitations.revoke(one.id, now.judged_s):
             self._rights.write(rows)
             self._log(one, "revoked", now)
-        return {"revoked": one.id.hex(), "guests": len(one.guests), "removed": [key.hex() for key in removed]}
+        named = [it.hex() for key in removed for it in (key, *self._directory.successors.formers(key))]
+        return {"revoked": one.id.hex(), "guests": len(one.guests), "removed": named}
 
     def _expel(self, argument: str, now: Now) -> dict[str, Any]:
         """End the rights that a guest has by invitations and not by the file; the operator's command changes the
         file."""
-        key = PublicKey(bytes.fromhex(argument))
+        key = PublicKey(self._directory.successors.newest(bytes.fromhex(argument)))
         rights = [right for guest, _, one in self._invitations.owed() if guest == key for right in one.rights]
         self._check_not_writing([key])
         self._rights.rewrite(lambda: self._invitations.written(key), now)

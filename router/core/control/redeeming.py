@@ -61,6 +61,7 @@ class Redeeming(Part):
 
     def __init__(self, kernel: Kernel, upstream: Upstream, delivery: Delivery) -> None:
         self._links = kernel.links
+        self._newest = kernel.directory.successors.newest  # an inviter's key may have been renewed since
         self._pending = kernel.pending
         self._say = kernel.speaker.say
         self._upstream = upstream
@@ -73,7 +74,7 @@ class Redeeming(Part):
 
     def is_open(self, inviter: bytes) -> bool:
         """Whether an invitation by this key is to be redeemed, so that the key is to be dialled."""
-        return any(one.offer.inviter == inviter for one in self._open.values())
+        return any(self._inviter(one.offer) == inviter for one in self._open.values())
 
     def problem_of(self, id: bytes) -> str:
         """Return why the last request for an offer was not answered, "" if there is no known problem."""
@@ -87,16 +88,16 @@ class Redeeming(Part):
         self._open = {id: before.get(id, one) for id, one in self._open.items()}
         for id in self._open.keys() - before.keys():
             one = self._open[id]
-            link = self._links.to(one.offer.inviter)
+            link = self._links.to(self._inviter(one.offer))
             if link is None:
-                self._pending.effects.append(DialNeighbour(one.offer.inviter))
+                self._pending.effects.append(DialNeighbour(self._inviter(one.offer)))
             else:
                 link.shut = True
                 self._ask(one, link, now)
         for gone in before.keys() - self._open.keys():
-            self._open_link(before[gone].offer.inviter, now)
+            self._open_link(self._inviter(before[gone].offer), now)
         for key in self._inviters:
-            self._ask_terms(key, now)
+            self._ask_terms(self._newest(key), now)
 
     def link_up(self, link: Link, now: Now) -> None:
         """Shut a link to an inviter, and ask the inviter to let this node in."""
@@ -109,7 +110,8 @@ class Redeeming(Part):
         """Ask a router that has answered an invitation for this node's rights there: once on each link, and after each
         answer."""
         link = self._links.to(inviter)
-        if link is not None and inviter in self._inviters and not (link.terms_asked or self.is_open(inviter)):
+        has_answered = any(self._newest(one) == inviter for one in self._inviters)
+        if link is not None and has_answered and not (link.terms_asked or self.is_open(inviter)):
             link.terms_asked = True
             self._say(link, AskTerms(), now)
 
@@ -118,13 +120,14 @@ class Redeeming(Part):
         for one in [*self._open.values()]:
             if now.earliest_ns >= one.offer.until_s * SECOND_NS:
                 self._answered(one, INVITE_EXPIRED, (), 0, now)
-            elif (link := self._links.to(one.offer.inviter)) is not None and now.mono_s >= one.again_s:
+            elif (link := self._links.to(self._inviter(one.offer))) is not None and now.mono_s >= one.again_s:
                 self._ask(one, link, now)
 
     def told_terms(self, link: Link, said: Terms, now: Now) -> None:
         """Keep an inviter's statement of this node's rights there, if this node has asked for it."""
         if link.terms_asked:
-            self._pending.effects.append(TermsHeard(link.key, said.reason, said.rights, said.expiry_min))
+            for inviter in (one for one in self._inviters if self._newest(one) == link.key):
+                self._pending.effects.append(TermsHeard(inviter, said.reason, said.rights, said.expiry_min))
 
     def redeemed(self, link: Link, answer: Redeemed, now: Now) -> None:
         """Handle the answer to an offer; an unexpected one is ignored."""
@@ -175,11 +178,12 @@ class Redeeming(Part):
         self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "invite", fields))
         found = InvitationAnswered(offer.id, None if reason is None else int(reason), rights, expiry_min, had)
         self._pending.effects.append(found)
-        self._open_link(offer.inviter, now)
+        inviter = self._inviter(offer)
+        self._open_link(inviter, now)
         self._inviters.add(offer.inviter)
-        if (link := self._links.to(offer.inviter)) is not None:
+        if (link := self._links.to(inviter)) is not None:
             link.terms_asked = False
-        self._ask_terms(offer.inviter, now)
+        self._ask_terms(inviter, now)
 
     def _open_link(self, inviter: bytes, now: Now) -> None:
         link = self._links.to(inviter)
@@ -189,7 +193,11 @@ class Redeeming(Part):
             self._delivery.want(link.key)
 
     def _of(self, link: Link) -> list[_Open]:
-        return [one for one in self._open.values() if one.offer.inviter == link.key]
+        return [one for one in self._open.values() if self._inviter(one.offer) == link.key]
+
+    def _inviter(self, offer: UnansweredInvitation) -> bytes:
+        """Return the key that the inviter has now."""
+        return self._newest(offer.inviter)
 
     HEARS: ClassVar[Hears] = {Redeemed: redeemed, Terms: told_terms}
 

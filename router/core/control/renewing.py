@@ -1,7 +1,9 @@
-"""Renewals of the keys of this node's apps: everything that the old key has here goes to the new one, at once.
+"""Renewals of keys, of this node's apps and of its neighbours: everything that the old key has here goes to the new
+one, at once.
 
-The operator orders it by a statement that both keys have signed. It is judged when it is heard, and carried out at the
-end of that cycle, so that each decision of a cycle is by one address; all of it commits in one transaction.
+The operator orders an app's by a statement that both keys have signed; a neighbour shows its own (`succeeding.py`). It
+is judged when it is heard, and carried out at the end of that cycle, so that each decision of a cycle is by one
+address; all of it commits in one transaction.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ from typing import Any, ClassVar
 from router.core.log import events as ev
 from router.core.neighbours.book import Row
 from router.core.neighbours.renewals import Renewals, RenewalVerdict
-from router.core.neighbours.successors import RENEWED, Successor
+from router.core.neighbours.successors import RENEWED, SUCCEEDED, Statement, Successor
 from router.core.routing.admission import SIGN_ON_ANEW, Admission
 from router.core.routing.delivery import Delivery
 from router.core.routing.effects import KeyRenewed
 from router.core.routing.kernel import Kernel
+from router.core.routing.route_changes import move_routes
+from router.core.wire.crypto import PublicKey
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.core.wire.renewal import Renewal, decode_renewal, encode_renewal
@@ -43,17 +47,17 @@ class Renewing(Part):
         self._admission = admission
         self._departure = departure
         self._delivery = delivery
-        self._renewals = Renewals()
-        self._agreed: list[Renewal] = []
+        self.believed: Renewals[Statement] = Renewals()
+        self._agreed: list[Statement] = []
         self._over = 0
 
     def __repr__(self) -> str:
-        return f"<renewing: {len(self._renewals)} keys renewed>"
+        return f"<renewing: {len(self.believed)} keys renewed>"
 
     def began(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Load the renewals from the store, before anybody's rights are looked at."""
-        found = [Successor.from_row(key[1:], value) for key, value in rows if key[:1] == RENEWED]
-        self._renewals = Renewals(decode_renewal(one.statement) for one in found)
+        found = [Successor.from_row(key, value) for key, value in rows if key[:1] in (RENEWED, SUCCEEDED)]
+        self.believed = Renewals(one.said for one in found)
         for one in found:
             self._directory.successors.add(one)
         for one in found:
@@ -67,15 +71,21 @@ class Renewing(Part):
             said = decode_renewal(bytes.fromhex(argument))
         except ValueError as error:
             raise ValueError(f"that is no renewal of a key: {error}") from None
-        if said.old not in self._renewals and (why := self._why_not(said)):
+        if said.old not in self.believed and (why := self._why_not(said)):
             raise ValueError(why)
-        verdict = self._renewals.hear(said, now.judged_s)
+        verdict = self.hear(said, now)
         if not verdict.is_believed:
             raise ValueError(f"the key is not renewed: {verdict.sentence}")
-        if verdict is RenewalVerdict.NEWS:
-            self._agreed.append(said)
         self._pending.effects.append(KeyRenewed(said))
         return {"old": said.old.hex(), "new": said.new.hex(), "was_known": verdict is RenewalVerdict.KNOWN}
+
+    def hear(self, said: Statement, now: Now) -> RenewalVerdict:
+        """Judge a statement about a key whose place may be taken here; carry it out at the end of the cycle if it is
+        believed and news."""
+        verdict = self.believed.hear(said, now.judged_s)
+        if verdict is RenewalVerdict.NEWS:
+            self._agreed.append(said)
+        return verdict
 
     def resume(self, begun: Iterable[Renewal], now: Now) -> list[str]:
         """Take the renewals that had begun in the home when the node stopped; return a sentence on each that is
@@ -91,22 +101,26 @@ class Renewing(Part):
     def _list(self, _: str, now: Now) -> list[dict[str, Any]]:
         return [
             {"old": one.old.hex(), "new": one.new.hex(), "from_s": one.from_s, "until_s": one.until_s}
-            for one in self._renewals
+            for one in self.believed
         ]
 
     def _why_not(self, said: Renewal) -> str:
         """Return why a key is not renewed here, "" if it may be."""
-        directory, kernel = self._directory, self._kernel
+        directory = self._directory
         service = directory.services.get(said.old)
         if service is not None or directory.me in (said.old, said.new):
             whose = "this node" if service is None else f"its service {service.name}"
             return f"that is the key of {whose}, which others know it by; only keys of apps are renewed"
         if directory.is_blocked(said.old):
             return "that key is blocked here; `router peer unblock` lets it in again"
-        is_used = directory.is_known(said.new) or kernel.links.to(said.new) is not None
-        if is_used or kernel.groups.joined_by(said.new) or said.new in kernel.queues.by_recipient:
+        if self._kernel.links.to(said.new) is not None or self.is_in_use(said.new):
             return "the new key is in use here already, and what two keys have is not mixed; make a new key"
         return ""
+
+    def is_in_use(self, key: bytes) -> bool:
+        """Whether a key has a name, groups or a queue here, which are not mixed with those of another one."""
+        kernel = self._kernel
+        return self._directory.is_known(key) or bool(kernel.groups.joined_by(key)) or key in kernel.queues.by_recipient
 
     ORDERS: ClassVar[Orders] = {RENEW: _renew, RENEWALS: _list}
 
@@ -118,25 +132,27 @@ class Renewing(Part):
         for said in agreed:
             self._carry_out(said, now)
 
-    def _carry_out(self, said: Renewal, now: Now) -> None:
+    def _carry_out(self, said: Statement, now: Now) -> None:
         old, new = bytes(said.old), bytes(said.new)
         kernel, changes = self._kernel, self._pending.changes
         if (link := kernel.links.to(old)) is not None:
             self._admission.close(link, Reason.RENEWED, SIGN_ON_ANEW, Reason.RENEWED.word, now)
-        one = Successor(old, new, said.until_s, kernel.arrivals.following, encode_renewal(said))
+        one = Successor.of(said, kernel.arrivals.following)
         self._delivery.move(old, new)
         self._departure.move(old, new)
         if old in self._directory.locals:
             changes.locals.append(new)
             changes.locals_gone.append(old)
         self._directory.succeed(one)
-        changes.book[RENEWED + old] = one.row()
+        changes.book.update([one.row()])
+        move_routes(kernel, old, new, now)  # before the old key's rights end, and with them its routes
         self._rights.rewrite(lambda: self._moved_grants(old, new), now)
         fields = (("service", "router"), ("old", old), ("new", new), ("from", said.from_s), ("until", said.until_s))
         changes.events.append(ev.Noted(now.wall_ns, now.mono_ns, ev.RENEWAL, self._directory.me, b"", None, fields))
 
     def _moved_grants(self, old: bytes, new: bytes) -> Sequence[Row]:
-        return self._kernel.book.move_grants(old, new)
+        book = self._kernel.book
+        return [*book.move_grants(old, new), *book.invitations.move(PublicKey(old), PublicKey(new))]
 
     def tick(self, now: Now) -> None:
         """Have plans made anew when the time of an old address is over."""

@@ -15,6 +15,7 @@ from router.core.wire import link_items
 from router.core.wire.codec import FRAME_BYTES_MAX, Malformed, TooLarge, frame, frame_bounds, split_frames
 from router.core.wire.crypto import PublicKey, SigningKey, verify
 from router.core.wire.reasons import Reason, reason_from
+from router.core.wire.succession import Former, leads
 from router.core.wire.text import clean
 
 from .allowance import Allowance
@@ -92,6 +93,7 @@ class Offer(Struct, frozen=True):
     pubsub: PublicKey | None = None
     discovery: PublicKey | None = None
     run: link_items.Run | None = None
+    was: tuple[Former, ...] = ()
 
     def hello(self, key: PublicKey | None) -> link_items.Hello:
         """Return our own hello, with the key if the transport does not prove it."""
@@ -110,6 +112,7 @@ class Offer(Struct, frozen=True):
             pubsub=self.pubsub,
             discovery=self.discovery,
             run=self.run,
+            was=self.was,
         )
 
 
@@ -134,7 +137,9 @@ class Session:
     """One end of one link.
 
     `peer` is the key that the transport has proven; if None, both ends prove theirs by signature (R-B5).
-    `expect` pins the key of a dialled peer. `welcome` judges the proven key, and returns None to reject it.
+    `expect` pins the key of a dialled peer, which may also be one that has followed it, by statements in the hello.
+    `welcome` judges the proven key, and returns None to reject it. A key that is not let in, and has followed one that
+    is, comes up as a stranger: whoever decides about links learns from its hello whom it has followed.
     """
 
     def __init__(
@@ -375,15 +380,18 @@ class Session:
         key = self.hello.key
         if not verify(key, self._to_prove("listener" if self._dialler else "dialler"), signature):
             raise RemoteProtocolError(Reason.BAD_SIGNATURE, f"the peer has not proven the key {key.hex()}")
-        if self._expect not in (None, key):
-            assert self._expect is not None
-            text = f"expected {self._expect.hex()}, but {key.hex()} answered"
-            raise RemoteProtocolError(Reason.NOT_AUTHORISED, text)
         return self._up(PublicKey.checked(key), self.hello)
 
     def _up(self, key: PublicKey, hello: link_items.Hello) -> Up:
         """Admit the proven key, or end the session before anything else of the peer's is read."""
+        expect = self._expect
+        if expect is not None and expect != key and not leads(hello.was, expect, key):
+            raise RemoteProtocolError(
+                Reason.NOT_AUTHORISED, f"expected {expect.hex()}, but {key.hex()} answered, and shows no succession"
+            )
         found = self._welcome(key)
+        if (found is None or found.refused) and self._follows_one_let_in(key, hello):
+            found = Welcome(is_stranger=True)
         if found is None or found.refused:
             raise RemoteProtocolError(Reason.NOT_AUTHORISED, found.refused if found is not None else "")
         if found.frame_bytes_max is not None:
@@ -395,6 +403,14 @@ class Session:
         self.peer = key
         self._our_hello = self._their_hello = b""  # nothing is left to prove, and there may be a thousand idle links
         return Up(key, hello)
+
+    def _follows_one_let_in(self, key: PublicKey, hello: link_items.Hello) -> bool:
+        """Whether the hello shows that the proven key has followed a key that is let in as more than a stranger."""
+        for one in hello.was:
+            found = self._welcome(one.old)
+            if found is not None and not found.refused and not found.is_stranger:
+                return leads(hello.was, one.old, key)
+        return False
 
     def _to_prove(self, role: str) -> bytes:
         ours, theirs = self._our_hello, self._their_hello

@@ -6,18 +6,27 @@ footer repeat it as their `predecessor`, so a directory of segments is a chain (
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 from msgspec.structs import replace
 
 from router.core.wire.codec import encode
 from router.core.wire.crypto import SigningKey, verify
+from router.core.wire.succession import (
+    SUCCESSION_BYTES_MAX,
+    KeySuccession,
+    decode_succession,
+    encode_succession,
+    is_chain,
+)
 
 from .line import VERSION, Line
 
 SCHEMA = "upsycle event log 1"
 SEAL_LABEL = b"upsycle event log seal 1"
+SEALED_BYTES = SUCCESSION_BYTES_MAX
+"""Bytes of a statement in a footer: its times are of after 1970, so each has the greatest length."""
 
 
 def file_name(first_seq: int) -> str:
@@ -97,25 +106,37 @@ def signed_bytes(footer: Line) -> bytes:
     return SEAL_LABEL + encode(said)
 
 
-def sign(footer: Line, key: SigningKey) -> Line:
-    return replace(footer, signature=key.sign(signed_bytes(footer)).hex())
+def sign(footer: Line, key: SigningKey, chain: Sequence[KeySuccession] = ()) -> Line:
+    """Return the footer with its signature. `chain`: the statements that lead to `key` from the router's first one, by
+    which its log is called."""
+    statements = b"".join(map(encode_succession, chain)).hex() or None
+    return replace(footer, signature=key.sign(signed_bytes(footer)).hex(), successions=statements)
 
 
 def is_authentic(footer: Line) -> bool:
-    """Whether this is a complete footer, signed by the router that it names."""
+    """Whether this is a complete footer, signed by the router that it names, or by a key that has followed that one."""
     if footer.event != "seal" or footer.counts is None or footer.sha256 is None or footer.last_seq < 1:
         return False
     try:
         key, signature = bytes.fromhex(footer.router or ""), bytes.fromhex(footer.signature or "")
         signed = signed_bytes(footer)
+        chain = _chain(footer)
     except (ValueError, OverflowError):
         return False
     if len(key) != 32 or len(signature) != 64 or footer.signature != signature.hex():
         return False
-    return verify(key, signed, signature)
+    if chain and not (chain[0].old == key and is_chain(chain, chain[-1].new)):
+        return False
+    return verify(bytes(chain[-1].new) if chain else key, signed, signature)
 
 
-def fold(footers: Iterable[Line], key: SigningKey) -> list[Line]:
+def _chain(footer: Line) -> list[KeySuccession]:
+    """Return the statements in a footer; raise ValueError if it holds anything else in their place."""
+    data = bytes.fromhex(footer.successions or "")
+    return [decode_succession(data[at : at + SEALED_BYTES]) for at in range(0, len(data), SEALED_BYTES)]
+
+
+def fold(footers: Iterable[Line], key: SigningKey, chain: Sequence[KeySuccession] = ()) -> list[Line]:
     """Merge footers that are adjacent in the chain into one signed footer over the segments of all of them."""
     out: list[Line] = []
     for footer in footers:
@@ -123,7 +144,7 @@ def fold(footers: Iterable[Line], key: SigningKey) -> list[Line]:
             out[-1] = _joined(out[-1], footer)
         else:
             out.append(footer)
-    return [footer if footer.segments == 1 else sign(footer, key) for footer in out]
+    return [footer if footer.segments == 1 else sign(footer, key, chain) for footer in out]
 
 
 def _joined(one: Line, two: Line) -> Line:

@@ -97,7 +97,7 @@ class Directory(Struct):
     revision: int = 0
 
     def replace_neighbours(self, neighbours: Iterable[Neighbour]) -> None:
-        self.configured = {one.key: one for one in neighbours}
+        self.configured = self._in_place({one.key: one for one in neighbours})
         self.merge(dict(self.configured))
 
     def merge(self, neighbours: dict[bytes, Neighbour]) -> None:
@@ -141,8 +141,10 @@ class Directory(Struct):
         return True
 
     def succeed(self, one: Successor) -> None:
-        """Give a key the place of a renewed one among the local keys; `merge` gives it its rights."""
+        """Give a key the place of a renewed one among the local keys and in the configuration; `merge` gives it its
+        rights."""
         self.successors.add(one)
+        self.configured = self._in_place(self.configured)
         if one.old in self.locals:
             self.locals.discard(one.old)
             self.locals.add(self.successors.newest(one.new))

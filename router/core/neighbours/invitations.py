@@ -158,6 +158,14 @@ class Invitations:
         """Record that the key's grants do not fit its block: they are in force from here to their end."""
         return [self._mark(one, key, LEFT) for one in [*self] if key in one.guests and not self._is_in(one, key)]
 
+    def move(self, key: PublicKey, to: PublicKey) -> list[Row]:
+        """Let the key that has the place of a guest's be the guest."""
+        return [
+            self._put(replace(one, guests={to if guest == key else guest: it for guest, it in one.guests.items()}))
+            for one in [*self]
+            if key in one.guests
+        ]
+
     def not_written(self) -> list[Row]:
         """Record that the file did not change: blocks that were begun are owed again."""
         return [self._mark(self._all[one.id], key, OWED) for key, guest, one in [*self.owed()] if guest.state == BEGUN]

@@ -1,4 +1,4 @@
-"""Which renewals of keys are believed (cddl/renewal.cddl): a router and an app judge alike.
+"""Which renewals of keys are believed (cddl/renewal.cddl, cddl/succession.cddl): a router and an app judge alike.
 
 The first statement for an old key that this key and a new one have signed is believed, for good: who steals the old
 key later leads nobody elsewhere by it. Another one for the same old key is not believed, and told, because one of both
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from typing import Generic, Protocol, TypeVar
 
-from router.core.wire.renewal import Renewal
+from router.core.wire.crypto import PublicKey
 
 CLOCK_SLACK_S = 86_400
 """How far ahead a renewal may begin: clocks may differ by a day."""
@@ -44,17 +45,32 @@ many are",
         self.sentence = sentence
 
 
-class Renewals:
+class SaysRenewed(Protocol):
+    """A statement that `new` has the place of `old` from the Unix second `from_s` on: an app's or a node's."""
+
+    @property
+    def old(self) -> PublicKey: ...
+    @property
+    def new(self) -> PublicKey: ...
+    @property
+    def from_s(self) -> int: ...
+    def verify(self) -> bool: ...
+
+
+Said = TypeVar("Said", bound=SaysRenewed)
+
+
+class Renewals(Generic[Said]):
     """The renewals that are believed, by old key; of each the first that was heard."""
 
-    def __init__(self, believed: Iterable[Renewal] = ()) -> None:
+    def __init__(self, believed: Iterable[Said] = ()) -> None:
         self._by_old = {bytes(one.old): one for one in believed}
         self._by_new = {bytes(one.new): one for one in self._by_old.values()}
 
     def __repr__(self) -> str:
         return f"<{len(self._by_old)} renewed keys>"
 
-    def __iter__(self) -> Iterator[Renewal]:
+    def __iter__(self) -> Iterator[Said]:
         return iter(self._by_old.values())
 
     def __len__(self) -> int:
@@ -64,7 +80,7 @@ class Renewals:
         """Whether another key has taken this one's place."""
         return key in self._by_old
 
-    def of(self, old: bytes) -> Renewal | None:
+    def of(self, old: bytes) -> Said | None:
         return self._by_old.get(old)
 
     def newest(self, key: bytes) -> bytes:
@@ -73,14 +89,14 @@ class Renewals:
             key = bytes(one.new)
         return key
 
-    def hear(self, said: Renewal, now_s: int) -> RenewalVerdict:
+    def hear(self, said: Said, now_s: int) -> RenewalVerdict:
         """Judge a statement, and keep it if it is believed and news. Statements of a chain may come in any order."""
         verdict = self._verdict(said, now_s)
         if verdict is RenewalVerdict.NEWS:
             self._by_old[bytes(said.old)] = self._by_new[bytes(said.new)] = said
         return verdict
 
-    def _verdict(self, said: Renewal, now_s: int) -> RenewalVerdict:
+    def _verdict(self, said: Said, now_s: int) -> RenewalVerdict:
         known = self._by_old.get(said.old)
         if not said.verify():
             return RenewalVerdict.FORGED

@@ -7,33 +7,49 @@ from collections.abc import Iterable, Iterator
 import cbor2
 from msgspec import Struct
 
-from router.core.wire.renewal import decode_renewal
+from router.core.wire.renewal import Renewal, decode_renewal, encode_renewal
+from router.core.wire.succession import KeySuccession, decode_succession, encode_succession
 
-RENEWED = b"k"
-"""The kind of the rows of renewed keys in the book of the store."""
+RENEWED, SUCCEEDED = b"k", b"s"
+"""The kinds of the rows of renewed keys in the book of the store: of apps here, and of nodes."""
+Statement = Renewal | KeySuccession
+"""By which two keys say that one has taken the other's place: of an app, or of a node."""
 
 
 class Successor(Struct, frozen=True):
     """`new` has the place of `old` here. Until the Unix second `until_s` it also has what comes to the old address.
 
     `arrival`: what arrived with a lower number was owed to the old key, and is told of by it. `statement`: by which
-    both keys said so."""
+    both keys said so; `kind`: whose keys these are."""
 
     old: bytes
     new: bytes
     until_s: int
     arrival: int
     statement: bytes = b""
+    kind: bytes = RENEWED
 
     @classmethod
-    def from_row(cls, old: bytes, row: bytes) -> Successor:
-        """Return the succession that the store has under the kind `RENEWED` and the old key."""
-        statement, arrival = cbor2.loads(row)
-        said = decode_renewal(statement)
-        return cls(old, bytes(said.new), said.until_s, arrival, statement)
+    def of(cls, said: Statement, arrival: int) -> Successor:
+        """Return what follows from a statement that is believed from that arrival number on."""
+        kind = SUCCEEDED if isinstance(said, KeySuccession) else RENEWED
+        wire = encode_succession(said) if isinstance(said, KeySuccession) else encode_renewal(said)
+        return cls(bytes(said.old), bytes(said.new), said.until_s, arrival, wire, kind)
 
-    def row(self) -> bytes:
-        return cbor2.dumps([self.statement, self.arrival])
+    @classmethod
+    def from_row(cls, key: bytes, row: bytes) -> Successor:
+        """Return the succession that the store has under the key: a kind, `RENEWED` or `SUCCEEDED`, and the old key."""
+        statement, arrival = cbor2.loads(row)
+        return cls.of(decode_succession(statement) if key[:1] == SUCCEEDED else decode_renewal(statement), arrival)
+
+    @property
+    def said(self) -> Statement:
+        """Return the statement, read."""
+        return decode_succession(self.statement) if self.kind == SUCCEEDED else decode_renewal(self.statement)
+
+    def row(self) -> tuple[bytes, bytes]:
+        """Return key and value of the row in the store."""
+        return self.kind + self.old, cbor2.dumps([self.statement, self.arrival])
 
 
 class Successors:
@@ -66,6 +82,17 @@ class Successors:
         while (one := self._by_old.get(key)) is not None:
             key = one.new
         return key
+
+    def formers(self, key: bytes) -> list[bytes]:
+        """Return the keys that this one has followed, the newest first."""
+        found = list[bytes]()
+        while (one := self._by_new.get(key)) is not None:
+            found.append(key := one.old)
+        return found
+
+    def first(self, key: bytes) -> bytes:
+        """Return the first of the keys that this one has followed: itself, if it has followed none."""
+        return [key, *self.formers(key)][-1]
 
     def reader_of(self, old: bytes, now_s: int) -> bytes | None:
         """Return the key that has what comes to a renewed address, None if its time is over."""

@@ -77,7 +77,9 @@ class Admission:
         A key that asks to be kept is recorded as local."""
         standing = self._directory.standing(key, owner)
         if standing is None or key == self._directory.me:
-            self._pending.effects.append(Close(number, Reason.NOT_AUTHORISED, ""))
+            is_renewed = key in self._directory.successors
+            why = (Reason.RENEWED, SIGN_ON_ANEW) if is_renewed else (Reason.NOT_AUTHORISED, "")
+            self._pending.effects.append(Close(number, *why))
             return None
         if not self._lets_in(number, key, place, standing, now, dialled=dialled):
             return None

@@ -28,6 +28,12 @@ def end_route(routes: Routes, pending: Pending, route: Route, now: Now) -> None:
     pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "route_del", fields))
 
 
+def move_routes(kernel: Kernel, neighbour: bytes, to: bytes, now: Now) -> None:
+    """Let all routes through a neighbour lead through the key that has its place, and log it."""
+    for route in kernel.routes.move(neighbour, to):
+        _log_added(kernel, route, now)
+
+
 def learn_route(kernel: Kernel, link: Link, row: ArrivedMessage, now: Now) -> None:
     """Learn a route (step 2 of the unicast algorithm), from fresh, verified messages only (R-C2)."""
     kind, source, *_ = row.head
@@ -42,6 +48,10 @@ def learn_route(kernel: Kernel, link: Link, row: ArrivedMessage, now: Now) -> No
         return
     for one in gone:
         end_route(kernel.routes, kernel.pending, one, now)
-    kernel.pending.changes.routes[source] = route
-    fields = (("destination", source), ("neighbour", link.key), ("until_s", route.until_s))
+    _log_added(kernel, route, now)
+
+
+def _log_added(kernel: Kernel, route: Route, now: Now) -> None:
+    kernel.pending.changes.routes[route.destination] = route
+    fields = (("destination", route.destination), ("neighbour", route.neighbour), ("until_s", route.until_s))
     kernel.pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "route_add", fields))

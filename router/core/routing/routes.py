@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .duplicate_index import fair_room
 from .limits import RouteLimits
@@ -122,6 +123,19 @@ class Routes:
     def through(self, neighbour: bytes) -> list[Route]:
         """Return the routes learned from a neighbour."""
         return [self._routes[one] for one in self._of_neighbour.get(neighbour, ())]
+
+    def move(self, neighbour: bytes, to: bytes) -> list[Route]:
+        """Let the routes through a neighbour lead through the key that has its place, which has none; return them."""
+        moved = self._of_neighbour.pop(neighbour, {})
+        if not moved:
+            return []
+        self._of_neighbour[to] = moved
+        if (since_s := self._down_since.pop(neighbour, None)) is not None:
+            self._down_since[to] = since_s
+        for one in moved:
+            self._routes[one] = replace(self._routes[one], neighbour=to)
+        self.revision += 1
+        return self.through(to)
 
     def aged(self, now_s: int) -> list[Route]:
         """Return the routes that have expired."""

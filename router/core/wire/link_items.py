@@ -23,14 +23,15 @@ from . import shape
 from .codec import Malformed, TooLarge, decode, encode, first_of, head
 from .crypto import ID_BYTES, MessageId, PublicKey, Signature, digest
 from .reasons import reason_from
+from .succession import Former, read_formers
 from .text import TEXT_BYTES_MAX, clean, counted, key_text, short
 
-HELLO_BYTES_MAX = 1024
+HELLO_BYTES_MAX = 2048
 ITEM_BYTES_MAX = 256  # except for a hello and an outcome
 OUTCOME_RECIPIENTS_MAX = 16_384
 OUTCOME_BYTES_MAX = 1 << 20
 OUTCOME_MORE_MAX = 1023
-HELLO_ITEMS_MAX = 128  # the known keys make at most 61; the rest is for keys of later versions
+HELLO_ITEMS_MAX = 128  # the known keys make at most 93; the rest is for keys of later versions
 STATE_BYTES_MAX = 32
 VERSIONS_MAX = 16
 FEATURES_MAX = 16
@@ -62,7 +63,8 @@ class Hello(Struct, frozen=True):
     """The first item in each direction. `epoch`: that of the sender's store; `key`: the sender's, present only if no
     TLS proves it.
 
-    `pubsub`, `discovery`: the router's services with these roles, if they are public. `run`: a router's present run."""
+    `pubsub`, `discovery`: the router's services with these roles, if they are public. `run`: a router's present run;
+    `was`: statements by which its key has followed earlier ones, the oldest first."""
 
     versions: tuple[int, ...]
     role: str
@@ -78,6 +80,7 @@ class Hello(Struct, frozen=True):
     pubsub: PublicKey | None = None
     discovery: PublicKey | None = None
     run: Run | None = None
+    was: tuple[Former, ...] = ()
 
 
 class Proof(Struct, frozen=True):
@@ -276,6 +279,8 @@ def _encode_hello(hello: Hello) -> bytes:
         fields["discovery"] = hello.discovery
     if hello.run is not None:
         fields["run"] = list(hello.run)
+    if hello.was:
+        fields["was"] = [one.items() for one in hello.was]
     wire = encode([2, fields])
     try:
         decode_item(wire)
@@ -332,6 +337,7 @@ def _hello(fields: Any) -> Hello:
         pubsub=shape.checked_key(found["pubsub"], "pubsub") if "pubsub" in found else None,
         discovery=shape.checked_key(found["discovery"], "discovery") if "discovery" in found else None,
         run=_run(found["run"]) if "run" in found else None,
+        was=read_formers(found["was"]) if "was" in found else (),
     )
 
 

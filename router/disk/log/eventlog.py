@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from msgspec import Struct
 from router.core.log.line import Line, decode_line, encode_lines
 from router.core.log.segment import file_name, fold, is_authentic
 from router.core.wire.crypto import SigningKey
+from router.core.wire.succession import KeySuccession
 from router.disk import private_file
 from router.disk.limits import LogLimits
 from router.disk.log import index as log_index
@@ -58,9 +60,15 @@ class Segments:
     A file without a good footer is neither counted nor pruned: it stays, and a search in the log reports it.
     """
 
-    def __init__(self, directory: Path, router_key: SigningKey, limits: LogLimits) -> None:
+    def __init__(
+        self, directory: Path, router_key: SigningKey, limits: LogLimits, chain: Sequence[KeySuccession] = ()
+    ) -> None:
+        """Open the log that `router_key` seals. `chain`: the statements by which that key has followed the router's
+        first one, by which the log is called."""
         self.directory = directory
         self.key = router_key
+        self.chain = chain
+        self.router = chain[0].old if chain else router_key.public
         self.limits = limits
         self._pruned_size = 0
         try:
@@ -208,7 +216,7 @@ class Segments:
         lines = path.read_bytes()[: self._pruned_size].splitlines(keepends=True)
         half = len(lines) // 2
         footers = [(line, self._footer(line, path)) for line in lines[:half]]
-        folded = encode_lines(fold([footer for _, footer in footers if footer], self.key))
+        folded = encode_lines(fold([footer for _, footer in footers if footer], self.key, self.chain))
         odd = [line for line, footer in footers if not footer]  # Evidence; not for this router to sign.
         data = b"".join((folded, *odd, *lines[half:]))
         private_file.replace(path, data)
@@ -254,7 +262,7 @@ class Segments:
             return None
         if not line.endswith(b"\n") or not is_authentic(footer):
             return None
-        if footer.router != self.key.public.hex():
-            text = f"{path} belongs to the log of the router {footer.router}, not of {self.key.public.hex()}"
+        if footer.router != self.router.hex():
+            text = f"{path} belongs to the log of the router {footer.router}, not of {self.router.hex()}"
             raise ForeignLog(f"{text}. Move {self.directory} away, or use the home that this key belongs to.")
         return footer

@@ -53,7 +53,7 @@ class Sealer:
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
-        self._router = segments.key.public
+        self._router = segments.router
         self._closing: Closing | None = None
         self._file: BinaryIO | None = None
         self._draft = Path()
@@ -127,7 +127,7 @@ class Sealer:
         if self._file is not None:
             self._flush()
             unsigned = self._tally.footer(self._router.hex(), self._segments.predecessor())
-            footer = sign(unsigned, self._segments.key)
+            footer = sign(unsigned, self._segments.key, self._segments.chain)
             self._closing = Closing(self._segments, self._file, footer, self._span())
             self._file = None
         return self._closing

@@ -122,6 +122,22 @@ def owner(path: Path) -> bytes | None:
         raise unusable(path, "cannot be opened", error) from None
 
 
+def give_to(path: Path, old: bytes, new: bytes) -> None:
+    """Let the store in the folder `path`, which nobody has open, belong to the router `new` if it belongs to `old`, in
+    one transaction; nothing if there is no store. Raise `StoreError`."""
+    if owner(path) != old:
+        return
+    try:
+        with lmdb.open(str(path), max_dbs=1, lock=False) as environment:
+            _make_readable(environment, path)
+            meta = environment.open_db(b"meta", create=False)
+            with environment.begin(write=True, db=meta) as txn:
+                version, _, *rest = cbor2.loads(txn.get(b"store") or b"")
+                txn.put(b"store", cbor2.dumps([version, new, *rest]))
+    except (lmdb.Error, OSError, ValueError, *UNREADABLE) as error:
+        raise unusable(path, "cannot be written", error) from None
+
+
 def life_number(path: Path) -> int:
     """Return the number of the life in which the store in the folder `path` was written; 0 if it was never restored, or
     is missing, or cannot be read."""

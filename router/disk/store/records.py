@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import cbor2
 
 from router.core.log.line import KINDS, VERSION, Line
-from router.core.neighbours.successors import RENEWED, Successor
+from router.core.neighbours.successors import RENEWED, SUCCEEDED, Successor
 from router.core.routing.parcel import Parcel
 from router.core.why.id_prefix import IdPrefix
 from router.disk.store.file import in_words
@@ -62,8 +62,9 @@ class Records:
     def newest(self, key: bytes) -> bytes:
         """Return the key that has the place of this one: itself, if it was not renewed."""
         with self._env.begin() as txn:
-            while (row := txn.get(RENEWED + key, db=self._book)) is not None:
-                key = Successor.from_row(key, row).new
+            kinds = RENEWED, SUCCEEDED
+            while found := [(one + key, row) for one in kinds if (row := txn.get(one + key, db=self._book))]:
+                key = Successor.from_row(*found[0]).new
         return key
 
     @in_words

@@ -33,7 +33,8 @@ class LogQuestions(Questions):
         if not after.isdecimal():
             return {"error": f"{after!r} is not a sequence number"}
         sealed = self._sealed_seq()
-        me = bytes(asked.router.directory.me)
+        directory = asked.router.directory
+        me = directory.successors.first(bytes(directory.me))  # the log is called by the first key
         at = done = max(int(after), sealed)
         size, told = 0, list[str]()
         while values := asked.store.log_values(at, LOG_VALUES, within=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from router.core.neighbours.directory import UNKNOWN, Neighbour, Standing
+from router.core.neighbours.directory import UNKNOWN, Directory, Neighbour, Standing
 from router.core.routing.links import Link
 from router.core.wire.lifetime import apart_words
 from router.core.wire.reasons import Reason
@@ -31,7 +31,9 @@ class PeerQuestions(Questions):
 
     def _list(self, asked: CycleView, _: str) -> list[dict[str, Any]]:
         found = dict[bytes, dict[str, Any]]()
-        invited = {one["inviter"]: one["problem"] for one in self._invited(asked.router) if one["problem"]}
+        newest = asked.router.directory.successors.newest
+        problems = [(bytes.fromhex(one["inviter"]), one["problem"]) for one in self._invited(asked.router)]
+        invited = {newest(key).hex(): problem for key, problem in problems if problem}
         for number, writer in list(asked.open_links.writers.items())[:ROWS_MAX]:
             link = asked.router.links.get(number)
             if link is not None:
@@ -61,10 +63,12 @@ def _connected(asked: CycleView, link: Link, writer: LinkWriter, invited: str | 
         "life": link.run.life if link.run is not None else None,
         "grants": sorted(directory.grants(link.key)),
         **_entry(directory.neighbours.get(link.key)),
+        **_formerly(directory, link.key),
         "last_contact_s": 0.0,
         "shared": _shared(asked, link.key, link.uplink),
         "problem": (
             formerly[1]
+            or asked.router.succeeding.problem_of(link.key)
             or invited
             or clock_first(_apart(asked, measured), writer.problem or _unjoined(asked, link.key, link.uplink))
         ),
@@ -85,9 +89,11 @@ def _away(asked: CycleView, key: bytes, known: Neighbour, problem: str | None) -
         "uplink": known.uplink,
         "grants": sorted(known.grants),
         **_entry(known),
+        **_formerly(asked.router.directory, key),
         "last_contact_s": asked.open_links.away_s(key, asked.now()),
         "shared": _shared(asked, key, known.uplink),
-        "problem": "; ".join(filter(None, (_not_kept(asked, key), problem))) or None,
+        "problem": "; ".join(filter(None, (asked.router.succeeding.problem_of(key), _not_kept(asked, key), problem)))
+        or None,
     }
 
 
@@ -102,6 +108,12 @@ def _entry(known: Neighbour | None) -> dict[str, Any]:
         "urls": list(known.urls),
         "said_urls": list(known.said_urls),
     }
+
+
+def _formerly(directory: Directory, key: bytes) -> dict[str, Any]:
+    """Return the keys that a neighbour has had before, the newest first; nothing if it has had one only."""
+    formers = directory.successors.formers(key)
+    return {"formerly": [one.hex() for one in formers]} if formers else {}
 
 
 def _shared(asked: CycleView, key: bytes, is_uplink: bool) -> int:

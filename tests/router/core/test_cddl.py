@@ -40,6 +40,7 @@ from samples.core import (
     SEALED_BODIES,
     SEALED_PLAINS,
     SEALED_TO_BOB,
+    SUCCESSION,
     WANTED,
     WIRES,
     X25519_SEED,
@@ -67,6 +68,7 @@ from router.core.wire.renewal import (
     encode_renewal,
     encode_renewal_notice,
 )
+from router.core.wire.succession import decode_succession, encode_succession
 from router.core.wire.text import BadText
 from router.core.wire.unicast_seal import open_body, opening_key, read_body, read_plain
 from router.core.wire.whereabouts import decode_about_places, encode_about_places
@@ -142,6 +144,7 @@ NOUNS: tuple[tuple[str, str, Decoder, tuple[bytes, ...]], ...] = (
     ("application", "sealed-plain", read_plain, SEALED_PLAINS),
     ("application", "prekey-answer", decode_answer, PREKEY_ANSWERS),
     ("renewal", "renewal", decode_renewal, (encode_renewal(RENEWAL),)),
+    ("succession", "succession", decode_succession, (encode_succession(SUCCESSION),)),
     ("renewal", "notice", decode_renewal_notice, (encode_renewal_notice(RENEWAL),)),
     ("whereabouts", "about-places", decode_about_places, tuple(map(encode_about_places, ABOUT_PLACES))),
     ("grouplink", "grouplink", _parse_link, tuple(link_bytes(one.text()) for one in LINKS)),
@@ -161,6 +164,7 @@ BEYOND_CDDL = (
     "a topic stands twice among the rings",
     "an index points beyond the advertisements",
     "the old address would be read for",
+    "the old address would be answered for",
 )
 CASES = [
     pytest.param(stem, rule, decoder, data, id=f"{stem}-{rule}-{at}")

@@ -36,6 +36,7 @@ from samples.core import (
     SEALED,
     SEALED_BODIES,
     SEALED_TO_BOB,
+    SUCCESSION,
     WANTED,
     WIRES,
 )
@@ -67,6 +68,7 @@ from router.core.wire.renewal import (
     encode_renewal,
     encode_renewal_notice,
 )
+from router.core.wire.succession import decode_succession, encode_succession
 from router.core.wire.text import BadText
 from router.core.wire.unicast_seal import read_body as read_sealed_body
 from services.capd.core.messages import decode_message as decode_capd
@@ -155,6 +157,7 @@ COSTS = {
     "commands.decode_command": Cost(any_command, 15_000, 90, 64),  # all 12 of them, message by message
     "redemption.decode_redemption": Cost(decode_redemption, 3000, 0.1),
     "renewal.decode_renewal": Cost(decode_renewal, 2000, 0.1),
+    "succession.decode_succession": Cost(decode_succession, 2000, 0.1),
     "renewal.decode_renewal_notice": Cost(decode_renewal_notice, 2000, 0.1),
     "address.parse_address": Cost(lambda data: parse_address(data.decode("latin-1")), 6000, 0.1),
     "advert.decode_advertisement": Cost(decode_advertisement, 20_000, 0.1),
@@ -171,7 +174,7 @@ REPORT = NeighbourReport(
 SAMPLES = (
     *map(encode_wanted, WANTED), *WIRES, *map(encode_control, CONTROLS),
     *map(link.encode_item, ITEMS), *APPLICATIONS, SEALED, SEALED_TO_BOB,
-    encode_prekey(PREKEY), encode_renewal(RENEWAL), encode_renewal_notice(RENEWAL),
+    encode_prekey(PREKEY), encode_renewal(RENEWAL), encode_renewal_notice(RENEWAL), encode_succession(SUCCESSION),
     *SEALED_BODIES, *PREKEY_ANSWERS,
     encode_inquiry(Inquiry("why", "ab 1")), encode_inquiry(Answer(b'{"why":{"message":"')),
     encode_report(REPORT), b'{"why": {"outcomes":', frame(WIRES[0]),

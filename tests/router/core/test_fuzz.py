@@ -26,6 +26,7 @@ from samples.core import (
     SEALED_BODIES,
     SEALED_PLAINS,
     SEALED_TO_BOB,
+    SUCCESSION,
     WANTED,
     WIRES,
     value_of,
@@ -49,6 +50,7 @@ from router.core.wire.renewal import (
     encode_renewal,
     encode_renewal_notice,
 )
+from router.core.wire.succession import decode_succession, encode_succession
 from router.core.wire.unicast_seal import read_body, read_plain
 from router.core.wire.whereabouts import decode_about_places, encode_about_places
 from services.discovery.core.messages import decode_message, encode_message
@@ -69,6 +71,7 @@ READERS: dict[str, Reader] = {
     "decode_item": decode_item,
     "decode_prekey": decode_prekey,
     "decode_renewal": decode_renewal,
+    "decode_succession": decode_succession,
     "decode_renewal_notice": decode_renewal_notice,
     "decode_about_places": decode_about_places,
     "decode_advertisement": decode_advertisement,
@@ -90,6 +93,7 @@ SAMPLES = (
     SEALED_TO_BOB,
     encode_prekey(PREKEY),
     encode_renewal(RENEWAL),
+    encode_succession(SUCCESSION),
     encode_renewal_notice(RENEWAL),
     *map(encode_about_places, ABOUT_PLACES),
     *SEALED_BODIES,

@@ -11,7 +11,17 @@ from typing import Any
 
 import pytest
 
-from router.core.wire import application, control, grouplink, message, prekey, prekey_exchange, renewal, unicast_seal
+from router.core.wire import (
+    application,
+    control,
+    grouplink,
+    message,
+    prekey,
+    prekey_exchange,
+    renewal,
+    succession,
+    unicast_seal,
+)
 from router.core.wire import link_items as link
 from router.core.wire.codec import frame
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey, digest
@@ -71,6 +81,7 @@ def make() -> dict[str, Any]:
             "statement": renewal.encode_renewal(_renewal()).hex(),
             "notice": renewal.encode_renewal_notice(_renewal()).hex(),
         },
+        "succession": succession.encode_succession(_succession()).hex(),
         "grouplink": {"may_send": _group_link().text(), "read_only": _group_link().read_only().text()},
         "text": {kind: key_text(kind, GROUP.public) for kind in ("addr", "group", "msg")},
     }  # fmt: skip
@@ -177,6 +188,10 @@ def _application() -> dict[str, Any]:
     }
 
 
+def _succession() -> succession.KeySuccession:
+    return succession.make_succession(ALICE, BOB, 1_800_000_000, 1_802_592_000)
+
+
 def _renewal() -> renewal.Renewal:
     return renewal.make_renewal(ALICE, BOB, 1_800_000_000, 1_800_604_800)
 
@@ -250,6 +265,10 @@ def test_frozen_bodies_are_opened() -> None:
         sealed = unicast_seal.read_body(body)
         secret = unicast_seal.opening_key(seeds[sealed.prekey_id], sealed.ephemeral)
         assert unicast_seal.open_body(sealed, secret, ALICE.public, BOB.public).content == b"psst"
+
+
+def test_a_frozen_succession_is_read_back() -> None:
+    assert succession.decode_succession(bytes.fromhex(FROZEN["succession"])) == _succession()
 
 
 def test_frozen_renewals_are_read_back() -> None:

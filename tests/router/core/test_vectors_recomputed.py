@@ -146,6 +146,13 @@ def test_prekeys_and_what_is_sealed_to_them() -> None:
     assert frozen["sealed_to_bob"] == cbor([2, prekey_id, ephemeral, sealed]).hex()
 
 
+def test_successions() -> None:
+    said = [PUBLIC["alice"], BOB, 1_800_000_000, 1_802_592_000]
+    signed = b"upsycle succession 1" + cbor(said)
+    items = [*said, sign(SEEDS["alice"], signed), sign(SEEDS["bob"], signed)]
+    assert FROZEN["succession"] == cbor(items).hex()
+
+
 def test_renewals() -> None:
     said = [PUBLIC["alice"], BOB, 1_800_000_000, 1_800_604_800]
     signed = b"upsycle renewal 1" + cbor(said)

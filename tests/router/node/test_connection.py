@@ -24,7 +24,8 @@ from router.core.wire.codec import frame
 from router.core.wire.crypto import SigningKey
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
-from router.node.connection import SURVIVOR, Connection, NodeSide
+from router.node.connection import NOT_LET_IN, SURVIVOR, Connection, NodeSide
+from router.node.dialler import LastWords
 from router.node.in_flight import InFlight
 from router.node.link_events import LinkEvent, LinkOpened
 from router.transport.contract import Stream
@@ -301,6 +302,13 @@ async def test_a_node_of_an_earlier_life_is_told_to_stop(text: str, said: str) -
         ends.session.goodbye(Reason.REPLACED, text)
         await ends.flush()
         assert ends.connection.last_words.text == said
+
+
+async def test_a_node_whose_key_or_claim_to_one_is_refused_is_told_why() -> None:
+    async with connected() as ends:
+        ends.session.goodbye(Reason.RENEWED, "another key has its place")
+        await ends.flush()
+        assert ends.connection.last_words == LastWords(f"{NOT_LET_IN}: another key has its place", lets_in=False)
 
 
 @pytest.mark.parametrize("hello_s", [0.5, 30.0])

@@ -8,7 +8,7 @@ from pathlib import Path
 import cbor2
 import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
-from samples.core import ALICE, BOB, GROUP, RENEWAL, WHEREABOUTS
+from samples.core import ALICE, BOB, GROUP, RENEWAL, SUCCESSION, WHEREABOUTS
 from test_core_hints import FAR, gives, hint, house, say
 
 from router.core.control import hints
@@ -21,7 +21,6 @@ from router.core.routing import disorder
 from router.core.wire.advert import Advertisement
 from router.core.wire.control import Join
 from router.core.wire.crypto import Signature
-from router.core.wire.renewal import encode_renewal
 
 PAGE = Path(__file__).parents[4] / "cddl" / "store.cddl"
 SERVICE, OTHER = bytes(ALICE.public), bytes(BOB.public)
@@ -50,8 +49,9 @@ def rows() -> dict[bytes, bytes]:
         (book.ADVERTISED + SERVICE + OTHER, Entry(SERVICE, advert, LATER_S).encoded()),
         (invitations.INVITED + invited.id, invitations.to_row(invited)),
         (disorder.DISORDERED + OTHER, b""),
-        (successors.RENEWED + OTHER, Successor(OTHER, SERVICE, 0, 7, encode_renewal(RENEWAL)).row()),
         one.whereabouts.put(WHEREABOUTS),
+        Successor.of(RENEWAL, 7).row(),
+        Successor.of(SUCCESSION, 7).row(),
         *met.rows().items(),
         *at_home.disk.book.items(),
     ]
@@ -62,7 +62,8 @@ RULES = {
     book.LEARNED: ("learned", 65), book.GRANTED: ("granted", 65), book.NOTED: ("noted", 33),
     book.REVISION: ("revision", 1), book.ADVERTISED: ("advertised", 65), invitations.INVITED: ("invitation", 33),
     hints.HINTS: ("hints", 33), agreements.AGREED: ("agreed", 65), disorder.DISORDERED: ("", 33),
-    successors.RENEWED: ("renewed", 33), whereabouts.WHEREABOUTS: ("whereabouts", 33),
+    successors.RENEWED: ("renewed", 33), successors.SUCCEEDED: ("renewed", 33),
+    whereabouts.WHEREABOUTS: ("whereabouts", 33),
 }  # fmt: skip
 
 

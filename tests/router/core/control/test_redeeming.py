@@ -24,6 +24,7 @@ from router.core.wire.redemption import (
     encode_redemption,
     is_redemption,
 )
+from router.core.wire.succession import formers, make_succession
 
 CORE, PEER = SigningKey(b"C" * 32), SigningKey(b"P" * 32)
 SECRET = b"s" * 16
@@ -249,3 +250,20 @@ def test_a_node_that_remembers_who_let_it_in_asks_at_once_and_hears_nobody_else(
     one.cycle()
     assert asks_of_terms(one, core) == 1
     assert tell(one, core, Terms(None, ("join",))) == [TermsHeard(CORE.public, None, ("join",), 0)]
+
+
+def test_an_invitation_by_a_key_that_was_followed_since_is_redeemed_at_the_one_that_has_its_place() -> None:
+    """The link names the old key for good; what its router says of our rights is noted beside it."""
+    one, new = guest(), SigningKey(b"N" * 32)
+    was = formers([make_succession(CORE, new, WALL_S, WALL_S + 60)])
+    one.link(new.public, role="router", owner=False, was=was)
+    assert DialNeighbour(new.public) in one.done or one.router.redeeming.is_open(new.public)
+    link = one.link(new.public, role="router", owner=False, was=was)
+    assert [(said.secret, said.name) for said in asked(one, link)] == [(SECRET, "laptop")]
+    answer(one, link, YES, new)
+    assert answered(one) == [InvitationAnswered(OFFER.id, None, ("join", "store"), 0)]
+    assert not one.router.redeeming.is_open(new.public) and not one.router.redeeming.is_open(CORE.public)
+    said = seal_unicast(new, ME.public, encode_redemption(Terms(None, ("join",))), ttl_s=0, expiry_min=EXPIRY)
+    one.bring(link, said)
+    one.cycle()
+    assert [it for it in one.done if isinstance(it, TermsHeard)] == [TermsHeard(CORE.public, None, ("join",), 0)]

@@ -29,8 +29,11 @@ class App:
         self.got: Counter[bytes] = Counter()
         self.written: list[bytes] = []
         self.router = self._opened(Disk())
-        self.link = self.router.link(KEYS[0].public, messages=5)
+        self.link = self._linked()
         self.router.join(self.link, KEYS[0])
+
+    def _linked(self) -> int:
+        return self.router.link(self.key.public, messages=5)
 
     def _opened(self, disk: Disk) -> Home:
         found = Home.__new__(Home)
@@ -63,7 +66,7 @@ class App:
 
     def come(self) -> None:
         if not self.is_up():
-            self.link = self.router.link(self.key.public, messages=5)
+            self.link = self._linked()
 
     def settle(self) -> None:
         if self.is_up():

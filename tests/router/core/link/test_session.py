@@ -25,7 +25,7 @@ MALLORY = SigningKey(b"m" * 32)
 TALK = """Message -> StOpen Settled -> StOpen Refused -> StOpen Ping -> StOpen Pong -> StOpen Outcome -> StOpen
     Missed -> StOpen Redelivered -> StOpen Goodbye -> StClosing""".replace("\n", " ")
 SPEC = """
-    StHello responder 10s 1024B Hello -> {after} Goodbye -> StClosing
+    StHello responder 10s 2048B Hello -> {after} Goodbye -> StClosing
     StProof responder 10s 256B Proof -> StOpen Goodbye -> StClosing
     StOpen responder 1052672B {talk}
     StClosing responder 5s 256B Settled -> StClosing Refused -> StClosing
@@ -181,11 +181,11 @@ def test_a_hello_that_offers_nothing_useful_ends_it(change: dict[str, object], r
 
 
 @pytest.mark.parametrize(
-    "data", [b"\x59\x04\x01" + bytes(1025), b"\x59\x04\x01" + bytes(1100), bytes((0x59, 4, 1)) + bytes(1022)]
+    "data", [b"\x59\x08\x01" + bytes(2049), b"\x59\x08\x01" + bytes(2100), bytes((0x59, 8, 1)) + bytes(2046)]
 )
 def test_nothing_long_is_waited_for_before_the_hello(data: bytes) -> None:
     _, router = pair(proven=False)
-    with pytest.raises(RemoteProtocolError, match="frame of 1025 bytes; the limit is 1024") as error:
+    with pytest.raises(RemoteProtocolError, match="frame of 2049 bytes; the limit is 2048") as error:
         for at in range(len(data)):
             router.receive(data[at : at + 1], 0)
     assert error.value.reason is Reason.TOO_LARGE

@@ -25,7 +25,7 @@ def said(old: SigningKey, new: SigningKey, from_s: int = NOW_S) -> Renewal:
 
 
 def test_the_first_is_believed_and_a_second_one_is_refused_and_told() -> None:
-    known = Renewals()
+    known = Renewals[Renewal]()
     assert known.hear(said(A, B), NOW_S) is RenewalVerdict.NEWS
     assert known.hear(said(A, C), NOW_S) is RenewalVerdict.OTHER and "a thief's" in RenewalVerdict.OTHER.sentence
     assert known.newest(A.public) == B.public and known.of(A.public) == said(A, B) and known.of(B.public) is None
@@ -39,7 +39,7 @@ def test_a_replay_changes_nothing_nor_do_other_dates() -> None:
 
 
 def test_one_key_alone_renews_nothing() -> None:
-    known = Renewals()
+    known = Renewals[Renewal]()
     good = said(A, B)
     for forged in (
         replace(good, new_signature=good.old_signature),
@@ -53,7 +53,7 @@ def test_one_key_alone_renews_nothing() -> None:
 def test_circles_of_any_length_are_refused_in_any_order() -> None:
     ring = [said(A, B), said(B, C), said(C, D), said(D, A)]
     for order in permutations(ring):
-        known = Renewals()
+        known = Renewals[Renewal]()
         verdicts = [known.hear(one, NOW_S) for one in order]
         assert verdicts == [RenewalVerdict.NEWS] * 3 + [RenewalVerdict.CIRCLE]
     assert Renewals([said(A, B)]).hear(said(B, A), NOW_S) is RenewalVerdict.CIRCLE
@@ -61,7 +61,7 @@ def test_circles_of_any_length_are_refused_in_any_order() -> None:
 
 @given(st.permutations(range(5)))
 def test_a_chain_is_followed_to_its_end_in_whatever_order_it_is_heard(order: list[int]) -> None:
-    known = Renewals()
+    known = Renewals[Renewal]()
     for at in order:
         assert known.hear(said(KEYS[at], KEYS[at + 1]), NOW_S) is RenewalVerdict.NEWS
     assert {known.newest(one.public) for one in KEYS[:6]} == {KEYS[5].public}
@@ -82,7 +82,7 @@ def test_no_key_takes_the_place_of_two() -> None:
     ],
 )
 def test_clocks_may_be_a_day_off_and_old_news_are_news(off_s: int, verdict: RenewalVerdict) -> None:
-    assert Renewals().hear(said(A, B, NOW_S + off_s), NOW_S) is verdict
+    assert Renewals[Renewal]().hear(said(A, B, NOW_S + off_s), NOW_S) is verdict
 
 
 def test_beyond_the_bound_none_is_forgotten_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def test_beyond_the_bound_none_is_forgotten_for_another(monkeypatch: pytest.Monk
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.booleans()), max_size=20))
 def test_whatever_is_heard_each_key_leads_to_one_end(heard: list[tuple[int, int, bool]]) -> None:
     """By a model that walks: the first honest statement of each key stands, and no walk returns."""
-    known, first = Renewals(), dict[int, int]()
+    known, first = Renewals[Renewal](), dict[int, int]()
     for old, new, is_forged in heard:
         if old == new:
             continue

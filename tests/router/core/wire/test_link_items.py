@@ -8,15 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from samples.core import ALICE, BOB, GROUP, HELLO, IDS, ITEMS, UNICASTS, value_of
+from samples.core import ALICE, BOB, GROUP, HELLO, IDS, ITEMS, SUCCESSION, UNICASTS, value_of
 
 from router.core.wire import link_items as link
 from router.core.wire.codec import Malformed, TooLarge, encode, head
-from router.core.wire.crypto import digest, verify
+from router.core.wire.crypto import SigningKey, digest, verify
 from router.core.wire.reasons import Reason
+from router.core.wire.succession import CHAIN_MAX, formers
 
 ID, KEY, SIG = bytes(IDS[0]), bytes(GROUP.public), bytes(64)
 FIELDS = value_of(link.encode_item(HELLO))[1]
+[FORMER] = formers([SUCCESSION])
+CHAIN = tuple(replace(FORMER, old=SigningKey(bytes((n,)) * 32).public) for n in range(CHAIN_MAX))
 
 
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: type(item).__name__)
@@ -190,13 +193,14 @@ def test_hello_can_grow() -> None:
 
 
 def test_hello_has_a_limit() -> None:
-    with pytest.raises(TooLarge, match="the limit is 1024"):
-        link.decode_item(encode([2, FIELDS | {"zone": bytes(1024)}]))
+    with pytest.raises(TooLarge, match="the limit is 2048"):
+        link.decode_item(encode([2, FIELDS | {"zone": bytes(2048)}]))
     largest = link.Hello(
         versions=((1 << 64) - 1,) * link.VERSIONS_MAX, role="router", epoch=bytes(8), durable=True,
         frame_bytes_max=(1 << 64) - 1, window_messages=(1 << 64) - 1, window_bytes=(1 << 64) - 1,
         features=("x" * link.FEATURE_BYTES_MAX,) * link.FEATURES_MAX, nonce=bytes(16),
-        key=ALICE.public, name="n" * link.NAME_BYTES_MAX, run=link.Run((1 << 64) - 1, (1 << 64) - 1),
+        key=ALICE.public, name="n" * link.NAME_BYTES_MAX, run=link.Run((1 << 64) - 1, (1 << 64) - 1), was=CHAIN,
+        pubsub=ALICE.public, discovery=ALICE.public,
     )  # fmt: skip
     assert len(link.encode_item(largest)) <= link.HELLO_BYTES_MAX
     assert link.decode_item(link.encode_item(largest)) == largest
