@@ -65,6 +65,7 @@ def _connected(asked: CycleView, link: Link, writer: LinkWriter, invited: str | 
         "shared": _shared(asked, link.key, link.uplink),
         "problem": (
             formerly[1]
+            or asked.router.copies.problem_of(link.key)
             or invited
             or clock_first(_apart(asked, measured), writer.problem or _unjoined(asked, link.key, link.uplink))
         ),
@@ -87,7 +88,8 @@ def _away(asked: CycleView, key: bytes, known: Neighbour, problem: str | None) -
         **_entry(known),
         "last_contact_s": asked.open_links.away_s(key, asked.now()),
         "shared": _shared(asked, key, known.uplink),
-        "problem": "; ".join(filter(None, (_not_kept(asked, key), problem))) or None,
+        "problem": "; ".join(filter(None, (asked.router.copies.problem_of(key), _not_kept(asked, key), problem)))
+        or None,
     }
 
 

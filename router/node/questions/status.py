@@ -47,6 +47,7 @@ class StatusQuestions(Questions):
             "clock": judgement(asked),
             "restored": asked.router.life.facts(),
             "announced": asked.router.moving.announced(asked.now()),
+            "copy": asked.router.copies.facts(),
         }
 
     def _service_rows(self, asked: CycleView) -> list[dict[str, Any]]:
