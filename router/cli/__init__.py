@@ -49,6 +49,7 @@ COMMANDS: dict[str, Subcommand] = {
     "groups": Subcommand("router.cli.views:groups", "Show the groups of the running node and who has joined them."),
     "health": Subcommand("router.cli.health:health", "Ask the node whether it is ready, for supervisors."),
     "service": Subcommand("router.cli.unit.command:service", "Run the node as a service of systemd."),
+    "copy": Subcommand("router.cli.copy:copy", "Show whether another node runs with this node's key; keep this one."),
     "clock": Subcommand("router.cli.clock:clock", "Show whether the node trusts its clock; confirm the clock."),
     "doctor": Subcommand("router.doctor.command:doctor", "Check node, machine and network, and say how to mend them."),
     "why": Subcommand("router.why.command:why", "Explain what became of a message."),

@@ -63,6 +63,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         *(("announced", _announced(one)) for one in found["announced"] if one["state"] == "next"),
         ("durability", found["durability"]),
         *([("restored", _restored(one))] if (one := found.get("restored")) else []),
+        *([("copy", found["copy"]["problem"])] if found.get("copy") else []),
         *([("clock", found["clock"]["problem"])] if found["clock"]["problem"] else []),
         *([("backup", backup_line(one))] if (one := found.get("backup")) else []),
         ("connections", found["peers"]),
@@ -86,6 +87,8 @@ def _restored(one: dict[str, int]) -> str:
     on, moment = (
         time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one[name])) for name in ("restored_s", "snapshot_s")
     )
+    if one["restored_s"] == one["snapshot_s"]:
+        return f"on {on}, when it was kept of several nodes with its key"
     return f"on {on} from the snapshot of {moment}"
 
 

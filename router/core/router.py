@@ -18,6 +18,7 @@ from router.core.control.introductions import Introductions
 from router.core.control.linked import LinkedServices
 from router.core.control.membership import Membership
 from router.core.control.moving import Moving
+from router.core.control.node_copies import STOPS, NodeCopies
 from router.core.control.part import Part
 from router.core.control.part_calls import call_each
 from router.core.control.published import PublishedIds
@@ -74,6 +75,7 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.message import MULTICAST
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
+from router.core.wire.run_claim import RunClaim, RunStopped
 
 
 class Router:
@@ -86,8 +88,7 @@ class Router:
         self.directory, self.links, self.groups = directory, kernel.links, kernel.groups
         self.queues, self.routes, self.seen, self.index = kernel.queues, kernel.routes, kernel.seen, kernel.index
         self.advertisements, self.rejections = kernel.book.advertisements, kernel.rejections
-        self._pending = kernel.pending
-        self._limits, self.life = limits, recovered.life
+        self._pending, self._limits, self.life = kernel.pending, limits, recovered.life
         self.purges, self.admission = Purges(kernel, recovered.purges), Admission(kernel, self.link_down)
         self._away = Away(kernel.pending, recovered.away, directory, limits.away_s_max, limits.lan_keep_s)
         self.outcomes = FollowedOutcomes(directory, kernel.links, kernel.pending, limits.outcomes, recovered.missed)
@@ -103,15 +104,16 @@ class Router:
         self.rights = rights = Rights(kernel, self._revocation)
         self.guests, self.redeeming = Guests(kernel, rights, self.admission), Redeeming(kernel, self.upstream, delivery)
         self.succeeding = Succeeding(kernel, rights, self.admission, departure, delivery)
-        self.moving = Moving(kernel, rights)
+        self.moving, self.copies = Moving(kernel, rights), NodeCopies(kernel, self.admission, recovered.life.number)
         self.questions, self.witness, as_history = AwaitedAnswers(kernel), Witness(kernel), AsHistory(directory)
         self.catch_ups, self._published, introductions = CatchUps(kernel), PublishedIds(kernel), Introductions(kernel)
         self.pulls, self.stranded = Pulls(kernel, membership, as_history), Stranded(kernel, self._published)
         # A link that comes up reaches rights and invitations first: an inviter's is shut before any JOIN goes there.
         first = rights, self.redeeming, wanted, linked, self.upstream, membership, self.questions, self.renewing
         taking, book = TakingPart(membership, wanted, self._published), AddressBook(kernel, rights)
-        then = self.catch_ups, self._published, self.stranded, taking, self.pulls, book, terms, self.guests, self.moving
-        self._parts: tuple[Part, ...] = (*first, *then, introductions, *[one(kernel, rights) for one in load_verbs()])
+        then = self.catch_ups, self._published, self.stranded, taking, self.pulls, book, terms, self.guests
+        verbs = [one(kernel, rights) for one in load_verbs()]
+        self._parts: tuple[Part, ...] = (*first, *then, self.moving, self.copies, introductions, *verbs)
         self.reception = reception = Reception(kernel, self.questions, introductions, self._parts)
         plans, self._rooms = _plans(kernel), Rooms(kernel)
         self._examination = Examination(kernel, plans, reception.judge)
@@ -132,6 +134,8 @@ class Router:
             self.queues.hold(*one)
         self.directory.locals.update(recovered.locals)
         self.renewing.began(recovered.book)
+        self.copies.began(recovered.book)
+        self._rooms.set_closed(self.copies.is_barred)
         self._hints.load(recovered.book)
         self.rights.began(recovered.book, now)
         self.guests.began(now)
@@ -168,6 +172,9 @@ class Router:
         ip: str = "",
     ) -> Link | None:
         """Admit a neighbour that has proven `key`; return its link, or None if a `Close` rejects it."""
+        if self.copies.is_barred and hello.role == "router":
+            self._pending.effects.append(Close(number, Reason.COPIED, STOPS))
+            return None
         if hello.was and hello.role == "router" and self.succeeding.ends_link(number, key, hello.was, now):
             return None
         self.rights.signed_on(key, now)
@@ -212,6 +219,13 @@ class Router:
             if kept or self.groups.joined_by(link.key):
                 self._away.went(link.key, now)
         self._delivery.dial_if_owed(link.key)
+
+    def shown_run(self, said: RunClaim | RunStopped, now: Now) -> str:
+        """Take a verified statement about another run of this node's key; return a warning, "" if it is no news."""
+        copies = self.copies
+        is_news = copies.shown(said, now) if isinstance(said, RunClaim) else copies.shown_stopped(said, now)
+        self._rooms.set_closed(copies.is_barred)
+        return copies.problem if is_news else ""
 
     # -- messages in -----------------------------------------------------------------------------------------
 
@@ -361,7 +375,8 @@ class Router:
     def take(self, now: Now) -> Decision:
         """Return the decisions of this cycle, after adding fetches for open windows and what recipients missed."""
         self.renewing.carry_out(now)
-        self._delivery.fetch_what_is_wanted()
+        if not self.copies.is_barred:
+            self._delivery.fetch_what_is_wanted()
         self.outcomes.tell_missed()
         self._published.tell(now)
         self.pulls.look_up_more(now)

@@ -234,6 +234,8 @@ def _judged(
         yield from home_checks.judge_warnings("neighbour", neighbour_warnings(config))
     yield home_checks.judge_key(public, str(home.key_path), fault, running)
     yield network_checks.judge_node(running, facts.why_not_running)
+    if running is not None:
+        yield from network_checks.judge_copy(running)
     yield network_checks.judge_clock(running, config.limits.clock_offset_s_max, time.time(), disk.newest_s)
     listen = listeners_of(facts, config)
     yield from _judged_listeners(config, listen, public, facts)

@@ -44,6 +44,13 @@ def judge_node(running: Running | None, why: str) -> Finding:
     return Finding("node", True, f"runs as {status['role']} since {span_text(status['uptime_s'])}")
 
 
+def judge_copy(running: Running) -> Iterator[Finding]:
+    """Judge whether another node runs, or ran, with this node's key, if one was heard of."""
+    if found := running.status.get("copy"):
+        said, remedy = split_remedy(found["problem"])
+        yield Finding("copy", False, said, remedy)
+
+
 def judge_clock(running: Running | None, near_s: float, now_s: float, newest_s: float) -> Finding:
     """Judge the clock: by the node and its neighbours; without a node by the newest file of the home."""
     if running is None:

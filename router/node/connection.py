@@ -32,6 +32,7 @@ from router.core.wire import link_items
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.link_items import LogHead
 from router.core.wire.reasons import Reason, missed_text
+from router.core.wire.run_claim import RunClaim, RunStopped, stop_run
 from router.node.dialler import LastWords
 from router.node.in_flight import InFlight
 from router.node.link_events import (
@@ -41,7 +42,9 @@ from router.node.link_events import (
     LinkOpened,
     Measured,
     MissedSome,
+    NeighbourRunStopped,
     NeighbourSettled,
+    OwnRunShown,
     RefusedOne,
 )
 from router.node.link_writer import LinkWriter
@@ -61,6 +64,7 @@ TURNED_AWAY = (
     f"{NOT_LET_IN} and does not say why: its operator has blocked or removed this node, or it takes no key that it "
     "does not know; ask its operator to unblock or add this node, or for a new invitation"
 )
+FOREIGN_RUN = "a statement about a run was signed by neither of the keys that this link joins"
 NOT_NOW = "it does not take this node now, and is dialled again: "
 SURVIVOR = (
     "a node that was restored from a snapshot of this home is connected there with this node's key: stop this one for "
@@ -99,7 +103,7 @@ class StreamWriter(LinkWriter):
 
     async def write_to(self, stream: Stream) -> None:
         """Write until the link is closed and everything has been sent."""
-        while self.closing is None or self._parts or self.closing[0] is Reason.SHUTDOWN:
+        while self.closing is None or self._parts or self.closing[0] is Reason.SHUTDOWN or self.awaits_answer:
             await self._work.wait()
             self._work = trio.Event()
             parts, self._parts = self._parts, []
@@ -160,6 +164,7 @@ class Connection:
             welcome=welcome,
         )
         self._dialled = dialled
+        self._claim = offer.claim
         self._pace: StrangerPace | None = None
         self.is_up = False
         self._received_bytes = 0  # as the stream counts them
@@ -337,6 +342,31 @@ class Connection:
             log.warning("%s: %s", self.link_writer.where, said)
             self.link_writer.problem = self.link_writer.problem or said
             self._node.tell(MissedSome(self.link_writer.number, item))
+        elif isinstance(item, link_items.OtherRun):
+            self._show_claim(item.claim)
+        elif isinstance(item, link_items.StoppedRun):
+            self._show_stopped(item.said)
+
+    def _show_claim(self, claim: RunClaim) -> None:
+        """Report the claim of another run of this node's key. If that is the later one, answer that this run stops,
+        before the other end closes the link, so that it knows that both run. Raise `RemoteProtocolError`."""
+        if not claim.is_by(self._node.key.public):
+            raise RemoteProtocolError(Reason.BAD_SIGNATURE, FOREIGN_RUN)
+        if self._claim is not None and claim.run > self._claim.run:
+            said = stop_run(self._node.key, self._claim.run, claim.run)
+            self.link_writer.say(link_items.StoppedRun(said))
+            self._node.tell(OwnRunShown(claim))
+
+    def _show_stopped(self, said: RunStopped) -> None:
+        """Report that another run of this node's key, or a run of the other end's, has stopped as a copy. Raise
+        `RemoteProtocolError`."""
+        peer = self._session.peer
+        if said.is_by(self._node.key.public):
+            self._node.tell(OwnRunShown(said))
+        elif peer is not None and said.is_by(peer):
+            self._node.tell(NeighbourRunStopped(peer, self.link_writer.where, said))
+        else:
+            raise RemoteProtocolError(Reason.BAD_SIGNATURE, FOREIGN_RUN)
 
     # -- writing -------------------------------------------------------------------------------------------
 

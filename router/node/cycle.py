@@ -57,8 +57,10 @@ from router.node.link_events import (
     LinkOpened,
     Measured,
     MissedSome,
+    NeighbourRunStopped,
     NeighbourSettled,
     NetworkChanged,
+    OwnRunShown,
     RefusedOne,
 )
 from router.node.open_links import OpenLinks
@@ -134,8 +136,7 @@ class Cycle:
         self.store = store
         self.wall = wall
         self.open_links = OpenLinks()
-        self.counts = ev.EventCounts()
-        self.commits = 0
+        self.counts, self.commits = ev.EventCounts(), 0
         self.commit_times, self.lag = Histogram(BRIEF_S), Histogram(BRIEF_S)
         self.wakes = self.is_urgent = self.is_draining = False
         self._logbook = logbook
@@ -309,6 +310,8 @@ class Cycle:
                 self.open_links.measured[number] = heard
                 self.router.witness.heard(number, rtt_ns, offset_ns, head, now)
                 self.housekeeping.heard_clock(heard, now)
+            case OwnRunShown() | NeighbourRunStopped():
+                _take_run(self.router, heard, now)
             case NetworkChanged():
                 self.open_links.network_changed(now)
             case Arrived():
@@ -408,6 +411,15 @@ class Cycle:
             self._deeds += self._fates.ask(self, link, argument, effect.service, now, mark)
         else:
             self._inquiries.ask(self, link, Inquiry(ask, argument), now, mark)
+
+
+def _take_run(router: Router, heard: OwnRunShown | NeighbourRunStopped, now: Now) -> None:
+    """Take a statement about another run of this node's key, or of a neighbour's, and warn the operator of news."""
+    if isinstance(heard, OwnRunShown):
+        if problem := router.shown_run(heard.said, now):
+            log.warning("%s", problem)
+    elif problem := router.copies.neighbour_stopped(heard.key, heard.said):
+        log.warning("%s: %s", router.directory.name_of(heard.key) or heard.where, problem)
 
 
 def _are_urgent(jobs: Iterable[Job]) -> bool:

@@ -91,6 +91,7 @@ class Dialler:
         self._approaches: dict[bytes, Approach] = {}
         self._answered_by_others: dict[bytes, str] = {}  # why a neighbour whose follower may have answered failed
         self._back_off = BackOff(pause_s_min=self._link.dial_backoff_s_min, pause_s_max=self._link.dial_backoff_s_max)
+        self._rests = False
         self._room = trio.Semaphore(self._link.dials_max)
         self._room_of_doubted = trio.Semaphore(max(1, self._link.dials_max // 2))
         self.problems: dict[bytes, str] = {}  # of the last attempt, for `router peers`
@@ -120,13 +121,17 @@ class Dialler:
     def want(self, key: bytes) -> None:
         """Dial this key, for which messages wait, unless a dial is under way, no address is known, or the node
         stops."""
-        if self._nursery.cancel_scope.cancel_called:
+        if self._rests or self._nursery.cancel_scope.cancel_called:
             return
         if key in self._attempts:
             self._asked.add(key)
         elif self._to_dial(key) is not None:
             self._attempts[key] = trio.CancelScope()
             self._nursery.start_soon(self._keep, key)
+
+    def rest(self) -> None:
+        """Dial nobody from now on."""
+        self._rests = True
 
     def hurry(self, keys: Iterable[bytes]) -> None:
         """Have these keys dialled within `HURRIED_S` of their last attempt, because a command waits for their

@@ -11,6 +11,7 @@ from router.core.routing.intake import Arrived
 from router.core.wire.crypto import PublicKey
 from router.core.wire.link_items import Hello, LogHead, Missed
 from router.core.wire.reasons import Reason
+from router.core.wire.run_claim import RunClaim, RunStopped
 from router.node.link_writer import LinkWriter
 
 
@@ -70,8 +71,33 @@ class MissedSome(Struct, frozen=True):
     missed: Missed
 
 
+class OwnRunShown(Struct, frozen=True):
+    """A neighbour has shown a statement about another run that this node's own key has signed."""
+
+    said: RunClaim | RunStopped
+
+
+class NeighbourRunStopped(Struct, frozen=True):
+    """A neighbour has stated that a run of its key has stopped as a copy."""
+
+    key: PublicKey
+    where: str
+    said: RunStopped
+
+
 class NetworkChanged(Struct, frozen=True):
     """Addresses or routes of this machine have changed."""
 
 
-LinkEvent = LinkOpened | LinkClosed | NeighbourSettled | RefusedOne | Measured | MissedSome | NetworkChanged | Arrived
+LinkEvent = (
+    LinkOpened
+    | LinkClosed
+    | NeighbourSettled
+    | RefusedOne
+    | Measured
+    | MissedSome
+    | OwnRunShown
+    | NeighbourRunStopped
+    | NetworkChanged
+    | Arrived
+)

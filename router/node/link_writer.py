@@ -33,6 +33,7 @@ class LinkWriter:
         self.ip = ip
         self.closing: tuple[Reason, str] | None = None
         self.is_idle = False  # no message since housekeeping last checked
+        self.awaits_answer = False  # it was shown another run of its key, and may have an answer after our goodbye
         self.problem = ""  # a sentence for the operator, as that it refuses our messages
         self.pinged_ns = 0  # the time in the last ping, and in its pong
         self.liveness = Liveness()
@@ -72,6 +73,7 @@ class LinkWriter:
 
     def say(self, item: link_items.Item) -> None:
         if self.closing is None:
+            self.awaits_answer |= isinstance(item, link_items.OtherRun)
             self._session.send(item)
             self.flush_session()
 

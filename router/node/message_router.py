@@ -17,6 +17,7 @@ from router.actors.actor import TrioActor
 from router.core.control.guests import FileLooked, FileWritten
 from router.core.neighbours.directory import Neighbour
 from router.core.routing.effects import (
+    BeginAnew,
     DialNeighbour,
     InvitationAnswered,
     KeyRenewed,
@@ -77,12 +78,19 @@ class RenewedKeys(Protocol):
     async def renewed(self, deed: KeyRenewed) -> None: ...
 
 
+class BeginsAnew(Protocol):
+    """The part of the node that deeds need to start it again (`router.node.node_starts.NodeStarts`)."""
+
+    async def begin_anew(self, deed: BeginAnew) -> None: ...
+
+
 class HomeFiles(Struct, frozen=True):
-    """The files of the home that deeds change: invitations, the configuration, and kept keys."""
+    """The files of the home that deeds change: invitations, the configuration, kept keys, and the node's life."""
 
     guest: InvitationAnswers
     configuration: File
     keys: RenewedKeys
+    starts: BeginsAnew
 
 
 class Drain(Struct, frozen=True):
@@ -238,6 +246,8 @@ class MessageRouter(TrioActor):
                     self.nursery.start_soon(self._files.guest.write_terms)
                 case KeyRenewed():
                     self.nursery.start_soon(self._files.keys.renewed, deed)
+                case BeginAnew():
+                    self.nursery.start_soon(self._files.starts.begin_anew, deed)
                 case LookAtFile():
                     self.hear(self._files.configuration.look())
                 case WriteGuests():

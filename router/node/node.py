@@ -30,6 +30,7 @@ from router.core.wire.admin import ALL_NUMBERED, NUMBERED
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.link_items import Run
 from router.core.wire.now import Now
+from router.core.wire.run_claim import TAG_BYTES, RunClaim
 from router.core.wire.succession import Former, formers
 from router.core.wire.text import key_text
 from router.disk.store.store import Store
@@ -58,6 +59,7 @@ from router.node.limits import (
 )
 from router.node.link_events import NetworkChanged
 from router.node.message_router import Drain, HomeFiles, MessageRouter
+from router.node.node_starts import NodeStarts
 from router.node.opened_disk import open_disk
 from router.node.orders import Reconfigured, ServiceNews
 from router.node.peers_file import PeersFile
@@ -79,7 +81,7 @@ from router.service.running import guests_url, inside_url
 from router.service.verbs.add_neighbour import NeighbourUnreachable
 from router.service.verbs.listen import Listening
 from router.settings import config_guests, core_dumps, keyring, node_rotation, own_successions
-from router.settings.config import Config
+from router.settings.config import OWNER_URL, Config
 from router.settings.config_limits import Limits
 from router.settings.config_text import ConfigError
 from router.settings.home import Home
@@ -161,23 +163,26 @@ class RunningNode:
         self._load_config = load_config
         self._clock = SystemClock()
         self._numbers = count(1)
-        self._stopping = trio.Event()
+        self._starts = NodeStarts(home.path)
         self._began_s = time.monotonic()
         self._listeners: list[str] = []
         self._unknown = 0  # accepted connections of keys that this node does not know
 
     def stop(self) -> None:
         """Drain and end the node; messages in custody stay safe on disk."""
-        self._stopping.set()
+        self._starts.stop()
 
     async def run(self, on_ready: Callable[[Ready], None]) -> None:
-        config = self._config
+        """Run the node until it is stopped; again where it learns that it is a copy, or its operator keeps it."""
+        await self._starts.each(partial(self._run, on_ready))
+
+    async def _run(self, on_ready: Callable[[Ready], None], again: bool) -> None:
         with ExitStack() as held:
             self._held = held.enter_context(self._home.lock())
             held.callback(self._home.clear_socket)
             now = self._clock.now()
             wall_clock.check(now)
-            config = self._config = _that_fits(config)
+            config = self._config = _that_fits(self._load_config() if again else self._config)
             core_dumps.hide_memory()
             if (rotated := node_rotation.finish_begun(self._home)) is not None:
                 log.warning("finished what had begun: this node's address is %s now", key_text("addr", rotated.new))
@@ -194,11 +199,15 @@ class RunningNode:
             router.guests.started(config_guests.digest_of(self._home.config_path), now)
             for key in router.moving.damaged:
                 log.warning("%s", _damaged_whereabouts(key))
+            self._is_barred = router.copies.is_barred
+            if router.copies.problem:
+                log.warning("%s", router.copies.problem)
             self._key_files = KeyFiles(self._home.key_path.parent)
             for problem in router.renewing.resume(self._key_files.begun(), now):
                 log.warning("%s", problem)
             was = self._follow_own_keys(router, now)
-            self._offer = replace(_offer_to_all(config, disk.recovered, now, self._public_service), was=was)
+            claim = router.copies.begin(os.urandom(TAG_BYTES), now)
+            self._offer = replace(_offer_to_all(config, disk.recovered, claim, self._public_service), was=was)
             self._paces = Paces(pace_limits(config.limits))
             self._in_flight = InFlight(*in_flight_bytes(config.limits))
             self._snapshots = Snapshots(self._home.path, bytes(self._key.public), self._clock.now, config.backup)
@@ -235,7 +244,7 @@ class RunningNode:
                 self._logbook,
                 verifiers(config),
                 dialler,
-                HomeFiles(self._guest, file, self._key_files),
+                HomeFiles(self._guest, file, self._key_files, self._starts),
                 self._asked,
                 cycle_limits(config).drain_s,
             )
@@ -252,11 +261,13 @@ class RunningNode:
             self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
             await _read_names(self._home, connections, self._group_names, self._key_names)
             await self._start_services(connections)
+            if self._is_barred:
+                dialler.rest()
             dialler.reconcile(self._directory.neighbours.values())
             connections.start_soon(watch, partial(self._network_changed, dialler))
             connections.start_soon(self._snapshots.run)
             on_ready(self._ready(router))
-            await self._stopping.wait()
+            await self._starts.stopping.wait()
             drained = trio.Event()
             self._message_router.actor_ref.tell(Drain(drained))
             await drained.wait()
@@ -338,11 +349,12 @@ class RunningNode:
         return PublicKey(key) if key is not None and key in self._directory.public else None
 
     def _urls(self) -> tuple[str, ...]:
-        return self._home.listen_urls(self._config.node.listen)
+        """Return where this node listens: a barred one on its owner's socket alone."""
+        return self._home.listen_urls((OWNER_URL,) if self._is_barred else self._config.node.listen)
 
     async def _start_services(self, nursery: trio.Nursery) -> None:
-        """Start the services; those in this process reach the router over memory streams, like any other neighbour."""
-        if not self._residents:
+        """Start the services, none on a barred node. Those in this process reach the router over memory streams."""
+        if not self._residents or self._is_barred:
             return
         url = await self._listen(nursery, inside_url(self._key.public))
         guests = await self._listen(nursery, f"{guests_url(self._home)}?owner=no&passed=yes")
@@ -475,9 +487,11 @@ async def _listening(
     )
 
 
-def _offer_to_all(config: Config, recovered: Recovered, now: Now, public: Callable[[Role], PublicKey | None]) -> Offer:
-    """Return the beginning of every link of a node that starts now, without what differs from one link to the next.
-    `public`: returns its public service with a role."""
+def _offer_to_all(
+    config: Config, recovered: Recovered, claim: RunClaim | None, public: Callable[[Role], PublicKey | None]
+) -> Offer:
+    """Return the beginning of every link of this run, without what differs from one link to the next. `claim`: None of
+    a barred node; `public`: returns its public service with a role."""
     return Offer(
         "router",
         recovered.epoch,
@@ -490,7 +504,8 @@ def _offer_to_all(config: Config, recovered: Recovered, now: Now, public: Callab
         config.node.name or None,
         public(Role.OVERLAY),
         public(Role.FINDER),
-        Run(recovered.life.number, now.wall_ns // 1_000_000),
+        None if claim is None else Run(claim.run.life, claim.run.start_ms),
+        claim=claim,
     )
 
 

@@ -25,6 +25,13 @@ class ServiceRow(Struct, frozen=True):
     problem_age_s: float | None = None
 
 
+class CopyFacts(Struct, frozen=True):
+    """What is known of another node with this node's key. `barred`: it was started later, so this one has stopped."""
+
+    barred: bool = False
+    problem: str = ""
+
+
 class Status(Struct, frozen=True):
     """The node at a glance."""
 
@@ -33,6 +40,7 @@ class Status(Struct, frozen=True):
     name: str = ""
     uptime_s: float = 0.0
     services: tuple[ServiceRow, ...] = ()
+    copy: CopyFacts | None = None
 
     @property
     def title(self) -> str:

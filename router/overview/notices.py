@@ -76,6 +76,14 @@ def _unready(seen: Situation) -> Iterator[Notice]:
         yield Notice(ATTENTION if reason in MILD else BAD, sentence(said), sentence(remedy))
 
 
+def _copied(seen: Situation) -> Iterator[Notice]:
+    """Yield a notice on a copy of this home that has stopped; the one that has stopped is not ready itself."""
+    copy = seen.facts.status.copy
+    if copy is not None and not copy.barred:
+        said, _, remedy = copy.problem.partition("; ")
+        yield Notice(ATTENTION, sentence(said), sentence(remedy))
+
+
 def _services(seen: Situation) -> Iterator[Notice]:
     for one in seen.facts.status.services:
         if one.state != "running":
@@ -128,7 +136,7 @@ def _refusals(seen: Situation) -> Iterator[Notice]:
 
 
 _RULES: tuple[Callable[[Situation], Iterator[Notice]], ...] = (
-    _unanswered, _unready, _full, _services, _filling, _neighbours, _refusals,
+    _unanswered, _unready, _copied, _full, _services, _filling, _neighbours, _refusals,
 )  # fmt: skip
 
 

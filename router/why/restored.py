@@ -29,4 +29,6 @@ def _told(restored: Restored) -> str:
     on, moment = (
         time_text(at_s * SECOND_NS).replace(".000", "") for at_s in (restored.restored_s, restored.snapshot_s)
     )
+    if restored.snapshot_s == restored.restored_s:
+        return f"kept on {on}, as another node ran with its key; what that one did is not in this log"
     return f"restored on {on} from a snapshot of {moment}; what it did in between is not in its log"

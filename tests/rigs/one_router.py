@@ -9,6 +9,7 @@ from samples.core import ROLES
 from rigs.plain_store import Disk, PlainStore
 from router.core.link.session import MessageRun
 from router.core.log.events import Accepted, Event, Outward, RouterChange, Turned
+from router.core.log.life import Life
 from router.core.neighbours.directory import Directory, Neighbour, ServiceFacts
 from router.core.router import Router
 from router.core.routing.effects import (
@@ -31,6 +32,7 @@ from router.core.wire import link_items as words
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.now import Now
+from router.core.wire.run_claim import RunClaim
 from router.core.wire.succession import Former
 from router.disk.limits import StoreLimits
 from router.node.verifier_process import verdicts
@@ -52,20 +54,24 @@ class OneRouter:
         locals: Iterable[bytes] = (),
         seconds: float = 0.0,
         services: Mapping[bytes, str] | None = None,
+        key: SigningKey = ME,
+        life: Life | None = None,
     ) -> None:
         of_node = {key: ServiceFacts(name, role=ROLES.get(name)) for key, name in (services or {}).items()}
         kept = frozenset((*locals, *of_node))
-        directory = Directory(ME.public, strangers, locals=set(kept), configured_locals=kept, services=of_node)
+        directory = Directory(key.public, strangers, locals=set(kept), configured_locals=kept, services=of_node)
         directory.replace_neighbours(neighbours)
         self.disk = disk or Disk()
         self.seconds = seconds
         self.ahead_s = self.later_s = 0.0
         self.store = PlainStore(self.disk, StoreLimits(), b"b" * 16)
-        self.router = Router(ME, directory, limits or CoreLimits(), self.store.recover(ME.public), self.now())
+        recovered = self.store.recover(key.public)
+        recovered.life = life or recovered.life
+        self.router = Router(key, directory, limits or CoreLimits(), recovered, self.now())
         self.jobs: list[Job] = []
         self.done: list[Effect] = []
         self.events: list[Event] = []
-        self._numbers: dict[int, int] = {}
+        self.numbers: dict[int, int] = {}
 
     def now(self) -> Now:
         """Return the router's time. `ahead_s`: how far an untrusted clock is ahead of the time that the router uses;
@@ -95,11 +101,12 @@ class OneRouter:
         discovery: PublicKey | None = None,
         run: words.Run | None = None,
         was: tuple[Former, ...] = (),
+        claim: RunClaim | None = None,
     ) -> int:
         """Open a link and return its number. `offset_s`: how far the clock at its other end is ahead; None: not
         compared. `runs`: it takes outcomes of several messages."""
-        number = len(self._numbers) + 1
-        self._numbers[number] = 0
+        number = len(self.numbers) + 1
+        self.numbers[number] = 0
         features = (("outcome",) if outcome else ()) + (("outcome-runs",) if runs else ())
         hello = words.Hello(
             (1,),
@@ -115,6 +122,7 @@ class OneRouter:
             discovery=discovery,
             run=run,
             was=was,
+            claim=claim,
         )
         link = self.router.link_up(
             number, key, owner and role == "app", hello, self.now(), dialled=dialled, place=place, ip=ip
@@ -139,8 +147,8 @@ class OneRouter:
     def _examine(self, number: int, wires: Sequence[bytes]) -> Job | None:
         data = b"".join(map(frame, wires))
         spans, _ = split_frames(data)
-        first_k = self._numbers[number] + 1
-        self._numbers[number] += len(wires)
+        first_k = self.numbers[number] + 1
+        self.numbers[number] += len(wires)
         return self.router.examine(read_messages(number, MessageRun(first_k, data, spans)), self.now())
 
     def cycle(self) -> None:

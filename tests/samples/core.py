@@ -29,6 +29,7 @@ from router.core.wire import link_items as link
 from router.core.wire.codec import decode, encode
 from router.core.wire.crypto import MessageId, Signature, SigningKey
 from router.core.wire.reasons import Reason
+from router.core.wire.run_claim import RunPlace, claim_run, stop_run
 
 
 def value_of(data: bytes) -> Any:
@@ -87,6 +88,21 @@ ITEMS: tuple[link.Item, ...] = (
     HELLO,
     link.Hello((1, 2), "app", bytes(8), False, 0, 0, 0, (), bytes(16)),
     link.Hello((1,), "router", bytes(8), True, 1, 1, 1, (), bytes(16), run=link.Run(0, 1_800_000_000_000)),
+    link.Hello(
+        (1,),
+        "router",
+        bytes(8),
+        True,
+        1,
+        1,
+        1,
+        (),
+        bytes(16),
+        run=link.Run(7, 9),
+        claim=claim_run(ALICE, RunPlace(7, 9, bytes(8))),
+    ),
+    link.OtherRun(claim_run(ALICE, RunPlace((1 << 53) - 1, (1 << 64) - 1, b"tag....8"))),
+    link.StoppedRun(stop_run(ALICE, RunPlace(0, 1, bytes(8)), RunPlace(0, 1 << 63, b"tag....8"))),
     link.Proof(ALICE.sign(b"x")),
     link.Settled(0),
     link.Settled(23),

@@ -15,6 +15,7 @@ from router.core.wire import link_items
 from router.core.wire.codec import FRAME_BYTES_MAX, Malformed, TooLarge, frame, frame_bounds, split_frames
 from router.core.wire.crypto import PublicKey, SigningKey, verify
 from router.core.wire.reasons import Reason, reason_from
+from router.core.wire.run_claim import RunClaim
 from router.core.wire.succession import Former, leads
 from router.core.wire.text import clean
 
@@ -29,7 +30,8 @@ FRAMES_AT_ONCE = 1024
 BEGINNING_BYTES = 10  # enough to know an item's form
 
 _FOR_APPS = frozenset((link_items.Outcome, link_items.Redelivered))
-_METERED = frozenset((link_items.Ping, link_items.Pong))
+_FOR_ROUTERS = frozenset((link_items.OtherRun, link_items.StoppedRun))
+_METERED = frozenset((link_items.Ping, link_items.Pong, *_FOR_ROUTERS))
 _METERED_OF_STRANGERS = frozenset((*_METERED, link_items.Missed))  # known neighbours send `missed` only for a reason
 
 
@@ -63,7 +65,8 @@ class RefusedAt(NamedTuple):
 
 
 class OtherItem(NamedTuple):
-    """A link item that the session itself does not handle: ping, pong, outcome, missed, redelivered."""
+    """A link item that the session itself does not handle: ping, pong, outcome, missed, redelivered, other and
+    stopped run."""
 
     item: link_items.Item
 
@@ -94,6 +97,7 @@ class Offer(Struct, frozen=True):
     discovery: PublicKey | None = None
     run: link_items.Run | None = None
     was: tuple[Former, ...] = ()
+    claim: RunClaim | None = None
 
     def hello(self, key: PublicKey | None) -> link_items.Hello:
         """Return our own hello, with the key if the transport does not prove it."""
@@ -113,6 +117,7 @@ class Offer(Struct, frozen=True):
             discovery=self.discovery,
             run=self.run,
             was=self.was,
+            claim=self.claim,
         )
 
 
@@ -322,6 +327,8 @@ class Session:
         form = link_items.form_of(beginning, size)
         if form.kind in _FOR_APPS and self._is_router:
             raise Malformed(f"{form.kind.__name__} is said to apps, not to a router")
+        if form.kind in _FOR_ROUTERS and not self._is_router:
+            raise Malformed(f"{form.kind.__name__} is said to routers, not to an app")
         if form.kind is link_items.Outcome and not self._asked_outcomes:
             raise Malformed("an outcome is said to apps that asked for it in their hello; this one did not")
         return form

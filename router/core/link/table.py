@@ -30,6 +30,7 @@ _TALK = {
     Message: St.OPEN, link_items.Settled: St.OPEN, link_items.Refused: St.OPEN,
     link_items.Ping: St.OPEN, link_items.Pong: St.OPEN,
     link_items.Outcome: St.OPEN, link_items.Missed: St.OPEN, link_items.Redelivered: St.OPEN,
+    link_items.OtherRun: St.OPEN, link_items.StoppedRun: St.OPEN,
     link_items.Goodbye: St.CLOSING,
 }  # fmt: skip
 _LAST_WORDS = {link_items.Settled: St.CLOSING, link_items.Refused: St.CLOSING}

@@ -13,11 +13,13 @@ from ipaddress import ip_network
 from router.core.link.allowance import Allowance
 from router.core.link.custody import Outgoing
 from router.core.neighbours.directory import UNKNOWN, Standing
-from router.core.wire.link_items import Hello
+from router.core.wire.crypto import PublicKey
+from router.core.wire.link_items import Hello, OtherRun
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
+from router.core.wire.run_claim import RunClaim
 
-from .effects import Close
+from .effects import Close, SendItem
 from .kernel import Kernel
 from .links import Link
 
@@ -90,6 +92,7 @@ class Admission:
             self._pending.effects.append(Close(number, Reason.NOT_AUTHORISED, text))
             return None
         if earlier is not None and _is_outlived(hello, earlier):
+            self._show_later_run(number, key, hello.claim, earlier.claim)
             self._pending.effects.append(Close(number, Reason.REPLACED, OUTLIVED))
             return None
         if earlier is not None and self._is_the_lesser(earlier, dialled, hello, now):
@@ -97,6 +100,7 @@ class Admission:
             self._pending.effects.append(Close(number, Reason.REPLACED, text))
             return None
         if earlier is not None:
+            self._show_later_run(earlier.id, key, earlier.claim, hello.claim)
             self._pending.effects.append(Close(earlier.id, Reason.REPLACED, "a newer connection of the same key"))
             self._down(earlier.id, now, replaced=True)
         link = Link(
@@ -118,6 +122,7 @@ class Admission:
             pubsub=None if app else hello.pubsub,
             discovery=None if app else hello.discovery,
             run=None if app else hello.run,
+            claim=None if app else hello.claim,
         )
         link.admit(standing, self._directory)
         self.measure(link)
@@ -125,6 +130,11 @@ class Admission:
         if recorded and self._directory.record_local(key):
             self._pending.changes.locals.append(key)
         return link
+
+    def _show_later_run(self, number: int, key: bytes, its: RunClaim | None, other: RunClaim | None) -> None:
+        """Show the node on this link a later run of its key: if it is there to read that, its home was copied."""
+        if its is not None and other is not None and its.run < other.run and other.is_by(PublicKey(key)):
+            self._pending.effects.append(SendItem(number, OtherRun(other)))
 
     def _too_many_kept(self, key: bytes) -> str:
         """Return why no queue is kept for a further local key; "" if there is room, or the key has one."""
@@ -137,6 +147,8 @@ class Admission:
     def _is_the_lesser(self, earlier: Link, dialled: bool, hello: Hello, now: Now) -> bool:
         """Whether both ends dialled at once and the earlier connection stays, as the lower key began it (R-B6)."""
         both = hello.role == "router" and earlier.dialled != dialled and now.mono_s - earlier.since_s < TOGETHER_S
+        if hello.claim != earlier.claim:
+            return False  # two runs did not dial this router at once; the earlier one is over, or a copy
         me = self._directory.me
         return both and (me > earlier.key if dialled else earlier.key > me)
 

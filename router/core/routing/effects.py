@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from router.core.log import events
+from router.core.log.life import Restored
 from router.core.neighbours.directory import Neighbour
 from router.core.wire import link_items
 from router.core.wire.admin import Inquiry
@@ -205,6 +206,13 @@ class LookAtFile(NamedTuple):
     """Read the configuration file, and pass its digest or fault to `Guests.looked`."""
 
 
+class BeginAnew(NamedTuple):
+    """Drain, and start the node again on its home: in another life if `restored` is not None, which is written
+    first."""
+
+    restored: Restored | None = None
+
+
 class GrantToWrite(NamedTuple):
     """A grant for the configuration file: the key's rights, its wished name, and its end (Unix seconds; 0: none)."""
 
@@ -231,7 +239,15 @@ class Close(NamedTuple):
 
 
 Outside = (
-    DialNeighbour | ListenFor | Reconcile | InvitationAnswered | TermsHeard | KeyRenewed | LookAtFile | WriteGuests
+    DialNeighbour
+    | ListenFor
+    | Reconcile
+    | InvitationAnswered
+    | TermsHeard
+    | KeyRenewed
+    | LookAtFile
+    | WriteGuests
+    | BeginAnew
 )
 """The effects that the caller of a cycle carries out outside of it, because they may take time."""
 Asking = Fetch | LookAtQueue | LookUpPulled | LookUpPulls | AnswerInquiry | NeighbourAnswered | ServiceAnswered

@@ -16,6 +16,7 @@ from router.core.wire.codec import FRAME_BYTES_MAX
 from router.core.wire.link_items import Run
 from router.core.wire.reasons import Reason
 from router.core.wire.redemption import Terms
+from router.core.wire.run_claim import RunClaim
 
 from .duplicate_index import APPS, HOLDER_BYTES
 from .parcel import Parcel
@@ -88,6 +89,7 @@ class Link:
     pubsub: bytes | None = None
     discovery: bytes | None = None
     run: Run | None = None  # of the router at the other end, as it says
+    claim: RunClaim | None = None  # the same, signed; not verified yet
 
     def __post_init__(self) -> None:
         self._charge(self.standing not in UNKNOWN)

@@ -33,10 +33,15 @@ class Rooms:
         self._queues = kernel.queues
         self._index = kernel.index
         self._disk_full = False
+        self._is_closed = False
 
     def set_disk_full(self, full: bool) -> None:
         """Record whether the disk has no room, as the node sees before each decision."""
         self._disk_full = full
+
+    def set_closed(self, closed: bool) -> None:
+        """Record whether there is room for nothing, as this node is a barred copy (`control/node_copies.py`)."""
+        self._is_closed = closed
 
     def of(self, link: Link, row: ArrivedMessage, plan: tuple[bytes, ...]) -> tuple[Room, Reason | None]:
         """Return the recipients with room, or the reason to refuse: no recipient has room, or an uplink has none."""
@@ -62,6 +67,8 @@ class Rooms:
 
     def unable(self, link: Link) -> Reason | None:
         """Return why nothing at all is taken of a link now, or None."""
+        if self._is_closed:
+            return Reason.COPIED
         if self._disk_full:
             return Reason.DISK_FULL
         return Reason.INDEX_FULL if self._index.room(link.holder) < 1 else None

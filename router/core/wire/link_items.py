@@ -3,7 +3,8 @@
     [2 {…}] hello      [3 signature] proof    [4 n] settled         [5 k reason ?text] refused
     [6 t0] ping        [7 t0 t1 t2 ?head] pong                      [8 reason ?text] goodbye
     [9 id [+ outcome]] outcome                [10 group count first last reason] missed
-    [11 n] redelivered
+    [11 n] redelivered                        [12 run signature] claimed
+    [13 run later-run signature] stopped
 
 Unknown keys of the hello are ignored, so it can grow; everything else is closed. Messages are numbered from 1, per
 connection and direction. Texts have at most 200 bytes and lose their control characters.
@@ -23,6 +24,7 @@ from . import shape
 from .codec import Malformed, TooLarge, decode, encode, first_of, head
 from .crypto import ID_BYTES, MessageId, PublicKey, Signature, digest
 from .reasons import reason_from
+from .run_claim import TAG_BYTES, RunClaim, RunPlace, RunStopped
 from .succession import Former, read_formers
 from .text import TEXT_BYTES_MAX, clean, counted, key_text, short
 
@@ -31,7 +33,7 @@ ITEM_BYTES_MAX = 256  # except for a hello and an outcome
 OUTCOME_RECIPIENTS_MAX = 16_384
 OUTCOME_BYTES_MAX = 1 << 20
 OUTCOME_MORE_MAX = 1023
-HELLO_ITEMS_MAX = 128  # the known keys make at most 93; the rest is for keys of later versions
+HELLO_ITEMS_MAX = 128  # the known keys make at most 96; the rest is for keys of later versions
 STATE_BYTES_MAX = 32
 VERSIONS_MAX = 16
 FEATURES_MAX = 16
@@ -64,7 +66,8 @@ class Hello(Struct, frozen=True):
     TLS proves it.
 
     `pubsub`, `discovery`: the router's services with these roles, if they are public. `run`: a router's present run;
-    `was`: statements by which its key has followed earlier ones, the oldest first."""
+    `claim`: the same, signed by its key; `was`: statements by which its key has followed earlier ones, the oldest
+    first."""
 
     versions: tuple[int, ...]
     role: str
@@ -81,6 +84,7 @@ class Hello(Struct, frozen=True):
     discovery: PublicKey | None = None
     run: Run | None = None
     was: tuple[Former, ...] = ()
+    claim: RunClaim | None = None
 
 
 class Proof(Struct, frozen=True):
@@ -177,7 +181,21 @@ class Redelivered(Struct, frozen=True):
     n: int
 
 
-Item = Hello | Proof | Settled | Refused | Ping | Pong | Goodbye | Outcome | Missed | Redelivered
+class OtherRun(Struct, frozen=True):
+    """The claim of another run that the receiver's key has signed: another node runs, or ran, with that key."""
+
+    claim: RunClaim
+
+
+class StoppedRun(Struct, frozen=True):
+    """The statement, signed by the sender's key or the receiver's, that a run of that key has stopped as a copy."""
+
+    said: RunStopped
+
+
+Item = (
+    Hello | Proof | Settled | Refused | Ping | Pong | Goodbye | Outcome | Missed | Redelivered | OtherRun | StoppedRun
+)
 
 
 def encode_item(item: Item) -> bytes:
@@ -206,6 +224,10 @@ def encode_item(item: Item) -> bytes:
             return encode([10, group, count, first, last, int(reason)])
         case Redelivered(n):
             return encode([11, n])
+        case OtherRun(claim):
+            return encode([12, list(claim.run), claim.signature])
+        case StoppedRun(said):
+            return encode([13, list(said.run), list(said.later), said.signature])
 
 
 class ItemForm(NamedTuple):
@@ -281,6 +303,8 @@ def _encode_hello(hello: Hello) -> bytes:
         fields["run"] = list(hello.run)
     if hello.was:
         fields["was"] = [one.items() for one in hello.was]
+    if hello.claim is not None:
+        fields["runsig"] = [hello.claim.run.tag, hello.claim.signature]
     wire = encode([2, fields])
     try:
         decode_item(wire)
@@ -322,6 +346,7 @@ def _hello(fields: Any) -> Hello:
     found = shape.open_fields(fields, "hello", _HELLO_KEYS)
     versions = shape.array(found["v"], "v", 1, VERSIONS_MAX)
     features = shape.array(found["feat"], "feat", 0, FEATURES_MAX)
+    run = _run(found["run"]) if "run" in found else None
     return Hello(
         versions=tuple(shape.uint(one, "a version") for one in versions),
         role=shape.word(found["role"], "role", ROLES),
@@ -336,7 +361,8 @@ def _hello(fields: Any) -> Hello:
         name=shape.text(found["name"], "name", NAME_BYTES_MAX) if "name" in found else None,
         pubsub=shape.checked_key(found["pubsub"], "pubsub") if "pubsub" in found else None,
         discovery=shape.checked_key(found["discovery"], "discovery") if "discovery" in found else None,
-        run=_run(found["run"]) if "run" in found else None,
+        run=run,
+        claim=_signed_run(run, found["runsig"]) if "runsig" in found else None,
         was=read_formers(found["was"]) if "was" in found else (),
     )
 
@@ -344,6 +370,20 @@ def _hello(fields: Any) -> Hello:
 def _run(said: Any) -> Run:
     life, start_ms = shape.array(said, "run", 2, 2)
     return Run(shape.uint(life, "a life"), shape.uint(start_ms, "a start"))
+
+
+def _signed_run(run: Run | None, said: Any) -> RunClaim | None:
+    """Return the claim of the run in the same hello, which is none where that names no run."""
+    tag, signature = shape.array(said, "runsig", 2, 2)
+    place = _place([*(run or (0, 0)), tag])
+    claim = RunClaim(place, shape.signature(signature, "signature"))
+    return None if run is None else claim
+
+
+def _place(said: Any) -> RunPlace:
+    life, start_ms, tag = shape.array(said, "a run", 3, 3)
+    numbers = shape.uint(life, "a life"), shape.uint(start_ms, "a start")
+    return RunPlace(*numbers, shape.octets(tag, "tag", TAG_BYTES))
 
 
 def _proof(signature: Any) -> Proof:
@@ -411,6 +451,14 @@ def _redelivered(n: Any) -> Redelivered:
     return Redelivered(shape.uint(n, "n"))
 
 
+def _other_run(run: Any, signature: Any) -> OtherRun:
+    return OtherRun(RunClaim(_place(run), shape.signature(signature, "signature")))
+
+
+def _stopped_run(run: Any, later: Any, signature: Any) -> StoppedRun:
+    return StoppedRun(RunStopped(_place(run), _place(later), shape.signature(signature, "signature")))
+
+
 def _reason(value: Any) -> int:
     return shape.uint(value, "reason", REASON_MAX)
 
@@ -426,4 +474,6 @@ _FORMS: dict[int, ItemForm] = {
     9: ItemForm(Outcome, "outcome", 2, 3, OUTCOME_BYTES_MAX, 5 + 4 * OUTCOME_RECIPIENTS_MAX, _outcome),
     10: ItemForm(Missed, "missed", 5, 5, ITEM_BYTES_MAX, 7, _missed),
     11: ItemForm(Redelivered, "redelivered", 1, 1, ITEM_BYTES_MAX, 3, _redelivered),
+    12: ItemForm(OtherRun, "claimed", 2, 2, ITEM_BYTES_MAX, 7, _other_run),
+    13: ItemForm(StoppedRun, "stopped", 3, 3, ITEM_BYTES_MAX, 11, _stopped_run),
 }

@@ -105,6 +105,7 @@ class Reason(IntEnum):
     NOT_KEPT = 31, "not-kept", "The recipient was away and has no right `store` here, so nothing is kept for it."
     NEXT_AWAY = 32, "next-away", "The next router was away, and a copy for it waits a minute at most."
     RENEWED = 33, "renewed", "Another key has taken the place of this one."
+    COPIED = 34, "copied", "A newer copy of this node runs with its key, so this one accepts nothing.", True
 
 
 def by_word(word: str) -> Reason | None:

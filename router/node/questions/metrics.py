@@ -11,7 +11,7 @@ import psutil
 from router.node.questions.question import CycleView, Questions, Respond
 from router.node.wall_clock import BELIEVED
 
-DISK_FULL, NO_UPLINK, CLOCK, LOG_BEHIND = "disk-full", "no-uplink", "doubted-clock", "log-behind"
+DISK_FULL, NO_UPLINK, CLOCK, LOG_BEHIND, COPIED = "disk-full", "no-uplink", "doubted-clock", "log-behind", "copied"
 """Why a node is not ready."""
 
 
@@ -92,6 +92,8 @@ class MetricsQuestions(Questions):
 
     def _unready(self, asked: CycleView) -> Iterator[tuple[str, str]]:
         """Yield why this node does not do all that it is there for, each with a sentence."""
+        if asked.router.copies.is_barred:
+            yield COPIED, asked.router.copies.problem
         if asked.housekeeping.is_disk_full:
             yield DISK_FULL, "the disk is nearly full, and messages are refused; make room, or move the home"
         uplinks = [one for one in asked.router.directory.neighbours.values() if one.uplink and not one.blocked]

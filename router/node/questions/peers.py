@@ -68,7 +68,7 @@ def _connected(asked: CycleView, link: Link, writer: LinkWriter, invited: str | 
         "shared": _shared(asked, link.key, link.uplink),
         "problem": (
             formerly[1]
-            or asked.router.succeeding.problem_of(link.key)
+            or next(filter(None, _of_key(asked, link.key)), "")
             or invited
             or clock_first(_apart(asked, measured), writer.problem or _unjoined(asked, link.key, link.uplink))
         ),
@@ -92,9 +92,13 @@ def _away(asked: CycleView, key: bytes, known: Neighbour, problem: str | None) -
         **_formerly(asked.router.directory, key),
         "last_contact_s": asked.open_links.away_s(key, asked.now()),
         "shared": _shared(asked, key, known.uplink),
-        "problem": "; ".join(filter(None, (asked.router.succeeding.problem_of(key), _not_kept(asked, key), problem)))
-        or None,
+        "problem": "; ".join(filter(None, (*_of_key(asked, key), _not_kept(asked, key), problem))) or None,
     }
+
+
+def _of_key(asked: CycleView, key: bytes) -> tuple[str, str]:
+    """Return what is wrong with who has this key: two run with it, or two claim its place; "" for what is not."""
+    return asked.router.copies.problem_of(key), asked.router.succeeding.problem_of(key)
 
 
 def _entry(known: Neighbour | None) -> dict[str, Any]:

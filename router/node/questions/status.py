@@ -50,6 +50,7 @@ class StatusQuestions(Questions):
             "restored": asked.router.life.facts(),
             "announced": asked.router.moving.announced(asked.now()),
             "backup": self._backup(),
+            "copy": asked.router.copies.facts(),
         }
 
     def _service_rows(self, asked: CycleView) -> list[dict[str, Any]]:

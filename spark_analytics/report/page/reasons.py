@@ -36,4 +36,5 @@ SENTENCES = {
     "not-kept": "The recipient was away and has no right `store` here, so nothing is kept for it.",
     "next-away": "The next router was away, and a copy for it waits a minute at most.",
     "renewed": "Another key has taken the place of this one.",
+    "copied": "A newer copy of this node runs with its key, so this one accepts nothing.",
 }

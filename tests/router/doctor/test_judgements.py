@@ -9,8 +9,10 @@ import pytest
 from msgspec.structs import replace
 from msgspec.structs import replace as with_settings
 
+from router.core.control.node_copies import FoundCopy
 from router.core.wire.address import parse_address
 from router.core.wire.crypto import SigningKey
+from router.core.wire.run_claim import RunPlace
 from router.core.wire.text import key_text
 from router.doctor import home_checks as of_home
 from router.doctor import network_checks as of_network
@@ -101,6 +103,13 @@ def test_key_and_node() -> None:
     assert seen(of_network.judge_node(None, "no node; start one")) == (None, "no node; start one")
     away = running(services=[{"name": "dmq", "state": "away", "problem": "it failed"}])
     assert seen(of_network.judge_node(away, ""))[1].startswith("its services do not all run: dmq (it failed)")
+
+
+def test_a_copy() -> None:
+    found = FoundCopy(RunPlace(0, 1_800_000_000_000, b""), 1, True)
+    (one,) = of_network.judge_copy(running(copy={"problem": found.problem}))
+    assert one.ok is False and "started on 2027-01-15 08:00:00 UTC" in one.found and "`router copy keep`" in one.remedy
+    assert list(of_network.judge_copy(running(copy=None))) == []
 
 
 @pytest.mark.parametrize(

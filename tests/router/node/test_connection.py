@@ -20,14 +20,15 @@ from router.core.link.table import LinkLimits
 from router.core.routing.admission import OUTLIVED
 from router.core.routing.intake import Arrived
 from router.core.wire import link_items as link
-from router.core.wire.codec import frame
+from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import SigningKey
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
+from router.core.wire.run_claim import RunPlace, claim_run, stop_run
 from router.node.connection import NOT_LET_IN, SURVIVOR, Connection, NodeSide
 from router.node.dialler import LastWords
 from router.node.in_flight import InFlight
-from router.node.link_events import LinkEvent, LinkOpened
+from router.node.link_events import LinkClosed, LinkEvent, LinkOpened, NeighbourRunStopped, OwnRunShown
 from router.transport.contract import Stream
 from router.transport.pace import BEAT_S, Pace, PaceLimits, Paces, next_beat
 from transports.memory import MemoryStream, stream_pair
@@ -309,6 +310,59 @@ async def test_a_node_whose_key_or_claim_to_one_is_refused_is_told_why() -> None
         ends.session.goodbye(Reason.RENEWED, "another key has its place")
         await ends.flush()
         assert ends.connection.last_words == LastWords(f"{NOT_LET_IN}: another key has its place", lets_in=False)
+
+
+async def test_a_node_that_is_shown_a_later_run_of_its_key_says_that_it_stops() -> None:
+    """It says so at once, since the other end closes the link; an earlier run is none of its business."""
+    own, earlier, later = (claim_run(NODE, RunPlace(0, number, b"tag....8")) for number in (5, 4, 6))
+    async with connected() as ends:
+        ends.connection._claim = own
+        for shown in (earlier, own):
+            await ends.say(frame(link.encode_item(link.OtherRun(shown))))
+        assert not [one for one in ends.told if isinstance(one, OwnRunShown)]
+        await ends.say(frame(link.encode_item(link.OtherRun(later))))
+        assert ends.told[-1] == OwnRunShown(later)
+        data = await ends.stream.receive_some(1 << 16)
+        said = [link.decode_item(data[start:end]) for _, start, end in split_frames(data)[0]]
+        assert said[-1] == link.StoppedRun(stop_run(NODE, own.run, later.run))
+
+
+@pytest.mark.parametrize("signer", [NODE, ALICE])
+async def test_a_run_that_has_stopped_is_reported_by_whose_key_it_is(signer: SigningKey) -> None:
+    said = stop_run(signer, RunPlace(0, 1, bytes(8)), RunPlace(0, 2, bytes(8)))
+    async with connected() as ends:
+        await ends.say(frame(link.encode_item(link.StoppedRun(said))))
+        where = ends.connection.link_writer.where
+        of_peer = NeighbourRunStopped(ALICE.public, where, said)
+        assert ends.told[-1] == (OwnRunShown(said) if signer is NODE else of_peer)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        link.OtherRun(claim_run(ALICE, RunPlace(9, 9, bytes(8)))),
+        link.StoppedRun(stop_run(BOB, RunPlace(0, 1, bytes(8)), RunPlace(0, 2, bytes(8)))),
+    ],
+)
+async def test_a_statement_about_a_run_that_neither_end_has_signed_ends_the_link(item: link.Item) -> None:
+    async with connected() as ends:
+        await ends.say(frame(link.encode_item(item)))
+        assert (await ends.goodbye()).reason is Reason.BAD_SIGNATURE
+        assert not [one for one in ends.told if isinstance(one, OwnRunShown | NeighbourRunStopped)]
+
+
+async def test_a_link_that_was_shown_another_run_is_read_for_its_answer_after_the_goodbye(
+    autojump_clock: MockClock,
+) -> None:
+    said = stop_run(ALICE, RunPlace(0, 1, bytes(8)), RunPlace(0, 2, bytes(8)))
+    async with connected() as ends:
+        ends.connection.link_writer.say(link.OtherRun(claim_run(ALICE, RunPlace(0, 2, bytes(8)))))
+        ends.connection.link_writer.close(Reason.REPLACED, "")
+        await trio.sleep(1)
+        await ends.say(frame(link.encode_item(link.StoppedRun(said))))
+        assert any(isinstance(one, NeighbourRunStopped) for one in ends.told)
+        await trio.sleep(5)
+        assert isinstance(ends.told[-1], LinkClosed)
 
 
 @pytest.mark.parametrize("hello_s", [0.5, 30.0])

@@ -26,6 +26,12 @@ def test_of_a_message_accepted_before_the_restore_it_is_told(accepted_s: int | N
     assert with_restore(answer, RESTORED) == (answer | {"restored": SAID} if is_told else answer)
 
 
+def test_a_life_that_began_as_the_node_was_kept_of_several_is_told_as_such() -> None:
+    kept = Restored(1_790_100_000_000, 1_790_100_000, 1_790_100_000)
+    said = "kept on 2026-09-22 18:00:00 UTC, as another node ran with its key; what that one did is not in this log"
+    assert with_restore({"accepted_ns": None}, kept)["restored"] == said
+
+
 def test_of_a_message_that_is_not_known_the_error_tells_it() -> None:
     unknown = not_one("abcd", Search(LogSnapshot([], [], 0)).find(parse_prefix("abcd")))
     assert with_restore(unknown, RESTORED)["error"] == f"{unknown['error']}; this node was {SAID}"

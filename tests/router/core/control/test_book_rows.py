@@ -11,7 +11,7 @@ from cddl_verifier import Validator  # type: ignore[import-untyped]
 from samples.core import ALICE, BOB, GROUP, RENEWAL, SUCCESSION, WHEREABOUTS
 from test_core_hints import FAR, gives, hint, house, say
 
-from router.core.control import hints
+from router.core.control import hints, node_copies
 from router.core.neighbours import agreements, book, invitations, successors, whereabouts
 from router.core.neighbours.advertisements import Entry
 from router.core.neighbours.agreements import Agreements
@@ -21,6 +21,7 @@ from router.core.routing import disorder
 from router.core.wire.advert import Advertisement
 from router.core.wire.control import Join
 from router.core.wire.crypto import Signature
+from router.core.wire.run_claim import RunPlace
 
 PAGE = Path(__file__).parents[4] / "cddl" / "store.cddl"
 SERVICE, OTHER = bytes(ALICE.public), bytes(BOB.public)
@@ -38,6 +39,7 @@ def rows() -> dict[bytes, bytes]:
         b"i" * 32, frozenset({"join"}), 3, LATER_S, "friends", 0, False, {BOB.public: guest}
     )  # fmt: skip
     met.agree(SERVICE, OTHER, [bytes(GROUP.public)], LATER_S, 0, lan=True)
+    at_home.router.copies.begin(b"tag....8", at_home.now())
     alice = at_home.link(ALICE.public)
     assert say(at_home, alice, ALICE, Join(GROUP.public, False)) == gives(at_home, alice, ALICE, hint(FAR)) == []
     made = [
@@ -52,6 +54,7 @@ def rows() -> dict[bytes, bytes]:
         one.whereabouts.put(WHEREABOUTS),
         Successor.of(RENEWAL, 7).row(),
         Successor.of(SUCCESSION, 7).row(),
+        (node_copies.COPY, node_copies.FoundCopy(RunPlace(0, 1_700_000_000_000, b"tag....8"), LATER_S, True).row()),
         *met.rows().items(),
         *at_home.disk.book.items(),
     ]
@@ -64,6 +67,7 @@ RULES = {
     hints.HINTS: ("hints", 33), agreements.AGREED: ("agreed", 65), disorder.DISORDERED: ("", 33),
     successors.RENEWED: ("renewed", 33), successors.SUCCEEDED: ("renewed", 33),
     whereabouts.WHEREABOUTS: ("whereabouts", 33),
+    node_copies.COPY: ("copied", 1), node_copies.RUNS: ("run", 1),
 }  # fmt: skip
 
 

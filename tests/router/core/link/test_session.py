@@ -23,7 +23,8 @@ from router.core.wire.reasons import Reason
 
 MALLORY = SigningKey(b"m" * 32)
 TALK = """Message -> StOpen Settled -> StOpen Refused -> StOpen Ping -> StOpen Pong -> StOpen Outcome -> StOpen
-    Missed -> StOpen Redelivered -> StOpen Goodbye -> StClosing""".replace("\n", " ")
+    Missed -> StOpen Redelivered -> StOpen OtherRun -> StOpen StoppedRun -> StOpen
+    Goodbye -> StClosing""".replace("\n", " ")
 SPEC = """
     StHello responder 10s 2048B Hello -> {after} Goodbye -> StClosing
     StProof responder 10s 256B Proof -> StOpen Goodbye -> StClosing
@@ -73,7 +74,8 @@ def test_every_item_at_every_session(sample: link.Item, to_app: bool) -> None:
             session.hello = link.Hello((1,), "router", bytes(8), True, 1, 1, 1, (), bytes(16), BOB.public)
         allowed = type(sample) in PROVING[state].on and not isinstance(sample, link.Proof)
         for_apps = isinstance(sample, link.Outcome | link.Redelivered)
-        if allowed and (to_app or not for_apps):
+        for_routers = isinstance(sample, link.OtherRun | link.StoppedRun)
+        if allowed and not (for_routers if to_app else for_apps):
             session.receive(item(sample), 0)
             assert session.machine.state is PROVING[state].on[type(sample)]
         else:
@@ -270,7 +272,7 @@ def test_what_cannot_be_read_ends_it(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [b"\x00", b"\x40", frame(b"\x82\x0c\x00"), b"\x5a\x7f\xff\xff\xff", item(link.Proof(Signature(bytes(64))))]
+    "bad", [b"\x00", b"\x40", frame(b"\x82\x0e\x00"), b"\x5a\x7f\xff\xff\xff", item(link.Proof(Signature(bytes(64))))]
 )
 def test_what_is_good_before_the_bad_is_given_out(bad: bytes) -> None:
     _, router = opened()
@@ -284,7 +286,7 @@ def test_what_is_good_before_the_bad_is_given_out(bad: bytes) -> None:
 def test_an_item_of_a_later_version_ends_it() -> None:
     _, router = opened()
     with pytest.raises(RemoteProtocolError) as error:
-        router.receive(frame(b"\x82\x0c\x00"), 0)
+        router.receive(frame(b"\x82\x0e\x00"), 0)
     assert error.value.reason is Reason.UNSUPPORTED
 
 

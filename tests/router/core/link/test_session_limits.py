@@ -64,7 +64,8 @@ def test_an_allowance_saves_up_to_its_burst() -> None:
         (b"\x82\x0b", Reason.TOO_LARGE, "redelivered of 65535 bytes; the limit is 256"),
         (b"\x82\x06", Reason.TOO_LARGE, "ping of 65535 bytes; the limit is 256"),
         (b"\x84\x06", Reason.MALFORMED, "ping has 3 values; 1 to 1 are allowed"),
-        (b"\x82\x0c", Reason.UNSUPPORTED, "link item type 12 is unknown"),
+        (b"\x83\x0c", Reason.TOO_LARGE, "claimed of 65535 bytes; the limit is 256"),
+        (b"\x82\x0e", Reason.UNSUPPORTED, "link item type 14 is unknown"),
         (b"\xa1\x06", Reason.MALFORMED, "a link item: not an array of 1 to 23 values"),
     ],
 )

@@ -1,0 +1,55 @@
+"""The starts of a node on its home: once more where it learns that it is a copy, and where its operator keeps it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import trio
+
+from router.core.routing.effects import BeginAnew
+from router.disk import life_file
+
+log = logging.getLogger(__name__)
+
+
+class NodeStarts:
+    """Runs a node once, and again for as long as it is asked to begin anew. `stopping`: the present run is to drain."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._is_stopped = self._begins_anew = False
+        self.stopping = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<starts of the node on {self._home}{', stopped' if self._is_stopped else ''}>"
+
+    def stop(self) -> None:
+        """End the present run, and begin no other."""
+        self._is_stopped = True
+        self.stopping.set()
+
+    async def begin_anew(self, deed: BeginAnew) -> None:
+        """End the present run, and begin another: in the life that the deed names, if any. If that life cannot be
+        written, warn the operator, and let the node go on as it is."""
+        if deed.restored is not None:
+            try:
+                await trio.to_thread.run_sync(life_file.write, self._home, deed.restored)
+            except OSError as error:
+                why = error.strerror or str(error)
+                log.warning(
+                    "no new life was begun: %s cannot be written (%s); mend that, and run `router copy keep` again",
+                    self._home / life_file.NAME,
+                    why,
+                )
+                return
+        self._begins_anew = True
+        self.stopping.set()
+
+    async def each(self, run: Callable[[bool], Awaitable[None]]) -> None:
+        """Run the node until it is stopped; `run` is told whether it was run before."""
+        await run(False)
+        while self._begins_anew and not self._is_stopped:
+            self._begins_anew, self.stopping = False, trio.Event()
+            await run(True)
