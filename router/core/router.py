@@ -18,7 +18,7 @@ from router.core.control.introductions import Introductions
 from router.core.control.linked import LinkedServices
 from router.core.control.membership import Membership
 from router.core.control.moving import Moving
-from router.core.control.node_copies import STOPS, NodeCopies
+from router.core.control.node_copies import NodeCopies
 from router.core.control.part import Part
 from router.core.control.part_calls import call_each
 from router.core.control.published import PublishedIds
@@ -26,7 +26,6 @@ from router.core.control.pulls import Pulls
 from router.core.control.questions import AwaitedAnswers
 from router.core.control.reception import Reception
 from router.core.control.redeeming import Redeeming
-from router.core.control.renewing import Renewing
 from router.core.control.revocation import Revocation
 from router.core.control.rights import Rights
 from router.core.control.speaker import Speaker
@@ -85,15 +84,14 @@ class Router:
         self, key: SigningKey, directory: Directory, limits: CoreLimits, recovered: Recovered, now: Now
     ) -> None:
         self._kernel = kernel = _kernel(key, directory, limits, recovered)
-        self.directory, self.links, self.groups = directory, kernel.links, kernel.groups
+        self.directory, self.links, self.groups, self.life = directory, kernel.links, kernel.groups, recovered.life
         self.queues, self.routes, self.seen, self.index = kernel.queues, kernel.routes, kernel.seen, kernel.index
-        self.advertisements, self.rejections = kernel.book.advertisements, kernel.rejections
-        self._pending, self._limits, self.life = kernel.pending, limits, recovered.life
+        self.advertisements, self.rejections, self._limits = kernel.book.advertisements, kernel.rejections, limits
         self.purges, self.admission = Purges(kernel, recovered.purges), Admission(kernel, self.link_down)
         self._away = Away(kernel.pending, recovered.away, directory, limits.away_s_max, limits.lan_keep_s)
         self.outcomes = FollowedOutcomes(directory, kernel.links, kernel.pending, limits.outcomes, recovered.missed)
         self._delivery = delivery = Delivery(kernel, self.purges, self.outcomes)
-        self.refusals = delivery.refusals
+        self.refusals, self._pending = delivery.refusals, kernel.pending
         self._hints = hints = Hints(kernel)
         wanted, self.upstream, terms = WantedGroups(kernel, hints), Upstream(kernel, hints), TermsSaid(kernel)
         membership, linked = Membership(kernel, hints, wanted, self.upstream, self.purges), LinkedServices(kernel)
@@ -104,7 +102,8 @@ class Router:
         self.rights = rights = Rights(kernel, self._revocation)
         self.guests, self.redeeming = Guests(kernel, rights, self.admission), Redeeming(kernel, self.upstream, delivery)
         self.succeeding = Succeeding(kernel, rights, self.admission, departure, delivery)
-        self.moving, self.copies = Moving(kernel, rights), NodeCopies(kernel, self.admission, recovered.life.number)
+        self.renewing, self.moving = self.succeeding.renewing, Moving(kernel, rights)
+        self.copies = NodeCopies(kernel, self.admission, recovered.life.number)
         self.questions, self.witness, as_history = AwaitedAnswers(kernel), Witness(kernel), AsHistory(directory)
         self.catch_ups, self._published, introductions = CatchUps(kernel), PublishedIds(kernel), Introductions(kernel)
         self.pulls, self.stranded = Pulls(kernel, membership, as_history), Stranded(kernel, self._published)
@@ -125,10 +124,6 @@ class Router:
     def __repr__(self) -> str:
         return f"<router {self.directory.me.hex()[:8]}: {len(self.links)} links, {self.groups!r}, {self.routes!r}>"
 
-    @property
-    def renewing(self) -> Renewing:
-        return self.succeeding.renewing
-
     def _recover(self, recovered: Recovered, now: Now) -> None:
         for one in recovered.held:
             self.queues.hold(*one)
@@ -140,11 +135,7 @@ class Router:
         self.rights.began(recovered.book, now)
         self.guests.began(now)
         self.moving.began(now)
-        for route in recovered.routes:
-            learned = self.directory.rank(route.neighbour) and self.routes.learn(route, now.judged_s) is not None
-            self.routes.neighbour_down(route.neighbour, now.judged_s)
-            if not learned:
-                end_route(self.routes, self._pending, route, now)
+        _recover_routes(self._kernel, recovered, now)
         for recipient, signer, neighbour, messages, size in recovered.backlog:
             queue = self.queues.reserve(recipient, signer, neighbour, messages, size)
             queue.recovered()
@@ -172,10 +163,9 @@ class Router:
         ip: str = "",
     ) -> Link | None:
         """Admit a neighbour that has proven `key`; return its link, or None if a `Close` rejects it."""
-        if self.copies.is_barred and hello.role == "router":
-            self._pending.effects.append(Close(number, Reason.COPIED, STOPS))
-            return None
-        if hello.was and hello.role == "router" and self.succeeding.ends_link(number, key, hello.was, now):
+        if hello.role == "router" and (
+            self.copies.ends_link(number) or (hello.was and self.succeeding.ends_link(number, key, hello.was, now))
+        ):
             return None
         self.rights.signed_on(key, now)
         link = self.admission.admit(number, key, owner, hello, now, dialled=dialled, place=place, ip=ip)
@@ -412,3 +402,12 @@ def _plans(kernel: Kernel) -> Plans:
     links, router_of = kernel.links, kernel.book.advertisements.router_of
     routing = Routing(kernel.directory, kernel.groups, kernel.routes, links.standing_of, router_of, links.is_app)
     return Plans(routing, kernel.revision)
+
+
+def _recover_routes(kernel: Kernel, recovered: Recovered, now: Now) -> None:
+    """Learn the routes that the store holds, and end those that do not count any more; no neighbour is there yet."""
+    for route in recovered.routes:
+        learned = kernel.directory.rank(route.neighbour) and kernel.routes.learn(route, now.judged_s) is not None
+        kernel.routes.neighbour_down(route.neighbour, now.judged_s)
+        if not learned:
+            end_route(kernel.routes, kernel.pending, route, now)

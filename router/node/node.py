@@ -18,20 +18,14 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from router.actors.actor import actor_system
-from router.core.link.session import Offer
 from router.core.neighbours.dial_budget import DialBudgets
 from router.core.neighbours.directory import Directory, Neighbour, Standing
 from router.core.router import Router
 from router.core.routing.admission import no_place
-from router.core.routing.recovered import Recovered
 from router.core.service.roles import Role
 from router.core.wire.address import addresses_of_node
-from router.core.wire.admin import ALL_NUMBERED, NUMBERED
 from router.core.wire.crypto import PublicKey, SigningKey
-from router.core.wire.link_items import Run
 from router.core.wire.now import Now
-from router.core.wire.run_claim import TAG_BYTES, RunClaim
-from router.core.wire.succession import Former, formers
 from router.core.wire.text import key_text
 from router.disk.store.store import Store
 from router.node import descriptors, memory, wall_clock
@@ -76,11 +70,12 @@ from router.node.questions.reports import ReportQuestions
 from router.node.questions.status import StatusQuestions
 from router.node.residents import Residents
 from router.node.snapshots import Snapshots
+from router.node.taking_up import offer_to_all, take_up
 from router.node.welcome import offer_to, welcome
 from router.service.running import guests_url, inside_url
 from router.service.verbs.add_neighbour import NeighbourUnreachable
 from router.service.verbs.listen import Listening
-from router.settings import config_guests, core_dumps, keyring, node_rotation, own_successions
+from router.settings import core_dumps, keyring, node_rotation
 from router.settings.config import OWNER_URL, Config
 from router.settings.config_limits import Limits
 from router.settings.config_text import ConfigError
@@ -195,19 +190,10 @@ class RunningNode:
             self._admit_services(config)
             router = Router(self._key, self._directory, core_limits(config), disk.recovered, now)
             self._guest = InvitationFiles(self._home, config.node.name)
-            router.redeeming.given(self._guest.offers(), now, self._guest.inviters())
-            router.guests.started(config_guests.digest_of(self._home.config_path), now)
-            for key in router.moving.damaged:
-                log.warning("%s", _damaged_whereabouts(key))
-            self._is_barred = router.copies.is_barred
-            if router.copies.problem:
-                log.warning("%s", router.copies.problem)
-            self._key_files = KeyFiles(self._home.key_path.parent)
-            for problem in router.renewing.resume(self._key_files.begun(), now):
-                log.warning("%s", problem)
-            was = self._follow_own_keys(router, now)
-            claim = router.copies.begin(os.urandom(TAG_BYTES), now)
-            self._offer = replace(_offer_to_all(config, disk.recovered, claim, self._public_service), was=was)
+            self._is_barred, keys = router.copies.is_barred, self._home.key_path.parent
+            self._key_files = KeyFiles(keys)
+            claim, was = take_up(router, self._home.config_path, keys, self._guest, self._key_files, now)
+            self._offer = offer_to_all(config, disk.recovered, claim, was, self._public_service)
             self._paces = Paces(pace_limits(config.limits))
             self._in_flight = InFlight(*in_flight_bytes(config.limits))
             self._snapshots = Snapshots(self._home.path, bytes(self._key.public), self._clock.now, config.backup)
@@ -215,13 +201,6 @@ class RunningNode:
             with self._held.explained():
                 async with actor_system():
                     await self._run_actors(router, disk.store, on_ready)
-
-    def _follow_own_keys(self, router: Router, now: Now) -> tuple[Former, ...]:
-        """Let this node answer to its earlier addresses; return the statements for its hello."""
-        chain = own_successions.load(self._home.key_path.parent, self._key.public)
-        for one in chain:
-            router.renewing.hear(one, now)
-        return formers(chain)
 
     def _admit_services(self, config: Config) -> None:
         """Enter our services into the directory: their keys are local, and strangers may send to public ones."""
@@ -261,8 +240,6 @@ class RunningNode:
             self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
             await _read_names(self._home, connections, self._group_names, self._key_names)
             await self._start_services(connections)
-            if self._is_barred:
-                dialler.rest()
             dialler.reconcile(self._directory.neighbours.values())
             connections.start_soon(watch, partial(self._network_changed, dialler))
             connections.start_soon(self._snapshots.run)
@@ -274,7 +251,7 @@ class RunningNode:
             connections.cancel_scope.cancel()
 
     def _dialler_in(self, connections: trio.Nursery, budgets: DialBudgets) -> Dialler:
-        return Dialler(
+        found = Dialler(
             self._key,
             neighbours(self._config),
             self._config.link,
@@ -286,6 +263,9 @@ class RunningNode:
             budgets,
             self._not_connected,
         )
+        if self._is_barred:
+            found.rest()
+        return found
 
     def _cycle_on(self, router: Router, store: Store, dialler: Dialler) -> Cycle:
         config = self._config
@@ -323,10 +303,7 @@ class RunningNode:
             GroupQuestions(self._group_names.known, keys),
             LogQuestions(self._logbook.sealed_seq),
             MetricsQuestions(
-                self._logbook,
-                self._residents.facts,
-                lambda: self._message_router.unverified,
-                self._snapshots.facts,
+                self._logbook, self._residents.facts, lambda: self._message_router.unverified, self._snapshots.facts
             ),
             ConfigurationQuestions(self.reload),
             ReportQuestions(self._residents.hear_report),
@@ -487,38 +464,11 @@ async def _listening(
     )
 
 
-def _offer_to_all(
-    config: Config, recovered: Recovered, claim: RunClaim | None, public: Callable[[Role], PublicKey | None]
-) -> Offer:
-    """Return the beginning of every link of this run, without what differs from one link to the next. `claim`: None of
-    a barred node; `public`: returns its public service with a role."""
-    return Offer(
-        "router",
-        recovered.epoch,
-        config.store.durability == "synced",
-        config.limits.window_messages,
-        config.limits.window_bytes,
-        b"",
-        config.limits.frame_bytes_max,
-        (NUMBERED, ALL_NUMBERED),
-        config.node.name or None,
-        public(Role.OVERLAY),
-        public(Role.FINDER),
-        None if claim is None else Run(claim.run.life, claim.run.start_ms),
-        claim=claim,
-    )
-
-
 def _that_fits(config: Config) -> Config:
     """Return the configuration with only as many connections as this process has file descriptors for."""
     remote = [url for url in config.node.listen if not transport.is_local(url)]
     most = descriptors.make_room(config.limits.connections_max, len(remote))
     return structs.replace(config, limits=structs.replace(config.limits, connections_max=most))
-
-
-def _damaged_whereabouts(key: bytes) -> str:
-    said = f"what the router {key.hex()[:16]}… had said of its addresses is damaged in the store, or of a later version"
-    return f"{said}: it is left out until that router says it again"
 
 
 async def _read_names(home: Home, nursery: trio.Nursery, *names: GroupNames) -> None:

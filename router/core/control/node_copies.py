@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from router.core.log.life import Restored, next_life
 from router.core.routing.admission import Admission
-from router.core.routing.effects import BeginAnew, SendItem
+from router.core.routing.effects import BeginAnew, Close, SendItem
 from router.core.routing.kernel import Kernel
 from router.core.routing.links import Link
 from router.core.wire.lifetime import UINT32_MAX
@@ -129,6 +129,12 @@ class NodeCopies(Part):
         self._last = RunPlace(self._life, max(now.shown_ns // 1_000_000, before_ms + 1), tag)
         self._pending.changes.book[RUNS] = cbor2.dumps([*self._last])
         return claim_run(self._kernel.key, self._last)
+
+    def ends_link(self, number: int) -> bool:
+        """Whether the link of another router ends as soon as it is there: a barred node has none."""
+        if self.is_barred:
+            self._pending.effects.append(Close(number, Reason.COPIED, STOPS))
+        return self.is_barred
 
     def shown(self, claim: RunClaim, now: Now) -> bool:
         """Judge the claim of another run of this node's key; return whether it is news. The caller has verified it."""

@@ -218,7 +218,7 @@ def test_a_stream_is_a_sequence_of_frames() -> None:
     for broken in (
         STREAM + b"\x00",
         STREAM[:-1],
-        frame(encode([12, 0])),
+        frame(encode([14, 0])),
         frame(encode({})),
         frame(b""),
         BARE[0],

@@ -71,6 +71,7 @@ from router.core.wire.renewal import (
 from router.core.wire.succession import decode_succession, encode_succession
 from router.core.wire.text import BadText
 from router.core.wire.unicast_seal import read_body as read_sealed_body
+from router.core.wire.whereabouts import decode_about_places, decode_whereabouts
 from services.capd.core.messages import decode_message as decode_capd
 from services.capd.core.nexa.commands import READERS
 from services.capd.core.nexa.envelope import Packet
@@ -158,6 +159,8 @@ COSTS = {
     "redemption.decode_redemption": Cost(decode_redemption, 3000, 0.1),
     "renewal.decode_renewal": Cost(decode_renewal, 2000, 0.1),
     "succession.decode_succession": Cost(decode_succession, 2000, 0.1),
+    "whereabouts.decode_whereabouts": Cost(decode_whereabouts, 8000, 0.1),
+    "whereabouts.decode_about_places": Cost(decode_about_places, 8000, 0.1),
     "renewal.decode_renewal_notice": Cost(decode_renewal_notice, 2000, 0.1),
     "address.parse_address": Cost(lambda data: parse_address(data.decode("latin-1")), 6000, 0.1),
     "advert.decode_advertisement": Cost(decode_advertisement, 20_000, 0.1),

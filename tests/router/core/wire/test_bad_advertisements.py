@@ -50,8 +50,8 @@ LINK_LOCAL = "is link-local, and counts only as the source of a datagram"
 @pytest.mark.parametrize(
     ("place", "said", "counts_from"),
     [
-        ("10.1.2.3:1", PRIVATE, {"DATAGRAM", "SENDER", "INVITATION", "HINT", "OPERATOR"}),
-        ("nas.local:1", PRIVATE, {"DATAGRAM", "SENDER", "INVITATION", "HINT", "OPERATOR"}),
+        ("10.1.2.3:1", PRIVATE, {"DATAGRAM", "SENDER", "INVITATION", "HINT", "NEIGHBOUR", "OPERATOR"}),
+        ("nas.local:1", PRIVATE, {"DATAGRAM", "SENDER", "INVITATION", "HINT", "NEIGHBOUR", "OPERATOR"}),
         ("127.0.0.1:1", LOOPBACK, set()), ("localhost:1", LOOPBACK, set()), ("[::1]:1", LOOPBACK, set()),
         ("0.0.0.0:1", NO_HOST, {"DATAGRAM"}), ("[::]:1", NO_HOST, {"DATAGRAM"}),
         ("224.0.0.1:1", NOBODY, set()), ("255.255.255.255:1", NOBODY, set()), ("[ff02::1]:1", NOBODY, set()),

@@ -17,6 +17,7 @@ from samples.stores import KEYS, WALL_S, accepted, parcel
 
 from router.core.log.events import encode_events
 from router.core.log.line import lines
+from router.core.neighbours.successors import Successors
 from router.core.routing.effects import Changes
 from router.core.wire.admin import Inquiry
 from router.disk.limits import StoreLimits
@@ -40,7 +41,7 @@ def apply(store: Store, changes: Changes) -> None:
 
 def asked(store: Store, after: int, sealed: int = 0) -> dict[str, Any]:
     inquiries = Inquiries([LogQuestions(lambda: sealed)])
-    me = SimpleNamespace(directory=SimpleNamespace(me=KEYS[0]))
+    me = SimpleNamespace(directory=SimpleNamespace(me=KEYS[0], successors=Successors()))
     view: Any = SimpleNamespace(store=store, router=me)
     text = inquiries.answer(view, Inquiry("log", str(after)))
     assert len(text) <= ANSWER_BYTES_MAX
