@@ -149,7 +149,8 @@ class Provider:
     @property
     def _gathered_s(self) -> float:
         """When the ids are to be told that wait for a full answer; infinity if none do."""
-        return self._gathers_until_s if self._ready or self._mempool.last > self._queued_to else inf
+        waits = self._gathers_until_s > -inf and (self._ready or self._mempool.last > self._queued_to)
+        return self._gathers_until_s if waits else inf
 
     # -- requests ------------------------------------------------------------------------------------------
 

@@ -138,9 +138,11 @@ export class Node {
 
   #stateWaiters = [];
 
+  #isGreeting = false;
+
   // -- speaking with the engine -------------------------------------------------------------------------------------
 
-  #post(message) { if (!this.#isClosed) this.#channel.post(message); }
+  #post(message) { if (!this.#isClosed && (!this.#isGreeting || message.op === 'hello')) this.#channel.post(message); }
 
   #ask(message) {
     if (this.#isClosed) return Promise.reject(new NodeUnavailable('this connection to the node has been left; connect again'));
@@ -151,12 +153,17 @@ export class Node {
     });
   }
 
-  // The engine is another one: it is told everything that it should know, and asked again.
+  // The engine is another one: it is told everything that it should know, and asked again. What is asked meanwhile comes behind that.
   async #again() {
-    const open = [...this.#asked.values()];
-    if (this.state !== 'idle') await this.#greet();
+    this.#channel.drop();
+    this.#isGreeting = true;
+    try {
+      if (this.state !== 'idle') await this.#greet();
+    } finally {
+      this.#isGreeting = false;
+    }
     for (const reader of this.#readers) this.#read(reader);
-    for (const { message } of open) if (this.#asked.has(message.n)) this.#post({ ...message, isNew: false });
+    for (const { message } of [...this.#asked.values()]) this.#post({ ...message, isNew: false });
     for (const { request, isKept } of this.#publishing.values()) if (isKept) this.#post({ ...request, isNew: false });
   }
 

@@ -395,14 +395,16 @@ export class Engine {
 
   // A request that came to this engine just before its tab heard of it is asked again, and signed once.
   #publishing = new Map();
+  // None is signed before those that came before it, also where these are looked up first.
+  #lookedUp = Promise.resolve();
 
   async #signedOnce(request) {
-    if (!request.isNew) {
-      const before = await this.store.asked(request.asked);
-      if (before) {
-        if (!this.outbox.has(before.id)) this.#tell(before.refusal ? { event: 'refused', ...before.refusal, asked: request.asked, id: before.id } : { event: 'custody', asked: request.asked, id: before.id });
-        return { id: before.id, onDisk: !this.forgets };
-      }
+    const turn = this.#lookedUp.then(() => request.isNew ? null : this.store.asked(request.asked));
+    this.#lookedUp = turn.catch(() => {});
+    const before = await turn;
+    if (before) {
+      if (!this.outbox.has(before.id)) this.#tell(before.refusal ? { event: 'refused', ...before.refusal, asked: request.asked, id: before.id } : { event: 'custody', asked: request.asked, id: before.id });
+      return { id: before.id, onDisk: !this.forgets };
     }
     if (this.outbox.isFull) throw new Refusal(16, `${OUTBOX_MESSAGES_MAX} messages, or 64 MiB, wait here for the node already`);
     return new Promise((done, failed) => {

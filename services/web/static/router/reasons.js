@@ -33,6 +33,7 @@ export const REASONS = {
   31: ["not-kept", "The recipient was away and has no right `store` here, so nothing is kept for it.", false],
   32: ["next-away", "The next router was away, and a copy for it waits a minute at most.", false],
   33: ["renewed", "Another key has taken the place of this one.", false],
+  34: ["copied", "A newer copy of this node runs with its key, so this one accepts nothing.", true],
   192: ["invite:unknown", "This router has made no such invitation.", false],
   193: ["invite:expired", "The invitation's time has passed.", false],
   194: ["invite:used-up", "All uses of the invitation are taken by other guests.", false],

@@ -32,6 +32,9 @@ export class Gathering {
     if (some.length) this.#send(some.length > 1 ? { several: some } : some[0]);
   }
 
+  // Forget what waits for the end of the turn.
+  drop() { this.#some = null; }
+
   close() {
     this.flush();
     this.#turn.port1.close();
@@ -96,7 +99,7 @@ export function openChannel({ name, id, signer, heard, begun }) {
   if (signer || typeof SharedWorker === 'undefined') return throughLocks({ name, id, signer, heard, begun });
   const worker = new SharedWorker(new URL('./worker.js', import.meta.url), { type: 'module', name });
   let channel = wayTo(message => worker.port.postMessage({ ...message, tab: id }), () => worker.port.close());
-  const known = { post: message => channel.post(message), takeSeveral: is => channel.takeSeveral(is), close: () => { clearTimeout(waiting); channel.close(); } };
+  const known = { post: message => channel.post(message), drop: () => channel.drop(), takeSeveral: is => channel.takeSeveral(is), close: () => { clearTimeout(waiting); channel.close(); } };
   const without = () => {
     if (known.hasAnswered || known.isWithout) return;
     known.isWithout = true;
@@ -112,7 +115,7 @@ export function openChannel({ name, id, signer, heard, begun }) {
 
 function wayTo(send, close) {
   const way = new Gathering(send);
-  return { post: message => way.post(message), takeSeveral: is => { way.flush(); way.takesSeveral = is; }, close: () => { way.close(); close(); } };
+  return { post: message => way.post(message), drop: () => way.drop(), takeSeveral: is => { way.flush(); way.takesSeveral = is; }, close: () => { way.close(); close(); } };
 }
 
 function throughLocks({ name, id, signer, heard, begun }) {
