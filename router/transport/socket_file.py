@@ -203,7 +203,7 @@ class KeptListener:
             listener = self._listener
             try:
                 return await listener.accept()
-            except trio.ClosedResourceError:
+            except (trio.ClosedResourceError, OSError):  # the latter if it was closed just before its turn
                 if listener is self._listener:
                     raise
         return self._early.popleft()

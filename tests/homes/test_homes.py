@@ -26,7 +26,8 @@ RELEASES = sorted(one.name.removesuffix(".tar.xz") for one in HERE.glob("*.tar.x
 def unpack(release: str, folder: Path) -> tuple[Path, dict[str, str]]:
     """Return the home of a release, put below `folder`, and the facts about it."""
     with tarfile.open(HERE / f"{release}.tar.xz") as tar:
-        tar.extractall(folder, filter="data")
+        tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)  # of Python since 3.11.4
+        tar.extractall(folder)
     for one in (folder / "home", *(folder / "home").rglob("*")):
         one.chmod(0o700 if one.is_dir() else 0o600)
     facts: dict[str, str] = json.loads((folder / "facts.json").read_text())

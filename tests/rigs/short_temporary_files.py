@@ -7,10 +7,17 @@ import os
 import re
 import tempfile
 from collections.abc import MutableMapping
+from pathlib import Path
 
 PLAIN = re.compile(r"[\w./-]{1,24}", re.ASCII)
 """A socket's path may have 107 characters, of which a test's own folder and names take up to 83."""
 PLACES = "/tmp", "/var/tmp"
+VARIABLE = "PYTEST_DEBUG_TEMPROOT"
+
+
+def short_folder() -> Path:
+    """Make a folder whose path leaves room for a socket's file with a long name."""
+    return Path(tempfile.mkdtemp(prefix="run", dir=os.environ.get(VARIABLE)))
 
 
 def keep_them_short(environment: MutableMapping[str, str] = os.environ) -> None:
@@ -19,5 +26,5 @@ def keep_them_short(environment: MutableMapping[str, str] = os.environ) -> None:
         return
     for place in PLACES:
         if os.access(place, os.W_OK | os.X_OK):
-            environment.setdefault("PYTEST_DEBUG_TEMPROOT", place)
+            environment.setdefault(VARIABLE, place)
             return

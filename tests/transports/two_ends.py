@@ -16,7 +16,8 @@ from rigs.patience import HANG_S
 from rigs.web_certificates import web_certificate
 
 from router.core.wire.crypto import SigningKey
-from router.transport.contract import Stream, dial, load, scheme_of
+from router.transport.contract import Stream, accepted_by, dial, load, scheme_of
+from router.transport.limits import HandshakeLimits
 
 SERVER = SigningKey(b"\x01" * 32)
 CLIENT = SigningKey(b"\x02" * 32)
@@ -95,10 +96,12 @@ class Listening:
 
 @asynccontextmanager
 async def listening(url: str, **options: Any) -> AsyncIterator[Listening]:
-    """Listen on `url` while the block runs; the whole may take HANG_S."""
+    """Listen on `url` while the block runs; the whole, and a handshake, may take HANG_S."""
     this = Listening(url)
     handler = options.pop("handler", this.handle)
-    listen = partial(load(scheme_of(url)).listen, url, SERVER, handler, on_refused=this.on_refused, **options)
+    serve = load(scheme_of(url)).listen
+    options = accepted_by(serve, {"handshakes": HandshakeLimits(timeout_s=HANG_S)}) | options
+    listen = partial(serve, url, SERVER, handler, on_refused=this.on_refused, **options)
     with trio.fail_after(HANG_S):
         async with trio.open_nursery() as nursery:
             this.url = await nursery.start(listen)

@@ -7,13 +7,13 @@ import os
 import signal
 import socket
 import subprocess
-import tempfile
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
 from rigs.commands import ROUTER, Run, RunningNode, start_node, stop_node
 from rigs.patience import HANG_S
+from rigs.short_temporary_files import short_folder
 
 from router.cli import ask
 
@@ -84,7 +84,7 @@ def test_a_home_that_serve_makes_has_its_services_at_once(home: Path, router: Ru
 
 
 def test_nothing_stays_outside_a_home_with_a_long_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Path(tempfile.mkdtemp(prefix="run"))
+    run = short_folder()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
     process, _ = start_node(tmp_path / ("x" * 120), "--verifiers", "0")
     assert list(run.iterdir())

@@ -9,12 +9,12 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from rigs.short_temporary_files import short_folder
 
 from router.settings import config
 from router.settings import home as module
@@ -304,7 +304,7 @@ def test_the_longest_path_that_works_stays_in_the_home(tmp_path: Path) -> None:
 def test_a_long_home_has_its_socket_under_the_runtime_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = Path(tempfile.mkdtemp(prefix="run"))  # pytest's own paths may be too long for this one
+    run = short_folder()  # pytest's own paths may be too long for this one
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
     home = long_home(tmp_path)
     path = home.prepare_socket()
@@ -317,7 +317,7 @@ def test_a_long_home_has_its_socket_under_the_runtime_directory(
 
 
 def test_what_lies_outside_the_home_is_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Path(tempfile.mkdtemp(prefix="run"))
+    run = short_folder()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
     home = long_home(tmp_path)
     path = home.prepare_socket()
