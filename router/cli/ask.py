@@ -11,6 +11,7 @@ import trio
 from router.cli import loop
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
+from router.client.errors import NodeUnavailable
 from router.client.node import ANSWER_S, Node, connect
 from router.client.running_or_stopped import PAUSE_S
 from router.core.wire.crypto import PublicKey
@@ -29,6 +30,19 @@ def ask(home: Home, word: str, argument: str = "", timeout_s: float = ANSWER_S, 
     if url is None:
         _await_socket(home)
     return loop.run(_asked, home, word, argument, timeout_s, url)[0]
+
+
+def reload_node(home: Home) -> bool:
+    """Have the running node read the changed `router.toml` again; return whether one runs. Raise `Failure` if it does
+    not take it."""
+    try:
+        ask(home, "reload")
+    except NodeUnavailable:
+        return False
+    except Failure as failure:
+        said = f"{home.config_path} is changed, but the running node is not: {failure}"
+        raise Failure(failure.code, said) from None
+    return True
 
 
 def ask_peers(home: Home) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import click
 from msgspec.structs import asdict
 
-from router.cli.ask import ask
+from router.cli.ask import ask, reload_node
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note, say, say_json
@@ -183,14 +183,7 @@ def _write_schedule(values: dict[str, object]) -> bool:
         configuration.edit_backup(home.config_path, values)
     except ConfigError as error:
         raise Failure(Exit.USAGE, str(error)) from None
-    try:
-        ask(home, "reload")
-    except NodeUnavailable:
-        return False
-    except Failure as failure:
-        said = f"{home.config_path} is changed, but the running node is not: {failure}"
-        raise Failure(failure.code, said) from None
-    return True
+    return reload_node(home)
 
 
 @backup.command(cls=Command)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from router.cli import given_link
-from router.cli.ask import ask, ask_peers
+from router.cli.ask import ask, ask_peers, reload_node
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import address_text, columns, for_this_home, neighbour_cell, note, offset_text, say, say_json
@@ -405,14 +405,7 @@ def _change(change: PeerChange) -> bool:
     """Edit the file, then have the running node read it again; return whether a node runs."""
     home = invocation().home_to_write
     configuration.edit_peers(home.config_path, change)
-    try:
-        ask(home, "reload")
-    except NodeUnavailable:
-        return False
-    except Failure as failure:
-        said = f"{home.config_path} is changed, but the running node is not: {failure}"
-        raise Failure(failure.code, said) from None
-    return True
+    return reload_node(home)
 
 
 def _tell(sentence: str, peer: Peer, running: bool, as_json: bool) -> None:

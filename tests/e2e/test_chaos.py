@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from rig import ROUTER
+from rigs.left_processes import processes
 from rigs.patience import HANG_S
 
 from router.chaos.schedule import KINDS
@@ -19,17 +20,6 @@ from router.chaos.schedule import KINDS
 CHAOS = [*ROUTER, "chaos", "--json", "--rate", "2", "--no-pools", "--shrink-rounds", "0"]
 SEED = 949
 ROUNDS = 20
-
-
-def processes(directory: Path) -> list[bytes]:
-    """Return the command lines of processes that name the directory."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(path.read_bytes())
-        except OSError:
-            continue  # It has just ended.
-    return [line for line in found if os.fsencode(directory) in line]
 
 
 def played(base: Path, *options: str) -> dict[str, Any]:

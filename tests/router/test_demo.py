@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from rigs.left_processes import processes
 from rigs.patience import HANG_S
 
 from router.demo.counts import BookCounts, DemoCounts, DiskWords, compare, search
@@ -23,17 +24,6 @@ WELL = BookCounts("edge B", 3, 0, 0, 0, 0, 1)
 
 def environment(directory: Path) -> dict[str, str]:
     return {**os.environ, "TMPDIR": str(directory)}
-
-
-def processes(directory: Path) -> list[bytes]:
-    """Return the command lines of processes that name the directory."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(path.read_bytes())
-        except OSError:
-            continue  # It has just ended.
-    return [line for line in found if os.fsencode(directory) in line]
 
 
 def test_everything_arrives_once(tmp_path: Path) -> None:

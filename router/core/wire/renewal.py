@@ -6,12 +6,11 @@ What a valid statement is worth when there are several for one key is decided in
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from . import shape
 from .codec import Malformed, TooLarge, decode, encode
-from .crypto import KEY_BYTES, SIGNATURE_BYTES, PublicKey, Signature, SigningKey, verify
+from .crypto import KEY_BYTES, SIGNATURE_BYTES, SigningKey
 from .lifetime import UINT32_MAX
+from .two_keys import TwoKeys
 
 READ_S = 7 * 86_400
 """How long, at most, what comes to the old address is still given to who has the new key."""
@@ -21,41 +20,27 @@ NOTICE = b"\x82\x16\x86\x58\x20"
 key."""
 NOTICE_BYTES_MAX = 2 + RENEWAL_BYTES_MAX
 
-_LABEL = b"upsycle renewal 1"
 _ITEMS_MAX = 7
 _CODE = 22
 
 
-class Renewal(Struct, frozen=True):
+class Renewal(TwoKeys, frozen=True):
     """From the Unix second `from_s` on, `new` is the address of who had `old`; until `until_s` it also reads what comes
     to the old address."""
 
-    old: PublicKey
-    new: PublicKey
-    from_s: int
-    until_s: int
-    old_signature: Signature
-    new_signature: Signature
-
-    def __repr__(self) -> str:
-        return f"<renewal of {self.old.hex()[:12]} by {self.new.hex()[:12]} from {self.from_s} until {self.until_s}>"
-
-    def verify(self) -> bool:
-        """Whether both keys have signed it."""
-        signed = _signed(self.old, self.new, self.from_s, self.until_s)
-        return verify(self.old, signed, self.old_signature) and verify(self.new, signed, self.new_signature)
+    LABEL = b"upsycle renewal 1"
+    WORD = "renewal"
 
 
 def make_renewal(old: SigningKey, new: SigningKey, from_s: int, until_s: int) -> Renewal:
     """Return the statement, signed by both keys; raise ValueError if nobody would accept it."""
-    signed = _signed(old.public, new.public, from_s, until_s)
-    made = Renewal(old.public, new.public, from_s, until_s, old.sign(signed), new.sign(signed))
+    made = Renewal.signed(old, new, from_s, until_s)
     decode_renewal(encode_renewal(made))
     return made
 
 
 def encode_renewal(value: Renewal) -> bytes:
-    return encode(_items(value))
+    return encode(value.items())
 
 
 def decode_renewal(data: bytes) -> Renewal:
@@ -72,7 +57,7 @@ def is_renewal_notice(body: bytes) -> bool:
 
 def encode_renewal_notice(value: Renewal) -> bytes:
     """Return the body of a unicast that tells of a renewal."""
-    return encode([_CODE, _items(value)])
+    return encode([_CODE, value.items()])
 
 
 def decode_renewal_notice(body: bytes) -> Renewal:
@@ -81,10 +66,6 @@ def decode_renewal_notice(body: bytes) -> Renewal:
     if not is_renewal_notice(body):
         raise Malformed("not the news of a renewal")
     return decode_renewal(body[2:])
-
-
-def _items(value: Renewal) -> list[object]:
-    return [value.old, value.new, value.from_s, value.until_s, value.old_signature, value.new_signature]
 
 
 def _renewal(value: object) -> Renewal:
@@ -104,7 +85,3 @@ def _renewal(value: object) -> Renewal:
             f"the old address would be read for {found.until_s - found.from_s} s; 1 to {READ_S} are allowed"
         )
     return found
-
-
-def _signed(old: PublicKey, new: PublicKey, from_s: int, until_s: int) -> bytes:
-    return _LABEL + encode([old, new, from_s, until_s])

@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from . import shape
 from .codec import Malformed, TooLarge, decode, encode
-from .crypto import KEY_BYTES, SIGNATURE_BYTES, PublicKey, Signature, SigningKey, verify
+from .crypto import KEY_BYTES, SIGNATURE_BYTES, PublicKey, Signature, SigningKey
 from .lifetime import UINT32_MAX
+from .two_keys import TwoKeys
 
 ANSWERS_S = 30 * 86_400
 """How long, at most, what comes to the old address is still taken as said to the new one."""
@@ -24,40 +25,26 @@ CHAIN_MAX = 5
 """The most statements in a hello: a neighbour that was away during more renewals than this must be told by hand."""
 SUCCESSION_BYTES_MAX = 1 + 2 * (2 + KEY_BYTES) + 2 * 5 + 2 * (2 + SIGNATURE_BYTES)
 
-_LABEL = b"upsycle succession 1"
 _ITEMS_MAX = 7
 
 
-class KeySuccession(Struct, frozen=True):
+class KeySuccession(TwoKeys, frozen=True):
     """From the Unix second `from_s` on, `new` is the key of the node that had `old`; until `until_s` it also answers to
     the old address."""
 
-    old: PublicKey
-    new: PublicKey
-    from_s: int
-    until_s: int
-    old_signature: Signature
-    new_signature: Signature
-
-    def __repr__(self) -> str:
-        return f"<succession of {self.old.hex()[:12]} by {self.new.hex()[:12]} from {self.from_s} until {self.until_s}>"
-
-    def verify(self) -> bool:
-        """Whether both keys have signed it."""
-        signed = _signed(self.old, self.new, self.from_s, self.until_s)
-        return verify(self.old, signed, self.old_signature) and verify(self.new, signed, self.new_signature)
+    LABEL = b"upsycle succession 1"
+    WORD = "succession"
 
 
 def make_succession(old: SigningKey, new: SigningKey, from_s: int, until_s: int) -> KeySuccession:
     """Return the statement, signed by both keys; raise ValueError if nobody would accept it."""
-    signed = _signed(old.public, new.public, from_s, until_s)
-    made = KeySuccession(old.public, new.public, from_s, until_s, old.sign(signed), new.sign(signed))
+    made = KeySuccession.signed(old, new, from_s, until_s)
     decode_succession(encode_succession(made))
     return made
 
 
 def encode_succession(value: KeySuccession) -> bytes:
-    return encode([value.old, value.new, value.from_s, value.until_s, value.old_signature, value.new_signature])
+    return encode(value.items())
 
 
 def decode_succession(data: bytes) -> KeySuccession:
@@ -148,7 +135,3 @@ def _succession(
         said = f"the old address would be answered for {found.until_s - found.from_s} s"
         raise Malformed(f"{said}; 1 to {ANSWERS_S} are allowed")
     return found
-
-
-def _signed(old: PublicKey, new: PublicKey, from_s: int, until_s: int) -> bytes:
-    return _LABEL + encode([old, new, from_s, until_s])

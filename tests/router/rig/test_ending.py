@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 import trio
+from rigs.left_processes import processes
 from rigs.patience import HANG_S
 
 from router.rig.ending import as_ctrl_c, handling, until_signalled
@@ -64,17 +65,6 @@ def test_a_hangup_that_is_ignored_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-def processes(directory: Path) -> list[bytes]:
-    """Return the command lines of nodes and clients that name the directory."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(path.read_bytes())
-        except OSError:
-            continue  # It has just ended.
-    return [line for line in found if os.fsencode(directory) in line and b"with_parent" in line]
 
 
 @pytest.mark.long
