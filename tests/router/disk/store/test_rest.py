@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from samples.stores import BOOT, KEYS, LIMITS
 
 from router.core.routing.effects import Changes
+from router.disk.store import rest
 from router.disk.store.rest import Disturbed, Rest, at_rest
 from router.disk.store.store import Store
 from router.disk.store.terms import Beginning
@@ -30,7 +32,7 @@ def test_the_stores_commits_wait_for_a_copy(tmp_path: Path, monkeypatch: pytest.
             store.apply(Changes(), 0)
             store.commit()
 
-        monkeypatch.setattr(time, "sleep", end_the_copy)
+        monkeypatch.setattr(rest, "time", SimpleNamespace(monotonic=time.monotonic, sleep=end_the_copy))
         writes: tuple[Callable[[], object], ...] = (
             lambda: store.recover(KEYS[0], Beginning()),
             commit,
@@ -47,8 +49,8 @@ def test_a_copy_that_was_stopped_holds_up_one_commit(tmp_path: Path, monkeypatch
     file = tmp_path / "data.mdb"
     file.touch()
     now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(time, "sleep", lambda seconds: now.append(now.pop() + seconds))
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.append(now.pop() + seconds))
+    monkeypatch.setattr(rest, "time", clock)  # of that module alone: other threads of this process sleep, too
     with closing(Rest(file, wait_s=10)) as commits:
         with at_rest(file):
             for _ in range(3):
