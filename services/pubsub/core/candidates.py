@@ -101,8 +101,10 @@ class Candidates:
         return [router for router, one in self._meetings.items() if one.until_s <= now_s]
 
     def lost(self, neighbour: Neighbour, now_s: float) -> None:
-        """Let a neighbour that did not answer rest."""
-        self._rest(neighbour, now_s, is_lost=True)
+        """Let a neighbour that did not answer rest, unless it rests already."""
+        before = self._rests.get(neighbour.router)
+        if before is None or not before.is_lost or before.until_s <= now_s:
+            self._rest(neighbour, now_s, is_lost=True)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

@@ -189,6 +189,10 @@ class Overlay:
         else:
             self._remove(router, now_s)
 
+    def lost(self, neighbour: Neighbour, now_s: float) -> None:
+        """Let a router with which groups were shared, and which was not there, be met again after a rest."""
+        self._candidates.lost(neighbour, now_s)
+
     # -- exchanges ---------------------------------------------------------------------------------------------------
 
     def hear_question(self, by: Neighbour, rings: Iterable[RingOf]) -> Reply | None:

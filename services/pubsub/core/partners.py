@@ -177,6 +177,14 @@ class Partners:
         if not self._meetings.shared_with(router) and router not in self._forget_s:
             self._meetings.forget(router)
             yield c.AddNeighbour(router)
+            self._meet_later(router, now)
+
+    def _meet_later(self, router: PublicKey, now: c.Now) -> None:
+        """Let a partner of before the start be met again after a rest: each of two that start at about the same time
+        may find the other one down."""
+        overlay, neighbour = self._others.overlay, self._others.neighbour(router)
+        if overlay is not None and neighbour is not None and KEPT + router in self._kept:
+            overlay.lost(neighbour, now.mono_s)
 
     # -- meetings ----------------------------------------------------------------------------------------------------
 

@@ -175,6 +175,20 @@ def test_who_vanishes_is_no_neighbour_and_comes_back_after_a_restart() -> None:
     assert all(gone in one.neighbours(GROUPS[0]) for one in sides if one is not sides[2]), "it kept whom to meet"
 
 
+def test_two_that_each_found_the_other_down_at_their_start_find_each_other_again() -> None:
+    one, two = Side(1, GROUPS[:1]), Side(2, GROUPS[:1])
+    sides = met(one, two)
+    for side, other in ((one, two), (two, one)):
+        other.is_up = False
+        side.start()
+        sides.pass_time(10.0)
+        assert not side.neighbours(GROUPS[0])
+        side.is_up, other.is_up = False, True
+    one.is_up = two.is_up = True
+    sides.pass_time(40.0)
+    assert one.neighbours(GROUPS[0]) == {two.router.public} and two.neighbours(GROUPS[0]) == {one.router.public}
+
+
 def restarted_without_apps(seconds: float) -> tuple[Side, Side, Sides]:
     """Return two nodes that shared a group, of which one was started again, that long after it is back: its app is
     not."""
