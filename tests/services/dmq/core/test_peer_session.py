@@ -32,6 +32,7 @@ from services.dmq.core.peer_session import (
     PeersTold,
     Side,
 )
+from services.dmq.core.signed_message import Dmq05
 from services.dmq.core.talk import AHEAD_MAX
 
 MAGIC = h.MAGICS["mainnet"]
@@ -158,6 +159,26 @@ def test_a_stored_answer_to_peer_sharing_is_judged_as_stored(vector: dict[str, s
         return
     with pytest.raises(RemoteProtocolError, match="it shares 11 peers, and was asked for 10"):
         heard(pair.dialler, ps.NUMBER, raw(vector["hex"]), answers=True)
+
+
+@pytest.mark.parametrize("vector", BETWEEN_NODES["consumer_version_2"], ids=lambda one: one["name"])
+def test_a_stored_reply_of_a_provider_is_judged_as_stored(vector: dict[str, str]) -> None:
+    """The session judges the bytes; what was asked for, and the id of a body, are judged by whom it tells."""
+    pair = opened()
+    pair.dialler.say(Side.CONSUMER, ms.VERSIONS[2].decode(raw(vector["asked_hex"])), 0.0)
+    assert [one[8:].hex() for one in written(pair.dialler)] == [vector["asked_hex"]]
+    if vector["verdict"] == "decoder failure":
+        with pytest.raises(RemoteProtocolError):
+            heard(pair.dialler, ms.NUMBER, raw(vector["heard_hex"]), answers=True)
+            pair.dialler.say(Side.CONSUMER, ASK, 0.0)  # what came behind a message is read when its turn comes
+            heard(pair.dialler, ms.NUMBER, ms.VERSIONS[2].encode(ANNOUNCED), answers=True)
+        return
+    [told] = heard(pair.dialler, ms.NUMBER, raw(vector["heard_hex"]), answers=True)
+    assert isinstance(told, PeerSaid) and told.side is Side.CONSUMER
+    match told.message:
+        case ms.MsgReplySigs(bodies):
+            asked = [body for body in bodies if Dmq05().read(body).id.hex() in vector["asked_hex"]]
+            assert (asked != list(bodies)) is (vector["verdict"] == "SigNotRequested")
 
 
 # -- handshake -----------------------------------------------------------------------------------------------------
