@@ -143,8 +143,9 @@ class RawLink(AppLink):
 
     @property
     def heard_nothing(self) -> bool:
-        """Whether the node has sent neither a message, of its own or another's, nor an item about one."""
-        return not self.inbox.received and not self.heard
+        """Whether the node has sent neither a message nor an item about one. Where it is reached, it tells each
+        neighbour that was chosen, when it comes to it: that is passed over, as by any app."""
+        return not self.got and not self.heard
 
     def _note(self, over: LinkOver) -> None:
         self.is_closed, self.ended = True, over.end.goodbye

@@ -30,6 +30,8 @@ from services.dmq.core.trial_messages import Signer
 PATIENT = ProbeLimits(HANG_S, 0.01)
 HASTY = ProbeLimits(0.05, 0.01)
 """Limits for a fault that only silence shows, for which the checker would wait in vain."""
+WATCHFUL = ProbeLimits(HANG_S, HANG_S)
+"""Limits for a fault in which silence ends early."""
 
 
 def signer(pool: Pool) -> Signer:
@@ -66,7 +68,7 @@ async def test_each_fault_is_found(fault: str, tmp_path: Path) -> None:
         node.held.append(node.revision.encoding.read(signer(POOLS[1]).message(node.revision, body)))
     faulty.put(node)
     wanted = {faulty.check} | ({"taken"} if faulty.check in ("given", "replay") else set())
-    limits = HASTY if faulty.is_silence else PATIENT
+    limits = HASTY if faulty.is_silence else WATCHFUL if faulty.check.startswith("idle") else PATIENT
     with trio.fail_after(HANG_S):
         async with node.listening(tmp_path / "node"):
             found = await outcomes(Probe(tmp_path / "node", trial("dmq-0.5", POOLS[0]), limits, wanted))
