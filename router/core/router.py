@@ -101,9 +101,9 @@ class Router:
         )
         self.rights = rights = Rights(kernel, self._revocation)
         self.guests, self.redeeming = Guests(kernel, rights, self.admission), Redeeming(kernel, self.upstream, delivery)
-        self.succeeding = Succeeding(kernel, rights, self.admission, departure, delivery)
+        self.copies = copies = NodeCopies(kernel, self.admission, recovered.life.number)
+        self.succeeding = Succeeding(kernel, rights, self.admission, copies, departure, delivery)
         self.renewing, self.moving = self.succeeding.renewing, Moving(kernel, rights)
-        self.copies = NodeCopies(kernel, self.admission, recovered.life.number)
         self.questions, self.witness, as_history = AwaitedAnswers(kernel), Witness(kernel), AsHistory(directory)
         self.catch_ups, self._published, introductions = CatchUps(kernel), PublishedIds(kernel), Introductions(kernel)
         self.pulls, self.stranded = Pulls(kernel, membership, as_history), Stranded(kernel, self._published)
@@ -112,7 +112,7 @@ class Router:
         taking, book = TakingPart(membership, wanted, self._published), AddressBook(kernel, rights)
         then = self.catch_ups, self._published, self.stranded, taking, self.pulls, book, terms, self.guests
         verbs = [one(kernel, rights) for one in load_verbs()]
-        self._parts: tuple[Part, ...] = (*first, *then, self.moving, self.copies, introductions, *verbs)
+        self._parts: tuple[Part, ...] = (*first, *then, self.moving, copies, self.succeeding, introductions, *verbs)
         self.reception = reception = Reception(kernel, self.questions, introductions, self._parts)
         plans, self._rooms = _plans(kernel), Rooms(kernel)
         self._examination = Examination(kernel, plans, reception.judge)

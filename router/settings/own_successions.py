@@ -10,6 +10,7 @@ from pathlib import Path
 from router.core.wire.crypto import PublicKey
 from router.core.wire.errors import RouterError
 from router.core.wire.succession import (
+    FOLLOWED_MAX,
     SUCCESSION_BYTES_MAX,
     KeySuccession,
     decode_succession,
@@ -19,8 +20,8 @@ from router.core.wire.succession import (
 from router.disk import private_file
 
 FILE_NAME = "node.successions"
-KEPT_MAX = 64
-"""The most statements that are kept; the oldest are forgotten."""
+KEPT_MAX = FOLLOWED_MAX
+"""The most statements that are kept."""
 
 
 class SuccessionError(RouterError):

@@ -129,7 +129,10 @@ class Renewing(Part):
     def carry_out(self, now: Now) -> None:
         """Carry out what was agreed in this cycle, as its last decision."""
         agreed, self._agreed = self._agreed, []
-        for said in agreed:
+        for at, said in enumerate(agreed):
+            if self._kernel.queues.owes(said.new):  # it came in this cycle, and what two keys are owed is not mixed
+                self._agreed = agreed[at:]
+                return
             self._carry_out(said, now)
 
     def _carry_out(self, said: Statement, now: Now) -> None:

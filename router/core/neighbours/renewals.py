@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
 from router.core.wire.crypto import PublicKey
+from router.core.wire.succession import FOLLOWED_MAX
 
 CLOCK_SLACK_S = 86_400
 """How far ahead a renewal may begin: clocks may differ by a day."""
@@ -33,6 +34,11 @@ class RenewalVerdict(Enum):
 the old key has tried to renew it again, so one of both statements is a thief's: ask its owner in another way",
     )
     CIRCLE = False, "the new key is one that the old one has taken the place of"
+    OFTEN = (
+        False,
+        f"{FOLLOWED_MAX} keys of that node have followed each other here, which is the most: have its entry removed \
+here, and this node added",
+    )
     TAKEN = False, "the new key has taken the place of another one already; make a key for each"
     FULL = (
         False,

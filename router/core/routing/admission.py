@@ -24,6 +24,8 @@ from .kernel import Kernel
 from .links import Link
 
 MINUTE_S = 60.0
+REPLACED_S = 600.0
+"""For how long it is remembered that another node has connected by a neighbour's key, while that one was connected."""
 TOGETHER_S = 10.0  # two connections of one key within this time count as dialled at once
 FULL = "the places of strangers are taken, and another one waits"
 TAKEN = "all places for keys that this node does not know are taken now; come again later"
@@ -65,6 +67,7 @@ class Admission:
         self._down = down
         self._strangers_rate = _at_pace(limits.messages_per_s_strangers)
         self._barred: dict[bytes | str, float] = {}  # key or address prefix: until when, in this order
+        self._replaced: dict[bytes, float] = {}  # chosen neighbours' keys: until when, in this order
 
     def __repr__(self) -> str:
         most, barred = self._limits.strangers_connections_max, len(self._barred)
@@ -101,6 +104,7 @@ class Admission:
             return None
         if earlier is not None:
             self._show_later_run(earlier.id, key, earlier.claim, hello.claim)
+            self._note_replaced(earlier, hello, now)
             self._pending.effects.append(Close(earlier.id, Reason.REPLACED, "a newer connection of the same key"))
             self._down(earlier.id, now, replaced=True)
         link = Link(
@@ -135,6 +139,21 @@ class Admission:
         """Show the node on this link a later run of its key: if it is there to read that, its home was copied."""
         if its is not None and other is not None and its.run < other.run and other.is_by(PublicKey(key)):
             self._pending.effects.append(SendItem(number, OtherRun(other)))
+
+    def _note_replaced(self, earlier: Link, hello: Hello, now: Now) -> None:
+        """Remember that a chosen neighbour's link gave way to one of another run of its key: of the same node that was
+        started again, of a copy, or of a thief."""
+        if earlier.app or hello.role != "router" or earlier.standing in UNKNOWN or earlier.owner:
+            return
+        if hello.claim is None or hello.claim != earlier.claim:
+            self._replaced.pop(earlier.key, None)
+            self._replaced[earlier.key] = now.mono_s + REPLACED_S
+            for key in [one for one, until_s in self._replaced.items() if until_s <= now.mono_s]:
+                del self._replaced[key]
+
+    def was_replaced(self, key: bytes, now: Now) -> bool:
+        """Whether another run of a neighbour's key has taken the place of a link of it in the last `REPLACED_S`."""
+        return self._replaced.get(key, 0.0) > now.mono_s
 
     def _too_many_kept(self, key: bytes) -> str:
         """Return why no queue is kept for a further local key; "" if there is room, or the key has one."""

@@ -208,9 +208,10 @@ class LookAtFile(NamedTuple):
 
 class BeginAnew(NamedTuple):
     """Drain, and start the node again on its home: in another life if `restored` is not None, which is written
-    first."""
+    first; by another key if `rotates_s` is not 0, which has the old one's place from that Unix second on."""
 
     restored: Restored | None = None
+    rotates_s: int = 0
 
 
 class GrantToWrite(NamedTuple):

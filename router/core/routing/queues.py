@@ -137,6 +137,11 @@ class RecipientQueues:
             messages, most = (min(free, max(*one)) for free, *one in zip((messages, most), share, least, strict=True))
         return messages, most, Reason.QUEUE_FULL_NODE
 
+    def owes(self, recipient: bytes) -> bool:
+        """Whether anything waits for a recipient, or was handed to it and is not settled."""
+        queue = self.by_recipient.get(recipient)
+        return queue is not None and queue.total.messages > 0
+
     def fits_never(self, size: int) -> bool:
         """Whether a message of this size exceeds the room even when everything is empty."""
         limits = self.limits

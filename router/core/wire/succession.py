@@ -23,6 +23,8 @@ ANSWERS_S = 30 * 86_400
 """How long, at most, what comes to the old address is still taken as said to the new one."""
 CHAIN_MAX = 5
 """The most statements in a hello: a neighbour that was away during more renewals than this must be told by hand."""
+FOLLOWED_MAX = 64
+"""How often a node may be given another key in all: each statement is kept for good, by the node and its neighbours."""
 SUCCESSION_BYTES_MAX = 1 + 2 * (2 + KEY_BYTES) + 2 * 5 + 2 * (2 + SIGNATURE_BYTES)
 
 _ITEMS_MAX = 7
