@@ -22,13 +22,18 @@ from router.client.node import connect
 from router.client.options import state_of
 from router.client.sealing.rows import CORRESPONDENTS, OWN_PREKEYS
 from router.core.wire.crypto import PublicKey
+from router.core.wire.errors import RouterError
 from router.core.wire.renewal import Renewal, encode_renewal
+from router.core.wire.succession import KeySuccession
 from router.core.wire.text import key_text, span_text
 from router.disk.state.environment import StateError
-from router.settings import keyring, renewed_keys
+from router.settings import keyring, own_successions, renewed_keys
 from router.settings.home import Home, HomeBusy
 from router.settings.names import Names
 from router.settings.renewed_keys import RenewalError
+
+ROTATES_S, AGAIN_S = 60.0, 0.3
+"""How long the node may take to begin anew with another key, and how often it is asked meanwhile."""
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -98,7 +103,7 @@ def renew(name: str, url: str | None, as_json: bool) -> None:
 @keys.command("rotate-node", cls=Command)
 @json_option
 def rotate_node(as_json: bool) -> None:
-    """Give this node another key, and so another address, while it is stopped.
+    """Give this node another key, and so another address. One that runs ends for a moment, and starts again by itself.
 
     Queues, groups, rights and log stay. Neighbours follow when they are linked to it the next time, as do invitations
     that were made before; for thirty days it also answers to the old address. The old key is kept nowhere.
@@ -109,14 +114,39 @@ def rotate_node(as_json: bool) -> None:
     try:
         with home.lock():
             said = node_rotation.rotate(home, int(time.time()))
-    except HomeBusy as error:
-        raise Failure(Exit.FAILED, f"{error}; a node is given another key while it is stopped") from None
+    except HomeBusy as busy:
+        said = _rotated_by_the_node(home, busy)
     if as_json:
         say_json({"address": said.new, "former": said.old, "answers_until_s": said.until_s})
         return
     say(key_text("addr", said.new))
     until = time_text(said.until_s)
-    note(f"that is the address of this node from its next start; the old one is answered until {until}")
+    note(f"that is the address of this node from now on; the old one is answered until {until}")
+
+
+def _rotated_by_the_node(home: Home, busy: HomeBusy) -> KeySuccession:
+    """Have the running node end, get another key and start again; return the statement."""
+    try:
+        old = bytes.fromhex(ask(home, "rotate")["former"])
+    except NodeUnavailable:
+        raise Failure(Exit.FAILED, f"{busy}; wait until that has ended, and repeat this command") from None
+    until_s = time.monotonic() + ROTATES_S
+    while (said := _now_instead_of(home, old)) is None:
+        if time.monotonic() > until_s:
+            late = f"the node has not begun anew with another key within {ROTATES_S:g} s"
+            raise Failure(Exit.TIMED_OUT, f"{late}; its log says why, and `router id` which key it has")
+        time.sleep(AGAIN_S)
+    return said
+
+
+def _now_instead_of(home: Home, old: bytes) -> KeySuccession | None:
+    """Return the statement by which another key has the place of the old one, None until the node runs by that."""
+    try:
+        chain = own_successions.load(home.key_path.parent, keyring.load(home, keyring.NODE).public)
+        said = next((one for one in chain if one.old == old), None)
+        return said if said is not None and ask(home, "copy") else None
+    except (Failure, RouterError):
+        return None
 
 
 def _renewed(home: Home, name: str) -> Renewal:
@@ -159,7 +189,7 @@ def _check_renewable(name: str) -> None:
         whose = "this node" if name == keyring.NODE else "a service"
         said = f"{name} is the key of {whose}, which neighbours and configurations name; only keys of apps are renewed"
         if name == keyring.NODE:
-            said = "the key of this node is given another one by `router keys rotate-node`, while the node is stopped"
+            said = "the key of this node is given another one by `router keys rotate-node`"
         raise Failure(Exit.USAGE, said)
 
 

@@ -75,7 +75,7 @@ from router.node.welcome import offer_to, welcome
 from router.service.running import guests_url, inside_url
 from router.service.verbs.add_neighbour import NeighbourUnreachable
 from router.service.verbs.listen import Listening
-from router.settings import core_dumps, keyring, node_rotation
+from router.settings import core_dumps, keyring
 from router.settings.config import OWNER_URL, Config
 from router.settings.config_limits import Limits
 from router.settings.config_text import ConfigError
@@ -168,7 +168,8 @@ class RunningNode:
         self._starts.stop()
 
     async def run(self, on_ready: Callable[[Ready], None]) -> None:
-        """Run the node until it is stopped; again where it learns that it is a copy, or its operator keeps it."""
+        """Run the node until it is stopped; again where it learns that it is a copy, where its operator keeps it, and
+        where it gets another key."""
         await self._starts.each(partial(self._run, on_ready))
 
     async def _run(self, on_ready: Callable[[Ready], None], again: bool) -> None:
@@ -179,8 +180,8 @@ class RunningNode:
             wall_clock.check(now)
             config = self._config = _that_fits(self._load_config() if again else self._config)
             core_dumps.hide_memory()
-            if (rotated := node_rotation.finish_begun(self._home)) is not None:
-                log.warning("finished what had begun: this node's address is %s now", key_text("addr", rotated.new))
+            if (new := self._starts.rotate(self._home)) is not None:
+                log.warning("this node has another key: its address is %s now", key_text("addr", new))
             self._key = keyring.load_or_create(self._home, keyring.NODE)
             disk = held.enter_context(open_disk(self._home, config, self._key, now))
             self._logbook = disk.logbook

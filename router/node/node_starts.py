@@ -1,4 +1,5 @@
-"""The starts of a node on its home: once more where it learns that it is a copy, and where its operator keeps it."""
+"""The starts of a node on its home: once more where it learns that it is a copy, where its operator keeps it, and where
+it gets another key."""
 
 from __future__ import annotations
 
@@ -9,7 +10,11 @@ from pathlib import Path
 import trio
 
 from router.core.routing.effects import BeginAnew
+from router.core.wire.crypto import PublicKey
+from router.core.wire.errors import RouterError
 from router.disk import life_file
+from router.settings import node_rotation
+from router.settings.home import Home
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +25,7 @@ class NodeStarts:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._is_stopped = self._begins_anew = False
+        self._rotates_s = 0
         self.stopping = trio.Event()
 
     def __repr__(self) -> str:
@@ -44,8 +50,21 @@ class NodeStarts:
                     why,
                 )
                 return
-        self._begins_anew = True
+        self._begins_anew, self._rotates_s = True, deed.rotates_s
         self.stopping.set()
+
+    def rotate(self, home: Home) -> PublicKey | None:
+        """Give the node of a home that is held another key if that was ordered, or finish what has begun; return the
+        new address, None if the key stays. Raise an error of the home if what has begun cannot be finished."""
+        at_s, self._rotates_s = self._rotates_s, 0
+        try:
+            done = node_rotation.rotate(home, at_s) if at_s else node_rotation.finish_begun(home)
+        except RouterError as error:
+            if node_rotation.has_begun(home):
+                raise
+            log.warning("%s; the node goes on with the key that it has", error)
+            return None
+        return None if done is None else done.new
 
     async def each(self, run: Callable[[bool], Awaitable[None]]) -> None:
         """Run the node until it is stopped; `run` is told whether it was run before."""

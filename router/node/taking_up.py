@@ -42,6 +42,7 @@ def take_up(
     chain = own_successions.load(keys, PublicKey(router.directory.me))
     for one in chain:
         router.renewing.hear(one, now)
+    router.renewing.carry_out(now)  # before anything is decided by the present key
     return router.copies.begin(os.urandom(TAG_BYTES), now), formers(chain)
 
 

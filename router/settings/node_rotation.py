@@ -1,4 +1,4 @@
-"""The rotation of a home's node key, while its node is stopped: another key takes its place, by a statement of both.
+"""The rotation of a home's node key, between two runs of its node: another key takes its place, by a statement of both.
 
     keys/node.rotating    a rotation that has begun: the new key and the statement; gone when it is finished
 
@@ -13,7 +13,13 @@ import secrets
 from pathlib import Path
 from typing import NamedTuple
 
+import cbor2
+
+from router.core.control.node_copies import COPY, FoundCopy
+from router.core.control.succeeding import NO_COPIES
+from router.core.neighbours.renewals import CLOCK_SLACK_S
 from router.core.wire.crypto import KEY_BYTES, SigningKey
+from router.core.wire.lifetime import UINT32_MAX
 from router.core.wire.succession import (
     ANSWERS_S,
     SUCCESSION_BYTES_MAX,
@@ -21,13 +27,16 @@ from router.core.wire.succession import (
     decode_succession,
     make_succession,
 )
+from router.core.wire.text import span_text
 from router.disk import private_file
-from router.disk.store.file import give_to
+from router.disk.store.file import give_to, life_number, row_of
 from router.settings import keyring, own_successions
 from router.settings.home import Home
 from router.settings.own_successions import KEPT_MAX, SuccessionError, line_of
 
 FILE_NAME = "node.rotating"
+AWAY_S = 7 * 86_400
+"""How long a node may have been off, by its clock, for the clock to be believed without its neighbours'."""
 _BEGUN = re.compile(rb"([0-9a-f]{64}) ([0-9a-f]+)\n")
 _BYTES_MAX = 2 * (KEY_BYTES + SUCCESSION_BYTES_MAX) + 2
 
@@ -42,6 +51,7 @@ def rotate(home: Home, now_s: int) -> KeySuccession:
     Raise `SuccessionError`, `StoreError` or another error of the home, with what to do."""
     if (done := finish_begun(home)) is not None:
         return done
+    _check_store(home, now_s)
     old = keyring.load(home, keyring.NODE)
     if len(own_successions.load(home.key_path.parent, old.public)) >= KEPT_MAX:
         raise SuccessionError(f"this node has had {KEPT_MAX} keys before, which is the most; make a new node")
@@ -54,6 +64,33 @@ def rotate(home: Home, now_s: int) -> KeySuccession:
     done = finish_begun(home)
     assert done is not None
     return done
+
+
+def has_begun(home: Home) -> bool:
+    """Whether a rotation has begun in the home, and is not finished."""
+    return _path(home).exists()
+
+
+def _check_store(home: Home, now_s: int) -> None:
+    """Raise `SuccessionError` if neighbours would not believe the statement: for a wrong clock, or a copy of the
+    home. It cannot be made again, as the old key is gone then."""
+    path = home.store_path
+    if now_s + ANSWERS_S > UINT32_MAX:
+        raise SuccessionError("the clock of this machine is wrong, and no time after 2105 can be kept; set it first")
+    if (said := row_of(path, "meta", b"clock")) is not None:
+        trusted_s = cbor2.loads(said)[0] // 1_000_000_000
+        if not -CLOCK_SLACK_S <= now_s - trusted_s <= AWAY_S:
+            apart = span_text(abs(now_s - trusted_s))
+            way = "ahead of" if now_s > trusted_s else "behind"
+            raise SuccessionError(
+                f"the clock of this machine is {apart} {way} the last time that this node trusted, and neighbours "
+                f"believe no statement of a wrong time: set it; if it is right, start the node, run `router clock "
+                f"confirm`, and repeat this command while the node runs"
+            )
+    if (said := row_of(path, "book", COPY)) is not None:
+        found = FoundCopy.from_row(said)
+        if found.run.life >= life_number(path):
+            raise SuccessionError(f"{found.problem}. Do that before the key is rotated: {NO_COPIES}")
 
 
 def finish_begun(home: Home) -> KeySuccession | None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import trio
 from rig import new_key, rig
 from rigs.patience import HANG_S
+from rigs.ports import free_port
 
 from router import connect
 from router.core.wire.crypto import PublicKey
@@ -73,3 +76,34 @@ async def test_an_edge_follows_its_core_to_the_new_key_untouched(tmp_path: Path)
         )
         assert done.json["claims"] == []
         assert [one["router"] for one in done.json["logs"]] == sorted([old.hex(), edge.address.hex()])
+
+
+async def test_a_running_core_that_has_moved_gets_another_key_and_all_go_on_untouched(tmp_path: Path) -> None:
+    """The edge knows by the core's word alone where it is, and an app of the core stays connected from its side."""
+    there = f"tls://127.0.0.1:{free_port()}"
+    async with rig(tmp_path) as found:
+        core, edge = found.node("core", "core"), found.node("edge")
+        core.serves(edge)
+        for node in (core, edge):
+            await node.start()
+        await core.until_connected(edge.address)
+        assert (await core.run("move", there)).code == 0
+
+        def knows(rows: list[dict[str, Any]]) -> bool:
+            return any(there in one.get("said_urls", ()) for one in rows)
+
+        await edge.until_answer("it knows the new address", "peers", knows)
+        await core.stop()
+        core.url, core.flags, old = there, ("--listen", there), core.address
+        await core.start()
+        await edge.until_connected(old)
+        async with connect(home=core.home, as_name="reader") as reader:
+            rotated = await core.run("keys", "rotate-node", "--json")
+            assert rotated.code == 0, rotated.stderr
+            new = bytes.fromhex(rotated.json["address"])
+            assert rotated.json["former"] == old.hex() and keyring.load(core.home, keyring.NODE).public == new
+            await edge.until_connected(PublicKey(new))
+            sent = await edge.run("send", reader.key.hex(), "hello", "--plain")
+            assert sent.code == 0, sent.stderr
+            with trio.fail_after(HANG_S):
+                assert (await anext(reader.unicasts())).body == b"hello"

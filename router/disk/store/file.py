@@ -128,7 +128,7 @@ def give_to(path: Path, old: bytes, new: bytes) -> None:
     if owner(path) != old:
         return
     try:
-        with lmdb.open(str(path), max_dbs=1, lock=False) as environment:
+        with lmdb.open(str(path), map_size=_map_bytes(path, StoreLimits()), max_dbs=1, lock=False) as environment:
             _make_readable(environment, path)
             meta = environment.open_db(b"meta", create=False)
             with environment.begin(write=True, db=meta) as txn:
@@ -136,6 +136,21 @@ def give_to(path: Path, old: bytes, new: bytes) -> None:
                 txn.put(b"store", cbor2.dumps([version, new, *rest]))
     except (lmdb.Error, OSError, ValueError, *UNREADABLE) as error:
         raise unusable(path, "cannot be written", error) from None
+
+
+def row_of(path: Path, name: str, key: bytes) -> bytes | None:
+    """Return a row of one database of the store in the folder `path`, which nobody has open; None if there is none, or
+    no store. Raise `StoreError` if it cannot be read."""
+    try:
+        if not (path / DATA).exists() or not (path / DATA).stat().st_size:
+            return None
+        with reading(path, name) as rows:
+            said = rows.get(key)
+            return None if said is None else bytes(said)
+    except lmdb.NotFoundError:
+        return None
+    except (lmdb.Error, OSError, *UNREADABLE) as error:
+        raise unusable(path, "cannot be opened", error) from None
 
 
 def life_number(path: Path) -> int:

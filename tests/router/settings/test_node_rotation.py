@@ -6,9 +6,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import cbor2
+import lmdb
 import pytest
 
+from router.core.control.node_copies import COPY
 from router.core.wire.crypto import SigningKey
+from router.core.wire.lifetime import UINT32_MAX
 from router.core.wire.succession import make_succession
 from router.disk import private_file
 from router.disk.limits import StoreLimits
@@ -128,3 +132,48 @@ def test_there_is_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(node_rotation, "KEPT_MAX", 1)
     with pytest.raises(SuccessionError, match="which is the most"):
         node_rotation.rotate(home, NOW_S)
+
+
+def with_row(home: Home, name: str, key: bytes, value: object) -> None:
+    with lmdb.open(str(home.store_path), max_dbs=16, lock=False) as environment, environment.begin(write=True) as txn:
+        txn.put(key, cbor2.dumps(value), db=environment.open_db(name.encode(), txn))
+
+
+@pytest.mark.parametrize("apart_s", [8 * 86_400, 62 * 365 * 86_400, -2 * 86_400])
+def test_a_wrong_clock_makes_no_statement_that_no_neighbour_would_believe(tmp_path: Path, apart_s: int) -> None:
+    """It could not be made again: the old key is kept nowhere."""
+    home = made(tmp_path)
+    old = keyring.load(home, keyring.NODE).public
+    with_row(home, "meta", b"clock", [NOW_S * 10**9, NOW_S * 10**9, "believed"])
+    with pytest.raises(SuccessionError, match=r"the last time that this node trusted.*router clock confirm"):
+        node_rotation.rotate(home, NOW_S + apart_s)
+    assert keyring.load(home, keyring.NODE).public == old and not node_rotation.has_begun(home)
+    assert node_rotation.rotate(home, NOW_S + 86_400).old == old
+
+
+def test_a_clock_that_no_statement_can_hold_is_named(tmp_path: Path) -> None:
+    home = made(tmp_path)
+    with pytest.raises(SuccessionError, match="2105"):
+        node_rotation.rotate(home, UINT32_MAX - 9)
+    assert not node_rotation.has_begun(home)
+
+
+def test_a_home_of_which_a_copy_ran_is_decided_about_first(tmp_path: Path) -> None:
+    home = made(tmp_path)
+    with_row(home, "book", COPY, [0, 5, b"1" * 8, NOW_S, False])
+    with pytest.raises(SuccessionError, match=r"router copy keep.*neighbours follow no key by which two nodes ran"):
+        node_rotation.rotate(home, NOW_S)
+    assert not node_rotation.has_begun(home)
+    with_row(home, "meta", b"life", [1, 0, 0, 0, 1, 0])
+    assert node_rotation.rotate(home, NOW_S).new == keyring.load(home, keyring.NODE).public
+
+
+def test_a_large_store_without_free_pages_changes_its_owner(tmp_path: Path) -> None:
+    home = made(tmp_path)
+    with lmdb.open(str(home.store_path), max_dbs=16, lock=False, map_size=64 << 20) as environment:
+        book = environment.open_db(b"book")
+        with environment.begin(write=True) as txn:
+            for number in range(12):
+                txn.put(b"\xff%d" % number, bytes(1 << 20), db=book)
+    old = keyring.load(home, keyring.NODE).public
+    check(home, old, node_rotation.rotate(home, NOW_S).new)
