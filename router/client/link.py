@@ -237,16 +237,26 @@ class ClientLink:
         self._app.outbox.fail(error)
 
     async def _connect(self) -> End:
-        how = self._dialling
         try:
-            stream = await dial(self._approach, how.url, self._key, how.expect, timeout_s=how.dial_s)
+            stream = await self._dial()
         except ConnectFailed as error:
-            return End(how.known_cause() or error.text)
+            return End(self._dialling.known_cause() or error.text)
         try:
             return await self._converse(stream)
         finally:
             with trio.move_on_after(CLOSE_S, shield=True):
                 await stream.aclose()
+
+    async def _dial(self) -> Stream:
+        """Dial the node; also by the key that answers instead of the expected one. It may have followed that, which the
+        node's hello must show. Raises `ConnectFailed`."""
+        how = self._dialling
+        try:
+            return await dial(self._approach, how.url, self._key, how.expect, timeout_s=how.dial_s)
+        except ConnectFailed as error:
+            if error.answered_by is None:
+                raise
+            return await dial(self._approach, how.url, self._key, error.answered_by, timeout_s=how.dial_s)
 
     async def _converse(self, stream: Stream) -> End:
         session = Session(self._offer(), self._key, dialler=True, peer=stream.peer, expect=self._dialling.expect)

@@ -33,7 +33,11 @@ log = logging.getLogger(__name__)
 
 HURRIED_S = 2.0
 """The longest pause between two dials of a neighbour whose answer a command waits for."""
+NO_FOLLOWER_S = 600.0
+"""For how long a key that answered at a neighbour's address, and has not followed it, is not dialled for it again."""
+NO_FOLLOWERS_MAX = 256
 
+ASKS_FOLLOWER = Reason.CONNECT_FAILED, "the key that answered is asked first whether it has followed that one"
 OnFailed = Callable[[Neighbour, str, bool], None]
 """Callback that gets why a neighbour was not connected to, and whether the cause was other than its refusal."""
 
@@ -89,7 +93,8 @@ class Dialler:
         self._asked: set[bytes] = set()  # wanted again while their task ran, which may have found nothing waiting
         self._moved: set[bytes] = set()  # had a task when the network changed: earlier failures no longer count
         self._approaches: dict[bytes, Approach] = {}
-        self._answered_by_others: dict[bytes, str] = {}  # why a neighbour whose follower may have answered failed
+        self._answered_by_others: dict[bytes, tuple[PublicKey, str]] = {}  # the key that may be a neighbour's follower
+        self._no_followers: dict[tuple[bytes, bytes], float] = {}  # a neighbour's key, and one that has not followed it
         self._back_off = BackOff(pause_s_min=self._link.dial_backoff_s_min, pause_s_max=self._link.dial_backoff_s_max)
         self._rests = False
         self._room = trio.Semaphore(self._link.dials_max)
@@ -206,8 +211,10 @@ class Dialler:
         if stream is not None:
             began = trio.current_time()
             words = await self._run(stream, PublicKey(neighbour.key))
-            wrong = self._answered_by_others.pop(neighbour.key, "")
-            words = LastWords(wrong) if words.is_other else words
+            other = self._answered_by_others.pop(neighbour.key, None)
+            if words.is_other and other is not None:
+                self._no_follower(neighbour.key, other[0])
+                words = LastWords(other[1])
             if words.is_displaced and self._may_have_crossed(neighbour, trio.current_time() - began):
                 words = LastWords()
             if words.text:
@@ -261,21 +268,39 @@ class Dialler:
         for address, key in others[:1]:
             with suppress(ConnectFailed):
                 stream = await transport.dial(address, self._key, key, timeout_s=self._link.dial_timeout_s)
-                self._answered_by_others[neighbour.key] = failed.text
+                self._answered_by_others[neighbour.key] = key, failed.text
                 return stream
         return None
 
+    def _no_follower(self, key: bytes, other: bytes) -> None:
+        """Remember that a key which answered in place of a neighbour's has not followed that."""
+        self._no_followers.pop((key, other), None)
+        if len(self._no_followers) >= NO_FOLLOWERS_MAX:
+            del self._no_followers[next(iter(self._no_followers))]
+        self._no_followers[key, other] = trio.current_time() + NO_FOLLOWER_S
+
+    def _may_follow(self, neighbour: Neighbour, other: PublicKey | None) -> bool:
+        """Whether a key that answered at an address may have followed the neighbour's: of those that were chosen."""
+        if other is None or other == neighbour.key or neighbour.doubted:
+            return False
+        return self._no_followers.get((neighbour.key, other), 0.0) <= trio.current_time()
+
     async def _dial_at(self, neighbour: Neighbour, others: list[tuple[str, PublicKey]], one: DialTarget) -> Stream:
-        """Dial an address; add it to `others` if another key answers there and the address is no doubted one."""
-        if neighbour.doubted or one.url in neighbour.said_urls:
-            return await self._dial_doubted(neighbour, one)
-        async with self._room:
-            try:
+        """Dial an address; add it to `others` if another key answers there that may have followed the neighbour's.
+
+        While one of the configuration has such an answer, those that the neighbour has said are not dialled: a thief of
+        the old key may have said them."""
+        try:
+            if one.url in neighbour.said_urls and others:
+                raise ConnectFailed(*ASKS_FOLLOWER)
+            if neighbour.doubted or one.url in neighbour.said_urls:
+                return await self._dial_doubted(neighbour, one)
+            async with self._room:
                 return await self._connect_to(neighbour, one)
-            except ConnectFailed as error:
-                if error.answered_by not in (None, neighbour.key):
-                    others.append((one.address, error.answered_by))
-                raise
+        except ConnectFailed as error:
+            if error.answered_by is not None and self._may_follow(neighbour, error.answered_by):
+                others.append((one.address, error.answered_by))
+            raise
 
     async def _connect_to(self, neighbour: Neighbour, one: DialTarget) -> Stream:
         expect, timeout_s = PublicKey(neighbour.key), self._link.dial_timeout_s

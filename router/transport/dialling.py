@@ -153,7 +153,8 @@ def _all_failed(problems: Sequence[ConnectFailed]) -> ConnectFailed:
     if not problems:
         return ConnectFailed(Reason.CONNECT_FAILED, "no address is known")
     has_answered = any(one.has_answered for one in problems)
-    return ConnectFailed(problems[0].reason, problems_text(problems), has_answered=has_answered)
+    other = next((one.answered_by for one in problems if one.answered_by is not None), None)
+    return ConnectFailed(problems[0].reason, problems_text(problems), has_answered=has_answered, answered_by=other)
 
 
 def problems_text(problems: Iterable[ConnectFailed]) -> str:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import Struct
 
+from router.core.link.allowance import Allowance
 from router.core.log import events as ev
 from router.core.neighbours.directory import Neighbour, Standing
 from router.core.neighbours.whereabouts import most_useful, own_places
@@ -23,6 +24,7 @@ from router.core.wire.address import AddressSource, TransportAddress, parse_addr
 from router.core.wire.crypto import PublicKey
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
+from router.core.wire.succession import CHAIN_MAX
 from router.core.wire.whereabouts import PLACES_MAX, AskWhereabouts, DatedAddress, Whereabouts, make_whereabouts
 
 from .part import Hears, Orders, Part, Refused
@@ -36,6 +38,9 @@ SEEK_MAX = 64
 """The most neighbours that others are asked for at a time."""
 ASKED_MAX = 8
 """The most neighbours that are asked for one."""
+TAKEN_AT_ONCE, TAKEN_EVERY_S = 8, 30
+"""How many statements of a neighbour are taken in at once, and after how many seconds a further one; of those that come
+meanwhile the newest waits."""
 AHEAD_S_MAX = 366 * 86_400
 """How far ahead an address may be announced."""
 Fields = tuple[tuple[str, str | int | bytes | bool], ...]
@@ -57,6 +62,7 @@ class Moving(Part):
         self._directory = kernel.directory
         self._book = kernel.book
         self._known = kernel.book.whereabouts
+        self._known.ask_formers(kernel.directory.successors.formers)
         self._links = kernel.links
         self._queues = kernel.queues
         self._pending = kernel.pending
@@ -66,6 +72,8 @@ class Moving(Part):
         self._untold: set[int] = set()  # links that have not been told it
         self._sought: dict[bytes, float] = {}  # neighbours that do not answer, and when others are asked for them next
         self._asked: set[bytes] = set()  # those of them of which others were asked
+        self._held: dict[bytes, Whereabouts] = {}  # the newest statement of each router that is not taken in yet
+        self._allowances: dict[bytes, Allowance] = {}
         self._next_s: int | None = None  # when the next address begins to count
         self._revision = -1
 
@@ -95,11 +103,26 @@ class Moving(Part):
         known = self._directory.neighbours.get(said.router)
         if known is None or self._directory.standing(said.router, owner=False) not in CHOSEN:
             return Reason.NOT_AUTHORISED, "that router is no neighbour that was chosen here"
-        if refused := self._known.judge(said, now.judged_s):
+        held = self._held.get(said.router)
+        if refused := self._known.judge(said, now.judged_s, held):
             return refused
-        if self._known.of(said.router) != said:
-            self._take(said, known, now)
+        if said not in (held, self._known.of(said.router)):
+            self._held[said.router] = said
+            self._take_held(now)
         return None
+
+    def _take_held(self, now: Now) -> None:
+        """Take in the newest statement of each router whose allowance permits: what it changes is written, logged and
+        dialled, so one that says another place a thousand times a second gets no more of that than others do."""
+        for router, said in [*self._held.items()]:
+            known = self._directory.neighbours.get(router)
+            if known is None:
+                del self._held[router]
+                continue
+            allowance = self._allowances.setdefault(router, Allowance(1 / TAKEN_EVERY_S, TAKEN_AT_ONCE))
+            if allowance.take(1, now.mono_s):
+                del self._held[router]
+                self._take(said, known, now)
 
     def _take(self, said: Whereabouts, known: Neighbour, now: Now) -> None:
         row = self._known.put(said)
@@ -203,6 +226,7 @@ class Moving(Part):
             self._sign(places, now)
         if self._own is not None and places:
             self._tell(self._own, now)
+        self._take_held(now)
         if self._next_s is not None and self._next_s <= now.judged_s:
             self._rights.rewrite(tuple, now)
             self._next_s = self._known.next_since_s(now.judged_s)
@@ -215,13 +239,13 @@ class Moving(Part):
     def _places(self, now: Now) -> tuple[DatedAddress, ...]:
         """Return what this router names now: nothing as long as it has no address of its own."""
         addresses: tuple[TransportAddress, ...] = self._directory.addresses
-        known = self._known.of(self._directory.me)
+        known = self._known.latest(self._directory.me)
         return own_places(known.places if known is not None else (), addresses, now.judged_s) if addresses else ()
 
     def _sign(self, places: Iterable[DatedAddress], now: Now) -> None:
-        rev, row = self._book.next_revision(now.wall_ns // 1_000_000)
+        rev = self._known.next_rev(self._directory.me, now.judged_s)
         self._own = make_whereabouts(self._key, places, rev)
-        self._rights.write((row, self._known.put(self._own)))
+        self._rights.write((self._known.put(self._own),))
         self._untold = {one.id for one in self._links if not one.app}
         at = " ".join(one.address.url for one in self._own.places)
         self._log(self._directory.me, (("rev", rev), ("at", at)), now)
@@ -233,10 +257,18 @@ class Moving(Part):
                 self._untold.discard(number)
 
     def _forget_strangers(self) -> None:
-        """Forget the whereabouts of routers that were chosen once and are not any more."""
-        directory = self._directory
-        gone = [one.router for one in self._known if one.router != directory.me and not self._is_chosen(one.router)]
+        """Forget the whereabouts of routers that were chosen once and are not any more. Those by earlier keys of a
+        chosen one stay: others may know it by one of these, and ask for it."""
+        gone = [one.router for one in self._known if not self._is_kept(one.router)]
+        for router in [one for one in self._allowances if not self._is_chosen(one)]:
+            del self._allowances[router]
         self._rights.write([self._known.forget(one) for one in gone])
+
+    def _is_kept(self, router: bytes) -> bool:
+        directory, successors = self._directory, self._directory.successors
+        newest = successors.newest(router) if router in successors else router
+        is_recent = newest == router or router in successors.formers(newest)[:CHAIN_MAX]
+        return is_recent and (newest == directory.me or self._is_chosen(newest))
 
     def _is_chosen(self, router: bytes) -> bool:
         return self._directory.standing(router, owner=False) in CHOSEN

@@ -7,13 +7,22 @@ the link proves the key: a wrong one costs a dial.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import cbor2
 
-from router.core.wire.address import AddressSource, Reach, TransportAddress, parse_address, reach_of, refusal_of
+from router.core.wire.address import (
+    AddressSource,
+    Reach,
+    TransportAddress,
+    WebSocketAddress,
+    parse_address,
+    reach_of,
+    refusal_of,
+)
 from router.core.wire.codec import Malformed
-from router.core.wire.reasons import ADVERT_STALE, Reason
+from router.core.wire.reasons import ADVERT_ADDRESS, ADVERT_STALE, Reason
 from router.core.wire.text import BadText
 from router.core.wire.whereabouts import PLACES_MAX, DatedAddress, Whereabouts, decode_whereabouts
 
@@ -38,6 +47,7 @@ class KnownWhereabouts:
 
     def __init__(self) -> None:
         self._by_router: dict[bytes, Whereabouts] = {}
+        self._formers: Callable[[bytes], Sequence[bytes]] = lambda key: ()
 
     def __repr__(self) -> str:
         return f"<whereabouts of {len(self._by_router)} routers>"
@@ -47,6 +57,15 @@ class KnownWhereabouts:
 
     def of(self, router: bytes) -> Whereabouts | None:
         return self._by_router.get(router)
+
+    def latest(self, router: bytes) -> Whereabouts | None:
+        """Return what a router has said by its present key, or else by the newest of those that it had."""
+        return next((said for key in (router, *self._formers(router)) if (said := self.of(key)) is not None), None)
+
+    def ask_formers(self, formers: Callable[[bytes], Sequence[bytes]]) -> None:
+        """Let what a router has said by an earlier key count until it says something by its present one. `formers`
+        returns the keys that one has followed, the newest first."""
+        self._formers = formers
 
     def load(self, rows: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
         """Load the rows of this kind; return the routers whose row is damaged, or of a version that is not known. These
@@ -61,20 +80,28 @@ class KnownWhereabouts:
                     self._by_router[key[1:]] = found
         return damaged
 
-    def judge(self, said: Whereabouts, now_s: int) -> Refusal | None:
-        """Return why a statement does not count, or None: it is news, or the known one."""
-        known = self.of(said.router)
+    def judge(self, said: Whereabouts, now_s: int, held: Whereabouts | None = None) -> Refusal | None:
+        """Return why a statement does not count, or None: it is news, or the known one. `held`: a newer one than the
+        known one, which is not entered yet."""
+        known = held or self.of(said.router)
         if known is not None and known.wire == said.wire:
             return None
-        if known is not None and said.rev <= known.rev:
+        if known is not None and said.rev <= known.rev and not _is_ahead(known, now_s):
             newer = f"whereabouts of that router with the revision {known.rev} are known"
             return ADVERT_STALE, f"{newer}; these have {said.rev}"
-        if said.rev > (now_s + AHEAD_S) * 1000:
+        if _is_ahead(said, now_s):
             ahead = "it is signed more than a day ahead of the clock here"
             return Reason.EXPIRY_TOO_FAR, f"{ahead}; set the one that is wrong"
         if not said.verify():
             return Reason.BAD_SIGNATURE, "the whereabouts are not signed by the router that they are about"
         return None
+
+    def next_rev(self, router: bytes, now_s: int) -> int:
+        """Return the revision of a router's next statement: a greater one than that of its last, unless that was signed
+        by a clock that was so far ahead that nobody has taken it."""
+        known = self.of(router)
+        after = 0 if known is None or _is_ahead(known, now_s) else known.rev + 1
+        return max(after, now_s * 1000)
 
     def put(self, said: Whereabouts) -> Row:
         """Enter a statement in place of the known one; return its row."""
@@ -91,8 +118,13 @@ class KnownWhereabouts:
 
     def addresses_of(self, router: bytes, now_s: int) -> tuple[TransportAddress, ...]:
         """Return where a router is reached now by its own word."""
-        said = self.of(router)
+        said = self.latest(router)
         return () if said is None else tuple(one.address for one in said.places if one.since_s <= now_s)
+
+
+def _is_ahead(said: Whereabouts, now_s: int) -> bool:
+    """Whether a statement was signed further ahead of this time than clocks may differ."""
+    return said.rev > (now_s + AHEAD_S) * 1000
 
 
 def _from_row(router: bytes, value: bytes) -> Whereabouts | None:
@@ -145,15 +177,23 @@ def why_not_dialled(at: TransportAddress, configured: Iterable[str], *, on_loopb
 
     `configured`: its URLs in the configuration; `on_loopback`: this node is reached on its own machine only. An address
     in a private network counts only if one of `configured` is there or on this machine, and one on loopback only if one
-    of these is: else a router far away could have this node look for machines around it."""
-    reaches = set(map(_reach_of_url, configured))
+    of these is: else a router far away could have this node look for machines around it. One without TLS counts only if
+    one of `configured` is so too: else a neighbour would decide that others read along."""
+    configured = tuple(configured)
+    reaches = {reach_of(one.host) for one in _addresses(configured)}
+    if _is_plain(at) and not any(map(_is_plain, _addresses(configured))):
+        return ADVERT_ADDRESS, f"{at} is without TLS, which counts only where an address in the configuration is so too"
     is_near = bool(reaches & {Reach.PRIVATE, Reach.LINK_LOCAL, Reach.LOOPBACK})
     source = AddressSource.NEIGHBOUR if is_near else AddressSource.ANYBODY
     return refusal_of(at, source, on_loopback=on_loopback or Reach.LOOPBACK in reaches)
 
 
-def _reach_of_url(url: str) -> Reach | None:
-    try:
-        return reach_of(parse_address(url).host)
-    except BadText:
-        return None  # of this machine only, as a Unix socket
+def _addresses(urls: Iterable[str]) -> Iterator[TransportAddress]:
+    for url in urls:
+        with suppress(BadText):  # of this machine only, as a Unix socket
+            yield parse_address(url)
+
+
+def _is_plain(at: TransportAddress) -> bool:
+    """Whether an address that others reach is without TLS."""
+    return isinstance(at, WebSocketAddress) and at.is_plain and reach_of(at.host) is not Reach.LOOPBACK

@@ -81,6 +81,11 @@ class WebSocketAddress(Struct, frozen=True):
     def host(self) -> Ip | str:
         return _host(_parts_of(self.url))
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is without TLS, so that others on the way can read what is not sealed."""
+        return str(_parts_of(self.url)["scheme"]) != WSS
+
     def encoded(self) -> list[Any]:
         return [4, self.url]
 

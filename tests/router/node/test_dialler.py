@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
 import trio
 from msgspec.structs import replace
-from rigs.patience import HANG_S
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.core.neighbours.dial_budget import DialBudgets
@@ -23,7 +21,7 @@ from router.node.asked_listeners import AskedListeners
 from router.node.dialler import Dialler, LastWords
 from router.settings.config import Link
 from router.transport import contract as transport
-from router.transport.contract import Stream, StreamBroken
+from router.transport.contract import Stream
 
 
 def seeded(number: int) -> SigningKey:
@@ -465,33 +463,3 @@ async def test_a_node_that_stops_dials_nobody_and_listens_nowhere_any_more() -> 
     dialler.reconcile([Neighbour(THERE.public, urls=(NOBODY_THERE,), uplink=True)])
     listeners.want(OTHER.public, "memory://here")
     assert repr(dialler) == "<dialler: 0 keys being dialled or connected>" and not told
-
-
-async def test_where_another_key_answers_it_is_dialled_as_itself_once_all_addresses_have_failed(
-    nursery: trio.Nursery,
-) -> None:
-    """It may have followed the one that is configured, and show that; else the first cause stays what is wrong."""
-    peers: list[PublicKey | None] = []
-
-    class Seen(House):
-        async def _run(self, stream: Stream, expect: PublicKey) -> LastWords:
-            peers.append(stream.peer)
-            return await super()._run(stream, expect)
-
-    async def ends(stream: Stream) -> None:
-        with suppress(StreamBroken):
-            await stream.receive_some(1)
-
-    tls = transport.load("tls")
-    url = await nursery.start(partial(tls.listen, "tls://127.0.0.1:0", THERE, ends))
-    house = Seen(nursery, last_words=LastWords(is_other=True))
-    one = Neighbour(bytes(OTHER.public), "there", urls=(str(url), NOBODY_THERE), uplink=True)
-    dialler = house.dialler(one)
-    dialler.reconcile([one])
-    with trio.fail_after(HANG_S):
-        while not house.failed:
-            await trio.sleep(0.01)
-    assert peers[0] == THERE.public and house.connected[0][1] == OTHER.public
-    assert "was dialled, but key" in house.failed[0][1] and house.failed[0][2]
-    assert dialler.problems[one.key] == house.failed[0][1]
-    nursery.cancel_scope.cancel()

@@ -12,6 +12,7 @@ from rigs.inviting import House
 from rigs.one_router import ME, WALL_S
 from samples.core import ALICE, BOB, GROUP
 
+from router.core.control.moving import TAKEN_AT_ONCE, TAKEN_EVERY_S
 from router.core.log.events import WHEREABOUTS, Noted
 from router.core.neighbours.directory import RELAY, Neighbour
 from router.core.neighbours.whereabouts import HERE_MAX, STAYS_S, own_places, urls_said
@@ -21,6 +22,7 @@ from router.core.wire.address import NamedAddress, parse_address
 from router.core.wire.crypto import SigningKey
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import ADVERT_STALE, Reason
+from router.core.wire.succession import formers, make_succession
 from router.core.wire.whereabouts import (
     PLACES_MAX,
     AskWhereabouts,
@@ -32,7 +34,7 @@ from router.core.wire.whereabouts import (
     make_whereabouts,
 )
 
-HUB, OTHER, STRANGER = (SigningKey(bytes((n,)) * 32) for n in (81, 82, 83))
+HUB, OTHER, STRANGER, NEXT = (SigningKey(bytes((n,)) * 32) for n in (81, 82, 83, 84))
 OLD, NEW, NEWER, NEWEST = (f"tls://{name}.example:4101" for name in ("old", "new", "newer", "newest"))
 DAY_S = 86_400
 CLIENT = Neighbour(BOB.public, grants=frozenset({RELAY}))
@@ -214,6 +216,9 @@ def test_what_counts_by_where_the_configured_address_is() -> None:
     home = (NEW, "tls://192.168.1.9:4101", "tls://127.0.0.1:4101")
     assert urls_said(at, ("tls://127.0.0.1:4100",), on_loopback=False) == home
     assert urls_said(at, (NEW,), on_loopback=False) == ()
+    plain = [parse_address(url) for url in ("ws://hub.example/link?plain=yes", "wss://hub.example/link")]
+    assert urls_said(plain, (NEW,), on_loopback=False) == ("wss://hub.example/link",), "nobody else takes the TLS away"
+    assert urls_said(plain, ("ws://203.0.113.7/link?plain=yes",), on_loopback=False) == tuple(one.url for one in plain)
 
 
 def test_an_address_counts_from_its_time_on() -> None:
@@ -289,3 +294,86 @@ def test_this_router_believes_nobody_about_itself(key: SigningKey) -> None:
     assert one.say(link, BOB, make_whereabouts(ME, [place(NEWER)], 2**40)) == []
     one.pass_time(1)
     assert [row["url"] for row in one.order("whereabouts")["places"]] == [OLD]
+
+
+def test_a_clock_that_was_years_ahead_once_does_not_end_all_later_moves() -> None:
+    """What it signed then was refused by all whose clock is right, and its later statements count for them."""
+    one = Home(CLIENT, at=(OLD,), seconds=3 * 365 * DAY_S)
+    one.pass_time(1)
+    later = Home(CLIENT, at=(OLD,), disk=one.disk)
+    link = later.router_link(BOB)
+    later.move(NEW)
+    later.pass_time(1)
+    told = [it for it in later.heard(link) if isinstance(it, Whereabouts)]
+    assert told and told[-1].rev <= (WALL_S + 2) * 1000
+    edge = Home(UPLINK)
+    at = edge.router_link(HUB)
+    edge.router.moving._known.put(said(NEWER, rev=(WALL_S + 400 * DAY_S) * 1000))
+    assert edge.say(at, HUB, said(NEW, rev=WALL_S * 1000)) == [], (
+        "what it took by a wrong clock of its own goes as well"
+    )
+    [(reason, _)] = edge.say(at, HUB, said(NEWER, rev=(WALL_S + 400 * DAY_S) * 1000))
+    assert reason is Reason.EXPIRY_TOO_FAR and edge.urls_of() == (NEW,)
+
+
+def test_a_doubted_clock_that_is_ahead_signs_by_the_time_that_is_believed() -> None:
+    one = Home(CLIENT, at=(OLD,))
+    one.ahead_s = 900 * DAY_S
+    link = one.router_link(BOB)
+    one.pass_time(1)
+    [told] = one.heard(link)
+    assert isinstance(told, Whereabouts) and told.rev <= (WALL_S + 2) * 1000
+
+
+def test_of_thousands_of_statements_the_newest_counts_and_few_are_written_and_dialled() -> None:
+    """Each names another place, so each would be a dial, an event and rows of all neighbours."""
+    one = Home(UPLINK)
+    link = one.router_link(HUB)
+    one._gone(Reconcile)
+    for rev in range(1, 200):
+        assert one.say(link, HUB, said(f"tls://h{rev}.example:4101", rev=rev)) == []
+    assert len(one.logged()) == TAKEN_AT_ONCE and len(one._gone(Reconcile)) == TAKEN_AT_ONCE
+    [(reason, _)] = one.say(link, HUB, said(NEWER, rev=198))
+    assert reason is ADVERT_STALE
+    one.pass_time(TAKEN_EVERY_S)
+    assert one.urls_of() == ("tls://h199.example:4101",) and len(one.logged()) == TAKEN_AT_ONCE + 1
+
+
+def test_where_a_core_had_said_that_it_is_counts_after_its_key_was_followed() -> None:
+    """A core moves, and gets another key later: edges know the new place by its word alone, and dial the new key
+    there."""
+    one = Home(UPLINK, PEER)
+    link = one.router_link(HUB)
+    one.say(link, HUB, said(NEW))
+    one.router.link_down(link, one.now())
+    was = formers([make_succession(HUB, NEXT, WALL_S, WALL_S + DAY_S)])
+    one.link(NEXT.public, role="router", was=was)
+    assert one.urls_of(NEXT) == (NEW,) and HUB.public not in one.router.directory.neighbours
+    one.pass_time(1)
+    again = Home(UPLINK, PEER, disk=one.disk)
+    again.pass_time(1)
+    assert again.urls_of(NEXT) == (NEW,), "it is in the store"
+    asker = again.router_link(OTHER)
+    assert again.say(asker, OTHER, AskWhereabouts(HUB.public)) == []
+    [answer] = [it for it in again.heard(asker) if isinstance(it, Whereabouts) and it.router == HUB.public]
+    assert answer.places == (place(NEW),), "who slept through the move and the renewal asks for the old key"
+    link = again.link(NEXT.public, role="router", was=was)
+    assert again.say(link, NEXT, said(NEWEST, key=NEXT)) == [] and again.urls_of(NEXT) == (NEWEST,)
+    again.router.neighbours_changed([PEER], again.now())
+    again.pass_time(1)
+    assert [key for key in again.disk.book if key[:1] == ROW] == []
+
+
+def test_what_a_core_has_announced_is_announced_by_its_next_key() -> None:
+    one = Home(CLIENT, at=(OLD,), key=HUB)
+    one.pass_time(1)
+    moving = one.router.moving
+    moving.ORDERS["move"](moving, json.dumps({"url": NEW, "since_s": WALL_S + DAY_S}), one.now())
+    one.router.renewing.hear(make_succession(HUB, ME, WALL_S, WALL_S + DAY_S), one.now())
+    one.cycle()
+    later = Home(CLIENT, at=(OLD,), disk=one.disk)
+    later.pass_time(1)
+    assert [(row["url"], row["state"]) for row in later.order("whereabouts")["places"]] == [
+        (NEW, "next"),
+        (OLD, "here"),
+    ]
