@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from chrome import Page, fresh
+from msgspec.structs import replace
 
 from router.client.custody.causal import CausalOrder, Given, OrderLimits
 from router.client.custody.causes import Heads
 from router.core.wire.application import SealError, content_key_id, encrypt, unseal
 from router.core.wire.codec import Malformed, decode, encode
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey, digest
+from router.core.wire.succession import formers, leads, make_succession, read_formers
 
 pytestmark = pytest.mark.xdist_group("browser")
 GAP_S = 1.0
@@ -309,3 +312,28 @@ async def test_digests_are_those_of_python(devtools: str, port: int) -> None:
     async with fresh(devtools) as browser:
         page = await opened(browser, port)
         assert await page.js(f"digests({sizes})") == due
+
+
+async def test_a_node_is_followed_to_another_key_as_python_follows_it(devtools: str, port: int) -> None:
+    keys = [SigningKey(bytes([number]) * 32) for number in range(1, 8)]
+    said = [
+        make_succession(old, new, 1_800_000_000 + at, 1_800_000_009 + at)
+        for at, (old, new) in enumerate(pairwise(keys))
+    ]
+    forged = [said[0], replace(said[1], until_s=said[1].until_s + 1), said[2]]
+    hellos = list[tuple[list[Any], bytes, bytes]]()
+    for chain in (said[:1], said[:5], said[1:4], said[2:6], [said[0], said[2]], forged[:3]):
+        was = [one.items() for one in formers(chain)]
+        for old in keys[:3]:
+            for key in (keys[1], keys[4], keys[6], keys[5], keys[3], old):
+                hellos.append((was, bytes(old.public), bytes(key.public)))
+    due = [leads(read_formers(was), old, PublicKey(key)) for was, old, key in hellos]
+    assert any(due) and not all(due)
+    async with fresh(devtools) as browser:
+        page = await opened(browser, port)
+        asked = json.dumps([[encode(was).hex(), old.hex(), key.hex()] for was, old, key in hellos])
+        assert await page.js(f"led({asked})") == due
+        assert await page.js(f"led([['80', '{bytes(32).hex()}', '{bytes(32).hex()}'], ['a0', '00', '00']])") == [
+            False,
+            False,
+        ]

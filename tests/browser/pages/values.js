@@ -4,7 +4,7 @@ import { Causes } from '../router/causes.js';
 import { Composer } from '../router/composer.js';
 import { Inbox } from '../router/inbox.js';
 import { keyOfSeed, signWith, verify } from '../router/keys.js';
-import { Link } from '../router/link.js';
+import { Link, leads } from '../router/link.js';
 import { Gathering } from '../router/tabs.js';
 import { Frames, Malformed, decode, digest, encode, hex, openForGroup, unhex } from '../router/wire.js';
 
@@ -107,4 +107,7 @@ function words(bodies, group, contentKey) {
 // The digests of so many bytes, each the remainder of its place by 251.
 const digests = sizes => sizes.map(size => hex(digest(Uint8Array.from({ length: size }, (_, i) => i % 251))));
 
-Object.assign(window, { gathered, linked, digests, cbor, words, causes, causal, inbox, alike });
+// Whether the statements of each hello lead from one key to another, as the page judges it.
+const led = hellos => Promise.all(hellos.map(([was, old, key]) => leads(decode(unhex(was)), unhex(old), unhex(key))));
+
+Object.assign(window, { led, gathered, linked, digests, cbor, words, causes, causal, inbox, alike });

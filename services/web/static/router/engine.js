@@ -206,8 +206,16 @@ export class Engine {
   #up() {
     this.dialling.up();
     this.#askEdition();
+    this.#follow(this.link.router);
     this.inbox.begin(this.link);
     this.link.ping();
+  }
+
+  // The node has another key, and has shown that it follows the one that was expected: from now on only the new one counts.
+  #follow(router) {
+    if (!this.where?.expect || hex(this.where.expect) === hex(router)) return;
+    this.where = { ...this.where, expect: router };
+    this.store.put('where', this.where);
   }
 
   #begun() {

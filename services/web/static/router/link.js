@@ -1,6 +1,6 @@
 // One connection to a node: hello, proofs, frames, windows. What it hears it hands on; it never dials again by itself.
 import { verify } from './keys.js';
-import { Frames, Malformed, FRAME_BYTES_MAX, allJoined, decode, encode, frameHead, hex, proofBytes, random } from './wire.js';
+import { Frames, Malformed, FRAME_BYTES_MAX, allJoined, decode, encode, frameHead, hex, joined, proofBytes, random, text } from './wire.js';
 
 const SUBPROTOCOL = 'upsycle.1';
 const UNSUPPORTED = 2, BAD_SIGNATURE = 4, NOT_AUTHORISED = 9;
@@ -10,6 +10,22 @@ const ADDED_BYTES_MAX = 40;
 const SENT_AT_ONCE = 1 << 18;
 export const WINDOW_MESSAGES = 1024, WINDOW_BYTES = 8 << 20;
 const TYPE = { hello: 2, proof: 3, settled: 4, refused: 5, ping: 6, pong: 7, goodbye: 8, outcome: 9, missed: 10, redelivered: 11 };
+
+const FORMERS_MAX = 5, SUCCESSION = text('upsycle succession 1');
+
+// Whether the statements in a hello lead from the key `old` to the proven `key`, each signed by both of its keys (cddl/succession.cddl).
+export async function leads(was, old, key) {
+  const formers = Array.isArray(was) && was.length <= FORMERS_MAX && was.every(one => Array.isArray(one) && one.slice(0, 1).concat(one.slice(3)).every(part => part instanceof Uint8Array)) ? was : [];
+  const chain = [...formers.map(one => hex(one[0])), hex(key)];
+  const first = chain.indexOf(hex(old));
+  if (first < 0 || first >= formers.length || new Set(chain).size < chain.length) return false;
+  for (let at = first; at < formers.length; at++) {
+    const [from, since, until, byOld, byNew] = formers[at], to = formers[at + 1]?.[0] ?? key;
+    const said = joined(SUCCESSION, encode([from, to, since, until]));
+    if (!await verify(byOld, said, from) || !await verify(byNew, said, to)) return false;
+  }
+  return true;
+}
 
 export class Link {
   // `hear` has the methods up, message, settled, refused, outcome, missed, redelivered, pong, ended(sentence, reason, isTheirs).
@@ -161,7 +177,7 @@ export class Link {
   async #proof(signature) {
     const { key } = this.theirs ?? {};
     if (!key || this.isUp) throw new Malformed('a proof out of turn');
-    if (this.expect && hex(this.expect) !== hex(key)) return this.end('another node answers there than the one that invited: its key has changed, or somebody stands between. Ask for a new invitation', NOT_AUTHORISED);
+    if (this.expect && hex(this.expect) !== hex(key) && !await leads(this.theirs.was, this.expect, key)) return this.end('another node answers there than the one that invited: its key has changed, or somebody stands between. Ask for a new invitation', NOT_AUTHORISED);
     if (!await verify(signature, proofBytes('listener', this.hello, this.theirHello), key)) return this.leave(BAD_SIGNATURE, 'the node does not prove its key');
     if (this.isOver) return;
     clearTimeout(this.begun);
