@@ -53,6 +53,7 @@ from services.discovery.core.lan.neighbours import (
     source_of,
 )
 from services.discovery.core.lan.networks import OFF, Permit, is_local, network_of, on_link
+from services.discovery.core.lan.own_datagrams import OwnDatagrams
 from services.discovery.core.lan.own_port import OwnPort
 from services.discovery.core.lan.reports import Reports
 from services.discovery.core.lan.schedule import Schedule
@@ -94,11 +95,10 @@ class Lan:
         self._answers = Answers(door)
         self._dialling = Dialling(self.neighbours, chance)
         self._reports = Reports(self.neighbours)
-        self._said = b""
+        self._said, self._farewell, self._sign_problem = b"", b"", ""
+        self._own = OwnDatagrams()
         self._own_port = OwnPort()
-        self._sign_problem = ""
         self._signed_s: float | None = None
-        self._farewell = b""
         self._look_s = inf  # nothing is to be done about any neighbour before
 
     def __repr__(self) -> str:
@@ -208,6 +208,7 @@ class Lan:
         self._sign_problem = signed.error or (self._sign_problem if signed.tag == FAREWELL else "")
         if signed.error or not self._own_port.port:
             return []
+        self._own.signed(decode_datagram(signed.message))
         if signed.tag == SPOKEN:
             self._said = signed.message
         else:
@@ -240,7 +241,7 @@ class Lan:
         except Malformed:
             return self._turn_away(came, Reason.MALFORMED)
         if advert.router == self.me:
-            return self._turn_away(came, ADVERT_STALE)
+            return [*self._turn_away(came, ADVERT_STALE), *self._own.heard(advert, source)]
         last, said = self.neighbours.get(advert.router), self.waiting.said(advert.router)
         if said == came.data:
             return []  # it was counted as it came

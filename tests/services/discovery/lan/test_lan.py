@@ -14,7 +14,7 @@ from samples.lan import DOOR, HIGH, LOW, WALL_S, SimulatedNetwork, at, came, int
 
 from router.core.wire.advert import decode_datagram
 from router.core.wire.reasons import ADVERT_STALE, Reason
-from router.service.contract import AddNeighbour, Tick, Wake, Write
+from router.service.contract import AddNeighbour, Tick, Wake, Warn, Write
 from router.service.roles.discovery import (
     Advertise,
     Dial,
@@ -283,6 +283,17 @@ def test_what_a_known_router_says_again_is_heard_while_others_flood() -> None:
     for number in range(300):
         lan.admits(came(signed(HIGH)[:-1] + b"wrong", f"10.0.0.{number % 250 + 1}%2:4"), 9.5)
     assert [lan.admits(came(signed(HIGH)), 9.6) for _ in range(20)].count(True) == 2 * RENEWED_BURST
+
+
+def test_a_copy_of_this_home_on_the_same_network_is_told_of_once() -> None:
+    """Both sign by one key. What is forged, or was said in an earlier run, tells of none."""
+    lan = speaking()
+    forged = signed(HIGH, 9).replace(bytes(HIGH.public), bytes(LOW.public))
+    for data in (signed(LOW), signed(LOW, 0), forged):
+        assert not of(Warn, lan.hear(came(data), at(0)))
+    [told] = of(Warn, lan.hear(came(signed(LOW, 7)), at(1)))
+    assert "10.0.0.9" in told.text and "this home was copied" in told.text
+    assert not of(Warn, lan.hear(came(signed(LOW, 8)), at(2)))
 
 
 @pytest.mark.parametrize("peer", ["10.0.1.9%2:40000", "8.8.8.8%2:40000", "2001:db8::1%2:40000", "10.0.0.9%3:40000"])
