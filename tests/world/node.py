@@ -26,6 +26,7 @@ from router.core.wire.address import TransportAddress
 from router.core.wire.crypto import PublicKey, SigningKey, digest
 from router.core.wire.link_items import LogHead
 from router.core.wire.now import Now
+from router.core.wire.succession import ANSWERS_S, KeySuccession, formers, make_succession
 from router.disk.limits import StoreLimits
 from router.disk.log.search import LogSnapshot
 from router.node.admin import Inquiries
@@ -69,6 +70,8 @@ class Settings:
     """A node's role as a few numbers. Windows are small, so that they are reached."""
 
     strangers: bool = False
+    claims: bool = False
+    """Whether the node claims its runs, as nodes do that may be renewed or copied."""
     join_open: bool = False
     window_messages: int = 16
     window_bytes: int = 8 << 10
@@ -141,6 +144,7 @@ class Node:
         self.name = name
         self.key = key
         self.settings = settings
+        self.chain: list[KeySuccession] = []
         self.disk = Disk()
         self.neighbours: dict[bytes, Neighbour] = {}
         self.configured: set[bytes] = set()
@@ -190,6 +194,10 @@ class Node:
         )  # fmt: skip
         directory.replace_neighbours(self.neighbours.values())
         self.router = Router(self.key, directory, settings.limits, recovered, wall.now(shown))
+        for said in self.chain:
+            self.router.renewing.hear(said, wall.now(shown))
+        self.router.renewing.carry_out(wall.now(shown))
+        self._claim = self.router.copies.begin(bytes(8), wall.now(shown)) if settings.claims else None
         self.router.redeeming.given(self.offers, shown)
         self.router.guests.started(self._file(), shown)
         self.check_counters(tables=False)
@@ -212,6 +220,18 @@ class Node:
             if port.end is not None:
                 port.end.wire.cut()
         self.ports = {}
+
+    def renew(self, key: SigningKey) -> None:
+        """Get another key, while the node is dead."""
+        assert not self.alive
+        now_s = self.clocks.wall_ns() // 1_000_000_000
+        self.chain.append(make_succession(self.key, key, now_s, now_s + ANSWERS_S))
+        self.key = key
+
+    @property
+    def addresses_had(self) -> list[PublicKey]:
+        """Return the node's address, and those that it had before."""
+        return [self.address, *(one.old for one in self.chain)]
 
     def stop(self, ended: Callable[[], None]) -> None:
         """Drain and end, as on a signal: goodbyes, remaining settlements, and the last event; then call `ended`."""
@@ -273,6 +293,7 @@ class Node:
         offer = Offer(
             "router", bytes(8), True, settings.window_messages, settings.window_bytes,
             self.time.random.randbytes(16), pubsub=self._public(Role.OVERLAY), discovery=self._public(Role.FINDER),
+            was=formers(self.chain), claim=self._claim,
         )  # fmt: skip
         session = Session(offer, self.key, dialler=dialled, peer=peer, expect=expect)
         return self.ports.setdefault(self._numbers, Port(self, self._numbers, session, dialled=dialled, owner=owner))

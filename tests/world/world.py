@@ -185,7 +185,9 @@ class World:
 
     def _asked_to_dial(self, node: Node, key: bytes) -> None:
         for cable in self.cables:
-            if (cable.one is node and cable.other.address == key) or (cable.other is node and cable.one.address == key):
+            if (cable.one is node and key in cable.other.addresses_had) or (
+                cable.other is node and key in cable.one.addresses_had
+            ):
                 known = node.router.directory.neighbours.get(key)
                 if not cable.again or (known is not None and known.urls):
                     self._dial(cable, node)
@@ -310,10 +312,11 @@ class World:
     def pending(self, node: Node) -> set[tuple[int, bytes]]:
         """Return (arrival, recipient) of each message that the node's disk still owes."""
         found = set()
-        recovered = node.store.recover(node.address)
+        recovered, owed_as = node.store.recover(node.address), node.router.directory.successors.owed_as
         for recipient in {one.recipient for one in recovered.backlog}:
             for parcel, start, stop in node.store.fetch(recipient, 0, 1 << 30, 1 << 40)[0]:
-                found |= {(parcel.first + at, recipient) for at in range(start, stop)}
+                arrivals = (parcel.first + at for at in range(start, stop))
+                found |= {(arrival, owed_as(recipient, arrival)) for arrival in arrivals}
         return found
 
     def ledger(self, node: Node) -> ledger.Ledger:
@@ -324,7 +327,7 @@ class World:
         misused."""
         books = {node: self.ledger(node) for node in self.nodes}
         owner = {app.key.public: app for app in self.apps}
-        routers = {bytes(node.address): node for node in self.nodes}
+        routers = {bytes(key): node for node in self.nodes for key in node.addresses_had}
         for node, book in books.items():
             if node.alive and node.is_idle:
                 ledger.check(book, self.pending(node))
