@@ -103,6 +103,13 @@ async def test_each_message_comes_once_and_in_order(devtools: str, port: int, tm
                 await friend.say("FIVE")
                 await friend.until_got(said + words("six"))
                 await has_got(third, words("FIVE"))
+
+                rotated = await node.run("keys", "rotate-node")  # while it runs: both follow it to its next key
+                assert rotated.code == 0, rotated.stderr
+                await friend.say("SIX")
+                assert len(await third.js("say('seven', 8)")) == EACH
+                await friend.until_got(said + words("six") + words("seven"))
+                await has_got(third, words("FIVE") + words("SIX"))
                 assert await third.js("told.refused.concat(told.problems)") == []
                 assert await third.js("node().waiting.size") == 0
             nursery.cancel_scope.cancel()
