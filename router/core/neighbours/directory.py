@@ -110,12 +110,12 @@ class Directory(Struct):
 
     def _in_place(self, neighbours: dict[bytes, Neighbour]) -> dict[bytes, Neighbour]:
         """Return the neighbours with each renewed key's entry at the key that has its place. A blocked one stays as
-        well, and so does an entry that the new key has itself."""
+        well, and so does an entry that the new key has itself. This router's own former keys are no neighbours."""
         renewed = [key for key in neighbours if key in self.successors] if self.successors else ()
         found = {key: one for key, one in neighbours.items() if key not in renewed or one.blocked}
         for key in renewed:
-            new = self.successors.newest(key)
-            found.setdefault(new, replace(neighbours[key], key=new))
+            if (new := self.successors.newest(key)) != self.me:
+                found.setdefault(new, replace(neighbours[key], key=new))
         return found if renewed else neighbours
 
     def count_met(self) -> None:

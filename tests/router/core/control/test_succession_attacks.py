@@ -245,3 +245,11 @@ def test_the_operator_has_a_running_node_get_another_key_unless_nobody_would_fol
     one.router.shown_run(stop_run(ME, run.run._replace(start_ms=run.run.start_ms - 1), run.run), one.now())
     assert "router copy keep" in one.order("rotate")["error"]
     assert not one._gone(BeginAnew)
+
+
+def test_a_node_is_no_neighbour_of_its_own_under_a_former_key() -> None:
+    """Others pass its earlier advertisement on for a day, and a configuration may name its earlier address."""
+    one = Core(bob(), Neighbour(bytes(OTHER.public), "me before", urls=(URL,), uplink=True))
+    one.router.renewing.hear(said(OTHER, ME), one.now())
+    one.cycle()
+    assert one.router.directory.neighbours.keys() == {BOB.public} and not one.router.directory.uplinks
