@@ -79,11 +79,14 @@ async def test_an_edge_follows_its_core_to_the_new_key_untouched(tmp_path: Path)
 
 
 async def test_a_running_core_that_has_moved_gets_another_key_and_all_go_on_untouched(tmp_path: Path) -> None:
-    """The edge knows by the core's word alone where it is, and an app of the core stays connected from its side."""
+    """The edge knows by the core's word alone where it is. An app on the core's machine and one that dials it by TLS
+    sign on again by themselves."""
     there = f"tls://127.0.0.1:{free_port()}"
     async with rig(tmp_path) as found:
-        core, edge = found.node("core", "core"), found.node("edge")
+        core, edge, key = found.node("core", "core"), found.node("edge"), new_key()
         core.serves(edge)
+        path = core.home.config_path
+        path.write_text(f'{path.read_text()}\n[[local]]\naddress = "{key.public.hex()}"\n')
         for node in (core, edge):
             await node.start()
         await core.until_connected(edge.address)
@@ -97,13 +100,17 @@ async def test_a_running_core_that_has_moved_gets_another_key_and_all_go_on_unto
         core.url, core.flags, old = there, ("--listen", there), core.address
         await core.start()
         await edge.until_connected(old)
-        async with connect(home=core.home, as_name="reader") as reader:
+        async with (
+            connect(home=core.home, as_name="reader", when_down="queue") as reader,
+            connect(url=there, key=key, expect=old, home=tmp_path, when_down="queue") as far,
+        ):
             rotated = await core.run("keys", "rotate-node", "--json")
             assert rotated.code == 0, rotated.stderr
             new = bytes.fromhex(rotated.json["address"])
             assert rotated.json["former"] == old.hex() and keyring.load(core.home, keyring.NODE).public == new
             await edge.until_connected(PublicKey(new))
-            sent = await edge.run("send", reader.key.hex(), "hello", "--plain")
-            assert sent.code == 0, sent.stderr
-            with trio.fail_after(HANG_S):
-                assert (await anext(reader.unicasts())).body == b"hello"
+            for app in (reader, far):
+                sent = await edge.run("send", app.key.hex(), "hello", "--plain")
+                assert sent.code == 0, sent.stderr
+                with trio.fail_after(HANG_S):
+                    assert (await anext(app.unicasts())).body == b"hello"
