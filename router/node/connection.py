@@ -26,7 +26,7 @@ from router.core.link.session import (
     everybody,
 )
 from router.core.link.table import LinkLimits, St
-from router.core.routing.admission import OUTLIVED
+from router.core.routing.admission import OUTLIVED, SIGN_ON_ANEW
 from router.core.routing.intake import read_messages
 from router.core.wire import link_items
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -60,6 +60,7 @@ PACED_READ_BYTES_MAX = 16 * 1024
 BUSY_S = 0.005
 MALFORMED_MANY = "too many malformed messages a second"
 NOT_LET_IN = "it does not let us in"
+FROM_BACKUP = "; if an older backup brought this key back, restore one of after the rotation, or make a new node"
 TURNED_AWAY = (
     f"{NOT_LET_IN} and does not say why: its operator has blocked or removed this node, or it takes no key that it "
     "does not know; ask its operator to unblock or add this node, or for a new invitation"
@@ -323,7 +324,8 @@ class Connection:
         if reason is Reason.RATE_LIMITED:
             return LastWords(NOT_NOW + (text or reason.sentence))
         if reason is Reason.RENEWED:
-            return LastWords(f"{NOT_LET_IN}: {text or reason.sentence}", lets_in=False)
+            more = FROM_BACKUP if text == SIGN_ON_ANEW else ""
+            return LastWords(f"{NOT_LET_IN}: {text or reason.sentence}{more}", lets_in=False)
         if reason is Reason.NOT_AUTHORISED:
             said = text if "; " in text else f"{text}; {ASK_AGAIN}"
             return LastWords(f"{NOT_LET_IN}: {said}" if text else TURNED_AWAY, lets_in=False)

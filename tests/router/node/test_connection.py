@@ -17,7 +17,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from router.core.link.session import Ended, Offer, Session, SettledUpTo, Welcome
 from router.core.link.table import LinkLimits
-from router.core.routing.admission import OUTLIVED
+from router.core.routing.admission import OUTLIVED, SIGN_ON_ANEW
 from router.core.routing.intake import Arrived
 from router.core.wire import link_items as link
 from router.core.wire.codec import frame, split_frames
@@ -25,7 +25,7 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
 from router.core.wire.run_claim import RunPlace, claim_run, stop_run
-from router.node.connection import NOT_LET_IN, SURVIVOR, Connection, NodeSide
+from router.node.connection import FROM_BACKUP, NOT_LET_IN, SURVIVOR, Connection, NodeSide
 from router.node.dialler import LastWords
 from router.node.in_flight import InFlight
 from router.node.link_events import LinkClosed, LinkEvent, LinkOpened, NeighbourRunStopped, OwnRunShown
@@ -305,11 +305,12 @@ async def test_a_node_of_an_earlier_life_is_told_to_stop(text: str, said: str) -
         assert ends.connection.last_words.text == said
 
 
-async def test_a_node_whose_key_or_claim_to_one_is_refused_is_told_why() -> None:
+@pytest.mark.parametrize(("text", "more"), [("another key has its place", ""), (SIGN_ON_ANEW, FROM_BACKUP)])
+async def test_a_node_whose_key_or_claim_to_one_is_refused_is_told_why(text: str, more: str) -> None:
     async with connected() as ends:
-        ends.session.goodbye(Reason.RENEWED, "another key has its place")
+        ends.session.goodbye(Reason.RENEWED, text)
         await ends.flush()
-        assert ends.connection.last_words == LastWords(f"{NOT_LET_IN}: another key has its place", lets_in=False)
+        assert ends.connection.last_words == LastWords(f"{NOT_LET_IN}: {text}{more}", lets_in=False)
 
 
 async def test_a_node_that_is_shown_a_later_run_of_its_key_says_that_it_stops() -> None:
