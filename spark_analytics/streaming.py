@@ -14,7 +14,8 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -41,7 +42,9 @@ from spark_analytics.judgement.schema import role
 from spark_analytics.report import summary
 from spark_analytics.report.finding import utc
 from spark_analytics.report.page import render
+from spark_analytics.stream.alarm_book import SEGMENT_S, AlarmBook
 from spark_analytics.stream.increments import Increment, Lines, Rebuild, Unlike, increment
+from spark_analytics.stream.notify import Notifier, NotifyError
 from spark_analytics.stream.state import State, Store
 from spark_analytics.stream.stopped import Stopped, alone, signals, stopped_by
 
@@ -68,29 +71,43 @@ def run_stream(
     verify: Verify = ed25519.verify,
     report: Report = lambda what: None,
     is_over: Callable[[], bool] = lambda: False,
+    notify: str | None = None,
+    segment_s: float = SEGMENT_S,
 ) -> dict[str, Any] | None:
     """Audit the new files in these directories: once, or every `every_s` seconds until the query is stopped.
 
     Return the last summary, None if there never was a log. `files_max`: the most new files in one batch; `is_over`:
-    called now and then to ask whether to stop. Raises `Stopped`.
+    called now and then to ask whether to stop; `notify`: a command that is told of each alarm; `segment_s`: the age at
+    which the nodes close a segment. Raises `Stopped` and `NotifyError`.
     """
     prepare(spark)
     stream = Stream(spark, [_absolute(path) for path in paths], out, as_of, verify, report)
     trigger: dict[str, Any] = {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
     found = reduce(DataFrame.unionByName, (_source(spark, path, files_max) for path in stream.paths))
-    with alone(stream.out), stopped_by(stream.out, lambda: stream.failure):
-        query = (
-            found.writeStream.foreachBatch(stream.take)
-            .option("checkpointLocation", f"{stream.out}/checkpoint")
-            .trigger(**trigger)
-            .start()
-        )
+    with (
+        alone(stream.out),
+        stopped_by(stream.out, lambda: stream.failure),
+        _alarms(stream, notify, segment_s) as alarms,
+    ):
+        writer = found.writeStream.foreachBatch(stream.take).trigger(**trigger)
+        query = writer.option("checkpointLocation", f"{stream.out}/checkpoint").start()
         try:
             while not query.awaitTermination(LOOK_S) and not is_over():
-                pass
+                alarms.look(as_of())
         finally:
             query.stop()
+        alarms.look(as_of())
         return stream.summary if stream.summary is not None else latest(spark, out)
+
+
+@contextmanager
+def _alarms(stream: Stream, notify: str | None, segment_s: float) -> Iterator[AlarmBook]:
+    notifier = None if notify is None else Notifier(notify, stream.report)
+    stream.alarms = alarms = AlarmBook(stream.spark, stream.out, notifier, segment_s, stream.report)
+    try:
+        yield alarms
+    finally:
+        alarms.close()
 
 
 def latest(spark: SparkSession, out: str) -> dict[str, Any] | None:
@@ -135,9 +152,10 @@ class Stream:
         self.writer = Writer(self.out)
         self.summary: dict[str, Any] | None = None
         self.failure: Exception | None = None
+        self.alarms: AlarmBook | None = None
         self._as_of = as_of
         self.verify = verify
-        self._report = report
+        self.report = report
 
     def __repr__(self) -> str:
         return f"<the audit of {', '.join(self.paths)} as it grows, in {self.out}>"
@@ -157,20 +175,22 @@ class Stream:
         base = self.store.base(number)
         self.store.clear(base.unused)
         files = _Files(self, base, {bronze.name_of(row.uri): row.uri for row in batch.collect()})
-        self._report(f"batch {number}: {len(files.new)} new files of {len(files.facts)}")
+        self.report(f"batch {number}: {len(files.new)} new files of {len(files.facts)}")
         run = {"files": len(files.facts), "bytes": files.size, "spark": self.spark.version, "batch": number}
         found = None
         while found is None:
             try:
                 found = self._taken(base, files, span, number, run)
             except Unlike as reason:
-                self._report(f"some lines are not as the schema says, and their files do not count: {reason}")
+                self.report(f"some lines are not as the schema says, and their files do not count: {reason}")
                 files.doubt(map(bronze.name_of, reason.uris))
         found["run"]["seconds"] = round(time.monotonic() - began, 3)
         self.summary = found
+        if self.alarms is not None:
+            self.alarms.take(found, files.heads(), number, span.as_of_ns)
         if "://" not in self.out:
             (Path(self.out) / "page.html").write_text(render(found), "utf-8")
-        self._report(f"batch {number}: {found['verdict']} after {found['run']['seconds']} s")
+        self.report(f"batch {number}: {found['verdict']} after {found['run']['seconds']} s")
 
     def _taken(self, base: State, files: _Files, span: Span, number: int, run: dict[str, Any]) -> dict[str, Any]:
         """Return the summary: made from the previous state if that holds, else from all files, incrementally if
@@ -184,13 +204,13 @@ class Stream:
                 found, evidence = self._grown(base, files, span, number, run)
             except Rebuild as reason:
                 run["rebuilt"] = str(reason)
-                self._report(f"everything is read again: {reason}")
+                self.report(f"everything is read again: {reason}")
                 unused = tuple(part for parts in base.parts.values() for part in parts)
                 found, evidence = self._grown(State(unused=unused), files, span, number, run)
                 self.store.clear(part for part in unused if not part.startswith("state/"))
         except NotIncremental as reason:
             run["full"] = str(reason)
-            self._report(f"all logs are audited at once: {reason}")
+            self.report(f"all logs are audited at once: {reason}")
             found = self._full(base, files, span, number, str(reason))
             found["run"] |= run
             return found
@@ -300,6 +320,15 @@ class _Files:
         ahead = [part for part in left if read_footer(decode_line(self.facts[part.file].last)).max_t > span.as_of_ns]
         return [part for part in left if part not in ahead], [*ahead, *self._tails]
 
+    def heads(self) -> dict[str, tuple[int, int]]:
+        """Return of each router the last event that a segment here covers, and the time of the newest event in it."""
+        found: dict[str, Part] = {}
+        for part in self.good.values():
+            if part.router not in found or part.last_seq > found[part.router].last_seq:
+                found[part.router] = part
+        ends = {router: read_footer(decode_line(self.facts[part.file].last)).max_t for router, part in found.items()}
+        return {router: (part.last_seq, ends[router]) for router, part in found.items()}
+
     def lines(self, parts: Sequence[Part]) -> Lines:
         return Lines(parts, self.uris, sum(self.facts[name].size for name in {part.file for part in parts}))
 
@@ -339,7 +368,7 @@ def _outdated(base: State, span: Span, files: _Files) -> str:
     return ""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="streaming", description="Audit event logs as they grow.")
     parser.add_argument("paths", nargs="+", metavar="LOGS", help="directories that hold event logs")
     parser.add_argument("--out", required=True, help="where the tables, the state and the summary are kept")
@@ -348,8 +377,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     when.add_argument("--every", type=float, metavar="SECONDS", help="go on until stopped")
     parser.add_argument("--as-of", type=instant, help="the audit's now: an ISO 8601 time, or ns since 1970")
     parser.add_argument("--files-max", type=int, help="new files in one batch at most")
+    parser.add_argument("--notify", metavar="COMMAND", help="run this for each alarm, which it reads as JSON")
+    parser.add_argument(
+        "--segment",
+        type=float,
+        default=SEGMENT_S,
+        metavar="SECONDS",
+        help="the age at which the nodes close a segment, their log.segment_s (3600): a log of which nothing came for"
+        " three times as long is an alarm",
+    )
     parser.add_argument("--json", action="store_true", help="print the summary")
-    given = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = _parser().parse_args(arguments)
     as_of = time.time_ns if given.as_of is None else lambda: int(given.as_of)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # An error that stops a batch is reported once, below.
     try:
@@ -364,8 +406,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 files_max=given.files_max,
                 report=lambda what: print(what, file=sys.stderr, flush=True),
                 is_over=over.is_set,
+                notify=given.notify,
+                segment_s=given.segment,
             )
-    except (bronze.NothingToRead, NotStarted, Stopped) as error:
+    except (bronze.NothingToRead, NotStarted, NotifyError, Stopped) as error:
         print(error, file=sys.stderr)
         return 2
     if over.is_set():

@@ -51,6 +51,16 @@ def judge_copy(running: Running) -> Iterator[Finding]:
         yield Finding("copy", False, said, remedy)
 
 
+def judge_alarms(running: Running) -> Iterator[Finding]:
+    """Report what the node finds wrong with itself: each alarm that stands, or that there is none."""
+    found = running.status.get("alarms", ())
+    if not found:
+        yield Finding("alarms", True, "the node finds nothing wrong with its log, store, queues and clock")
+    for one in found:
+        said, remedy = split_remedy(one["text"])
+        yield Finding("alarms", False, said, remedy)
+
+
 def judge_clock(running: Running | None, near_s: float, now_s: float, newest_s: float) -> Finding:
     """Judge the clock: by the node and its neighbours; without a node by the newest file of the home."""
     if running is None:

@@ -24,6 +24,7 @@ from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.disk.store.terms import StoreSpace
+from router.node.alarm_watch import AlarmWatch, WatchedLog, WatchedStore
 from router.node.link_events import Measured
 from router.node.open_links import OpenLinks
 from router.node.wall_clock import ClockState, Vote, WallClock
@@ -46,7 +47,7 @@ DISK_IS_FULL = (
 DEFAULTS = Config()
 
 
-class HouseStore(Protocol):
+class HouseStore(WatchedStore, Protocol):
     """The part of a store that housekeeping needs (`router.disk.store.store.Store`)."""
 
     clock: Belief | None
@@ -70,7 +71,7 @@ class HouseStore(Protocol):
     def has_dead_rows(self, wall_s: int) -> bool: ...
 
 
-class SegmentedLog(Protocol):
+class SegmentedLog(WatchedLog, Protocol):
     """The part of the event log that housekeeping needs (`router.disk.log.logbook.Logbook`)."""
 
     def sealed(self, now: Now) -> int: ...
@@ -95,7 +96,8 @@ class HousekeepingLimits(Struct, frozen=True):
 class Housekeeping:
     """Runs these duties on the cycle's open links and `deeds`; `free_bytes` returns the free disk space.
 
-    `is_due`: a second has passed; `is_disk_full` and `free_bytes`: as found at the last such second.
+    `alarms`: what the node finds wrong with itself; `is_due`: a second has passed; `is_disk_full` and `free_bytes`: as
+    found at the last such second.
     """
 
     def __init__(
@@ -118,6 +120,7 @@ class Housekeeping:
         self._deeds = deeds
         self._free_bytes = free_bytes
         self._wall = wall
+        self.alarms = AlarmWatch(router, store, logbook, now)
         self._told = ClockState.CONFIRMED if wall.state is ClockState.CONFIRMED else ClockState.BELIEVED
         if not wall.is_doubted and (said := wall.problem(now)):
             log.warning("%s", said)
@@ -206,6 +209,7 @@ class Housekeeping:
         sealed = self._logbook.sealed(now)
         if sealed:
             self._store.log_is_sealed(sealed)
+        self.alarms.look(is_doubted=self._wall.is_doubted, now=now)
         self._has_dead_rows = self._store.has_dead_rows(now.earliest_ns // SECOND_NS)
         if self._logbook.is_due(now):
             self._deeds.append(Tidy(Now(now.earliest_ns, now.mono_ns)))

@@ -32,6 +32,13 @@ class CopyFacts(Struct, frozen=True):
     problem: str = ""
 
 
+class AlarmRow(Struct, frozen=True):
+    """What the node finds wrong with itself. `level`: `bad` or `warning`."""
+
+    level: str = ""
+    text: str = ""
+
+
 class Status(Struct, frozen=True):
     """The node at a glance."""
 
@@ -41,6 +48,7 @@ class Status(Struct, frozen=True):
     uptime_s: float = 0.0
     services: tuple[ServiceRow, ...] = ()
     copy: CopyFacts | None = None
+    alarms: tuple[AlarmRow, ...] = ()
 
     @property
     def title(self) -> str:

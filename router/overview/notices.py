@@ -84,6 +84,13 @@ def _copied(seen: Situation) -> Iterator[Notice]:
         yield Notice(ATTENTION, sentence(said), sentence(remedy))
 
 
+def _alarms(seen: Situation) -> Iterator[Notice]:
+    """Yield a notice on each alarm of the node about itself."""
+    for one in seen.facts.status.alarms:
+        said, _, remedy = one.text.partition("; ")
+        yield Notice(BAD if one.level == "bad" else ATTENTION, sentence(said), sentence(remedy))
+
+
 def _services(seen: Situation) -> Iterator[Notice]:
     for one in seen.facts.status.services:
         if one.state != "running":
@@ -136,7 +143,7 @@ def _refusals(seen: Situation) -> Iterator[Notice]:
 
 
 _RULES: tuple[Callable[[Situation], Iterator[Notice]], ...] = (
-    _unanswered, _unready, _copied, _full, _services, _filling, _neighbours, _refusals,
+    _unanswered, _unready, _copied, _alarms, _full, _services, _filling, _neighbours, _refusals,
 )  # fmt: skip
 
 

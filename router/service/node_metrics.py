@@ -7,6 +7,8 @@ from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from router.core.log.alarms import LEVELS
+
 SECONDS = {
     "delivery": "From acceptance until a recipient has settled a message.",
     "commit": "How long transactions of the store took.",
@@ -20,6 +22,10 @@ def families(metrics: Mapping[str, Any]) -> Iterator[Metric]:
     yield from _of_load(metrics)
     yield from _of_backup(metrics.get("backup"))
     yield from _of_services(metrics["services"])
+    alarms = GaugeMetricFamily("router_alarms", "Alarms of the node about itself that stand.", labels=["alarm"])
+    for kind in LEVELS:
+        alarms.add_metric([kind], metrics.get("alarms", {}).get(kind, 0))
+    yield alarms
     yield GaugeMetricFamily("router_ready", "Whether the node is ready.", float(not metrics["unready"]))
     unready = GaugeMetricFamily("router_unready", "Why the node is not ready.", labels=["reason"])
     for reason, _ in metrics["unready"]:

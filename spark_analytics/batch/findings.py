@@ -60,7 +60,7 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         "queues": _queues(tables, told_windows),
         **_changes(tables, told_windows),
         **from_tally(words),
-        "configs": rows(_configs(tables)),
+        **_of_routers(tables, words),
         "quality": _quality(words, outside),
         **_services(tables, words),
     }
@@ -235,11 +235,27 @@ def _changes(tables: Tables, told: summary.Windows) -> dict[str, Rows]:
     }
 
 
+def _of_routers(tables: Tables, words: Rows) -> dict[str, Rows]:
+    """Return what routers say about themselves: their limits, and what they find wrong."""
+    has_alarms = any(row["event"] == "alarm" for row in words)
+    return {"configs": rows(_configs(tables)), "alarms": rows(_alarms(tables)) if has_alarms else []}
+
+
 def _configs(tables: Tables) -> DataFrame:
     last = (
         tables.others.where("event = 'config'").groupBy("router").agg(F.max_by("other.fields", "seq").alias("fields"))
     )
     return named(last, tables.routers)
+
+
+def _alarms(tables: Tables) -> DataFrame:
+    """Return what routers find wrong with themselves, of each kind and recipient the last line, if it is not over."""
+    said = {name: f"other.fields['{name}']" for name in ("alarm", "peer")}
+    lines = tables.others.where("event = 'alarm'").withColumns({name: F.expr(it) for name, it in said.items()})
+    last = lines.groupBy("router", *said).agg(
+        F.max("seq").alias("seq"), F.max_by("other.fields", "seq").alias("fields")
+    )
+    return named(last.where("fields['state'] = 'raised'"), tables.routers)
 
 
 def is_owing(words: Rows, *, is_whole: bool) -> bool:

@@ -15,7 +15,8 @@ from spark_analytics.judgement.schema import NUMBER_OF_TEXT
 
 LINKS = ("link_up", "link_down")
 EVENTS = ("start", "clock_step", *LINKS)
-"""The events that describe a log's end; `log_gap` and `link` show missing events, `config` a router's limits."""
+"""The events that describe a log's end; `log_gap` and `link` show missing events, `config` a router's limits, `alarm`
+what it finds wrong with itself."""
 COLUMNS = (
     "router string, is_whole boolean, pruned_to long, start_ns long, end_ns long, run_seq long, settled_ns long,"
     " is_doubted boolean, open_links array<long>, ttl_s long, config_seq long,"
@@ -28,16 +29,19 @@ Row = dict[str, Any]
 
 def self_reports(others: DataFrame, routers: DataFrame) -> list[Row]:
     """Return the last line of each router, event and link (`at`) among the layout's lines without a recipient. Each gap
-    has its own row, and so has each head of a neighbour's log; a link that went down again has none."""
-    kept = others.where(F.col("event").isin(*EVENTS, "log_gap", "link", "config"))
+    has its own row, and so has each head of a neighbour's log, and each kind of alarm with its recipient; a link that
+    went down again has none."""
+    kept = others.where(F.col("event").isin(*EVENTS, "log_gap", "link", "config", "alarm"))
     link = NUMBER_OF_TEXT.format("other.fields['link']")
     at = f"CASE WHEN event IN ('link_up', 'link_down') THEN {link} WHEN event = 'log_gap' THEN seq END"
+    head_seq = NUMBER_OF_TEXT.format("other.fields['head_seq']")
     heads = {
-        "peer": "other.fields['peer']",
-        "head_seq": NUMBER_OF_TEXT.format("other.fields['head_seq']"),
-        "head_digest": "other.fields['head_digest']",
+        "peer": "CASE WHEN event IN ('link', 'alarm') THEN other.fields['peer'] END",
+        "head_seq": f"CASE WHEN event = 'link' THEN {head_seq} END",
+        "head_digest": "CASE WHEN event = 'link' THEN other.fields['head_digest'] END",
+        "alarm": "CASE WHEN event = 'alarm' THEN other.fields['alarm'] END",
     }
-    columns = (F.expr(f"CASE WHEN event = 'link' THEN {said} END").alias(name) for name, said in heads.items())
+    columns = (F.expr(said).alias(name) for name, said in heads.items())
     said = NUMBER_OF_TEXT.format("other.fields['ttl_s_max']")
     ttl = f"CASE WHEN event = 'config' THEN {said} END"
     ttl_s = F.when(F.expr(ttl) >= 0, F.expr(ttl)).alias("ttl_s")
@@ -65,7 +69,7 @@ def merged(rows: Iterable[Row]) -> list[Row]:
     were up before the last start. A link's number is used once between two starts, so no later row needs these."""
     found: dict[tuple[object, ...], Row] = {}
     for row in rows:
-        key = tuple(row[name] for name in ("router", "event", "at", "peer", "head_seq", "head_digest"))
+        key = tuple(row.get(name) for name in ("router", "event", "at", "peer", "head_seq", "head_digest", "alarm"))
         if (known := found.get(key)) is None:
             found[key] = row
             continue
@@ -80,7 +84,7 @@ def _matters(row: Row, found: Mapping[tuple[object, ...], Row]) -> bool:
     """Whether a row about a link still matters: the link is up, or its `link_up` has not been read yet."""
 
     def last(event: str, at: object) -> int:
-        return int(found.get((row["router"], event, at, None, None, None), {"seq": 0})["seq"])
+        return int(found.get((row["router"], event, at, None, None, None, None), {"seq": 0})["seq"])
 
     if row["seq"] < last("start", None):
         return False

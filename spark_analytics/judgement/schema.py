@@ -34,7 +34,7 @@ TURNED_EVENTS = ("refused", "duplicate")
 NOTED = "_refused"
 """The last words of the names of events that count refused input, by neighbour or network."""
 ROUTE_EVENTS = ("route_add", "route_del", "join", "leave", "link_up", "link_down", "advert")
-STATE_EVENTS = ("start", "stop", "config", "link", "invite", "met", "clock_step", "log_gap", *ROUTE_EVENTS)
+STATE_EVENTS = ("start", "stop", "config", "link", "invite", "met", "clock_step", "log_gap", "alarm", *ROUTE_EVENTS)
 FRAME_EVENTS = ("segment", "seal")
 """Header and footer of a file, which are no events."""
 

@@ -19,6 +19,33 @@ CLOCK_NS = 10**9
 FLAPS_MIN = 100
 
 
+OWN_ALARMS = {
+    "unaccounted": (
+        "bad",
+        "deliveries{of} that must still wait by its log ({number:,}) are not in its store",
+        "Keep its store and log as they are, and look whether its store was put back to an older state or damaged.",
+    ),
+    "repeated": (
+        "bad",
+        "deliveries{of} that ended by its log ({number:,}) are still in its store, and will be handed over again",
+        "Look whether its store was put back to an older state.",
+    ),
+    "queue-filling": (
+        "warning",
+        "the queue{of} is full within an hour, or is full",
+        "Bring that recipient back or make it faster; a full queue refuses what is new.",
+    ),
+    "clock-doubted": ("warning", "its clock is doubted, and nothing expires", "`router clock` says there why. Set it."),
+    "log-gap": (
+        "warning",
+        "events of its log ({number:,}) cannot be found",
+        "Look whether its store or its log was damaged or put back.",
+    ),
+}
+"""How bad an alarm of a router about itself is, what it says, and what to do."""
+UNKNOWN_ALARM = ("warning", "it has raised the alarm {alarm}", "`router status` says there what to do.")
+
+
 def verdict_of(findings: Iterable[Row]) -> str:
     """Return `bad` if any finding is, else `attention` if there is a warning, else `good`."""
     levels = {row["level"] for row in findings}
@@ -104,6 +131,17 @@ def _services(summary: Row) -> Iterator[Finding]:
                 f"{row['ended']:,} ended otherwise{why}, {row['pending']:,} waiting, {row['unknown']:,} unknown, "
                 "0 unaccounted for.",
             )
+
+
+def alarms(summary: Row) -> Iterator[Finding]:
+    """Yield what routers find wrong with themselves, and have not said to be over."""
+    for row in summary.get("alarms", ()):
+        level, text, remedy = OWN_ALARMS.get(row["alarm"], UNKNOWN_ALARM)
+        said = text.format(
+            alarm=row["alarm"], number=row["number"] or 0, of=f" for {row['peer']}" if row["peer"] else ""
+        )
+        since = f" since {utc(row['since_s'] * 10**9)}" if row["since_s"] else ""
+        yield say(level, f"The router {row['router']} itself says{since}: {said}.", remedy)
 
 
 def _broken(summary: Row) -> Iterator[Finding]:
@@ -317,8 +355,37 @@ def _quality(summary: Row) -> Iterator[Finding]:
 
 
 _RULES: tuple[Callable[[Row], Iterator[Finding]], ...] = (
-    _residual, _unaccounted, _services, _broken, _contradictions, unsent, again, early, claims, two_histories,
+    _residual, _unaccounted, _services, alarms, _broken, _contradictions, unsent, again, early, claims, two_histories,
     bad_files, unlisted, forks, rewritten, restored, no_log, incomplete, overdue, pruned_open, _ended_badly,
     _duplicates, _future, _clocks, _disputed, _filling, other_problems, _ended_otherwise, _strays, _turned_away, _flaps,
     _not_followed, _quality, compared,
 )  # fmt: skip
+
+BY_ROUTER: tuple[tuple[str, Callable[[Row], Iterator[Finding]], str, str, str], ...] = (
+    ("unaccounted", _unaccounted, "by_router", "", ""),
+    ("services", _services, "services", "service", ""),
+    ("alarm", alarms, "alarms", "peer", "alarm"),
+    ("broken", _broken, "custody", "recipient", ""),
+    ("contradictions", _contradictions, "by_router", "", ""),
+    ("unsent", unsent, "unsent", "peer", ""),
+    ("again", again, "again", "", ""),
+    ("early", early, "early", "", ""),
+    ("claims", claims, "claims", "peer", "claim"),
+    ("bad-files", bad_files, "files", "", ""),
+    ("fork", forks, "files", "", ""),
+    ("rewritten", rewritten, "holes", "", ""),
+    ("restored", restored, "holes", "", ""),
+    ("incomplete", incomplete, "logs", "", ""),
+    ("overdue", overdue, "overdue", "", ""),
+    ("pruned-open", pruned_open, "pruned_open", "", ""),
+    ("ended-badly", _ended_badly, "by_router", "", ""),
+    ("duplicates", _duplicates, "by_router", "", ""),
+    ("future", _future, "future", "", ""),
+    ("clocks", _clocks, "clocks", "recipient", ""),
+    ("clock-doubted", _disputed, "reasons", "", ""),
+    ("filling", _filling, "queues", "recipient", ""),
+    ("not-followed", _not_followed, "custody", "recipient", ""),
+)
+"""The findings that are about one router, or about one and a peer of it: the finding's word, its rule, the table whose
+rows it is made of, and the columns of that table that name the peer and a kind within the finding; "": there is
+none."""

@@ -23,6 +23,7 @@ Findings are lists of rows, by name (whole numbers; keys in hex; a window is its
     future          router lines latest_t
     ends            router seq t
     configs         router fields
+    alarms          router alarm peer seq fields    what the router finds wrong with itself, and has not said to be over
     quality         check router count
     unsent          router peer kind count carriers first{seq i id}
     again           router count arrival first_seq seq      arrival, first_seq, seq: of the least
@@ -142,6 +143,7 @@ def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, ru
         "queues": _queues(found, span["max_minute"] // step * step if span else 0, step, as_of_ns),
         **{name: _ordered(found.get(name, ()), order) for name, order in _PASSED_ON.items()},
         **_conflicts(found, evidence),
+        "alarms": _alarms(found.get("alarms", ())),
         "lost": _ordered(found.get("unaccounted", ()), ("router", "parcel", "recipient")),
         "clocks": _clocks(found.get("custody", ()), {one.router for one in evidence.restores}),
     }
@@ -200,6 +202,16 @@ def _conflicts(found: Findings, evidence: Evidence) -> dict[str, Any]:
         "overdue": placed(found.get("overdue", ()), evidence, ("router",)),
         "pruned_open": _pruned_open(found, evidence),
     }
+
+
+def _alarms(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return what routers find wrong with themselves, each with its numbers as such; None where they are none."""
+    found = [
+        {name: row[name] for name in ("router", "alarm", "peer", "seq")}
+        | {name: _natural(row["fields"], name) for name in ("number", "since_s")}
+        for row in rows
+    ]
+    return _ordered(found, ("router", "alarm", "peer"))
 
 
 def _pruned_open(found: Mapping[str, Sequence[Row]], evidence: Evidence) -> list[dict[str, Any]]:

@@ -221,9 +221,10 @@ class _Batch:
         ends = log_ends.log_ends(self.evidence, self.words, told)
         numbered = [(handovers.number_of(str(row[0])), *row) for row in ends]
         self.routers = cut_off(self.spark.createDataFrame(numbered, f"number long, {log_ends.COLUMNS}"))
-        configs = [row for row in told if row["event"] == "config"]
+        configs = [row for row in told if row["event"] in ("config", "alarm")]
         self.configs = self.spark.createDataFrame(
-            [(handovers.number_of(row["router"]), "config", row["seq"], (row["fields"],)) for row in configs], CONFIG
+            [(handovers.number_of(row["router"]), row["event"], row["seq"], (row["fields"],)) for row in configs],
+            CONFIG,
         )
 
     def _tally(self) -> Rows:

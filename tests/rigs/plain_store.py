@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
 
+from router.core.log.account import QueuedRow
 from router.core.log.events import Logged, encode_events, span
 from router.core.routing.effects import Changes
 from router.core.routing.groups import Subscription
@@ -320,6 +321,11 @@ class PlainStore:
                 messages -= stop - start
                 size -= parcel.size(start, stop)
         return owed, False
+
+    def queued(self, after: bytes, most: int) -> list[QueuedRow]:
+        rows = sorted((bytes(whom), first, left) for (whom, first), left in self.disk.owed.items())
+        behind = [one for one in rows if one[0] + one[1].to_bytes(8, "big") > after]
+        return [QueuedRow(whom, first, tuple(runs(sorted(left)))) for whom, first, left in behind[:most]]
 
     def due(self, wall_s: int) -> list[Due]:
         found = []

@@ -9,6 +9,7 @@ WELL: dict[str, Any] = {
     "messages": [["accepted", "", 7], ["refused", "expired", 2]],
     "queue": {"messages": 3, "bytes": 40, "messages_max": 100, "bytes_max": 1000},
     "links": {"local": 2, "peer": 1}, "groups": 1, "commits": 5, "log_seq": 9, "resident_bytes": 1 << 20, "unready": [],
+    "alarms": {"unaccounted": 2},
     "seconds": {"delivery": SECONDS, "commit": SECONDS, "loop_lag": SECONDS}, "log_behind": 0, "unverified": 4,
     "store": {"used_bytes": 4096, "bytes_max": 1 << 30}, "disk": {"free_bytes": 1 << 30, "free_bytes_min": 1 << 28},
     "services": [{"name": "web", "module": "services.web", "state": "running", "starts": 2}],

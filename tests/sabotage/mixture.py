@@ -62,6 +62,10 @@ def doubted(log: Log) -> None:
     """Tell sizes of two messages that other logs tell otherwise, of which VIA explains one."""
     log.accepted(1, range(3), sizes=[9, 43, 100])
     log.state("clock_step", 9, by_s=7200, doubted=True)
+    log.state("alarm", 9, alarm="clock-doubted", state="raised", since_s=9, number=600)
+    log.state("alarm", 10, alarm="unaccounted", state="raised", since_s=9, number=1, peer=APP, arrival=2)
+    log.state("alarm", 10, alarm="unaccounted", state="raised", since_s=9, number=4, peer=OTHER_APP)
+    log.state("alarm", 11, alarm="unaccounted", state="over", since_s=9, number=1, peer=APP)
     log.state("join", LATE)
 
 

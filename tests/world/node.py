@@ -14,6 +14,8 @@ from router.core.control.guests import FileLooked, FileWritten
 from router.core.control.redeeming import UnansweredInvitation
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import Offer, Session
+from router.core.log.account import Account
+from router.core.log.alarms import REPEATED, UNACCOUNTED
 from router.core.log.events import Logged
 from router.core.neighbours.directory import Directory, Neighbour, ServiceFacts
 from router.core.router import Router
@@ -41,6 +43,7 @@ from router.node.wall_clock import ClockLimits, WallClock
 from router.service.verbs.add_neighbour import NeighbourUnreachable
 from router.why.questions import Fates
 from router.why.steps import Find, Remind
+from world.accounted import Accounted
 from world.port import Port
 from world.time import Time
 
@@ -100,18 +103,21 @@ class Clocks:
         return self.time.mono_ns
 
 
-class MemoryLog:
+class MemoryLog(Accounted):
     """A node's event log: committed events, decoded; sealed now and then, so that the store may delete them."""
 
     def __init__(self, node: Node) -> None:
+        super().__init__(node)
         self._node = node
         self._seq = self._sealed = 0
 
     def committed(self, logged: Logged, now: Now) -> None:
         self._node.log.append(logged)
+        self.account.note(logged)
 
     def sealed(self, now: Now) -> int:
         before, self._sealed = self._sealed, self._node.store.next_seq - 1 if self._node.time.chance(0.1) else 0
+        self._has_sealed |= before > 0
         return before
 
     def is_due(self, now: Now) -> bool:
@@ -360,6 +366,7 @@ class Node:
         self._finish()
         if self.time.chance(0.1):
             self.check_counters()
+            self.check_account()
 
     def _finish(self) -> None:
         self._busy = False
@@ -412,6 +419,16 @@ class Node:
         self._soon(lambda: self.hear(FileWritten(keys, (), neighbours)))
 
     # -- checks ----------------------------------------------------------------------------------------------
+
+    def check_account(self) -> None:
+        """Check that the log has the same units open as the store, and that no alarm was ever raised about them."""
+        account = self.book.account
+        assert account.units is not None
+        now = Account(account.next_seq, dict(account.units))
+        now.begin(self.router.directory.successors.newest)
+        now.read(self.store.queued(b"", PLENTY))
+        assert not now.compared(), self.name
+        assert not [one for one in account.alarms if one.kind in (UNACCOUNTED, REPEATED)], self.name
 
     def check_counters(self, *, tables: bool = True) -> None:
         """Check that the router's counters match the store, and with `tables` also the tables in its memory."""

@@ -11,13 +11,15 @@ from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
 from router.disk.log.sealer import Sealer
 from router.disk.log.search import LogSnapshot
+from world.accounted import Accounted
 from world.node import Node
 
 
-class SealedLog:
+class SealedLog(Accounted):
     """The log of one life of a node. A new life gives the sealer the events that the last life did not seal."""
 
     def __init__(self, node: Node, directory: Path, limits: LogLimits) -> None:
+        super().__init__(node)
         self._node = node
         self._segments = Segments(directory, node.key, limits)
         self._sealer = Sealer(self._segments)
@@ -35,6 +37,7 @@ class SealedLog:
 
     def committed(self, logged: Logged, now: Now) -> None:
         self._node.log.append(logged)
+        self.account.note(logged)
         self._sealer.add_events(logged, now.mono_s)
 
     def sealed(self, now: Now) -> int:
@@ -46,6 +49,7 @@ class SealedLog:
 
     def tidy(self) -> None:
         self._sealed = self._sealer.seal()
+        self._has_sealed = True
 
     def close(self) -> None:
         self._sealer.close()

@@ -332,6 +332,7 @@ class World:
             if node.alive and node.is_idle:
                 ledger.check(book, self.pending(node))
                 node.check_counters()
+                node.check_account()
             for identity, whom in book.ended("delivered"):
                 assert identity in owner[PublicKey(whom)].diary.handled, f"{node.name} settled what never arrived"
             for identity, whom in book.ended("acked"):

@@ -22,7 +22,9 @@ KEYS_MAX = 100_000  # names kept in memory; one costs 20 µs to make again
 WITHHELD = "withheld"
 _KEY, _ID, _BOOT = b"upsycle export key 1", b"upsycle export id 1", b"upsycle export boot 1"
 _HEX32 = re.compile(r"[0-9a-f]{64}")
-_WORDS = frozenset(("standing", "because", "grants", "revoked"))  # fields whose text is one of a few fixed words
+_WORDS = frozenset(
+    ("standing", "because", "grants", "revoked", "alarm", "state")
+)  # fields whose text is one of a few fixed words
 _UNTOLD = frozenset(("head_digest",))  # names another log's file: the writer of that log's export knows its new digest
 
 

@@ -57,7 +57,7 @@ EACH = "each_"
 STATE_EVENTS = frozenset((
     "start", "stop", "config", "link_up", "link_down", "link", "join", "leave", "advert", "invite", "met",
     "route_add",
-    "route_del", "clock_step", "log_gap",
+    "route_del", "clock_step", "log_gap", "alarm",
 ))  # fmt: skip
 
 

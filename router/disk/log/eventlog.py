@@ -9,6 +9,7 @@ renamed one holds its last sequence number.
     events-0000000000000001.jsonl   a sealed segment, named by its first sequence number, never changed again
     .index-0000000000000001         the positions of each message's lines in it (`log_index`)
     pruned.jsonl                    the footers of the segments that are no longer kept
+    .account                        the units that the events up to a moment leave open (`account_file`)
     .open-0000000000000042          being written
 
 Nothing here reads a clock or starts a thread. One thread at a time may use a `Segments`, and another one the `Sealer`;
@@ -31,6 +32,7 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.succession import KeySuccession
 from router.disk import private_file
 from router.disk.limits import LogLimits
+from router.disk.log import account_file
 from router.disk.log import index as log_index
 from router.disk.log.file import finish, last_line, lines_of, not_written, open_private, sync
 from router.disk.log.line_form import read_line
@@ -74,7 +76,7 @@ class Segments:
         try:
             private_file.make_directory(directory)
             for path in directory.iterdir():
-                if path.name.startswith((OPEN, f".{PRUNED}.")):
+                if path.name.startswith((OPEN, f".{PRUNED}.", f".{account_file.NAME}.")):
                     path.unlink()
             pruned = self._open_pruned()
             self._spoilt: list[Path] = []

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 import trio
 
-from router.core.log.events import Logged
+from router.core.log.account import AccountCopy
+from router.core.log.events import Logged, decode_events
 from router.core.wire.codec import Malformed
 from router.core.wire.link_items import LogHead
 from router.core.wire.now import Now
+from router.disk.log import account_file
 from router.disk.log.eventlog import Segments
 from router.disk.log.file import LogNotWritten
 from router.disk.log.index import IndexedLines
@@ -24,7 +27,11 @@ PRUNE_EVERY_S = 60.0
 
 
 class Logbook:
-    """Feeds the sealer. The store keeps every value until a segment holds it, so a failing disk loses nothing."""
+    """Feeds the sealer. The store keeps every value until a segment holds it, so a failing disk loses nothing.
+
+    `account`: what the events leave open, and the alarms that stand. A segment with an alarm is closed at once, so that
+    whoever reads the log learns of it.
+    """
 
     def __init__(self, segments: Segments, store: Store, keep_s: float, keep_bytes: int) -> None:
         self._segments = segments
@@ -32,6 +39,9 @@ class Logbook:
         self._keep_s = keep_s
         self._keep_bytes = keep_bytes
         self._sealer = Sealer(segments)
+        self.account = account_file.read(segments.directory, segments.router, segments.last_sealed(), store.next_seq)
+        self._has_alarm = False
+        self._has_sealed = False
         self._pruned_at_s = 0.0
         self._behind = True
         self._is_writing = False
@@ -56,9 +66,13 @@ class Logbook:
         if self._behind:
             return  # `catch_up` will read it from the store, in order
         try:
-            self._sealer.add_events(logged, now.mono_s)
+            self._add_events(logged, now)
         except LogNotWritten as error:
             self._fail(error)
+
+    def _add_events(self, logged: Logged, now: Now) -> None:
+        self._has_alarm |= self.account.note(logged)
+        self._sealer.add_events(logged, now.mono_s)
 
     def _fail(self, error: LogNotWritten) -> None:
         self._behind = True
@@ -80,9 +94,11 @@ class Logbook:
     def _add(self, value: bytes, now: Now) -> None:
         """Give the sealer a value; skip one that cannot be decoded, which leaves a gap in the log."""
         try:
-            self._sealer.add(value, now.mono_s)
+            logged = decode_events(value)
         except Malformed as error:
             log.error("an event value in the store cannot be read and becomes a gap in the log: %s", error)
+        else:
+            self._add_events(logged, now)
 
     def is_behind(self) -> bool:
         """Whether events wait in the store because the log could not be written."""
@@ -120,12 +136,21 @@ class Logbook:
         sealed, self._sealed = self._sealed, 0
         return sealed
 
+    def take_missing(self) -> int:
+        """Return how many events were found missing since the last call; numbers that a new life skips are none."""
+        return self._sealer.take_missing()
+
+    def take_sealed(self) -> bool:
+        """Whether a segment was closed by its size or age since the last call."""
+        sealed, self._has_sealed = self._has_sealed, False
+        return sealed
+
     def is_due(self, now: Now) -> bool:
         """Whether it is time to seal or to prune."""
         return not self._is_writing and (self._is_full(now) or self._is_overgrown(now))
 
     def _is_full(self, now: Now) -> bool:
-        return not self._behind and self._sealer.due(now.mono_s)
+        return not self._behind and self._sealer.due(now.mono_s, early=self._has_alarm)
 
     def _is_overgrown(self, now: Now) -> bool:
         return now.mono_s - self._pruned_at_s > PRUNE_EVERY_S
@@ -137,9 +162,13 @@ class Logbook:
             return
         self._is_writing = True
         closing: Closing | None = None
+        is_full = self._is_full(now)
+        is_early = is_full and not self._sealer.due(now.mono_s)
         try:
-            closing = self._sealer.begin_seal() if self._is_full(now) else None
-            await trio.to_thread.run_sync(self._write, closing, now)
+            closing = self._sealer.begin_seal() if is_full else None
+            self._has_alarm &= not is_full
+            account = self.account.copy(account_file.RECIPIENTS_MAX) if is_full else None
+            await trio.to_thread.run_sync(self._write, closing, account, now)
         except LogNotWritten as error:
             self._fail(error)
         finally:
@@ -147,10 +176,14 @@ class Logbook:
             self._is_writing = False
         if closing is not None and closing.is_done:
             self._sealed = closing.footer.last_seq
+            self._has_sealed |= not is_early
 
-    def _write(self, closing: Closing | None, now: Now) -> None:
+    def _write(self, closing: Closing | None, account: AccountCopy | None, now: Now) -> None:
         if closing is not None:
             closing.write()
+        if account is not None:
+            with suppress(OSError):  # The next start can do without.
+                account_file.write(self._segments.directory, self._segments.router, account)
         if self._is_overgrown(now):
             self._pruned_at_s = now.mono_s
             self._segments.prune(now.wall_s, self._keep_s, self._keep_bytes)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from router.core.log.events import Logged, decode_events
+from router.core.log.life import LEAP_MIN
 from router.core.log.line import Line, encode_lines, event_rows, gaps
 from router.core.log.segment import SegmentTotals, file_name, header, sign
 from router.disk.log.eventlog import OPEN, Segments
@@ -61,6 +62,7 @@ class Sealer:
         self._index = Growing()
         self._size = 0
         self._since = 0.0
+        self._missing = 0
         self.next_seq = segments.last_sealed() + 1
 
     def __repr__(self) -> str:
@@ -83,6 +85,8 @@ class Sealer:
         if end <= self.next_seq:
             return False
         if found[0].seq > self.next_seq:
+            missing = found[0].seq - self.next_seq
+            self._missing += missing if missing < LEAP_MIN else 0
             found[:0] = gaps(self.next_seq, found[0])
         assert found[0].seq == self.next_seq, "a value begins inside one that was taken before"
         try:
@@ -100,12 +104,18 @@ class Sealer:
         self.next_seq = end
         return True
 
-    def due(self, now: float) -> bool:
-        """Whether the open segment has reached its size or age, and the previous one is closed."""
+    def take_missing(self) -> int:
+        """Return how many events were found missing since the last call; numbers that a new life skips are none."""
+        missing, self._missing = self._missing, 0
+        return missing
+
+    def due(self, now: float, *, early: bool = False) -> bool:
+        """Whether the open segment has reached its size or age, or is to be closed `early`, and the previous one is
+        closed."""
         limits = self._segments.limits
         old = now - self._since >= limits.segment_s
         is_open = self._file is not None and self._closing is None
-        return is_open and (old or self._size >= limits.segment_bytes)
+        return is_open and (early or old or self._size >= limits.segment_bytes)
 
     def seal(self) -> int:
         """Close the open segment, if there is one, and return the last sealed sequence number.

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import cbor2
 import lmdb
 
+from router.core.log.account import QueuedRow
 from router.core.routing.groups import Subscription
 from router.core.routing.parcel import Parcel, column_of, words
 from router.core.routing.recovered import Backlog, Holding
@@ -174,6 +175,25 @@ def rows_from(cursor: Any, recipient: bytes, position: int) -> Iterator[tuple[in
         ascending(last, first)
         yield first, QueueRow.decode(cursor.value())
         last, found = first, cursor.next()
+
+
+def queued_after(cursor: Any, after: bytes, most: int) -> list[QueuedRow]:
+    """Return at most `most` rows of the queues whose keys are behind `after`, in order."""
+    rows: list[QueuedRow] = []
+    found = cursor.set_range(after)
+    if found and bytes(cursor.key()) == after:
+        found = cursor.next()
+    last = after
+    while found and len(rows) < most:
+        key = bytes(cursor.key())
+        ascending(last, key)
+        [first] = NUMBER.unpack(key[KEY_BYTES:])
+        raw = cursor.value()
+        whole = len(raw) == _ROW.size
+        runs = ((0, WORD.unpack_from(raw)[0]),) if whole else tuple(QueueRow.decode(raw).owed())
+        rows.append(QueuedRow(key[:KEY_BYTES], first, runs))
+        last, found = key, cursor.next()
+    return rows
 
 
 def move_rows(txn: Any, queues: Any, moved: Iterable[tuple[bytes, bytes]]) -> None:

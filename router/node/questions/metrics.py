@@ -71,6 +71,7 @@ class MetricsQuestions(Questions):
                 {name: row[name] for name in ("name", "module", "state", "starts")}
                 for row in self._services(frozenset(link.key for link in router.links))
             ],
+            "alarms": dict(Counter(row["alarm"] for row in asked.housekeeping.alarms.rows())),
             "unready": [list(row) for row in self._unready(asked)],
         }
 

@@ -47,6 +47,7 @@ class StatusQuestions(Questions):
             "log_seq": asked.store.next_seq - 1,
             "guests": asked.router.guests.facts(),
             "clock": judgement(asked),
+            "alarms": asked.housekeeping.alarms.rows(),
             "restored": asked.router.life.facts(),
             "announced": asked.router.moving.announced(asked.now()),
             "backup": self._backup(),

@@ -390,3 +390,18 @@ def test_too_little_memory_is_said(tmp_path: Path) -> None:
     log.accepted(1, range(3))
     with pytest.raises(AuditFailed, match="--memory"):
         audit(list_logs([ended(log).write(tmp_path)]), AuditSpan(START), memory_bytes=2_000_000)
+
+
+def test_an_alarm_of_a_router_about_itself_is_told_until_it_is_over(tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(3))
+    log.outward("delivered", [(1, 3)])
+    log.state("alarm", 2, alarm="unaccounted", state="raised", since_s=17, number=2, peer=APP, arrival=9)
+    log.state("alarm", 3, alarm="clock-doubted", state="raised", since_s=18, number=600)
+    log.state("alarm", 4, alarm="unaccounted", state="raised", since_s=17, number=3, peer=APP)
+    log.state("alarm", 5, alarm="clock-doubted", state="over", since_s=18, number=600)
+    found = audited(ended(log).write(tmp_path / "logs"))
+    assert found["alarms"] == [
+        {"router": name(A), "alarm": "unaccounted", "peer": APP, "seq": 7, "number": 3, "since_s": 17}
+    ]
+    assert found["verdict"] == "bad"

@@ -112,6 +112,12 @@ def test_a_copy() -> None:
     assert list(of_network.judge_copy(running(copy=None))) == []
 
 
+def test_alarms_of_the_node_about_itself() -> None:
+    assert [one.ok for one in of_network.judge_alarms(running())] == [True]
+    (one,) = of_network.judge_alarms(running(alarms=[{"text": "the queue of bob is full; bring that recipient back"}]))
+    assert (one.ok, one.found, one.remedy) == (False, "the queue of bob is full", "bring that recipient back")
+
+
 @pytest.mark.parametrize(
     ("found", "ok", "said"),
     [

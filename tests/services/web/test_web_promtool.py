@@ -50,6 +50,7 @@ FIRES: dict[str, tuple[str, ...]] = {
         f"router_disk_free_bytes{{{NODE}}} 3000-1x{MINUTES}", f"router_disk_reserved_bytes{{{NODE}}} 1500x{MINUTES}",
     ),
     "RouterLogIsBehind": (f"router_log_behind_events{{{NODE}}} 1x{MINUTES}",),
+    "RouterFindsItselfWrong": (f'router_alarms{{{NODE}, alarm="log-gap"}} 1x{MINUTES}',),
     "RouterBackupIsOverdue": (f"router_backup_overdue{{{NODE}}} 1x{MINUTES}",),
     "RouterVerifiersAreBehind": (f"router_unverified_messages{{{NODE}}} 10001x{MINUTES}",),
     "RouterServiceIsAway": (f'router_service_up{{{NODE}, service="dmq"}} 0x{MINUTES}',),
@@ -66,6 +67,7 @@ WELL = (
     f"router_store_used_bytes{{{NODE}}} 60x{MINUTES}", f"router_store_limit_bytes{{{NODE}}} 100x{MINUTES}",
     f"router_disk_free_bytes{{{NODE}}} 3000x{MINUTES}", f"router_disk_reserved_bytes{{{NODE}}} 500x{MINUTES}",
     f"router_log_behind_events{{{NODE}}} 0x{MINUTES}", f"router_unverified_messages{{{NODE}}} 9x{MINUTES}",
+    f'router_alarms{{{NODE}, alarm="log-gap"}} 0x{MINUTES}',
     f'router_service_up{{{NODE}, service="dmq"}} 1x{MINUTES}',
     f'router_service_starts_total{{{NODE}, service="dmq"}} 2x{MINUTES}',
 )  # fmt: skip

@@ -30,6 +30,16 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         f"Lost without a trace: 1 delivery owed by the router {A}. Its log is whole and the time is over, but it "
         "records no outcome of them.",
     ),
+    "an alarm about a recipient": (
+        {"alarms": [{"router": A, "alarm": "unaccounted", "peer": B, "seq": 7,
+                     "fields": {"number": "1200", "since_s": "1800000000"}}]}, "bad",
+        f"The router {A} itself says since 2027-01-15T08:00:00+00:00: deliveries for {B} that must still wait by its "
+        "log (1,200) are not in its store.",
+    ),
+    "an alarm of a later version": (
+        {"alarms": [{"router": A, "alarm": "too-hot", "peer": None, "seq": 7, "fields": {}}]}, "warning",
+        f"The router {A} itself says: it has raised the alarm too-hot.",
+    ),
     "broken custody": (
         {"custody": [CUSTODY | {"broken": 2}]}, "bad",
         f"The router {B} took 2 messages over from {A}, but its log, which is whole up to then, does not hold them.",

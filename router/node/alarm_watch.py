@@ -1,0 +1,165 @@
+"""The node's watch over itself: its log's open units against its store, its queues, its clock, and gaps in its log.
+
+It looks each time a segment was closed, and every `LOOK_S` at least. The rows of the store are read between two
+transactions, `ROWS_AT_ONCE` a second, so a look costs the loop about a millisecond a second, however much is queued.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from router.core.log.account import Account, QueuedRow
+from router.core.log.alarms import ALARM, CLOCK, FILLING, GAP, REPEATED, UNACCOUNTED, NodeAlarm
+from router.core.router import Router
+from router.core.routing.queues import Queue
+from router.core.wire.now import Now
+
+LOOK_S = 300.0
+"""Seconds after which the watch looks again, also if no segment was closed; and those over which growth is measured."""
+ROWS_AT_ONCE = 500
+"""Rows of queues that are read in a second."""
+FULL_S = 3_600
+"""Seconds within which a queue that will be full is an alarm."""
+EASED_S, EASED_SHARE = 7_200, 0.9
+"""The alarm about a queue is over if it will not be full within that time, and is emptier than that share."""
+NEARLY_EMPTY = 100
+"""A queue that holds less than its limit divided by this is nearly empty, and its growth says nothing."""
+DOUBTED_S = 600
+"""Seconds of doubt after which the clock is an alarm."""
+STANDS_S = 86_400
+"""Seconds after which what cannot be mended is said to be over: units that nobody has, and gaps in the log."""
+
+
+class WatchedStore(Protocol):
+    """The part of a store that the watch needs (`router.disk.store.store.Store`)."""
+
+    def queued(self, after: bytes, most: int) -> list[QueuedRow]: ...
+
+
+class WatchedLog(Protocol):
+    """The part of the event log that the watch needs (`router.disk.log.logbook.Logbook`)."""
+
+    @property
+    def account(self) -> Account: ...
+    def is_behind(self) -> bool: ...
+    def take_sealed(self) -> bool: ...
+    def take_missing(self) -> int: ...
+
+
+class AlarmWatch:
+    """Looks for what is wrong, and logs each alarm once when it is raised and once when it is over."""
+
+    def __init__(self, router: Router, store: WatchedStore, logbook: WatchedLog, now: Now) -> None:
+        self._router = router
+        self._store = store
+        self._logbook = logbook
+        self._looked_s = self._measured_s = now.mono_s
+        self._waiting: dict[bytes, tuple[int, int]] | None = None
+        self._doubted_s: float | None = None
+        self._missing = 0
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the alarms that stand, the worst first, as values for JSON."""
+        found = sorted(self._logbook.account.alarms, key=lambda one: (one.level != "bad", one.since_s, one.key))
+        return [
+            {
+                "alarm": one.kind,
+                "level": one.level,
+                "peer": one.recipient.hex(),
+                "since_s": one.since_s,
+                "number": one.number,
+                "text": one.text(self._router.directory.name_of(one.recipient) or f"{one.recipient.hex()[:8]}…"),
+            }
+            for one in found
+        ]
+
+    def look(self, *, is_doubted: bool, now: Now) -> None:
+        """Look, once a second; no transaction may be open, and the log must have the events of all earlier ones."""
+        self._doubted_s = (self._doubted_s or now.mono_s) if is_doubted else None
+        if self._logbook.is_behind():
+            return
+        self._missing += self._logbook.take_missing()
+        account = self._logbook.account
+        if account.is_comparing:
+            self._compare(account, now)
+        if self._logbook.take_sealed() or now.mono_s - self._looked_s >= LOOK_S:
+            self._looked_s = now.mono_s
+            self._say([*self._doubt(now), *self._gap(now)], (CLOCK, GAP), now)
+            if now.mono_s - self._measured_s >= LOOK_S:
+                self._say(self._filling(now), (FILLING,), now)
+            if not account.is_comparing:
+                account.begin(self._router.directory.successors.newest)
+
+    def _say(self, found: list[NodeAlarm], kinds: tuple[str, ...], now: Now) -> None:
+        for fields in self._logbook.account.alarms.changes(found, kinds, now.wall_s):
+            self._router.note(ALARM, fields, now)
+
+    # -- the store ---------------------------------------------------------------------------------------------------
+
+    def _compare(self, account: Account, now: Now) -> None:
+        """Read the next rows of the store; after the last one, say what is in the log or in the store alone."""
+        rows = self._store.queued(account.position, ROWS_AT_ONCE)
+        account.read(rows)
+        if len(rows) == ROWS_AT_ONCE:
+            return
+        found: list[NodeAlarm] = []
+        for recipient, (messages, arrivals) in (account.compared() or {}).items():
+            kind, arrival = REPEATED if messages < 0 else UNACCOUNTED, arrivals[0] if arrivals else -1
+            standing = account.alarms.get((kind, recipient))
+            if standing is not None and now.wall_s - standing.since_s >= STANDS_S and standing.number >= abs(messages):
+                account.adopt(recipient)
+            else:
+                found.append(NodeAlarm(kind, recipient, abs(messages), arrival))
+        self._say(found, (UNACCOUNTED, REPEATED), now)
+
+    # -- what needs no store -----------------------------------------------------------------------------------------
+
+    def _doubt(self, now: Now) -> list[NodeAlarm]:
+        doubted_s = 0.0 if self._doubted_s is None else now.mono_s - self._doubted_s
+        return [NodeAlarm(CLOCK, number=int(doubted_s))] if doubted_s >= DOUBTED_S else []
+
+    def _gap(self, now: Now) -> list[NodeAlarm]:
+        missing, self._missing = self._missing, 0
+        standing = self._logbook.account.alarms.get((GAP, b""))
+        if standing is None:
+            return [NodeAlarm(GAP, number=missing)] if missing else []
+        if not missing and now.wall_s - standing.since_s >= STANDS_S:
+            return []
+        return [standing._replace(number=standing.number + missing)]
+
+    def _filling(self, now: Now) -> list[NodeAlarm]:
+        """Return the queues that are full, or will be within `FULL_S` as they have grown since they were measured."""
+        span_s, self._measured_s = now.mono_s - self._measured_s, now.mono_s
+        before, lately = self._waiting, dict[bytes, tuple[int, int]]()
+        found: list[NodeAlarm] = []
+        for queue in self._router.queues.by_recipient.values():
+            limits = queue.total.messages_max, queue.total.bytes_max
+            waiting = queue.total.messages, queue.total.bytes
+            if waiting[0] * NEARLY_EMPTY < limits[0] and waiting[1] * NEARLY_EMPTY < limits[1]:
+                continue
+            lately[queue.recipient] = waiting
+            least = min(limits[0] // NEARLY_EMPTY, waiting[0]), min(limits[1] // NEARLY_EMPTY, waiting[1])
+            was = waiting if before is None else before.get(queue.recipient, least)
+            full_s = _full_s(waiting, was, limits, span_s)
+            if self._is_filling(queue, full_s):
+                found.append(NodeAlarm(FILLING, queue.recipient, int(min(full_s, EASED_S))))
+        self._waiting = lately
+        return found
+
+    def _is_filling(self, queue: Queue, full_s: float) -> bool:
+        if self._logbook.account.alarms.get((FILLING, queue.recipient)) is None:
+            return full_s <= FULL_S
+        total = queue.total
+        share = max(total.messages / max(1, total.messages_max), total.bytes / max(1, total.bytes_max))
+        return full_s <= EASED_S or share >= EASED_SHARE
+
+
+def _full_s(waiting: tuple[int, int], before: tuple[int, int], limits: tuple[int, int], span_s: float) -> float:
+    """Return the seconds until one of the limits is reached, at the growth since `before`; infinity if never."""
+    found = float("inf")
+    for now, was, most in zip(waiting, before, limits, strict=True):
+        if now >= most:
+            return 0.0
+        if now > was:
+            found = min(found, (most - now) * span_s / (now - was))
+    return found

@@ -1,0 +1,264 @@
+"""The node's watch over itself, on a real store and a real log: a unit in neither, filling queues, doubt, and gaps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+from samples.logs import KEY, problems
+from samples.stores import WALL_S, accepted, apply, opened, parcel
+
+from router.core.log.alarms import CLOCK, FILLING, GAP, REPEATED, UNACCOUNTED
+from router.core.log.events import Event, Outward, RouterChange
+from router.core.neighbours.directory import Directory
+from router.core.router import Router
+from router.core.routing.effects import Changes, Finished
+from router.core.routing.limits import CoreLimits
+from router.core.routing.parcel import Parcel
+from router.core.routing.recovered import Recovered
+from router.core.wire.now import Now
+from router.disk.limits import LogLimits
+from router.disk.log.eventlog import Segments
+from router.disk.log.logbook import Logbook
+from router.disk.store.terms import Beginning
+from router.node import alarm_watch
+from router.node.alarm_watch import DOUBTED_S, LOOK_S, ROWS_AT_ONCE, STANDS_S, AlarmWatch
+
+HOUR_S = 3_600
+Said = tuple[object, object]
+
+
+class Watched:
+    """A node's store, log and watch, run as housekeeping runs them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.mono_s, self.is_doubted = path, 1.0, False
+        self.random, self.next_first = Random(5), 1
+        self.start()
+
+    def start(self) -> None:
+        """Begin a run on what is on the disk."""
+        self.store = opened(self.path / "store", owner=KEY.public)
+        segments = Segments(self.path / "log", KEY, LogLimits(segment_s=HOUR_S))
+        self.book = Logbook(segments, self.store, 1e9, 1 << 40)
+        self.router = Router(KEY, Directory(KEY.public), CoreLimits(), Recovered(), self.now())
+        self.router.take(self.now())
+        self.watch = AlarmWatch(self.router, self.store, self.book, self.now())
+        self.book.catch_up(self.now())
+
+    def stop(self) -> None:
+        self.book.close()
+        self.store.close()
+
+    def now(self) -> Now:
+        return Now(int((WALL_S + self.mono_s) * 1e9), int(self.mono_s * 1e9))
+
+    def commit(self, *events: Event, parcels: tuple[Parcel, ...] = (), finished: tuple[Finished, ...] = ()) -> None:
+        changes = Changes(parcels=[*parcels], finished=[*finished], events=[*events])
+        _, _, logged = apply(self.store, changes)
+        if logged is not None:
+            self.book.committed(logged, self.now())
+
+    def accept(self, count: int = 2) -> Parcel:
+        one = parcel(self.random, self.next_first, WALL_S, count=count, recipients=1)
+        self.next_first += count
+        self.commit(accepted(one), parcels=(one,))
+        return one
+
+    def end(self, one: Parcel) -> None:
+        [recipient] = one.recipients
+        ended = Outward(1, 1, "delivered", recipient, 1, ((one.first, one.count),), None, 0, 0, 0, one.first)
+        self.commit(ended, finished=(whole(one),))
+
+    def tick(self, seconds: float = 1.0) -> list[Said]:
+        """Let time pass, and look once; return the alarms that were logged: kind and state."""
+        self.mono_s += seconds
+        if sealed := self.book.sealed(self.now()):
+            self.store.log_is_sealed(sealed)
+        self.watch.look(is_doubted=self.is_doubted, now=self.now())
+        events = self.router.take(self.now()).changes.events
+        if events:
+            self.commit(*events)
+        assert all(isinstance(one, RouterChange) and one.event == "alarm" for one in events)
+        fields = [dict(one.fields) for one in events if isinstance(one, RouterChange)]
+        return [(one["alarm"], one["state"]) for one in fields]
+
+    def look(self) -> list[Said]:
+        """Let the watch look through all of the store."""
+        said = self.tick(LOOK_S)
+        while self.book.account.is_comparing:
+            said += self.tick()
+        return said
+
+    async def seal(self) -> None:
+        await self.book.tidy(self.now())
+
+    def lines(self) -> list[dict[str, object]]:
+        files = sorted((self.path / "log").glob("events-*.jsonl"))
+        rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        return [row["fields"] for row in rows if row["event"] == "alarm"]
+
+
+def whole(one: Parcel) -> Finished:
+    """Return the end of all messages of a parcel: committed without an event, it is a loss."""
+    [recipient] = one.recipients
+    return Finished(recipient, one.first, 0, one.count, len(one.blob))
+
+
+@asynccontextmanager
+async def a_watched(path: Path) -> AsyncIterator[Watched]:
+    found = Watched(path)
+    try:
+        yield found
+    finally:
+        found.stop()
+        assert [one for one in problems(path / "log") if "its router found them missing" not in one] == []
+
+
+async def test_a_unit_in_neither_is_said_once_and_once_more_when_it_is_there_again(tmp_path: Path) -> None:
+    async with a_watched(tmp_path) as node:
+        node.end(node.accept())
+        lost = node.accept(count=1)
+        assert node.look() == []
+        node.commit(finished=(whole(lost),))
+        assert node.look() == [(UNACCOUNTED, "raised")]
+        assert node.look() == []
+        [row] = node.watch.rows()
+        assert row["level"] == "bad" and f"(arrival number {lost.first})" in row["text"]
+        await node.seal()
+        [fields] = node.lines()
+        assert fields["peer"] == lost.recipients[0].hex() and fields["arrival"] == lost.first, "sealed at once"
+        node.commit(parcels=(lost,))
+        assert node.look() == [(UNACCOUNTED, "over")]
+        await node.seal()
+        assert [one["state"] for one in node.lines()] == ["raised", "over"]
+        node.end(lost)
+        assert node.look() == [] and node.watch.rows() == []
+
+
+async def test_a_loss_while_the_node_is_stopped_is_said_and_again_by_no_later_run(tmp_path: Path) -> None:
+    async with a_watched(tmp_path) as node:
+        lost = [node.accept(count=1), node.accept(count=1)]
+        node.mono_s += HOUR_S
+        await node.seal()
+        kept = node.accept()  # behind the account on the disk
+        node.end(node.accept())
+        node.stop()
+        store = opened(tmp_path / "store", owner=KEY.public)
+        apply(store, Changes(finished=[whole(one) for one in lost]))
+        store.close()
+        node.start()
+        assert set(node.look()) == {(UNACCOUNTED, "raised")}
+        node.stop()  # the alarm is in the store alone
+        node.start()
+        assert node.look() == [] and len(node.watch.rows()) == len({one.recipients for one in lost})
+        node.end(kept)
+        assert node.look() == []
+        assert {one for _ in range(2) for one in node.tick(STANDS_S)} == {(UNACCOUNTED, "over")}, "said for a day"
+        assert node.look() == []
+
+
+async def test_what_the_store_has_although_it_ended_is_an_alarm_too(tmp_path: Path) -> None:
+    async with a_watched(tmp_path) as node:
+        one = node.accept()
+        node.end(one)
+        node.commit(parcels=(one,))
+        assert node.look() == [(REPEATED, "raised")]
+
+
+async def test_a_log_without_an_account_takes_the_word_of_the_store(tmp_path: Path) -> None:
+    async with a_watched(tmp_path) as node:
+        node.accept()
+        node.mono_s += HOUR_S
+        await node.seal()
+        node.stop()
+        (tmp_path / "log" / ".account").unlink()
+        node.start()
+        lost = node.accept(count=1)
+        assert node.look() == []
+        node.commit(finished=(whole(lost),))
+        assert node.look() == [(UNACCOUNTED, "raised")]
+
+
+async def test_a_long_queue_is_read_in_pieces_while_messages_come_and_go(tmp_path: Path) -> None:
+    async with a_watched(tmp_path) as node:
+        parcels = [node.accept(count=1) for _ in range(2 * ROWS_AT_ONCE + 7)]
+        assert node.tick(LOOK_S) == []
+        turns = 0
+        while node.book.account.is_comparing:
+            node.end(parcels.pop(node.random.randrange(len(parcels))))
+            node.accept()
+            assert node.tick() == []
+            turns += 1
+        assert turns >= 3
+        node.commit(finished=(whole(parcels[0]),))
+        assert node.look() == [(UNACCOUNTED, "raised")]
+
+
+async def test_a_queue_that_will_be_full_within_the_hour_is_said_and_when_it_has_eased(tmp_path: Path) -> None:
+    async with a_watched(tmp_path) as node:
+        most = node.router.queues.limits.recipient_messages_max
+        step = most // 40  # full in 38 looks of five minutes, at most 3 h 20 min
+
+        def grow(messages: int) -> list[Said]:
+            node.router.queues.reserve(bytes(32), bytes(32), bytes(32), messages, messages)
+            return node.look()
+
+        assert grow(most // 2) == [], "nothing is known yet of its growth"
+        assert grow(step) == [] and grow(0) == []
+        assert grow(2 * step) == [(FILLING, "raised")]
+        assert "full in about" in node.watch.rows()[0]["text"]
+        assert grow(step) == [], "slower, but still within two hours"
+        assert grow(0) == [(FILLING, "over")]
+        assert grow(most // 2 - 4 * step) == [(FILLING, "raised")]
+        assert grow(0) == [], "it is nearly full"
+        assert grow(-most // 2) == [(FILLING, "over")]
+
+
+async def test_a_queue_that_was_full_of_old_when_the_node_started_is_not_growing(tmp_path: Path) -> None:
+    async with a_watched(tmp_path) as node:
+        most = node.router.queues.limits.recipient_messages_max
+        node.router.queues.reserve(bytes(32), bytes(32), bytes(32), most // 2, 1)
+        assert node.look() == [] and node.look() == []
+        node.router.queues.reserve(bytes(32), bytes(32), bytes(32), most - most // 2, 1)
+        assert node.look() == [(FILLING, "raised")], "it is full"
+
+
+async def test_a_clock_doubted_for_long_and_a_gap_in_the_log_are_said(tmp_path: Path) -> None:
+    async with a_watched(tmp_path) as node:
+        node.is_doubted = True
+        assert node.look() == []
+        assert node.tick(DOUBTED_S) == [(CLOCK, "raised")]
+        node.is_doubted = False
+        assert node.look() == [(CLOCK, "over")]
+        node.stop()
+        store = opened(tmp_path / "store", owner=KEY.public)
+        store.renumber(store.next_seq, Beginning(bytes(8), 1, store.next_seq + 5))
+        store.close()
+        node.start()
+        lost = node.accept(count=1)
+        assert node.look() == [(GAP, "raised")]
+        node.commit(finished=(whole(lost),))
+        assert node.look() == [(UNACCOUNTED, "raised")], "what was open before is the store's word"
+        await node.seal()
+        assert [one["number"] for one in node.lines() if one["alarm"] == GAP] == [5]
+        assert (GAP, "over") in node.tick(STANDS_S)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+async def test_nothing_is_said_while_the_log_is_behind(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alarm_watch, "ROWS_AT_ONCE", rows)
+    async with a_watched(tmp_path) as node:
+        for _ in range(4):
+            node.accept()
+        assert node.look() == []
+        node.book._behind = True
+        node.accept()
+        assert node.tick(LOOK_S) == []
+        assert node.look() == [], "it has caught up"
