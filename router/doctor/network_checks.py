@@ -31,8 +31,8 @@ NOBODY_HEARD = (
 )
 
 
-def judge_node(running: Running | None, why: str) -> Finding:
-    """Judge whether a node runs on this home and answers."""
+def judge_node(running: Running | None, why: str, version: str) -> Finding:
+    """Judge whether a node runs on this home and answers. `version`: that of the program as it is installed now."""
     if running is None:
         said, remedy = split_remedy(why)
         return Finding("node", None, said, remedy)
@@ -41,6 +41,9 @@ def judge_node(running: Running | None, why: str) -> Finding:
     if away:
         said = ", ".join(f"{one['name']} ({one['problem'] or 'no cause is known'})" for one in away)
         return Finding("node", False, f"its services do not all run: {said}", "see the node's log for the cause")
+    if (started := status.get("version", version)) != version:
+        said = f"runs version {started}, and version {version} has been installed since it was started"
+        return Finding("node", False, said, "start it anew: `router service restart`, or as it was started")
     return Finding("node", True, f"runs as {status['role']} since {span_text(status['uptime_s'])}")
 
 
