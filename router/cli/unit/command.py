@@ -84,7 +84,10 @@ def install(name: str, system: bool, role: str) -> None:
     manager.do("daemon-reload")
     manager.do("enable", unit.file_name)
     _start(manager, unit.file_name, "restart" if is_other else "start")
-    say(f"{unit.file_name} runs the node of {home.path}; `router service status` and `router service logs` show it")
+    status, logs = (_command(word, name, system) for word in ("status", "logs"))
+    say(f"{unit.file_name} runs the node of {home.path}; `{status}` and `{logs}` show it")
+    if system:
+        note(f"commands of that node run as its account: `sudo -u {NAME} router --home {home.path} status`")
     if not system and not let_linger():
         remedy = "`sudo loginctl enable-linger $USER` does"
         note(f"it ends when you log out, since this machine does not let your services go on: {remedy}")
@@ -127,7 +130,7 @@ def status(name: str, system: bool, as_json: bool) -> None:
     if as_json:
         say_json(shown)
     elif not text:
-        say(f"{unit} is not installed: `router service install` does it")
+        say(f"{unit} is not installed: `{_command('install', name, system)}` does it")
     else:
         rows = [(key.replace("_", " "), value) for key, value in shown.items() if value is not None]
         facts([*rows, *(("", f"| {line}") for line in manager.last_lines(unit, 5))])
@@ -161,7 +164,8 @@ def stop(name: str, system: bool) -> None:
     """
     manager, path, text = _installed(name, system)
     manager.do("stop", path.name, within_s=STARTS_WITHIN_S)
-    say(f"{path.name} is stopped; `router service start` starts the node of {home_of(text) or 'its home'} again")
+    again = _command("start", name, system)
+    say(f"{path.name} is stopped; `{again}` starts the node of {home_of(text) or 'its home'} again")
 
 
 @service.command("start", cls=Command)
@@ -205,6 +209,12 @@ def remove(name: str, system: bool) -> None:
     say(f"{path.name} is {done}; the home {home_of(text) or 'of its node'} is still there")
 
 
+def _command(word: str, name: str, system: bool) -> str:
+    """Return the command of this group with that word for the unit of that name."""
+    named = ["--name", name] if name != NAME else []
+    return " ".join(("router service", word, *named, *(["--system"] if system else [])))
+
+
 def _installed(name: str, system: bool) -> tuple[ServiceManager, Path, str]:
     """Return the service manager, and the path and text of the unit of that name. Raise `Failure` if there is none."""
     manager = ServiceManager(of_machine=system)
@@ -212,7 +222,8 @@ def _installed(name: str, system: bool) -> tuple[ServiceManager, Path, str]:
     path = manager.packaged(f"{name}.service") or manager.folder / f"{name}.service"
     text = _read(path)
     if not text:
-        raise Failure(Exit.FAILED, f"{path} is not there, so no service is installed: `router service install` does it")
+        install = _command("install", name, system)
+        raise Failure(Exit.FAILED, f"{path} is not there, so no service is installed: `{install}` does it")
     return manager, path, text
 
 

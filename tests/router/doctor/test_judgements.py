@@ -114,6 +114,14 @@ def test_a_copy() -> None:
     assert list(of_network.judge_copy(running(copy=None))) == []
 
 
+def test_a_node_that_a_copy_has_stopped_is_not_judged_by_its_services_and_links() -> None:
+    down = [{"name": "pubsub", "state": "away", "problem": None}]
+    stopped = replace(with_peer(state="away"), status=running(services=down, copy={"barred": True}).status)
+    found = of_network.judge_node(stopped, "", "0.1.0")
+    assert found.ok is False and "a copy of this home runs" in found.found
+    assert list(of_network.judge_neighbours(stopped, 9)) == []
+
+
 @pytest.mark.parametrize(
     ("found", "ok", "said"),
     [
