@@ -18,7 +18,6 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from router.actors.actor import actor_system
-from router.cli.version import own_version
 from router.core.neighbours.dial_budget import DialBudgets
 from router.core.neighbours.directory import Directory, Neighbour, Standing
 from router.core.router import Router
@@ -161,7 +160,6 @@ class RunningNode:
         self._numbers = count(1)
         self._starts = NodeStarts(home.path)
         self._began_s = time.monotonic()
-        self._version = own_version()
         self._listeners: list[str] = []
         self._unknown = 0  # accepted connections of keys that this node does not know
 
@@ -360,7 +358,6 @@ class RunningNode:
             "address": self._key.public.hex(),
             "role": self._config.node.role,
             "name": self._config.node.name,
-            "version": self._version,
             "uptime_s": round(time.monotonic() - self._began_s, 3),
             "listeners": [*self._listeners, *self._asked.urls.values()],
             "durability": self._config.store.durability,

@@ -84,11 +84,16 @@ def install(name: str, system: bool, role: str) -> None:
     manager.do("daemon-reload")
     manager.do("enable", unit.file_name)
     _start(manager, unit.file_name, "restart" if is_other else "start")
-    status, logs = (_command(word, name, system) for word in ("status", "logs"))
-    say(f"{unit.file_name} runs the node of {home.path}; `{status}` and `{logs}` show it")
+    _tell_next(unit, system)
+
+
+def _tell_next(unit: Unit, system: bool) -> None:
+    """Say how the installed service is looked after."""
+    status, logs = (_command(word, unit.name, system) for word in ("status", "logs"))
+    say(f"{unit.file_name} runs the node of {unit.home}; `{status}` and `{logs}` show it")
     if system:
-        note(f"commands of that node run as its account: `sudo -u {NAME} router --home {home.path} status`")
-    if not system and not let_linger():
+        note(f"commands of that node run as its account: `sudo -u {unit.user} router --home {unit.home} status`")
+    elif not let_linger():
         remedy = "`sudo loginctl enable-linger $USER` does"
         note(f"it ends when you log out, since this machine does not let your services go on: {remedy}")
 
@@ -160,7 +165,7 @@ def logs(name: str, system: bool, follow: bool, lines: int) -> None:
 def stop(name: str, system: bool) -> None:
     """Stop the node until `router service start`, or until the machine starts again.
 
-    What it has in custody is on its disk. Stop it before `router keys rotate-node` and before a home is moved.
+    What it has in custody is on its disk. Stop it before its home goes to another machine.
     """
     manager, path, text = _installed(name, system)
     manager.do("stop", path.name, within_s=STARTS_WITHIN_S)
