@@ -55,9 +55,10 @@ help:
 demo: .venv/run.stamp
 	@$(VENV)/router demo
 
-# Versions as locked. uv puts `router` into ~/.local/bin, and says what to do where that is not on the path.
+# Versions as locked; modules are compiled as they are used, since compiling all of them would cost more than the rest. uv puts
+# `router` into ~/.local/bin, and says what to do where that is not on the path.
 install: $(UV)
-	@$(UV) tool install $(QUIET) --force --compile-bytecode --reinstall-package key-addressed-router --python "$$(command -v $(PYTHON))" \
+	@$(UV) tool install $(QUIET) --force --reinstall-package key-addressed-router --python "$$(command -v $(PYTHON))" \
 		--constraints requirements/run.txt --build-constraints requirements/run.txt . || $(OFFLINE)
 
 # For which Python of Debian: 3.11 bookworm, 3.13 trixie.

@@ -113,6 +113,11 @@ def options(url: str) -> Doors:
     return Doors(mode, group, given.get("owner") != "no", given.get("passed") == "yes", mark + text)
 
 
+def _of_another(path: object, owner: int | None) -> str:
+    remedy = "run the command as that user, for example by `sudo -u '#NUMBER'`"
+    return f"{path} is served by another user (number {owner}); {remedy.replace('NUMBER', str(owner))}"
+
+
 async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s: float) -> UnixStream:
     """Connect to the socket file; the link proves the other end's key, so `expect` is not used here."""
     try:
@@ -129,7 +134,7 @@ async def dial(url: str, key: SigningKey, expect: PublicKey | None, *, timeout_s
             await _connect(raw, path)
         owner = user_of(raw)
         if not _is_owner(owner):
-            raise ConnectFailed(Reason.CONNECT_FAILED, f"{path} is served by another user (number {owner})")
+            raise ConnectFailed(Reason.CONNECT_FAILED, _of_another(path, owner))
         return UnixStream(_ready(raw), f"unix {path}")
     except OSError as error:
         raw.close()

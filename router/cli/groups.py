@@ -7,11 +7,13 @@ import secrets
 import click
 
 from router.cli import qr
+from router.cli.ask import ask
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.given_link import link_from
 from router.cli.node_link import addresses
 from router.cli.output import columns, hint, note, say, say_json, short_text
+from router.client.errors import NodeUnavailable
 from router.core.wire.address import addresses_of_node
 from router.core.wire.grouplink import GroupLink, new_group, parse_link
 from router.core.wire.hint import Hint
@@ -19,6 +21,9 @@ from router.core.wire.link_text import GROUP
 from router.core.wire.text import key_text
 from router.settings import config, keyring
 from router.settings.home import Home
+
+READERS_SHOWN = 5
+"""How many commands an error lists."""
 
 
 @click.group(cls=CommandGroup)
@@ -109,6 +114,39 @@ def add(link: str, name: str | None, replace: bool, as_json: bool) -> None:
     else:
         say(f"{kept}  {key_text('group', found.group)}  check {found.check}")
         hint("whoever gave you the link sees the same check in `router group list`, unless a letter of it was changed")
+
+
+@group.command("remove", cls=Command)
+@click.argument("name")
+@json_option
+def remove(name: str, as_json: bool) -> None:
+    """Forget the link of the group with that name or key: this home no longer reads it or writes in it.
+
+    Kept keys that have joined it must have left, or messages would go on waiting for them. An app that runs goes on
+    until it ends, and whoever else has the link keeps it: to shut somebody out, make a new group.
+    """
+    home = invocation().home
+    found, link = keyring.find(home, name)
+    if readers := _readers(home, link):
+        leave = "; ".join(f"`router leave {found} --as {one}`" for one in readers[:READERS_SHOWN])
+        more = f" (and {len(readers) - READERS_SHOWN} more, by `router keys`)" if len(readers) > READERS_SHOWN else ""
+        raise Failure(Exit.FAILED, f"messages of {found} wait here for who has joined it; first {leave}{more}")
+    keyring.remove_group(home, found)
+    if as_json:
+        say_json(_row(found, link))
+    else:
+        say(f"the link of {found} is forgotten here; others who have it keep it")
+
+
+def _readers(home: Home, link: GroupLink) -> list[str]:
+    """Return the names of kept keys of apps that have joined the group at the running node; none if none runs."""
+    try:
+        joined = {one["subscriber"] for one in ask(home, "groups") if one["group"] == link.group.hex()}
+    except NodeUnavailable:
+        return []
+    names = keyring.key_names(home)
+    found = {names.get(bytes.fromhex(one), "") for one in joined}
+    return sorted(one for one in found if one and not one.startswith("service-"))
 
 
 def _row(name: str, link: GroupLink) -> dict[str, object]:

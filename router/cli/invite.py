@@ -35,7 +35,7 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.grouplink import GroupLink, new_group
 from router.core.wire.invitation import LIFE_S_MAX, RIGHTS, SECRET_BYTES, Invitation, make_invitation
 from router.core.wire.lifetime import expiry_min, expiry_s
-from router.core.wire.text import span_text
+from router.core.wire.text import counted, span_text
 from router.settings import config, keyring
 from router.settings.config import Config
 from router.settings.config_peers import RemovePeer
@@ -261,8 +261,9 @@ def revoke(id: str, with_guests: bool, as_json: bool) -> None:
     if as_json:
         say_json(found)
         return
-    what = "are removed" if with_guests else "stay, and `router peer remove` removes one"
-    guests = f"; {found['guests']} of its guests {what}" if found["guests"] else ""
+    what = "removed" if with_guests else "still let in, and `router peer remove` removes one"
+    count = found["guests"]
+    guests = f"; {counted(count, 'guest')} of it {'is' if count == 1 else 'are'} {what}" if count else ""
     say(f"the invitation {found['revoked'][:8]} is revoked{guests}")
 
 

@@ -122,6 +122,7 @@ def rotate_node(as_json: bool) -> None:
     say(key_text("addr", said.new))
     until = time_text(said.until_s)
     note(f"that is the address of this node from now on; the old one is answered until {until}")
+    note("make a new backup: an older one brings back the old key, which the neighbours refuse by then")
 
 
 def _rotated_by_the_node(home: Home, busy: HomeBusy) -> KeySuccession:

@@ -96,7 +96,9 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
     rows = [(one["url"], _at(one["since_s"]), one["state"]) for one in found["places"]]
     columns(("ADDRESS", "SINCE", "STATE"), rows, "this node names no address to others; see node.advertise")
     if rows:
-        say(f"{found['told']} of {counted(found['neighbours'], 'connected neighbour')} know this")
+        say(f"known to {found['told']} of {counted(found['neighbours'], 'connected neighbour')}")
+        if found["told"] < found["neighbours"]:
+            note("those that are connected hear it within seconds: `router move` shows it")
         note("a neighbour that is away hears it when it connects here; later it needs `router peer add NAME URL`")
 
 

@@ -18,7 +18,7 @@ from router.cli import given_link, loop
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.kept_keys import check_name
-from router.cli.output import hint, note, one_line, say, say_json, short_text, while_read
+from router.cli.output import note, one_line, say, say_json, short_text, while_read
 from router.cli.spans import Seconds
 from router.cli.when import SECOND_NS, When, instant
 from router.client.history import HistoryPlace, history
@@ -146,7 +146,7 @@ async def _subscribe(name: str, raw: bool, since_s: int | None, listening: Recei
         group = await node.join(name, raw=raw, order="causal" if listening.is_causal else "arrival")
         log.info("joined %s", key_text("group", group.key))
         whose = f"{listening.as_name} has joined" if listening.as_name else "joined"
-        hint(f"{whose} {group.name or short_text('group', group.key)}; its messages come here, Ctrl-C ends")
+        note(f"{whose} {group.name or short_text('group', group.key)}; its messages come here, Ctrl-C ends")
         earlier = None if since_s is None else Earlier(node, group.key, since_s, listening)
         nursery.start_soon(_say_when_caught_up, node, group.key, earlier, nursery.cancel_scope)
         await _print_all(group.messages(), listening, earlier)

@@ -14,6 +14,13 @@ _BUNDLED = re.compile(r"^\* Updated? ``libsodium`` to (\d[\w.-]*)", re.MULTILINE
 """The line in PyNaCl's description, newest first, that names the libsodium within it."""
 
 
+def own_version() -> str:
+    """Return the version of this program as it is installed now."""
+    from importlib.metadata import version
+
+    return version(DISTRIBUTION)
+
+
 def versions() -> dict[str, str]:
     """Return the versions by name; `lmdb`, `libsodium` and `openssl` are those of the libraries themselves."""
     import platform
@@ -23,7 +30,7 @@ def versions() -> dict[str, str]:
     from OpenSSL import SSL
 
     return {
-        "router": version(DISTRIBUTION),
+        "router": own_version(),
         "python": platform.python_version(),
         "lmdb": ".".join(map(str, lmdb.version())),
         "pynacl": version("pynacl"),
@@ -56,14 +63,12 @@ def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     """Print the version and exit; with `--json` all versions."""
     if not value or ctx.resilient_parsing:
         return
-    from importlib.metadata import version
-
     from router.cli.output import say, say_json
 
     if AS_JSON in ctx.meta[ARGUMENTS]:
         say_json(versions())
     else:
-        say(f"router, version {version(DISTRIBUTION)}")
+        say(f"router, version {own_version()}")
     ctx.exit()
 
 

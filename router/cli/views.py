@@ -26,6 +26,7 @@ from router.cli.output import (
     size_text,
 )
 from router.cli.services import ask_service
+from router.cli.version import own_version
 from router.client.errors import NotAnswered
 from router.core.service.roles import Role
 from router.core.wire.text import counted, span_text
@@ -58,6 +59,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
     return [
         ("address", address_text(found["address"])),
         ("role", found["role"]),
+        *([("version", _version(one))] if (one := found.get("version")) else []),
         ("up", span_text(found["uptime_s"])),
         *(("listening", url) for url in found["listeners"]),
         *(("announced", _announced(one)) for one in found["announced"] if one["state"] == "next"),
@@ -76,6 +78,13 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         *([("pub/sub", _counted(found["pubsub"]))] if found["pubsub"] else []),
         ("reasons", _counted(found["reasons"])),
     ]
+
+
+def _version(running: str) -> str:
+    """Return the version of the node, and what to do if the program was replaced since it was started."""
+    if running == (own := own_version()):
+        return running
+    return f"{running}, and this command is {own}: start the node anew (`router service restart`, or as you start it)"
 
 
 def _announced(one: dict[str, Any]) -> str:

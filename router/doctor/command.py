@@ -18,6 +18,7 @@ from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure, innermost
 from router.cli.output import address_text, for_this_home, hint, say, say_json
 from router.cli.preflight import neighbour_warnings, rules, service_warnings, unusable_keys
+from router.cli.version import own_version
 from router.client.node import connect
 from router.core.service.roles import Role
 from router.core.wire.address import TransportAddress, addresses_of_node
@@ -233,7 +234,7 @@ def _judged(
         yield from home_checks.judge_warnings("services", service_warnings(config))
         yield from home_checks.judge_warnings("neighbour", neighbour_warnings(config))
     yield home_checks.judge_key(public, str(home.key_path), fault, running)
-    yield network_checks.judge_node(running, facts.why_not_running)
+    yield network_checks.judge_node(running, facts.why_not_running, own_version())
     if running is not None:
         yield from network_checks.judge_copy(running)
         yield from network_checks.judge_alarms(running)

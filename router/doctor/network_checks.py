@@ -31,17 +31,27 @@ NOBODY_HEARD = (
 )
 
 
-def judge_node(running: Running | None, why: str) -> Finding:
-    """Judge whether a node runs on this home and answers."""
+def judge_node(running: Running | None, why: str, version: str) -> Finding:
+    """Judge whether a node runs on this home and answers. `version`: that of the program as it is installed now."""
     if running is None:
         said, remedy = split_remedy(why)
         return Finding("node", None, said, remedy)
     status = running.status
+    if is_barred(running):
+        return Finding("node", False, "does nothing, as a copy of this home runs; the line below says what to do")
     away = [one for one in status["services"] if one["state"] != "running"]
     if away:
         said = ", ".join(f"{one['name']} ({one['problem'] or 'no cause is known'})" for one in away)
         return Finding("node", False, f"its services do not all run: {said}", "see the node's log for the cause")
+    if (started := status.get("version", version)) != version:
+        said = f"runs version {started}, and version {version} has been installed since it was started"
+        return Finding("node", False, said, "start it anew: `router service restart`, or as it was started")
     return Finding("node", True, f"runs as {status['role']} since {span_text(status['uptime_s'])}")
+
+
+def is_barred(running: Running | None) -> bool:
+    """Whether the node has stopped because a copy of its home runs: its services and links are down for that reason."""
+    return running is not None and bool((running.status.get("copy") or {}).get("barred"))
 
 
 def judge_copy(running: Running) -> Iterator[Finding]:
@@ -273,7 +283,7 @@ def judge_guests(running: Running | None) -> Iterator[Finding]:
 def judge_neighbours(running: Running | None, most: int) -> Iterator[Finding]:
     """Judge each neighbour by its last contact; if there are more than `most`, return only those with a problem and
     those that are blocked."""
-    if running is None:
+    if running is None or is_barred(running):
         return
     rows = [one for one in running.peers if one["learned"] is not None]
     if not rows:

@@ -11,6 +11,7 @@ import errno
 import fcntl
 import logging
 import os
+import re
 import stat
 import sys
 import time
@@ -303,9 +304,23 @@ class HeldHome:
 def _check_volume(path: Path) -> None:
     """Raise `HomeError` if the home would lie in a container's own layer, which goes with the container."""
     volume = os.environ.get(VOLUME, "")
-    if volume and path.is_relative_to(volume) and not os.path.ismount(volume):
+    if volume and path.is_relative_to(volume) and not _is_mounted(volume):
         said = f"no volume is mounted at {volume}, so the home {path} and its key would go with this container"
         raise HomeError(f"{said}; run it with one, for example `--volume router:{volume}`, or {_ELSEWHERE}")
+
+
+def _is_mounted(folder: str) -> bool:
+    """Whether something is mounted at the folder, also if it is of the same file system as the folder above, which
+    `os.path.ismount` does not see: so it is where containers are kept as plain directories (the storage driver vfs)."""
+    with suppress(OSError):
+        return is_mount_point(Path("/proc/self/mountinfo").read_text(errors="replace"), os.path.realpath(folder))
+    return os.path.ismount(folder)
+
+
+def is_mount_point(mountinfo: str, folder: str) -> bool:
+    """Whether that text (proc_pid_mountinfo(5), where some characters are octal numbers) lists the folder."""
+    places = (line.split(" ", 5)[4] for line in mountinfo.splitlines())
+    return any(re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), one) == folder for one in places)
 
 
 def _load_owner(store: Path) -> bytes | None:

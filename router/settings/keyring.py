@@ -123,6 +123,12 @@ def add_given_group(home: Home, link: GroupLink) -> str:
         return _add_group(home, next(free), link)
 
 
+def remove_group(home: Home, name: str) -> None:
+    """Remove the link of the group with that name from the home. Raise `KeyringError` if it cannot be."""
+    with _alone(_group_path(home, name)):
+        private_file.remove(_group_path(home, name))
+
+
 def _add_group(home: Home, name: str, link: GroupLink, *, rename: bool = False, replace: bool = False) -> str:
     """Do what `add_group` does, while no other process of ours changes the groups."""
     path = _group_path(home, name)

@@ -53,7 +53,11 @@ def why(message: str, follow: bool, as_json: bool) -> None:
     """
     home = invocation().home
     parse_prefix(message)
-    answer = with_restore(_answer(home, message.strip(), follow), life_file.read(home.path))
+    restored = life_file.read(home.path)
+    try:
+        answer = with_restore(_answer(home, message.strip(), follow), restored)
+    except Failure as error:  # the running node's
+        raise Failure(error.code, str(with_restore({"error": str(error)}, restored)["error"])) from None
     if "error" in answer:
         raise Failure(Exit.FAILED, str(answer["error"]))
     if held := _held_by_services(home, answer):

@@ -149,7 +149,7 @@ async def test_a_file_that_cannot_be_written_is_said_once_and_the_grant_counts(t
         assert (await core.run("peer", "add", new_key().public.hex(), "--grant", ",".join(GRANTED))).code == 0
         assert await until_written(core, secret) == {key.public} and key.public in in_file(core)
         told = await core.run("invite", "revoke", digest(secret).hex()[:12], "--with-guests")
-        assert told.code == 0 and "1 of its guests are removed" in told.stdout
+        assert told.code == 0 and "1 guest of it is removed" in told.stdout
         await core.kill()
         await core.start()
         assert key.public not in in_file(core)

@@ -80,19 +80,28 @@ def install(name: str, system: bool, role: str) -> None:
         note(f"{path} was changed by hand and is kept as it is; remove it to have it made anew")
     elif not packaged:
         _write(path, text)
-    _start(manager, unit.file_name, anew=bool(before) and before != text and not is_edited and not packaged)
-    say(f"{unit.file_name} runs the node of {home.path}; `router service status` and `router service logs` show it")
-    if not system and not let_linger():
+    is_other = bool(before) and before != text and not is_edited and not packaged
+    manager.do("daemon-reload")
+    manager.do("enable", unit.file_name)
+    _start(manager, unit.file_name, "restart" if is_other else "start")
+    _tell_next(unit, system)
+
+
+def _tell_next(unit: Unit, system: bool) -> None:
+    """Say how the installed service is looked after."""
+    status, logs = (_command(word, unit.name, system) for word in ("status", "logs"))
+    say(f"{unit.file_name} runs the node of {unit.home}; `{status}` and `{logs}` show it")
+    if system:
+        note(f"commands of that node run as its account: `sudo -u {unit.user} router --home {unit.home} status`")
+    elif not let_linger():
         remedy = "`sudo loginctl enable-linger $USER` does"
         note(f"it ends when you log out, since this machine does not let your services go on: {remedy}")
 
 
-def _start(manager: ServiceManager, unit: str, *, anew: bool) -> None:
-    """Let the service manager read the unit and start it; raise `Failure` with the last lines that it printed."""
-    manager.do("daemon-reload")
-    manager.do("enable", unit)
+def _start(manager: ServiceManager, unit: str, how: str) -> None:
+    """Start or restart the unit, by that word; raise `Failure` with the last lines that it printed."""
     try:
-        manager.do("restart" if anew else "start", unit, within_s=STARTS_WITHIN_S)
+        manager.do(how, unit, within_s=STARTS_WITHIN_S)
     except Failure as error:
         said = "\n".join(f"| {line}" for line in manager.last_lines(unit, LINES))
         raise Failure(Exit.FAILED, f"{error}\n{said}".rstrip()) from None
@@ -126,7 +135,7 @@ def status(name: str, system: bool, as_json: bool) -> None:
     if as_json:
         say_json(shown)
     elif not text:
-        say(f"{unit} is not installed: `router service install` does it")
+        say(f"{unit} is not installed: `{_command('install', name, system)}` does it")
     else:
         rows = [(key.replace("_", " "), value) for key, value in shown.items() if value is not None]
         facts([*rows, *(("", f"| {line}") for line in manager.last_lines(unit, 5))])
@@ -150,18 +159,47 @@ def logs(name: str, system: bool, follow: bool, lines: int) -> None:
         raise Failure(Exit.FAILED, f"the journal cannot be read: {command[0]}: {error.strerror}") from None
 
 
+@service.command("stop", cls=Command)
+@_name
+@_system
+def stop(name: str, system: bool) -> None:
+    """Stop the node until `router service start`, or until the machine starts again.
+
+    What it has in custody is on its disk. Stop it before its home goes to another machine.
+    """
+    manager, path, text = _installed(name, system)
+    manager.do("stop", path.name, within_s=STARTS_WITHIN_S)
+    again = _command("start", name, system)
+    say(f"{path.name} is stopped; `{again}` starts the node of {home_of(text) or 'its home'} again")
+
+
+@service.command("start", cls=Command)
+@_name
+@_system
+def start(name: str, system: bool) -> None:
+    """Start the node that was stopped; return when it is ready."""
+    manager, path, text = _installed(name, system)
+    _start(manager, path.name, "start")
+    say(f"{path.name} runs the node of {home_of(text) or 'its home'}")
+
+
+@service.command("restart", cls=Command)
+@_name
+@_system
+def restart(name: str, system: bool) -> None:
+    """Stop the node and start it, as an upgrade of the program or a changed `router.toml` needs it."""
+    manager, path, text = _installed(name, system)
+    _start(manager, path.name, "restart")
+    say(f"{path.name} runs the node of {home_of(text) or 'its home'}")
+
+
 @service.command("remove", cls=Command)
 @_name
 @_system
 def remove(name: str, system: bool) -> None:
     """Stop the service and remove its unit; the home stays as it is."""
-    manager = ServiceManager(of_machine=system)
-    manager.check()
-    packaged = manager.packaged(f"{name}.service")
-    path = packaged or manager.folder / f"{name}.service"
-    text = _read(path)
-    if not text:
-        raise Failure(Exit.FAILED, f"{path} is not there, so there is nothing to remove")
+    manager, path, text = _installed(name, system)
+    packaged = manager.packaged(path.name)
     manager.do("disable", "--now", path.name, within_s=STARTS_WITHIN_S)
     if packaged:
         note(f"{path} stays: the package that installed it removes it")
@@ -174,6 +212,24 @@ def remove(name: str, system: bool) -> None:
     manager.do("daemon-reload")
     done = "stopped, and does not start with the machine" if packaged else "stopped and removed"
     say(f"{path.name} is {done}; the home {home_of(text) or 'of its node'} is still there")
+
+
+def _command(word: str, name: str, system: bool) -> str:
+    """Return the command of this group with that word for the unit of that name."""
+    named = ["--name", name] if name != NAME else []
+    return " ".join(("router service", word, *named, *(["--system"] if system else [])))
+
+
+def _installed(name: str, system: bool) -> tuple[ServiceManager, Path, str]:
+    """Return the service manager, and the path and text of the unit of that name. Raise `Failure` if there is none."""
+    manager = ServiceManager(of_machine=system)
+    manager.check()
+    path = manager.packaged(f"{name}.service") or manager.folder / f"{name}.service"
+    text = _read(path)
+    if not text:
+        install = _command("install", name, system)
+        raise Failure(Exit.FAILED, f"{path} is not there, so no service is installed: `{install}` does it")
+    return manager, path, text
 
 
 def _machine_home(name: str) -> str:

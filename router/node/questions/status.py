@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from router.cli.version import own_version
 from router.node.questions.clock import judgement
 from router.node.questions.invitations import InvitedRows
 from router.node.questions.question import CycleView, Questions, Respond
@@ -15,7 +16,7 @@ COUNTED = ("accepted", "delivered", "acked", "refused", "dropped", "expired", "d
 
 class StatusQuestions(Questions):
     """Tells the status. `facts` returns the node's own part of it; `services` one row for each of its services, given
-    the keys of all open links."""
+    the keys of all open links. The version is that of the program at the node's start."""
 
     def __init__(
         self,
@@ -28,6 +29,7 @@ class StatusQuestions(Questions):
         self._services = services
         self._invited = invited
         self._backup = backup
+        self._version = own_version()
 
     def answers(self) -> dict[str, Respond]:
         return {"status": self._status}
@@ -37,6 +39,7 @@ class StatusQuestions(Questions):
         counts = counted.events()
         return {
             **self._facts(),
+            "version": self._version,
             "services": self._service_rows(asked),
             "invited": self._invited(asked.router),
             "peers": len(asked.open_links.writers),

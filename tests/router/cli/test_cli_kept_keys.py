@@ -69,10 +69,15 @@ def test_keys_shows_what_each_has_joined_and_leave_ends_it(at_node: Run, group: 
     assert max(map(len, table.splitlines())) <= 80
 
     assert at_node("pub", group, "waits for it").exit_code == 0
+    kept = at_node("group", "remove", group)
+    assert kept.exit_code == Exit.FAILED and f"leave {group} --as {name}`" in kept.stderr
     left = at_node("leave", group, "--as", name)
     assert (left.exit_code, left.stdout) == (0, f"{name} has left {group}\n"), left.stderr
     rows = {one["name"]: one for one in json.loads(at_node("keys", "--json").stdout)}
     assert rows[name]["groups"] == []
+    assert at_node("group", "remove", group).exit_code == 0
+    assert at_node("group", "remove", group).exit_code == Exit.USAGE
+    assert group not in at_node("group", "list").stdout
 
 
 def test_leave_makes_no_key(at_node: Run, group: str, node: RunningNode) -> None:

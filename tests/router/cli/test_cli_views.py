@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from rigs.commands import Run, RunningNode
 
+from router.cli import views
+from router.cli.version import own_version
 from router.cli.views import _overlay_text
 from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
@@ -30,7 +33,12 @@ def test_status_has_the_contract_s_keys(at_node: Run, node: RunningNode) -> None
 def test_status_for_people(at_node: Run, node: RunningNode) -> None:
     text = at_node("status").stdout
     assert key_text("addr", bytes.fromhex(node.ready["address"])) in text
-    assert "tls://127.0.0.1:" in text
+    assert "tls://127.0.0.1:" in text and re.search(rf"^version +{re.escape(own_version())}$", text, re.MULTILINE)
+
+
+def test_status_of_a_node_whose_program_was_replaced(at_node: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "own_version", lambda: "9.9")
+    assert f"{own_version()}, and this command is 9.9: start the node anew" in at_node("status").stdout
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,13 @@ import pytest
 from msgspec.structs import replace
 from rigs.commands import Run
 
+from router.core.log.life import Restored
 from router.core.routing.not_owed import OF_AN_UPLINK
 from router.core.why.fate import Hop, Recipient, Trace
 from router.core.why.report import NeighbourReport, RecipientCount, followed, recipient_json
 from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
+from router.disk import life_file
 from router.disk.log.search import FoundEvents
 from router.settings import config, keyring
 from router.settings.config_peers import AddPeer, Peer
@@ -164,3 +166,11 @@ def test_a_prefix_that_fits_nothing_is_repeated_as_typed(at_node: Run) -> None:
         result = at_node("why", wrong)
         assert result.exit_code == 1
         assert result.stderr.startswith(f"no message whose id begins with {wrong} is in the log of this router")
+
+
+def test_message_that_a_running_node_does_not_know_may_have_come_between_snapshot_and_restore(
+    at_node: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(life_file, "read", lambda _: Restored(1, 1_790_000_000, 1_790_100_000))
+    result = at_node("why", "abababab")
+    assert result.exit_code == 1 and "this node was restored on 2026-09-22 18:00:00 UTC" in result.stderr

@@ -99,10 +99,12 @@ def with_peer(**more: Any) -> Running:
 def test_key_and_node() -> None:
     assert seen(of_home.judge_key(KEY, "k", "", running()))[0] is True
     assert "not the key in k; stop the node" in seen(of_home.judge_key(OTHER, "k", "", running()))[1]
-    assert seen(of_network.judge_node(running(), "")) == (True, "runs as core since 1 min; ")
-    assert seen(of_network.judge_node(None, "no node; start one")) == (None, "no node; start one")
+    assert seen(of_network.judge_node(running(), "", "0.1.0")) == (True, "runs as core since 1 min; ")
+    assert seen(of_network.judge_node(None, "no node; start one", "0.1.0")) == (None, "no node; start one")
     away = running(services=[{"name": "dmq", "state": "away", "problem": "it failed"}])
-    assert seen(of_network.judge_node(away, ""))[1].startswith("its services do not all run: dmq (it failed)")
+    assert seen(of_network.judge_node(away, "", "0.1.0"))[1].startswith("its services do not all run: dmq (it failed)")
+    replaced, said = seen(of_network.judge_node(running(version="0.1.0"), "", "0.2.0"))
+    assert replaced is False and "version 0.1.0, and version 0.2.0" in said and "`router service restart`" in said
 
 
 def test_a_copy() -> None:
@@ -116,6 +118,14 @@ def test_alarms_of_the_node_about_itself() -> None:
     assert [one.ok for one in of_network.judge_alarms(running())] == [True]
     (one,) = of_network.judge_alarms(running(alarms=[{"text": "the queue of bob is full; bring that recipient back"}]))
     assert (one.ok, one.found, one.remedy) == (False, "the queue of bob is full", "bring that recipient back")
+
+
+def test_a_node_that_a_copy_has_stopped_is_not_judged_by_its_services_and_links() -> None:
+    down = [{"name": "pubsub", "state": "away", "problem": None}]
+    stopped = replace(with_peer(state="away"), status=running(services=down, copy={"barred": True}).status)
+    found = of_network.judge_node(stopped, "", "0.1.0")
+    assert found.ok is False and "a copy of this home runs" in found.found
+    assert list(of_network.judge_neighbours(stopped, 9)) == []
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from rigs.short_temporary_files import short_folder
 
 from router.settings import config
 from router.settings import home as module
-from router.settings.home import SOCKET_PATH_BYTES_MAX, VOLUME, Home, HomeBusy, HomeError
+from router.settings.home import SOCKET_PATH_BYTES_MAX, VOLUME, Home, HomeBusy, HomeError, is_mount_point
 
 
 def mode(path: Path) -> int:
@@ -107,6 +107,14 @@ def test_a_container_without_its_volume_is_told_so(tmp_path: Path, monkeypatch: 
     assert Home(tmp_path / "home").create()
     monkeypatch.setenv(VOLUME, "/")  # where something is mounted
     assert Home(tmp_path / "other").create()
+
+
+def test_volume_on_the_file_system_of_the_container_s_root_is_one() -> None:
+    """Root and volume have one device, 254:0: the container's root is a directory of the machine."""
+    root = "610 580 254:0 /containers/root / rw,relatime - ext4 /dev/vda rw\n"
+    volume = "615 610 254:0 /volumes/hub /var/lib/a\\040router rw,relatime - ext4 /dev/vda rw\n"
+    assert is_mount_point(root + volume, "/var/lib/a router") and is_mount_point(root, "/")
+    assert not is_mount_point(root, "/var/lib/a router") and not is_mount_point(root + volume, "/var/lib")
 
 
 def test_a_home_that_cannot_be(tmp_path: Path) -> None:

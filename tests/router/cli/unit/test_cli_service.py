@@ -23,9 +23,10 @@ SYSTEMD = Path("/lib/systemd/systemd")
 
 def test_without_systemd_it_says_what_to_do(router: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_manager, "BOOTED", tmp_path / "missing")
-    for words in (("install",), ("status", "--json"), ("logs",), ("remove",), ("install", "--system")):
+    for words in (("install",), ("status", "--json"), ("logs",), ("stop",), ("start",), ("restart",), ("remove",)):
         told = router("service", *words)
         assert told.exit_code == Exit.FAILED and "`router" in told.stderr and "serve` runs the node" in told.stderr
+    assert "serve` runs the node" in router("service", "install", "--system").stderr
     assert not (tmp_path / "home").exists(), "nothing was made"
     odd = router("service", "remove", "--name", "../router")
     assert odd.exit_code == Exit.USAGE and '"../router" is no name of a unit' in odd.stderr
@@ -102,9 +103,15 @@ def test_installed_node_comes_back_after_a_kill_and_a_hang_and_is_removed(system
     os.kill(third, signal.SIGSTOP)
     _until_another(run, third)
     assert run("health").exit_code == 0
+    stopped = run("service", "stop")
+    assert stopped.exit_code == 0 and run("service", "status").exit_code == Exit.NO_NODE
+    assert run("service", "start").exit_code == 0 and (fourth := status(run)["pid"]) not in (third, None)
+    assert run("service", "restart").exit_code == 0 and status(run)["pid"] not in (fourth, None)
     removed = run("service", "remove")
     assert removed.exit_code == 0 and "router.service.changed" in removed.stderr and home.is_dir()
     assert run("service", "status").exit_code == Exit.NO_NODE and not unit.exists()
+    gone = run("service", "restart")
+    assert gone.exit_code == Exit.FAILED and "service install` does it" in gone.stderr
 
 
 def _until_another(run: Run, pid: int) -> int:
