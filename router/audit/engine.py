@@ -42,7 +42,7 @@ BITS_OF_ROUTERS = 63
 FINDINGS = (
     "totals", "distinct", "windows", "latency", "hops", "queues", "due", "reasons", "routes", "flaps", "abuse",
     "custody", "broken", "unaccounted", "spans", "events", "future", "ends", "configs", "quality", "overdue",
-    "again", "early", "services", "service_ends", "claims", "alarms",
+    "again", "early", "services", "service_ends", "claims", "alarms", "barred",
 )  # fmt: skip
 
 Report = Callable[[str, float], None]

@@ -8,5 +8,6 @@ EVENTS = {
     "pubsub_repaired": "A message has come after it was missed and asked for.",
     "pubsub_unanswered": "A message that others have named came from nobody who was asked for it.",
     "pubsub_not_asked": "Ids that others have named and that were not asked for, so many in a minute.",
+    "pubsub_barred": "A router that takes messages and passes none on has lost its place, for so many seconds.",
     "pubsub_caught_up": "What was missing of a group was asked for; how many messages nobody had, of how many.",
 }

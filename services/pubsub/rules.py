@@ -9,6 +9,7 @@ The service consists of parts, each with a duty of its own; all of them share `K
     Dissemination  messages of topics, HAVE: where they are sent, and the missed ones
     Comparing      COMPARE: messages missed in an absence are fetched, and sent on
     FanOut         groups that are wanted only because something is published in them
+    Barring        routers that take messages and pass none on lose their place
     Shown          the views of operators
 """
 
@@ -22,6 +23,7 @@ from router.service import contract as c
 from router.service.kept_rows import judge
 from router.service.parts import Parts, Reader, RulesPart
 from router.service.roles import overlay as o
+from services.pubsub.core.barring import Barring
 from services.pubsub.core.comparing import Comparing
 from services.pubsub.core.dissemination import Dissemination, may_wait
 from services.pubsub.core.fan_out import FanOut
@@ -66,7 +68,8 @@ class PubSub:
         self.parts: tuple[RulesPart, ...] = (partners, dissemination, shown)
         self.readers: dict[type[Message], Reader] = {Meet: partners, Met: partners, Have: dissemination}
         comparing = self._comparing = Comparing(setup, self.known)
-        self.parts = (*self.parts, comparing)
+        barring = self._barring = Barring(self.known, self.others)
+        self.parts = (*self.parts, comparing, barring)
         self.readers |= {Compare: comparing, Compared: comparing}
         sent = dissemination.forwarding
         self._fan_out = FanOut(settings.fanout_s, sent.untaken_in, lambda: sent.untaken)
@@ -88,6 +91,8 @@ class PubSub:
             return []  # the message comes, or it does not
         deeds, self._first = self._first, []
         deeds += self._parts.hear(heard, now) if self._is_leaf else self._hear_and_fan_out(heard, now)
+        if self.known.withholding.is_changed:
+            deeds += self._parts.go_on(self._barring, now)
         if self.known.moved:
             deeds += self._tell_moved(now)
         has_partners = self.known.back or self.known.newly_shared

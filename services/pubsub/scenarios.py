@@ -18,6 +18,7 @@ from services.pubsub.simulation.keeping import BOOTSTRAP, CHURN, HEALING
 from services.pubsub.simulation.reconciling import RECONCILE
 from services.pubsub.simulation.spreading import CATASTROPHE, DROPPERS, LOSS, STATIC
 from services.pubsub.simulation.topics import TOPICS
+from services.pubsub.simulation.withholding import WITHHOLDING
 
 SCENARIOS = {
     "static": "Nothing fails: how far messages come, in how many copies, over how many hops.",
@@ -28,6 +29,7 @@ SCENARIOS = {
     "churn": "Nodes die and join in each cycle, and messages are published.",
     "loss": "Links lose 5 % of all copies; who misses a message learns of it from later ones.",
     "droppers": "Some nodes take custody of every message and forward none.",
+    "withholding": "Nodes that take messages and pass none on lose their places; honest ones, however slow, do not.",
     "topics": "Many topics, of which each node wants a few: rings by hints or filters, and the number of neighbours.",
     "privacy": "How well somebody who knows a topic guesses from a filter whether its owner wants it.",
     "reconcile": "Nodes compare what they have: the bytes it costs, and how soon all have all.",
@@ -153,6 +155,16 @@ droppers = _command(
     """Simulate nodes that take custody of every message and forward none: 10 %, then 20 % with F greater by one.
 
     The figures are of the other nodes: at once, two and eight messages later, one each 30 s.
+    """,
+)
+withholding = _command(
+    "withholding",
+    WITHHOLDING,
+    """Simulate nodes that judge each other by what they hold, for 90 minutes with a message each 20 s.
+
+    A tenth or a third take every copy and hold none, or hold it and pass none on. Of the honest ones a tenth is slow, a
+    fifth freezes, restarts, takes nothing for some minutes, or has little room for history; and a third of all is cut
+    off for six minutes. Hit: of the last ten minutes, and of the first. 1,000 nodes take some minutes.
     """,
 )
 topics = _command(

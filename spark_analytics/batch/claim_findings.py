@@ -36,6 +36,27 @@ def claims(tables: Tables, hops: Iterable[Mapping[str, Any]], *, has_negative: b
     return [*never, *(early if has_negative else ())]
 
 
+def barred(tables: Tables) -> Rows:
+    """Return the routers that others have barred because they pass nothing on. Follows `findings/barred.sql` of the
+    local engine. A stream, which does not keep all lines, has none."""
+    if not tables.is_whole:
+        return []
+    said = tables.others.where("event = 'pubsub_barred' AND other.fields['service'] IS NOT NULL")
+    number = "coalesce(sum(try_cast(other.fields['{}'] AS bigint)), 0L)"
+    sums = (
+        said.where("other.fields['router'] <> ''")
+        .where(tables.span.is_within())
+        .groupBy("router", F.expr("other.fields['router']").alias("peer"))
+        .agg(
+            F.count("*").alias("count"),
+            F.expr(number.format("lost")).alias("lost"),
+            F.expr(number.format("withheld")).alias("withheld"),
+            F.min("seq").alias("seq"),
+        )
+    )
+    return rows(named(sums, tables.routers))
+
+
 def _never_linked(tables: Tables, acked: set[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the routers and neighbours in `acked` for which a log that is whole from its first event tells no link."""
     if not acked:

@@ -52,10 +52,7 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         "early": conflict_findings.early(tables) if is_early else [],
         "again": conflict_findings.again(tables, words),
         "unsent": conflict_findings.unsent(tables, words) if distinct[0].get("unsent") else [],
-        "claims": [
-            *claim_findings.claims(tables, latencies["hops"], has_negative=has_negative),
-            *(claim_findings.unlike(tables) if distinct[0].get("unlike") else []),
-        ],
+        **_claims(tables, words, latencies["hops"], has_negative=has_negative, is_unlike=distinct[0].get("unlike")),
         **latencies,
         "queues": _queues(tables, told_windows),
         **_changes(tables, told_windows),
@@ -63,6 +60,16 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         **_of_routers(tables, words),
         "quality": _quality(words, outside),
         **_services(tables, words),
+    }
+
+
+def _claims(tables: Tables, words: Rows, hops: Rows, *, has_negative: bool, is_unlike: bool | None) -> dict[str, Rows]:
+    """Return what routers signed that cannot be, and what they signed of others that drop."""
+    claims = claim_findings.claims(tables, hops, has_negative=has_negative)
+    is_barred = any(row["event"] == "pubsub_barred" for row in words)
+    return {
+        "claims": [*claims, *(claim_findings.unlike(tables) if is_unlike else [])],
+        "barred": claim_findings.barred(tables) if is_barred else [],
     }
 
 

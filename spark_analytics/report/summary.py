@@ -29,6 +29,7 @@ Findings are lists of rows, by name (whole numbers; keys in hex; a window is its
     again           router count arrival first_seq seq      arrival, first_seq, seq: of the least
     early           router count sure seq arrival recipient expired_t due_ns    from seq on: of the first
     claims          claim router peer count first{seq accepted_seq id}
+    barred          router peer count lost withheld seq    peer: of which router says that it passes nothing on
     services        router service messages owed done ended pending unknown unaccounted doubled
     service_ends    router service state recipient reason count number    number: of the least message
     overdue         router count recipients is_doubted recipient seq parcel due_ns    from recipient on: first due
@@ -197,6 +198,7 @@ def _conflicts(found: Findings, evidence: Evidence) -> dict[str, Any]:
     return {
         "unsent": placed(unsent(found.get("unsent", ())), evidence, ("router", "peer")),
         "claims": claims(found.get("claims", ()), evidence),
+        "barred": placed(found.get("barred", ()), evidence, ("peer", "router")),
         "again": placed(found.get("again", ()), evidence, ("router",)),
         "early": placed(found.get("early", ()), evidence, ("router",)),
         "overdue": placed(found.get("overdue", ()), evidence, ("router",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import NamedTuple
 
@@ -52,12 +53,13 @@ class Meeting(NamedTuple):
 
 class Candidates:
     """Chooses the candidates to meet: the nearest first; those named by routers whose candidates are often absent
-    last."""
+    last. Those in `barred` are met only for a topic without neighbours."""
 
-    __slots__ = ("_absent", "_limits", "_meetings", "_rests", "_suggested")
+    __slots__ = ("_absent", "_barred", "_limits", "_meetings", "_rests", "_suggested")
 
-    def __init__(self, limits: CandidateLimits) -> None:
+    def __init__(self, limits: CandidateLimits, barred: AbstractSet[PublicKey] = frozenset()) -> None:
         self._limits = limits
+        self._barred = barred
         self._meetings: dict[PublicKey, Meeting] = {}
         self._rests: dict[PublicKey, Rest] = {}
         self._absent: dict[bytes, int] = {}
@@ -118,17 +120,20 @@ class Candidates:
         found = [
             (self._absent.get(seat.by or b"", 0) // 4, rank, ring.since, at, seat)
             for at, ring in enumerate(with_some)
-            for rank, seat in ring.wishes(self._limits.meetings_max, but)
+            for rank, seat in ring.wishes(self._limits.meetings_max, self._kept_from(ring, but))
         ]
         yield from (_meeting(one[-1]) for one in sorted(found, key=lambda one: one[:4]))
         yield from suggested
         for ring in sorted(with_some, key=lambda one: one.since):
-            seat = ring.random_wish(but, chance)
+            seat = ring.random_wish(self._kept_from(ring, but), chance)
             if seat is not None:
                 yield _meeting(seat)
         for rest in list(self._rests.values()):
             if rest.is_lost and rest.until_s <= now_s:
                 yield Meeting(0, rest.neighbour, None)
+
+    def _kept_from(self, ring: TopicRing, but: AbstractSet[PublicKey]) -> AbstractSet[PublicKey]:
+        return but | self._barred if self._barred and ring.neighbours else but
 
     def _failed(self, meeting: Meeting, now_s: float) -> None:
         if meeting.by is not None:

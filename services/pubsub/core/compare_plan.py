@@ -171,6 +171,11 @@ class Plans(dict[PublicKey, Plan]):
             self[group].name(router, now_s, apart_s)
             self.changed(group)
 
+    def at_once(self, group: PublicKey, plan: Plan, router: PublicKey, now_s: float, limits: CompareLimits) -> None:
+        """Plan a comparison with this neighbour for which an app waits."""
+        plan.is_awaited, plan.period_s = True, limits.period_s
+        self.name(group, router, now_s, limits.apart_s)
+
     def cut_off(self, group: PublicKey, came: int, at_s: float) -> None:
         """Plan a comparison in place of one that was cut off, if the topic has a plan; see `Plan.cut_off`."""
         if group in self:

@@ -40,6 +40,7 @@ from services.pubsub.core.fetching import Fetch, Fetching
 from services.pubsub.core.giving import TAG as GIVEN
 from services.pubsub.core.giving import Giving
 from services.pubsub.core.held import MINUTES_MAX, Held, minute_at
+from services.pubsub.core.judging import Judging
 from services.pubsub.core.known import Known, Topic
 from services.pubsub.core.messages import Compare, Compared, encode_message
 from services.pubsub.core.negentropy import Differences, ask, go_on
@@ -62,6 +63,7 @@ class Comparing:
         self._fetching, self._giving = Fetching(), Giving()
         self._plans = Plans(known.unread)
         self._waiting = Waiting(self._plans)
+        self._judging = Judging(known, self._fetching, self._plans, self._limits)
         self._sessions: dict[tuple[PublicKey, PublicKey], Session] = {}  # by router and group
         self._ended: list[Fetch] = []
         self._presence = _Presence(self._limits)
@@ -70,7 +72,7 @@ class Comparing:
         self._early = self._figures.all_missed()  # of groups that are not wanted yet
         self._slept_s = inf
         self._begun = 0
-        known.is_history = self._fetching.is_history
+        known.is_history, known.is_asked = self._fetching.is_history, self._fetching.is_asked
 
     def __repr__(self) -> str:
         return f"<comparing: {len(self._sessions)} open, {self._held!r}>"
@@ -84,6 +86,7 @@ class Comparing:
                 if (plan := self._plans.get(group)) is not None and plan.missed:
                     plan.arrived += 1
                     deeds.append(self._figures.missed(group, plan.missed, plan.arrived))
+                self._judging.arrived(heard, now)
                 if not (self._fetching.arrived(id) and self._fetching.is_due):
                     return deeds
             case o.HeldPage(group=group):
@@ -143,7 +146,7 @@ class Comparing:
         if self._presence.came(router, service, now):
             for group, plan in self._plans.items():
                 if group in self._known.topics and router in self._known.topics[group].t:
-                    self._at_once(group, plan, router, now)
+                    self._plans.at_once(group, plan, router, now.mono_s, self._limits)
 
     def _cut_off(self, fetch: Fetch, now: c.Now, after_s: float = RETRY_S) -> None:
         """Have another comparison in place of one whose end is unknown."""
@@ -156,16 +159,12 @@ class Comparing:
             plan.missed += count
             if group not in self._known.topics or router not in self._presence.partners(self._known.topics[group]):
                 plan.next_s = now.mono_s
-            self._at_once(group, plan, router, now)
+            self._plans.at_once(group, plan, router, now.mono_s, self._limits)
             return self._figures.missed(group, plan.missed, plan.arrived)
         missed, arrived = self._early.get(group, (0, 0))
         if missed or len(self._early) < self._limits.neighbours_max:
             self._early[group] = missed + count, arrived
         return self._figures.missed(group, *self._early.get(group, (0, 0)))
-
-    def _at_once(self, group: PublicKey, plan: Plan, router: PublicKey, now: c.Now) -> None:
-        plan.is_awaited, plan.period_s = True, self._limits.period_s
-        self._plans.name(group, router, now.mono_s, self._limits.apart_s)
 
     # -- asking --------------------------------------------------------------------------------------------------
 
@@ -177,6 +176,7 @@ class Comparing:
             deeds += self._held.begin()
         self._fetching.tick(now)
         self._giving.tick(now)
+        self._judging.begin_due(now)
         deeds += self._begin_due(now)
         for session in [one for one in self._sessions.values() if one.until_s <= now.mono_s]:
             self._end(session, now, is_silent=True)
@@ -187,7 +187,8 @@ class Comparing:
         for fetch in self._fetching.take_over():
             deeds += self._fetched(fetch, now)
         due_s = min((one.until_s for one in self._sessions.values()), default=inf)
-        due_s = min(due_s, self._plans.due_s, self._fetching.due_s, self._giving.due_s, self._held.due_s)
+        parts = (self._plans, self._fetching, self._giving, self._held, self._judging)
+        due_s = min(due_s, *[one.due_s for one in parts])
         return deeds if due_s == inf else [*deeds, c.Wake(now.wall_s + max(1.0, due_s - now.mono_s))]
 
     def _begin_due(self, now: c.Now) -> list[c.Deed]:
@@ -199,7 +200,7 @@ class Comparing:
             return self.since.read(group, now) if self._plans.is_read(group, now.mono_s) else []
         if group in self._plans:
             del self._plans[group]
-            for part in (self._answering, self._fetching, self._giving, self._held, self._waiting):
+            for part in (self._answering, self._fetching, self._giving, self._held, self._waiting, self._judging):
                 part.left(group)
             for place in [place for place in self._sessions if place[1] == group]:
                 del self._sessions[place]
@@ -252,7 +253,8 @@ class Comparing:
         self._waiting.begun(group, router)
         if plan.next_s <= now.mono_s + RETRY_S:
             plan.next_s = now.mono_s + plan.period_s * (0.75 + 0.5 * self._chance.random())
-        fetch, found = self._fetching.begin(group, router), Differences(self._limits.lacking_max)
+        fetch = self._fetching.begin(group, router)
+        found = Differences(self._limits.lacking_max, self._judging.watched(router, group, now))
         self._begun += 1
         session = Session(group, self._begun, router, service, topic.t[router], fetch, found)
         self._sessions[router, group] = session
@@ -293,6 +295,8 @@ class Comparing:
         if not session.found.is_cut:  # else nobody knows here which came first, and the other asks for them itself
             ours = sorted(session.found.have, key=view.ids.rank)[: self._limits.have_max]
             self._giving.give(session.group, session.router, ours, now)
+        if not frame:
+            self._judging.compared(session, view, now)
         self._end(session, now)
         return []
 
@@ -325,6 +329,7 @@ class Comparing:
         plan = self._plans.get(fetch.group)
         if plan is None or fetch.is_void:
             return []
+        self._judging.fetched(fetch)
         limits = self._limits
         fruitless = fetch.needed > 0 and fetch.known == fetch.needed
         plan.period_s = min(limits.period_s_max, plan.period_s * 2) if fruitless else limits.period_s

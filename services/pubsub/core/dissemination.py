@@ -19,6 +19,7 @@ from router.service.roles import overlay as o
 from services.pubsub.core import forwarding as f
 from services.pubsub.core import repair as r
 from services.pubsub.core.announcing import Announcing
+from services.pubsub.core.id_set import key_of
 from services.pubsub.core.known import Known
 from services.pubsub.core.messages import Have
 from services.pubsub.core.minute_notes import MinuteNotes
@@ -69,6 +70,7 @@ class Dissemination:
         self._notes = MinuteNotes()
         self._notes_s = inf
         self._wake_s = inf
+        self._now_s = -inf
         self.received = self.repaired = self.unanswered = 0
         self.room_of: Callable[[PublicKey], int] = lambda _: self.forwarding.room
 
@@ -80,6 +82,7 @@ class Dissemination:
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         if isinstance(heard, c.Tick):
             self._wake_s = inf
+        self._now_s = now.mono_s
         found = list(self._hear(heard, now))
         return [*found, *self._wake(now)]
 
@@ -97,8 +100,10 @@ class Dissemination:
                 yield from self._came(heard, now)
             case o.Published(group=group) if group in self._known.topics:
                 yield from self._published(heard, now)
-            case c.HopOutcome(tag, id, to, reason=None) if tag.startswith(COPY):
+            case c.HopOutcome(tag, id, to, state, None) if tag.startswith(COPY):
                 self._is_there(to)
+                if state == "acked":
+                    self._known.withholding.taken(to, id, now.mono_s)
                 yield from self._forward(self.forwarding.taken(id, to, now.mono_s))
             case c.HopOutcome(tag, id, to) if tag.startswith(COPY):
                 yield from self._forward(self.forwarding.refused(id, to, now.mono_s))
@@ -129,9 +134,11 @@ class Dissemination:
         assert group is not None
         topic = self._known.topics[group]
         topic.received, self.received = topic.received + 1, self.received + 1
-        yield from self._mend(self.repair.arrived(message.id, via, now.mono_s))
+        found = self.repair.arrived(message.id, via, now.mono_s)
         if via is not None:
+            self._judge(message, group, via, found)
             self._is_there(via)
+        yield from self._mend(found)
         if self._known.is_history(message.id):
             return
         if via is not None:
@@ -140,6 +147,25 @@ class Dissemination:
         until_s = None if is_member or self._is_leaf else _end_of(message.wire)
         origin = f.Origin(via, is_member, until_s)
         yield from self._forward(self.forwarding.received(message.id, group, message.wire, origin, now.mono_s))
+
+    def _judge(self, message: c.Message, group: PublicKey, via: PublicKey, found: Iterable[r.Deed]) -> None:
+        """Record who brought a message unasked; if it was missed, doubt those that are nearest on the ring."""
+        id, withholding = message.id, self._known.withholding
+        asked = next((one for one in found if isinstance(one, r.Repaired) and one.id == id), None)
+        if withholding.wants_latest(group, self._now_s):
+            header = read_header(message.wire, 0, len(message.wire))
+            withholding.arrived(group, key_of(header.expiry_min, id), self._now_s)
+        if asked is not None and not asked.is_announced:
+            withholding.doubt(group, self._known.nearest_since(group))
+        elif not self._known.is_asked(id):
+            withholding.brought(via)
+
+    def _remember(self, to: PublicKey, group: PublicKey, id: MessageId, wire: bytes) -> None:
+        """Remember a copy by which its router may be judged later."""
+        if self._known.withholding.wants(to, self._now_s):
+            header = read_header(wire, 0, len(wire))
+            if header.ttl_s:  # else nobody keeps it
+                self._known.withholding.sent(to, group, key_of(header.expiry_min, id), self._now_s)
 
     def _published(self, heard: o.Published, now: c.Now) -> Iterator[c.Deed]:
         """Take note of messages that apps of this node have published while it has nobody to send them on to."""
@@ -210,7 +236,8 @@ class Dissemination:
         announced: list[f.Announce] = []
         for one in decided:
             match one:
-                case f.SendCopy(_, group, wire, to):
+                case f.SendCopy(id, group, wire, to):
+                    self._remember(to, group, id, wire)
                     if (topic := self._known.topics.get(group)) is not None:
                         topic.copies += 1
                     yield c.Forward(wire, to, COPY + to.hex())

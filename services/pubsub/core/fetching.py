@@ -59,7 +59,8 @@ class Fetch(Struct, eq=False):
     yet; `is_void`: the comparison did not end, so further missing messages are unknown.
 
     Messages with a rank below `old` are history, which the apps of this node do not get; `old_count`: how many of those
-    that came or are missing are history."""
+    that came or are missing are history. `whole_s`: the monotonic second at which the comparison was whole, None if it
+    was not."""
 
     group: PublicKey
     router: PublicKey
@@ -71,6 +72,7 @@ class Fetch(Struct, eq=False):
     old_count: int = 0
     is_open: bool = True
     is_void: bool = False
+    whole_s: float | None = None
     lacked: dict[MessageId, Needed] = field(default_factory=dict)
     places: dict[MessageId, int] = field(default_factory=dict)  # in the order in which they are asked for
     waiting: list[tuple[int, MessageId, int]] = field(default_factory=list)  # a heap: place, id, how often asked
@@ -250,6 +252,10 @@ class Fetching:
             if not (fetch.is_open or fetch.is_over):
                 found.setdefault(fetch.group, fetch)
         return deque(found.values())
+
+    def is_asked(self, id: MessageId) -> bool:
+        """Whether a message was asked for."""
+        return any(id in fetch.asked or id in fetch.late for fetch in self._fetches)
 
     def is_history(self, id: MessageId) -> bool:
         """Whether a message is being fetched as history."""

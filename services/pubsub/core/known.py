@@ -10,6 +10,7 @@ from msgspec import Struct
 from router.core.wire.crypto import MessageId, PublicKey
 from services.pubsub.core.ring import place_of
 from services.pubsub.core.untaken import Own
+from services.pubsub.core.withholding import Withholding
 
 SERVICE = "pubsub"
 
@@ -115,6 +116,9 @@ class Known:
     topics that are new, have got their first neighbour or lost their last: the router must still be told.
     `let_go`: routers that are met no more, as others need their place, with the monotonic second until which their
     questions are still answered.
+    `withholding`: the proofs against routers that pass nothing on; those that it bars have no place among the live
+    neighbours, unless nobody else has. `nearest_since(group)`: the nearest known members on each side of a ring, and
+    the second since which they are. `is_asked(id)`: whether a message was asked for after a comparison.
     `is_history(id)`: whether a message was asked for as history, which is kept and not sent on. `oldest_untaken(group,
     router)`: the first message published here that no neighbour has taken yet, and that this router will be sent, as it
     is no leaf.
@@ -126,15 +130,18 @@ class Known:
         "back",
         "fell_silent",
         "finder",
+        "is_asked",
         "is_history",
         "let_go",
         "moved",
+        "nearest_since",
         "newly_shared",
         "oldest_untaken",
         "router",
         "service",
         "topics",
         "unread",
+        "withholding",
     )
 
     def __init__(self, service: PublicKey) -> None:
@@ -148,6 +155,9 @@ class Known:
         self.newly_shared: set[PublicKey] = set()
         self.moved: set[PublicKey] = set()
         self.let_go: dict[PublicKey, float] = {}
+        self.withholding = Withholding()
+        self.nearest_since: Callable[[PublicKey], dict[PublicKey, float]] = lambda _: {}
+        self.is_asked: Callable[[MessageId], bool] = lambda _: False
         self.is_history: Callable[[MessageId], bool] = lambda _: False
         self.oldest_untaken: Callable[[PublicKey, PublicKey], tuple[MessageId, Own] | None] = lambda *_: None
         self._shared: dict[PublicKey, dict[PublicKey, bytes]] = {}

@@ -20,6 +20,7 @@ range, because the sums of ids are kept (`id_set.py`).
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -84,9 +85,12 @@ class Needed(NamedTuple):
 class Differences(Struct):
     """The findings of an asker: ids that only the other side has, and keys that only this side has, both in order.
 
-    `have` holds at most `have_max` keys; `is_cut`: there were more, and some ids in `need` may be on both sides."""
+    `have` holds at most `have_max` keys; `is_cut`: there were more, and some ids in `need` may be on both sides.
+    `watched`: keys in order, of which those that only this side has are in `lacked`, also beyond `have_max`."""
 
     have_max: int = 4096
+    watched: Sequence[bytes] = ()
+    lacked: set[bytes] = field(default_factory=set)
     need: dict[bytes, Needed] = field(default_factory=dict)
     have: list[bytes] = field(default_factory=list)
     is_cut: bool = False
@@ -95,6 +99,11 @@ class Differences(Struct):
         self, view: IdRange, lower: int, upper: int, theirs: dict[bytes, int], minutes: tuple[int, int]
     ) -> None:
         """Compare all ids of a range, which expire in those minutes, with those of the other side and their ranks."""
+        if self.watched and lower < upper:
+            first, last = view.ids.key_at(lower), view.ids.key_at(upper - 1)
+            for key in self.watched[bisect_left(self.watched, first) : bisect_right(self.watched, last)]:
+                if key[MINUTE_BYTES:] not in theirs and key in view.ids:
+                    self.lacked.add(key)
         for key in view.ids.keys(lower, upper):
             identity = key[MINUTE_BYTES:]
             if identity in theirs:

@@ -103,7 +103,8 @@ class Overlay:
         self._limits = limits or OverlayLimits()
         self._place = place_of(known.service, own)
         self._rings: dict[PublicKey, TopicRing] = {}
-        self._candidates = Candidates(self._limits.candidates)
+        known.nearest_since = self._nearest_since
+        self._candidates = Candidates(self._limits.candidates, known.withholding.barred)
         self._asked: dict[PublicKey, Question] = {}
         self._next_s = self._began_s = -inf
         self._period = 0
@@ -127,7 +128,8 @@ class Overlay:
 
         The first one begins at once, unless one began within `fast_s`: topics of one moment share it, because each
         costs something for every ring."""
-        self._rings[group] = TopicRing(self._known.topics[group], self._place, self._limits.view, self._period)
+        barred = self._known.withholding.barred
+        self._rings[group] = TopicRing(self._known.topics[group], self._place, self._limits.view, self._period, barred)
         self._fast, self._next_s = self._limits.fast_periods, min(self._next_s, self._began_s + self._limits.fast_s)
 
     def end(self, group: PublicKey) -> None:
@@ -137,6 +139,16 @@ class Overlay:
     def is_whole(self, group: PublicKey) -> bool:
         """Whether the nearest known members on both sides are neighbours."""
         return self._rings[group].is_whole
+
+    def rearrange(self) -> None:
+        """Look anew which neighbours are barred."""
+        for ring in self._rings.values():
+            ring.neighbours.rearrange()
+            ring.show()
+
+    def _nearest_since(self, group: PublicKey) -> dict[PublicKey, float]:
+        ring = self._rings.get(group)
+        return {} if ring is None else ring.nearest
 
     def met(self, neighbour: Neighbour, now_s: float) -> None:
         """Record a meeting with a router: it is a neighbour in exactly the topics that are shared with it."""
@@ -250,6 +262,7 @@ class Overlay:
             ring.neighbours.grow_older()
             ring.candidates.grow_older()
             ring.candidates.forget_old()
+            ring.look(now_s)
         yield from self._ask_next(now_s)
         yield from map(MeetWith, self._candidates.choose(rings, self._chance, now_s))
 

@@ -78,12 +78,14 @@ class AskForMessage(NamedTuple):
 
 
 class Repaired(NamedTuple):
-    """Report that a message has come after it was asked for: from how many routers, and which one brought it."""
+    """Report that a message has come after it was asked for: from how many routers, and which one brought it.
+    `is_announced`: that one had named it by HAVE."""
 
     id: MessageId
     group: PublicKey
     asks: int
     by: PublicKey | None
+    is_announced: bool = False
 
 
 class Unanswered(NamedTuple):
@@ -195,7 +197,8 @@ class Repair:
             return []
         asks = len(missing.asked)
         self._remove(id, missing, now_s, refund=True)
-        repaired = [Repaired(id, missing.group, asks, by)] if asks else []
+        is_announced = missing.is_announced and by in missing.named_by
+        repaired = [Repaired(id, missing.group, asks, by, is_announced)] if asks else []
         return [*repaired, *self._ask_more(now_s)]
 
     def published(self, ids: Iterable[MessageId]) -> None:

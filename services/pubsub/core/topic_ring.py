@@ -25,13 +25,15 @@ class Told(NamedTuple):
 
 
 class TopicRing:
-    """A topic's ring: whose turn it is to be asked, and the period of the last question."""
+    """A topic's ring: whose turn it is to be asked, and the period of the last question. `nearest`: the nearest known
+    members on each side, and since which second they are."""
 
-    __slots__ = ("candidates", "neighbours", "since", "topic", "turn")
+    __slots__ = ("candidates", "nearest", "neighbours", "since", "topic", "turn")
 
-    def __init__(self, topic: Topic, place: int, limits: ViewLimits, since: int) -> None:
+    def __init__(self, topic: Topic, place: int, limits: ViewLimits, since: int, barred: Container[bytes] = ()) -> None:
         self.topic = topic
-        self.neighbours = View(place, limits)
+        self.nearest: dict[PublicKey, float] = {}
+        self.neighbours = View(place, limits, barred)
         self.candidates = View(place, limits)
         self.turn = SUCCESSOR
         self.since = since
@@ -48,6 +50,11 @@ class TopicRing:
     def _first(self, is_after: bool) -> list[Seat]:
         seats = list(self.candidates)
         return seats[:1] if is_after else seats[-1:]
+
+    def look(self, now_s: float) -> None:
+        """Note which members are the nearest on each side: neighbours to which no known candidate is nearer."""
+        routers = [PublicKey(one) for one in self.neighbours.nearest] if self.is_whole else []
+        self.nearest = {one: self.nearest.get(one, now_s) for one in routers}
 
     def show(self) -> None:
         """Show the live neighbours to the other parts of the service."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from msgspec import Struct
 
@@ -48,12 +48,15 @@ class Seat:
 
 
 class View:
-    """Members by their routers' keys. Only those near on a side, or among the youngest others, have a place."""
+    """Members by their routers' keys. Only those near on a side, or among the youngest others, have a place.
 
-    __slots__ = ("_order", "_own", "_seats", "_sides", "limits")
+    Those in `barred` are not live, unless nobody else is, and give way first; call `rearrange` when it changes."""
 
-    def __init__(self, own: int, limits: ViewLimits) -> None:
+    __slots__ = ("_barred", "_order", "_own", "_seats", "_sides", "limits")
+
+    def __init__(self, own: int, limits: ViewLimits, barred: Container[bytes] = ()) -> None:
         self._own = own
+        self._barred = barred
         self.limits = limits
         self._seats: dict[bytes, Seat] = {}
         self._order: list[Seat] = []
@@ -99,11 +102,20 @@ class View:
         found = max(live, key=lambda one: one.age, default=None)
         return None if found is None else found.neighbour
 
+    @property
+    def nearest(self) -> tuple[bytes, ...]:
+        """Return the routers of the nearest members after and before this node, live or not."""
+        return tuple([seat.neighbour.router for seat in (*self._order[:1], *self._order[-1:])])
+
+    def rearrange(self) -> None:
+        """Look anew who is barred."""
+        self._sides = None
+
     def rank(self, distance: int, *, is_after: bool) -> int:
         """Return how many live members on a side are nearer than one that lies `distance` ahead of this node."""
         at = bisect_left(self._order, distance, key=_ahead)
         nearer = self._order[:at] if is_after else self._order[at:]
-        return sum(not one.is_silent for one in nearer)
+        return sum(not one.is_silent and one.neighbour.router not in self._barred for one in nearer)
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
@@ -163,7 +175,8 @@ class View:
         return found
 
     def _arrange(self) -> Sides:
-        live = [one for one in self._order if not one.is_silent]
+        heard = [one for one in self._order if not one.is_silent]
+        live = [one for one in heard if one.neighbour.router not in self._barred] or heard
         after, before = self._side(live), self._side(reversed(live))
         near = {id(one) for one in (*after, *before)}
         others = [one for one in live if id(one) not in near]
@@ -179,12 +192,16 @@ class View:
         return _few_of_a_prefix(seats, self.limits.side, self.limits.of_prefix_max)
 
     def _trim(self) -> None:
-        """Drop members on neither side for which there is no place among the others: the oldest, or those of a full
-        network."""
+        """Drop members on neither side for which there is no place among the others: the barred, the oldest, or those
+        of a full network."""
         if len(self._order) <= self.limits.others:
             return
-        near = {id(one) for one in (*self._side(self._order), *self._side(reversed(self._order)))}
-        others = sorted((one for one in self._order if id(one) not in near), key=lambda one: one.age)
+        allowed = [one for one in self._order if one.neighbour.router not in self._barred]
+        near = {id(one) for one in (*self._side(allowed), *self._side(reversed(allowed)))}
+        others = sorted(
+            (one for one in self._order if id(one) not in near),
+            key=lambda one: (one.neighbour.router in self._barred, one.age),
+        )
         kept = {id(one) for one in _few_of_a_prefix(others, self.limits.others, self.limits.of_prefix_max)}
         for one in others:
             if id(one) not in kept:

@@ -38,6 +38,11 @@ FIGURES: dict[str, tuple[str, str]] = {
     "bytes_an_id": ("bytes an id", ""),
     "rounds": ("rounds", ""),
     "missed": ("ids not found", ""),
+    "hit_before": ("hit in the beginning", "%"),
+    "honest_barred": ("honest nodes that were barred", ""),
+    "named": ("droppers that were named", "%"),
+    "seats": ("places of droppers after an hour", "%"),
+    "out_min": ("minutes until 95 % of these are lost", "min"),
 }
 """The name of each figure, and its unit."""
 

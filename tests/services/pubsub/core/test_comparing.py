@@ -328,3 +328,37 @@ def test_a_topic_that_is_left() -> None:
     world.pass_s(HOUR)
     assert not left.held
     assert repr(left.part) == "<comparing: 0 open, <0 ids held of 0 topics>>"
+
+
+def acknowledged(world: World, left: Node, right: Node, *numbers: int) -> None:
+    """Let one node remember copies to the other, the first of which were acknowledged earlier."""
+    withholding = left.known.withholding
+    for at, number in enumerate(numbers):
+        id, minute = message(number)
+        withholding.sent(right.me.router, GROUP, key_of(minute, id), MONO_S + world.now_s)
+        withholding.taken(right.me.router, id, MONO_S + world.now_s - 60 - 70 * (len(numbers) - at))
+
+
+def test_a_comparison_shows_that_the_other_lost_what_it_took() -> None:
+    """Of two copies it lacks the later one; it is compared with for that, and gets it again."""
+    world, left, right = pair(range(50), range(50))
+    world.pass_s(310)
+    acknowledged(world, left, right, 3, 4)
+    lost, _ = message(4)
+    del right.held[lost]
+    right.knows.discard(lost)
+    right.gone += 1
+    world.hear(left, c.Tick())
+    world.run()
+    assert left.known.withholding.proofs(right.me.router, MONO_S + world.now_s) == (1, 0) and lost in right.held
+    assert right.known.withholding.suspects == []
+
+
+def test_a_comparison_in_which_the_other_holds_what_it_took_is_no_proof() -> None:
+    world, left, right = pair(range(50), range(50))
+    world.pass_s(310)
+    acknowledged(world, left, right, 3, 4)
+    frames = left.frames
+    world.hear(left, c.Tick())
+    world.run()
+    assert left.known.withholding.suspects == [] and left.frames > frames

@@ -287,3 +287,40 @@ def test_no_more_is_kept_than_there_is_room_for() -> None:
 def test_a_leaf_only_counts_what_is_published_here() -> None:
     part, _ = made(is_leaf=True)
     assert not of(c.Put, part.hear(told(1, 2), at(0))) and part.received == 2
+
+
+def test_copies_are_remembered_with_what_becomes_of_them_and_forgotten_if_their_router_brings_something() -> None:
+    part, known = made()
+    message = published()
+    to = [one.via for one in of(c.Forward, part.hear(message, at(0)))]
+
+    def watched() -> list[bool]:
+        return [bool(known.withholding.watched(one, GROUP_KEY.public, 2)) for one in to]
+
+    assert watched() == [False] * 3, "not acknowledged yet"
+    for one in to[:2]:
+        part.hear(c.HopOutcome("copy " + one.hex(), message.id, one, "acked"), at(1))
+    assert watched() == [True, True, False]
+    part.hear(published(b"another", via=to[0]), at(2))
+    assert watched() == [False, True, False]
+
+
+def test_a_copy_that_nobody_keeps_is_not_remembered() -> None:
+    part, known = made()
+    message = published(ttl_s=0)
+    for one in of(c.Forward, part.hear(message, at(0))):
+        part.hear(c.HopOutcome("copy " + one.via.hex(), message.id, one.via, "acked"), at(1))
+        assert not known.withholding.watched(one.via, GROUP_KEY.public, 2)
+
+
+def test_a_message_that_was_asked_for_clears_nobody_and_casts_doubt_on_the_nearest() -> None:
+    part, known = made()
+    message = published()
+    for one in of(c.Forward, part.hear(message, at(0))):
+        part.hear(c.HopOutcome("copy " + one.via.hex(), message.id, one.via, "acked"), at(1))
+    known.nearest_since = lambda _: {key_of(11): 0.0}
+    missed = published(b"missed")
+    part.hear(published(b"later", via=key_of(31), seen=(missed.id,)), at(2))
+    [asked] = of(o.PullFrom, part.hear(c.Tick(), at(4)))
+    part.hear(replace(missed, via=asked.router), at(5))
+    assert known.withholding.checks(1.0e9) == [(key_of(11), GROUP_KEY.public)]

@@ -208,6 +208,7 @@ def test_the_reasons_of_the_service() -> None:
     assert {number: reason.word for number, reason in found.items()} == {
         224: "pubsub:not-shared", 225: "pubsub:unanswered", 226: "pubsub:limit",
         227: "pubsub:not-compared", 230: "pubsub:not-taken", 231: "pubsub:gone", 232: "pubsub:meet-first",
+        233: "pubsub:withholds",
     }  # fmt: skip
     assert all(reason_from(number) is reason and reason.sentence.endswith(".") for number, reason in found.items())
     assert {number for number, reason in found.items() if reason.later} == {224, 226}

@@ -135,3 +135,25 @@ def test_it_reads_like_a_sentence() -> None:
     view.silence(at(120).router)
     assert repr(view) == "<view of 1>"
     assert repr(next(iter(view))) == "<<neighbour 78787878> of age 0, silent>"
+
+
+def test_the_barred_are_not_live_unless_nobody_else_is() -> None:
+    barred: set[bytes] = {at(120).router}
+    view = View(OWN, ViewLimits(), barred)
+    for place in (120, 130):
+        view.put(at(place), 0)
+    assert numbers(view.sides[0]) == [130] and view.rank(ahead(OWN, at(125).place), is_after=True) == 0
+    assert view.nearest[0] == at(120).router, "it may still stand between others"
+    view.silence(at(130).router)
+    assert numbers(view.sides[0]) == [120]
+    view.hear(at(130).router)
+    barred.clear()
+    view.rearrange()
+    assert numbers(view.sides[0]) == [120, 130]
+
+
+def test_the_barred_give_way_first() -> None:
+    view = View(OWN, ViewLimits(side=1, others=2), {at(105).router, at(140).router})
+    for place, age in ((105, 0), (120, 3), (130, 5), (140, 0), (150, 4), (160, 1)):
+        view.put(at(place), age)
+    assert sorted(numbers(list(view))) == [120, 130, 150, 160]
