@@ -160,11 +160,12 @@ droppers = _command(
 withholding = _command(
     "withholding",
     WITHHOLDING,
-    """Simulate nodes that judge each other by what they hold, for 90 minutes with a message each 20 s.
+    """Simulate nodes that judge each other by what they hold, for 80 minutes with a message each 20 s.
 
     A tenth or a third take every copy and hold none, or hold it and pass none on. Of the honest ones a tenth is slow, a
     fifth freezes, restarts, takes nothing for some minutes, or has little room for history; and a third of all is cut
-    off for six minutes. Hit: of the last ten minutes, and of the first. 1,000 nodes take some minutes.
+    off for six minutes near the end. Hit, and the share of copies that go to droppers: of the first ten minutes, and of
+    ten minutes after 50, when the first bars still last. 1,000 nodes take some minutes.
     """,
 )
 topics = _command(

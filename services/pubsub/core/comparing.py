@@ -64,6 +64,7 @@ class Comparing:
         self._plans = Plans(known.unread)
         self._waiting = Waiting(self._plans)
         self._judging = Judging(known, self._fetching, self._plans, self._limits)
+        self._timed = self._plans, self._fetching, self._giving, self._held, self._judging
         self._sessions: dict[tuple[PublicKey, PublicKey], Session] = {}  # by router and group
         self._ended: list[Fetch] = []
         self._presence = _Presence(self._limits)
@@ -76,8 +77,6 @@ class Comparing:
 
     def __repr__(self) -> str:
         return f"<comparing: {len(self._sessions)} open, {self._held!r}>"
-
-    # -- hearing -------------------------------------------------------------------------------------------------
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         deeds = self._steps.look(now)
@@ -166,8 +165,6 @@ class Comparing:
             self._early[group] = missed + count, arrived
         return self._figures.missed(group, *self._early.get(group, (0, 0)))
 
-    # -- asking --------------------------------------------------------------------------------------------------
-
     def _go_on(self, now: c.Now) -> list[c.Deed]:
         """Do everything that is due, and wake at the next due time."""
         self._look_back(now)
@@ -186,9 +183,7 @@ class Comparing:
         deeds += self._giving.give_more(now)
         for fetch in self._fetching.take_over():
             deeds += self._fetched(fetch, now)
-        due_s = min((one.until_s for one in self._sessions.values()), default=inf)
-        parts = (self._plans, self._fetching, self._giving, self._held, self._judging)
-        due_s = min(due_s, *[one.due_s for one in parts])
+        due_s = min([one.until_s for one in self._sessions.values()] + [part.due_s for part in self._timed])
         return deeds if due_s == inf else [*deeds, c.Wake(now.wall_s + max(1.0, due_s - now.mono_s))]
 
     def _begin_due(self, now: c.Now) -> list[c.Deed]:

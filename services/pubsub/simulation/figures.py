@@ -41,8 +41,9 @@ FIGURES: dict[str, tuple[str, str]] = {
     "hit_before": ("hit in the beginning", "%"),
     "honest_barred": ("honest nodes that were barred", ""),
     "named": ("droppers that were named", "%"),
-    "seats": ("places of droppers after an hour", "%"),
-    "out_min": ("minutes until 95 % of these are lost", "min"),
+    "seats": ("places of droppers on the ring, left", "%"),
+    "wasted_before": ("copies to droppers in the beginning", "%"),
+    "wasted": ("copies to droppers", "%"),
 }
 """The name of each figure, and its unit."""
 
