@@ -158,6 +158,32 @@ def test_facts_that_may_differ_between_two_logs_are_no_claim(columns: dict[str, 
     assert both(tmp_path, **columns)["claims"] == []
 
 
+# -- those that pass nothing on ---------------------------------------------------------------------------
+
+
+def test_a_router_that_passes_nothing_on_is_named_by_those_that_barred_it(tmp_path: Path) -> None:
+    for key, times in ((A, 2), (B, 1)):
+        log = Log(key)
+        log.state("start")
+        for at in range(times):
+            log.noted("pubsub_barred", 1, "pubsub:withholds", at, router=APP, lost=3, withheld=1, for_s=3600)
+        log.write(tmp_path / name(key)[:4])
+    found = audited(tmp_path)
+    columns = ("router", "peer", "count", "lost", "withheld", "seq")
+    rows = {tuple(row[column] for column in columns) for row in found["barred"]}
+    assert rows == {(name(A), APP, 2, 6, 2, 2), (name(B), APP, 1, 3, 1, 2)}
+    assert found["verdict"] == "attention" and f"{APP} takes messages of groups and passes none on" in told(
+        found, "warning"
+    )
+
+
+def test_an_honest_fleet_names_nobody(tmp_path: Path) -> None:
+    log = Log()
+    log.state("start")
+    log.noted("pubsub_repaired", 1, None, 1, router=APP, asks=1)
+    assert audited(log.write(tmp_path))["barred"] == []
+
+
 # -- arrival numbers --------------------------------------------------------------------------------------
 
 

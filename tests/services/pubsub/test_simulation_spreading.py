@@ -17,6 +17,7 @@ from services.pubsub.simulation.reconciling import RECONCILE
 from services.pubsub.simulation.rings import make_whole, members, right_links
 from services.pubsub.simulation.spreading import CATASTROPHE, DROPPERS, LOSS, STATIC
 from services.pubsub.simulation.topics import TOPICS
+from services.pubsub.simulation.withholding import WITHHOLDING
 
 SCENARIOS = {
     "bootstrap": BOOTSTRAP,
@@ -86,6 +87,11 @@ def test_nodes_that_come_by_one_hint_are_on_the_ring_though_the_hub_has_room_for
     network.run(14.0)
     assert right_links(network, members(network)) == 48
     assert network.let_go > 15 and max(len(one.meetings) for one in network.hosts) == 8
+
+
+@pytest.mark.long
+def test_routers_that_pass_nothing_on_lose_their_places_and_honest_ones_do_not() -> None:
+    judged("withholding", WITHHOLDING, 200, 1)
 
 
 @pytest.mark.long
