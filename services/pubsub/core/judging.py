@@ -31,7 +31,7 @@ class Judging:
 
     def begin_due(self, now: c.Now) -> None:
         """Plan the comparison by which a router is to be judged."""
-        for router, group in self._proofs.checks(now.mono_s):
+        for router, group in self._proofs.checks(now.mono_s, self._plans):
             self._plans.name(group, router, now.mono_s, self._limits.apart_s)
 
     def watched(self, router: PublicKey, group: PublicKey, now: c.Now) -> list[bytes]:

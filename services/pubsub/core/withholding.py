@@ -17,7 +17,7 @@ little room for history has deleted: then it lacks the oldest, and holds newer o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable
 from math import inf
 from typing import NamedTuple
 
@@ -195,13 +195,8 @@ class Withholding:
             self._release(router)
 
     def left(self, group: PublicKey) -> None:
-        """Forget the copies of a group that is not wanted here any more."""
+        """Forget what came last of a group that is not wanted here any more; copies to others still count."""
         self._latest.pop(group, None)
-        for one in self._judged.values():
-            one.samples = {id: sample for id, sample in one.samples.items() if sample.group != group}
-            one.even_s.pop(group, None)
-            if one.doubted == group:
-                one.doubted = None
 
     # -- comparisons -------------------------------------------------------------------------------------------------
 
@@ -215,15 +210,16 @@ class Withholding:
         """Return the second at which `tick` has something to do; infinity: never."""
         return min((self._judged[one].until_s for one in self.barred), default=inf)
 
-    def checks(self, now_s: float) -> list[tuple[PublicKey, PublicKey]]:
-        """Return the router to judge next, and the group to compare with it; none before it is time."""
+    def checks(self, now_s: float, wanted: Container[PublicKey]) -> list[tuple[PublicKey, PublicKey]]:
+        """Return the router to judge next, and the group to compare with it, one of `wanted`; none before it is
+        time."""
         if now_s < self.check_due_s:
             return []
         self._next_check_s = now_s + self._limits.check_s
         self._is_idle = not any(one.samples or one.proofs or one.doubted for one in self._judged.values())
         found: list[tuple[Doubt, PublicKey, PublicKey]] = []
         for router, one in self._judged.items():
-            if router not in self.barred and (due := self._due(one, now_s)) is not None:
+            if router not in self.barred and (due := self._due(one, now_s, wanted)) is not None:
                 found.append((due[0], router, due[1]))
         if not found:
             return []
@@ -231,19 +227,20 @@ class Withholding:
         self._judged[router].checked_s = now_s  # also if no comparison follows, so that each is considered in turn
         return [(router, group)]
 
-    def _due(self, one: _Judged, now_s: float) -> tuple[Doubt, PublicKey] | None:
+    def _due(self, one: _Judged, now_s: float, wanted: Container[PublicKey]) -> tuple[Doubt, PublicKey] | None:
         """Return whether a router is to be judged now: with which precedence, and by which group."""
         limits, since_s = self._limits, now_s - one.checked_s
         if since_s < limits.least_s:
             return None
-        of_age = next((sample.group for sample in one.samples.values() if self._is_of_age(sample, now_s)), None)
+        groups = (sample.group for sample in one.samples.values() if self._is_of_age(sample, now_s))
+        of_age = next((group for group in groups if group in wanted), None)
         if one.proofs and one.idle < limits.idle_max:
             group, rank = of_age or one.doubted, 0 if of_age else 1
         elif one.doubted is not None:
             group, rank = one.doubted, 1
         else:
             group, rank = of_age if since_s >= limits.recheck_s else None, 2
-        return None if group is None else ((rank, one.checked_s), group)
+        return ((rank, one.checked_s), group) if group is not None and group in wanted else None
 
     def _fresh(self, group: PublicKey, now_s: float) -> list[bytes]:
         """Return the keys of messages of a group that came here a moment ago."""

@@ -325,7 +325,7 @@ class JudgingNetwork(Network):
         withholding, now_s = node.known.withholding, self.engine.now_s
         withholding.tick(now_s)
         if self.peers[node.number].kind not in DROPPERS:
-            for router, _ in withholding.checks(now_s):
+            for router, _ in withholding.checks(now_s, node.known.topics):
                 self.say(node, self.number(router), CompareAsked(node.number))
 
     def _holds(self, node: Node) -> frozenset[MessageId]:

@@ -212,7 +212,7 @@ def test_checks_take_turns_a_minute_apart_and_an_hour_with_each() -> None:
     judge.send(4)
     found = []
     for _ in range(70):
-        for router, group in judge.part.checks(judge.now_s):
+        for router, group in judge.part.checks(judge.now_s, {GROUP}):
             found.append(router)
             assert group == GROUP
             judge.part.compared(router, GROUP, [], judge.part.watched(router, GROUP, judge.now_s), judge.now_s)
@@ -225,7 +225,7 @@ def test_checks_follow_a_proof_soon_and_end_if_no_other_comes() -> None:
     judge.send(4)
     checked = 0
     for at in range(58):
-        if judge.part.checks(judge.now_s):
+        if judge.part.checks(judge.now_s, {GROUP}):
             checked += 1
             judge.compare(lacks_from=1 if at == 0 else 1 << 29)
         judge.send()
@@ -234,16 +234,15 @@ def test_checks_follow_a_proof_soon_and_end_if_no_other_comes() -> None:
 
 def test_checks_of_whoever_may_have_withheld_what_was_missed() -> None:
     judge = Judge()
-    assert judge.part.check_due_s == float("inf") and judge.part.checks(judge.now_s) == []
+    assert judge.part.check_due_s == float("inf") and judge.part.checks(judge.now_s, {GROUP}) == []
     judge.part.doubt(GROUP, {PARTNER: 0.0})
-    assert judge.part.checks(judge.now_s) == [(PARTNER, GROUP)]
+    assert judge.part.checks(judge.now_s, {GROUP}) == [(PARTNER, GROUP)]
     judge.part.compared(PARTNER, GROUP, [], [], judge.now_s)
     judge.now_s += 120
-    assert judge.part.checks(judge.now_s) == []
+    assert judge.part.checks(judge.now_s, {GROUP}) == []
     judge.part.doubt(GROUP, {PARTNER: 0.0})
-    judge.part.left(GROUP)
     judge.now_s += 120
-    assert judge.part.checks(judge.now_s) == []
+    assert judge.part.checks(judge.now_s, {OTHER}) == [], "it is not wanted here any more"
 
 
 # -- bounds -----------------------------------------------------------------------------------------------
