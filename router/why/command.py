@@ -243,8 +243,15 @@ def _turned(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
 def _noted(one: dict[str, Any], names: Names) -> str:
     """Return the events that services of this node recorded about the message."""
     reason = f" ({sentence(one['reason'])})" if one["reason"] else ""
-    fields = ", ".join(f"{name} {value}" for name, value in one["fields"].items())
+    fields = ", ".join(f"{name} {_value(name, value, names)}" for name, value in one["fields"].items())
     return clean(f"{one['time']}: {one['event']}{reason}, by {_who(one['by'], names)}{fields and f'; {fields}'}", 1000)
+
+
+def _value(name: str, value: object, names: Names) -> object:
+    """Return a field's value for people: a router by its name, if it is known here."""
+    if name == "router" and isinstance(value, str) and _WHOLE.fullmatch(value):
+        return _who(value, names)
+    return value
 
 
 def _tell_recipient(one: dict[str, Any], here: str, names: Names) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from router.cli.command import Command, CommandGroup, invocation, json_option
-from router.cli.output import columns, hint, say_json
+from router.cli.output import address_text, columns, hint, say_json
 from router.cli.services import ask_service
-from router.core.wire.text import counted, short, span_text
+from router.core.wire.text import counted, span_text
 
 COMMANDS = {
     "pubsub": "Show the routers with which groups are shared, and those that pass nothing on.",
@@ -37,7 +37,7 @@ def peers(as_json: bool) -> None:
         return
     rows = [
         (
-            short(one["router"]),
+            address_text(one["router"]),
             "yes" if one["connected"] else "no",
             f"{one['groups']:,}",
             f"{one['neighbour']:,}",

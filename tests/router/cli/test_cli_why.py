@@ -23,7 +23,7 @@ from router.settings.config_peers import AddPeer, Peer
 from router.settings.home import Home
 from router.settings.names import Names
 from router.why.answers import one as answer_of
-from router.why.command import _readable, _tell, _tell_recipient
+from router.why.command import _noted, _readable, _tell, _tell_recipient
 
 HERE = "0a" * 32
 CORE = SigningKey(b"c" * 32).public
@@ -66,6 +66,16 @@ def test_fields_of_services_are_shown_as_they_say() -> None:
     assert one["fields"] == {"service": "dmq", "pool": "AB", "due": "soon", "times": 0}
     [other] = _readable({"noted": [{"event": "dmq_accepted", "fields": {**fields, "service": "two"}}]}, shown)["noted"]
     assert other["fields"]["pool"] == "ab"
+
+
+def test_a_router_that_a_service_names_has_its_name(router: Run, names: Names, home: object) -> None:
+    """A message that was missed is told with the router that brought it."""
+    noted = {"event": "pubsub_repaired", "reason": None, "by": HERE, "time": "now"}
+    fields = {"asks": 1, "router": CORE.hex()}
+    assert f"; asks 1, router {ADDRESS}" in _noted({**noted, "fields": fields}, names)
+    config.edit_peers(Home(str(home)).config_path, AddPeer(Peer(address=CORE, name="core", urls=())))
+    assert "; asks 1, router core (addr1" in _noted({**noted, "fields": fields}, Names.of(Home(str(home))))
+    assert "; router 7, other x" in _noted({**noted, "fields": {"router": 7, "other": "x"}}, names)
 
 
 def test_what_was_not_read_is_said(names: Names, capsys: pytest.CaptureFixture[str]) -> None:
