@@ -97,6 +97,8 @@ def faulty(log: Log) -> None:
     log.outward("expired", [(700, 9)], at=9, parcel=700)
     log.outward("forwarded", [(31, 4)], at=9, depth=7)
     log.turned("refused", 3, "rate-limited")
+    log.noted("pubsub_barred", 1, "pubsub:withholds", 9, router=APP, lost=3, withheld=1, for_s=3600)
+    log.noted("pubsub_barred", 1, "pubsub:withholds", 9, router=OTHER_APP, lost="many", for_s=3600)
     log.state("join", 9, group=APP, subscriber=APP)
 
 

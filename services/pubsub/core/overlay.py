@@ -26,6 +26,10 @@ from services.pubsub.core.topic_ring import RANDOM, Told, TopicRing
 from services.pubsub.core.view import ViewLimits
 
 
+STALLED_S = 2.0
+"""Seconds by which a period begins late if this node stood still."""
+
+
 class OverlayLimits(Struct, frozen=True):
     """The numbers of C32.
 
@@ -251,6 +255,8 @@ class Overlay:
 
     def _begin_period(self, now_s: float) -> Iterator[Deed]:
         limits = self._limits
+        if -inf < self._next_s < now_s - STALLED_S:
+            self._known.withholding.stalled()
         self._period += 1
         self._questions = 0
         self._fast = max(0, self._fast - 1)

@@ -6,9 +6,10 @@ A proof is about one partner and one whole comparison with it, which this node i
     withheld    it is the nearest on a side of the ring, holds a message that this node lacks and that it has taken
                 since the last comparison, and sends it only because it is asked
 
-Any message that it brings unasked clears all proofs. After `proofs_max` of them within `within_s`, each of other
-messages, it is barred: it loses its place among the live neighbours for `bar_s`, each time twice as long. Proofs are
-not sent to anybody, so nobody can make others bar a router.
+Any message that it brings unasked clears all proofs. A lost message counts twice as much as one that was withheld;
+after four lost ones within `within_s`, each of another comparison, or eight withheld ones, a router is barred: it loses
+its place among the live neighbours for `bar_s`, each time twice as long. Proofs are not sent to anybody, so nobody can
+make others bar a router.
 
 Copies of before a lost link do not count, as the partner may have begun anew. Neither do copies that a partner with
 little room for history has deleted: then it lacks the oldest, and holds newer ones. State is in memory.
@@ -26,6 +27,9 @@ from msgspec import Struct, field
 from router.core.wire.crypto import MessageId, PublicKey
 from services.pubsub.core.id_set import MINUTE_BYTES
 
+LOST_POINTS, WITHHELD_POINTS = 2, 1
+"""How much a proof counts. What was withheld counts half: a router that did not hear from this node for some seconds
+sends it nothing until it does, and rightly so."""
 LATEST_MAX = 4
 """Number of messages of a group that are remembered as having come last."""
 Doubt = tuple[int, float]
@@ -36,12 +40,12 @@ class WithholdingLimits(Struct, frozen=True):
     """The times and bounds of proofs, in seconds.
 
     Of the copies to a router one in `sample_s` is remembered, `samples_max` in all. It counts from `least_s` to
-    `most_s` after its acknowledgement. `proofs_max` proofs, `apart_s` from each other, within `within_s` bar a router
-    for `bar_s`, each time twice as long up to `bar_max_s`. A comparison to judge a router begins every `check_s` at
-    most, with the same router every `recheck_s`, or every `least_s` while proofs of it stand; after `idle_max` of these
-    without another proof no sooner than with others. `listed_max`: messages of one comparison that may come only when
-    asked for. `routers_max`: routers that are judged; beyond it those without proofs are forgotten first. `groups_max`:
-    groups of one router whose last whole comparison is remembered.
+    `most_s` after its acknowledgement. Proofs at least `apart_s` from each other that come to `points_max` within
+    `within_s` bar a router for `bar_s`, each time twice as long up to `bar_max_s`. A comparison to judge a router
+    begins every `check_s` at most, with the same router every `recheck_s`, or every `least_s` while proofs of it
+    stand; after `idle_max` of these without another proof no sooner than with others. `listed_max`: messages of one
+    comparison that may come only when asked for. `routers_max`: routers that are judged; beyond it those without proofs
+    are forgotten first. `groups_max`: groups of one router whose last whole comparison is remembered.
 
     A copy counts as held or lacked only `settled_s` after its acknowledgement. A history without room deletes the
     oldest, so a copy counts as lost only if an older one is held, or if all are lacked, and all messages that came here
@@ -53,7 +57,7 @@ class WithholdingLimits(Struct, frozen=True):
     samples_max: int = 48
     least_s: float = 120.0
     most_s: float = 600.0
-    proofs_max: int = 4
+    points_max: int = 8
     apart_s: float = 60.0
     within_s: float = 7_200.0
     bar_s: float = 3_600.0
@@ -181,6 +185,12 @@ class Withholding:
             del self._latest[next(iter(self._latest))]
         latest.append((key, now_s))
         self._latest[group] = latest
+
+    def stalled(self) -> None:
+        """Record that this node stood still: others sent it nothing meanwhile, and did right."""
+        for one in self._judged.values():
+            one.listed.clear()
+            one.even_s.clear()
 
     def brought(self, router: PublicKey) -> None:
         """Record that a router brought a message, or named it, without being asked: nothing stands against it."""
@@ -354,7 +364,7 @@ class Withholding:
             return False
         one.proofs.append(Proof(now_s, id, is_lost))
         one.idle, self._is_idle = 0, False
-        if len(one.proofs) >= limits.proofs_max:
+        if sum(LOST_POINTS if proof.is_lost else WITHHELD_POINTS for proof in one.proofs) >= limits.points_max:
             for_s = min(limits.bar_max_s, limits.bar_s * 2.0 ** min(one.times, 16))
             self._decided.append(Barred(router, for_s, tuple(one.proofs)))
             one.times, one.until_s = one.times + 1, now_s + for_s

@@ -429,9 +429,14 @@ def _hit(network: JudgingNetwork, sent: list[tuple[float, MessageId]], minute: i
 
 def goals(nodes: int) -> Mapping[str, tuple[Goal, ...]]:
     none = Goal("honest_barred", most=0)
-    taken = (none, Goal("named", 1.0), Goal("seats", most=0.1), Goal("hit", 0.99))
-    first, *losing, keeping = _SETTINGS
-    return {first: (none, Goal("hit", 0.9999)), **dict.fromkeys(losing, taken), keeping: (none,)}
+    first, few, many, keeping = _SETTINGS
+    named = none, Goal("named", 1.0), Goal("seats", most=0.25)
+    return {
+        first: (none, Goal("hit", 0.9999)),
+        few: (*named, Goal("wasted", most=0.03), Goal("hit", 0.999)),
+        many: (*named, Goal("wasted", most=0.1), Goal("hit", 0.99)),
+        keeping: (none,),
+    }
 
 
 WITHHOLDING = Scenario(run, goals, Axes("minutes", "places of droppers on the ring, of those in the beginning"))

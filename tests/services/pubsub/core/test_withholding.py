@@ -175,11 +175,22 @@ def listed(judge: Judge, number: int, nearest_s: float | None = 1_000.0) -> None
 
 def test_withholding_bars_the_nearest_if_it_sends_only_what_it_is_asked_for() -> None:
     judge = Judge()
-    for number in range(5):
+    for number in range(9):
+        assert not judge.part.take_decided()
         listed(judge, number)
     [barred] = judge.part.take_decided()
-    assert [proof.is_lost for proof in barred.proofs] == [False] * 4
-    assert [proof.id for proof in barred.proofs] == [id_of(n) for n in range(1, 5)], "the first one may be older"
+    assert [proof.is_lost for proof in barred.proofs] == [False] * 8
+    assert [proof.id for proof in barred.proofs] == [id_of(n) for n in range(1, 9)], "the first one may be older"
+
+
+def test_what_was_withheld_while_this_node_stood_still_does_not_count() -> None:
+    judge = Judge()
+    listed(judge, 0)
+    judge.part.stalled()
+    listed(judge, 1)
+    assert judge.proofs() == (0, 0)
+    listed(judge, 2)
+    assert judge.proofs() == (0, 1)
 
 
 def test_withholding_counts_only_what_the_nearest_took_since() -> None:
