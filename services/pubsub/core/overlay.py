@@ -25,7 +25,6 @@ from services.pubsub.core.ring import place_of
 from services.pubsub.core.topic_ring import RANDOM, Told, TopicRing
 from services.pubsub.core.view import ViewLimits
 
-
 STALLED_S = 2.0
 """Seconds by which a period begins late if this node stood still."""
 
