@@ -117,22 +117,19 @@ def claims(summary: Row) -> Iterator[Finding]:
 
 
 def barred(summary: Row) -> Iterator[Finding]:
-    """Yield a finding for each router that takes messages and passes none on, as its neighbours say."""
-    for peer in dict.fromkeys(row["peer"] for row in summary["barred"]):
-        said = [row for row in summary["barred"] if row["peer"] == peer]
-        first, lost, withheld = said[0], sum(row["lost"] for row in said), sum(row["withheld"] for row in said)
-        others = f", and {many(len(said) - 1, 'other router')}," if len(said) > 1 else ""
+    """Yield a finding for each router and peer that takes messages and passes none on, as the router says."""
+    for row in summary["barred"]:
         proofs = [
-            *([f"{many(lost, 'message')} that it had acknowledged and did not hold"] if lost else []),
-            *([f"{many(withheld, 'message')} that it held and sent only when asked"] if withheld else []),
+            *([f"{many(row['lost'], 'message')} that it had acknowledged and did not hold"] if row["lost"] else []),
+            *([f"{many(row['withheld'], 'message')} that it held and sent only when asked"] if row["withheld"] else []),
         ]
         by = f", by {' and '.join(proofs)}" if proofs else ""
         yield say(
             "warning",
-            f"The router {first['router']}{others} says that {peer} takes messages of groups and passes none on{by}: "
-            f"first in {_event(first)}. It is sent none for a while.",
-            f"Ask whoever runs {peer}: its pub/sub service may be broken, or changed on purpose. `router why` of a "
-            "message that the event names shows what its own log says.",
+            f"The router {row['router']} says that {row['peer']} takes messages of groups and passes none on{by}: "
+            f"first in {_event(row)}. It is sent none for a while.",
+            f"Ask whoever runs {row['peer']}: its pub/sub service may be broken, or changed on purpose. `router why` "
+            "of a message that the event names shows what its own log says.",
         )
 
 
