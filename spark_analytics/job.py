@@ -19,12 +19,13 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_analytics.batch.audit import Given, audit
+from spark_analytics.batch.audit import Given, audit_and_record
 from spark_analytics.batch.bronze import NothingToRead, list_logs
 from spark_analytics.batch.session import local_session
 from spark_analytics.batch.span import NS_MAX, Span
 from spark_analytics.batch.writer import FORMATS, Writer
 from spark_analytics.judgement.comparison import Head, NotASummary, heads_in
+from spark_analytics.judgement.slo import USUAL, Slo, parse_slo
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """An environment variable that shows that spark-submit started this process, which mixes a job's standard error into
@@ -46,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (NothingToRead, NotStarted, NotASummary) as error:
         print(error, file=sys.stderr)
         return 2
-    span = Span(now, asked.since, asked.until)
-    found = audit(
+    span = Span(now, asked.since, asked.until, asked.slo)
+    found = audit_and_record(
         spark,
         Given(uris, problems, named=lambda evidence: replace(evidence, elsewhere=heads)),
         span,
@@ -99,6 +100,13 @@ def instant(text: str) -> int:
     return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
 
 
+def service_level(text: str) -> Slo:
+    try:
+        return parse_slo(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("spark_analytics.job", description="The delivery audit of event logs, by Spark.")
     parser.add_argument("paths", nargs="+", help="directories with event logs, searched through, or log files")
@@ -110,6 +118,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--as-of", type=instant, help="judge as if it were then: an ISO 8601 time, or ns since 1970")
     parser.add_argument("--since", type=instant, default=0, help="only messages accepted from then on")
     parser.add_argument("--until", type=instant, default=NS_MAX, help="only messages accepted before then")
+    parser.add_argument(
+        "--slo", type=service_level, default=USUAL, help="what slo_hour measures: SHARE:TIME, as 99.9:5s"
+    )
     parser.add_argument("--compare", action="append", default=[], help="compare with the logs of this summary.json")
     parser.add_argument("--json", action="store_true", help="print the whole summary as JSON")
     return parser

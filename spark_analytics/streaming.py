@@ -33,12 +33,13 @@ from spark_analytics.batch.session import prepare
 from spark_analytics.batch.silver import Part
 from spark_analytics.batch.span import Span
 from spark_analytics.batch.writer import Writer
-from spark_analytics.job import NotStarted, instant, session
+from spark_analytics.job import NotStarted, instant, service_level, session
 from spark_analytics.judgement import ed25519
 from spark_analytics.judgement.evidence import NO_LOG, Evidence, judge
 from spark_analytics.judgement.footer import Verify, decode_line, read_footer
 from spark_analytics.judgement.log_files import FileFacts, Problem
 from spark_analytics.judgement.schema import role
+from spark_analytics.judgement.slo import USUAL, Slo
 from spark_analytics.report import summary
 from spark_analytics.report.finding import utc
 from spark_analytics.report.page import render
@@ -73,15 +74,16 @@ def run_stream(
     is_over: Callable[[], bool] = lambda: False,
     notify: str | None = None,
     segment_s: float = SEGMENT_S,
+    slo: Slo = USUAL,
 ) -> dict[str, Any] | None:
     """Audit the new files in these directories: once, or every `every_s` seconds until the query is stopped.
 
     Return the last summary, None if there never was a log. `files_max`: the most new files in one batch; `is_over`:
     called now and then to ask whether to stop; `notify`: a command that is told of each alarm; `segment_s`: the age at
-    which the nodes close a segment. Raises `Stopped` and `NotifyError`.
+    which the nodes close a segment; `slo`: what `slo_hour` measures. Raises `Stopped` and `NotifyError`.
     """
     prepare(spark)
-    stream = Stream(spark, [_absolute(path) for path in paths], out, as_of, verify, report)
+    stream = Stream(spark, [_absolute(path) for path in paths], out, as_of, verify, report, slo)
     trigger: dict[str, Any] = {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
     found = reduce(DataFrame.unionByName, (_source(spark, path, files_max) for path in stream.paths))
     with (
@@ -97,7 +99,7 @@ def run_stream(
         finally:
             query.stop()
         alarms.look(as_of())
-        return stream.summary if stream.summary is not None else latest(spark, out)
+        return stream.recorded() or latest(spark, out)
 
 
 @contextmanager
@@ -143,7 +145,14 @@ class Stream:
     """The stream: takes batch after batch; all lasting data is below `out`."""
 
     def __init__(
-        self, spark: SparkSession, paths: Sequence[str], out: str, as_of: Clock, verify: Verify, report: Report
+        self,
+        spark: SparkSession,
+        paths: Sequence[str],
+        out: str,
+        as_of: Clock,
+        verify: Verify,
+        report: Report,
+        slo: Slo,
     ) -> None:
         self.spark = spark
         self.paths = paths
@@ -153,12 +162,19 @@ class Stream:
         self.summary: dict[str, Any] | None = None
         self.failure: Exception | None = None
         self.alarms: AlarmBook | None = None
+        self.span = Span(0, slo=slo)
         self._as_of = as_of
         self.verify = verify
         self.report = report
 
     def __repr__(self) -> str:
         return f"<the audit of {', '.join(self.paths)} as it grows, in {self.out}>"
+
+    def recorded(self) -> dict[str, Any] | None:
+        """Return the last summary, with a row for this run added to `audit_history`; None if there was no batch."""
+        if self.summary is not None:
+            audit.write_history(self.spark, self.summary, self.span, self.writer)
+        return self.summary
 
     def take(self, batch: DataFrame, number: int) -> None:
         """Take one batch, which holds the names of new files. Spark loses most of an error here, so it is kept in
@@ -171,7 +187,7 @@ class Stream:
 
     def _take(self, batch: DataFrame, number: int) -> None:
         began = time.monotonic()
-        span = Span(self._as_of())
+        span = self.span = replace(self.span, as_of_ns=self._as_of())
         base = self.store.base(number)
         self.store.clear(base.unused)
         files = _Files(self, base, {bronze.name_of(row.uri): row.uri for row in batch.collect()})
@@ -257,6 +273,8 @@ class Stream:
         if made.is_turned or made.base.batch < 0:
             whole["abuse_hour"] = tables.abuse_hour
         for name, table in whole.items():
+            self.writer.write(name, table)
+        for name, table in tables.hours(lambda one: self.writer.read(self.spark, one, whole[one].schema)):
             self.writer.write(name, table)
         findings = find(self.spark, tables, made.words)
         return summary.build(findings, made.evidence, span.as_of_ns, "spark", run)
@@ -376,6 +394,9 @@ def _parser() -> argparse.ArgumentParser:
     when.add_argument("--once", action="store_true", help="audit what is new, and end (the default)")
     when.add_argument("--every", type=float, metavar="SECONDS", help="go on until stopped")
     parser.add_argument("--as-of", type=instant, help="the audit's now: an ISO 8601 time, or ns since 1970")
+    parser.add_argument(
+        "--slo", type=service_level, default=USUAL, help="what slo_hour measures: SHARE:TIME, as 99.9:5s"
+    )
     parser.add_argument("--files-max", type=int, help="new files in one batch at most")
     parser.add_argument("--notify", metavar="COMMAND", help="run this for each alarm, which it reads as JSON")
     parser.add_argument(
@@ -408,6 +429,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 is_over=over.is_set,
                 notify=given.notify,
                 segment_s=given.segment,
+                slo=given.slo,
             )
     except (bronze.NothingToRead, NotStarted, NotifyError, Stopped) as error:
         print(error, file=sys.stderr)

@@ -18,6 +18,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import say_json, size_text
 from router.cli.signals import removing
 from router.cli.when import NS_MAX, When, instant
+from spark_analytics.judgement.slo import Slo, parse_slo
 
 if TYPE_CHECKING:
     from router.audit.engine import AuditSpan
@@ -52,6 +53,20 @@ class Size(click.ParamType[Any]):
         return int(found[1]) * _SIZE[found[2] or ""]
 
 
+class ServiceLevel(click.ParamType[Any]):
+    """A share in percent and a time: `99.9:5s`."""
+
+    name = "SHARE:TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Slo:
+        if isinstance(value, Slo):
+            return value
+        try:
+            return parse_slo(str(value))
+        except ValueError as error:
+            self.fail(str(error))
+
+
 @click.command(cls=Command)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(exists=True, path_type=Path))
 @click.option(
@@ -74,6 +89,13 @@ class Size(click.ParamType[Any]):
 )
 @click.option("--until", type=When(), help="Only messages accepted before WHEN.")
 @click.option("--as-of", type=When(), help="Judge the messages as of WHEN.  [default: now]")
+@click.option(
+    "--slo",
+    type=ServiceLevel(),
+    default="99.9:5s",
+    show_default=True,
+    help="The service level that slo_hour measures: which share must arrive at its hop within which time.",
+)
 @click.option("--memory", type=Size(), default="2GB", show_default=True, help="The memory to use; more goes to disk.")
 @click.option(
     "--compare",
@@ -92,6 +114,7 @@ def audit(
     since: float | None,
     until: float | None,
     as_of: float | None,
+    slo: Slo,
     memory: int,
     compare: tuple[Path, ...],
     strict: bool,
@@ -109,8 +132,7 @@ def audit(
 
     if memory < MEMORY_BYTES_MIN:
         raise click.UsageError(f"--memory {size_text(memory)} is too little: at least {MEMORY_BYTES_MIN // 10**6}MB")
-
-    span = partial(_span, since, until, as_of)
+    span = partial(_span, since, until, as_of, slo)
     asked = span()
     if asked.since_ns >= asked.until_ns:
         raise click.UsageError("--since must lie before --until")
@@ -127,12 +149,12 @@ def audit(
         _check_verdict(summary, is_limited=since is not None or until is not None, as_json=as_json)
 
 
-def _span(since: float | None, until: float | None, as_of: float | None) -> AuditSpan:
+def _span(since: float | None, until: float | None, as_of: float | None, slo: Slo) -> AuditSpan:
     """Return the time span of the audit; what is relative in it counts from the time of this call."""
     from router.audit.engine import AuditSpan
 
     now = instant(as_of, time.time_ns())
-    return AuditSpan(now, instant(since, now, 0), instant(until, now, NS_MAX))
+    return AuditSpan(now, instant(since, now, 0), instant(until, now, NS_MAX), slo)
 
 
 def _check_verdict(summary: dict[str, Any], *, is_limited: bool, as_json: bool) -> None:

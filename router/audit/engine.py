@@ -29,6 +29,7 @@ from spark_analytics.judgement.schema import (
     TURNED_EVENTS,
     VIA_BYTES,
 )
+from spark_analytics.judgement.slo import USUAL, Slo
 from spark_analytics.report import summary
 
 NS_MAX = (1 << 63) - 1
@@ -50,11 +51,13 @@ Report = Callable[[str, float], None]
 
 
 class AuditSpan(Struct, frozen=True):
-    """The time span of an audit: the time at which it is made, and the accepted events in [since_ns, until_ns)."""
+    """What an audit is asked: the time at which it is made, the accepted events in [since_ns, until_ns), and the
+    service level that it measures."""
 
     as_of_ns: int
     since_ns: int = 0
     until_ns: int = NS_MAX
+    slo: Slo = USUAL
 
 
 def audit(
@@ -88,7 +91,7 @@ def audit(
                 found = summary.build(findings, evidence, span.as_of_ns, "local", run)
                 if out:
                     report("writing the tables", 0)
-                    publish.publish(tables, evidence, found, out, listing.key_names)
+                    publish.publish(tables, evidence, found, out, listing.key_names, span.as_of_ns)
                 return found
         unlike += more
         evidence = _judged(listing, facts, evidence.authentic, unlike)
@@ -124,6 +127,8 @@ def _added_up(
         as_of_ns=span.as_of_ns,
         since_ns=span.since_ns,
         until_ns=span.until_ns,
+        limit_ns=span.slo.limit_ns,
+        target_ppm=span.slo.target_ppm,
         grace_ns=GRACE_NS,
         overdue_ns=OVERDUE_NS,
         copy_ns=COPY_NS,

@@ -5,23 +5,27 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from router.audit.database import AuditFailed, Database, exact, quoted, scratch
 from router.audit.disk_space import NO_ROOM, no_room
+from router.audit.put_in_place import HISTORY, check_history, put_in_place
 from router.core.wire.text import key_text
 from spark_analytics.judgement import gold_sql
 from spark_analytics.judgement.conflicts import CLAIMS
 from spark_analytics.judgement.evidence import Evidence
+from spark_analytics.judgement.journey import STEPS_MAX, WAY_COLUMNS, clocks_of, ways
 from spark_analytics.judgement.reached import REACHED
+from spark_analytics.report.history import COLUMNS, history_row
 from spark_analytics.report.page import render
 
 GOLD = (
     "delivery", "message", "hop_latency", "queue_minute", "route_change", "abuse_hour", "custody", "audit_window",
-    *gold_sql.NAMES, "log_coverage", "data_quality", "quarantine", "claims", "audit_run",
+    *gold_sql.NAMES, "log_coverage", "data_quality", "quarantine", "claims", "audit_run", HISTORY,
 )  # fmt: skip
 SUMMARY, PAGE = "summary.json", "report.html"
 _COUNTS = ", ".join(f"count(*) FILTER ({which}) AS {name}" for name, which in REACHED.items())
@@ -35,6 +39,7 @@ _LEDGER = {
     "claims": "claim VARCHAR, router VARCHAR, peer VARCHAR, count BIGINT, seq BIGINT, file VARCHAR,"
               " accepted_seq BIGINT, accepted_file VARCHAR, id VARCHAR",
     "audit_run": "engine VARCHAR, as_of VARCHAR, verdict VARCHAR, run VARCHAR",
+    HISTORY: ", ".join(map(" ".join, COLUMNS.items())),
 }  # fmt: skip
 FILES = frozenset((*(f"{table}.parquet" for table in GOLD), SUMMARY, PAGE, *GOLD, "events", "events_raw"))
 """Names that an earlier audit may have left. The Spark engine makes a directory of each table, and keeps the events
@@ -43,13 +48,14 @@ too; its job also keeps the unprocessed lines."""
 
 def parent(out: Path) -> Path:
     """Return the parent directory of `out`, created if missing; raise `AuditFailed` if `out` holds anything but an
-    earlier audit."""
+    earlier audit, or a history that cannot be taken over."""
     found = out.absolute().parent
     try:
         strange = sorted(path.name for path in out.iterdir() if path.name not in FILES) if out.exists() else []
         if strange:
             raise AuditFailed(f"{out} holds {strange[0]}, which is not a file of an audit: name another directory")
         found.mkdir(parents=True, exist_ok=True)
+        check_history(out)
     except OSError as error:
         if error.errno in NO_ROOM:
             raise AuditFailed(no_room(found, found)) from None
@@ -58,40 +64,38 @@ def parent(out: Path) -> Path:
 
 
 def publish(
-    database: Database, evidence: Evidence, summary: dict[str, Any], out: Path, names: Mapping[str, str]
+    database: Database,
+    evidence: Evidence,
+    summary: dict[str, Any],
+    out: Path,
+    names: Mapping[str, str],
+    as_of_ns: int,
 ) -> None:
-    """Write everything beside `out`, and rename it at the end; an earlier audit stays until then. `names`: the names of
-    keys (in hex) for the page."""
+    """Write everything beside `out`, and rename it at the end; an earlier audit stays until then, and its history
+    after. `names`: the names of keys (in hex) for the page."""
     try:
         with scratch(parent(out)) as directory:
             new = directory / "new"
             new.mkdir()
-            _write(database, evidence, summary, new, names)
-            give_name(new, out, directory / "old")
+            _write(database, evidence, summary, new, names, as_of_ns)
+            put_in_place(new, out, directory / "old")
     except OSError as error:
         raise AuditFailed(f"{error.filename or out}: {error.strerror}; the audit could not be written there") from None
 
 
-def give_name(new: Path, out: Path, old: Path) -> None:
-    """Rename `new` to `out`, after renaming an existing `out` to `old`; undo the first step if the second fails."""
-    try:
-        if out.exists():
-            out.rename(old)
-        new.rename(out)
-    except BaseException:
-        if old.exists() and not out.exists():
-            old.rename(out)
-        raise
-
-
 def _write(
-    database: Database, evidence: Evidence, summary: dict[str, Any], directory: Path, names: Mapping[str, str]
+    database: Database,
+    evidence: Evidence,
+    summary: dict[str, Any],
+    directory: Path,
+    names: Mapping[str, str],
+    as_of_ns: int,
 ) -> None:
-    database.make("audit_window")
-    database.make("message")
-    database.make("flow")
+    for table in ("audit_window", "stop", "message", "flow"):
+        database.make(table)
+    _follow(database, {one.router for one in evidence.restores})
     summary["run"] |= next(iter(database.rows(f"SELECT {_COUNTS} FROM message")))
-    _evidence(database, evidence, summary)
+    _evidence(database, evidence, summary, as_of_ns)
     for table in GOLD:
         path = os.fspath(directory / f"{table}.parquet")
         if table in gold_sql.NAMES:
@@ -102,14 +106,30 @@ def _write(
     (directory / PAGE).write_text(page(summary, names), "utf-8")
 
 
+def _follow(database: Database, restored: Collection[str]) -> None:
+    """Fill `way` with the hops of every path, as far as these are not too many. `restored`: routers that were."""
+    database.run("CREATE TABLE step AS SELECT DISTINCT path, router, neighbour FROM stop")
+    [count] = database.rows("SELECT count(*) AS steps FROM step")
+    if count["steps"] > STEPS_MAX:
+        return
+    bounds = database.rows("SELECT DISTINCT router, taker, lower_ns, upper_ns FROM handover")
+    pairs = ((row["router"], row["taker"], row["lower_ns"], row["upper_ns"]) for row in bounds)
+    numbers = {row["number"] for row in database.rows("FROM log_key") if row["key"] in restored}
+    clocks = clocks_of(pairs, numbers)
+    found = ways(((row["path"], row["router"], row["neighbour"]) for row in database.rows("FROM step")), clocks)
+    if rows := [way.row() for way in found]:
+        lists = ", ".join(f"unnest(?::{'UBIGINT' if name == 'path' else 'BIGINT'}[])" for name in WAY_COLUMNS)
+        database.run(f"INSERT INTO way SELECT {lists}", [list(column) for column in zip(*rows, strict=True)])
+
+
 def _add_up(database: Database, table: str, directory: Path) -> None:
     """Make a table of `gold_sql` from those of `tables/flow.sql` and from the rows of `delivery` that were written."""
     parts = {name: name for name in gold_sql.SOURCES} | {
         "delivery": f"read_parquet({quoted(exact(os.fspath(directory / 'delivery.parquet')))})",
-        "since_ns": "getvariable('since_ns')",
-        "until_ns": "getvariable('until_ns')",
+        **{name: f"getvariable('{name}')" for name in gold_sql.NUMBERS},
     }
-    database.run(f"CREATE TABLE {table} AS {gold_sql.TEXTS[table].format(**parts)}")
+    kind = "TABLE" if table in gold_sql.SOURCES else "VIEW"
+    database.run(f"CREATE {kind} {table} AS {gold_sql.TEXTS[table].format(**parts)}")
 
 
 def page(summary: dict[str, Any], names: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -142,7 +162,7 @@ def _columns(database: Database, table: str) -> str:
     return ", ".join(f"{name}::BIGINT AS {name}" if kind == "INTEGER" else name for name, kind in names)
 
 
-def _evidence(database: Database, evidence: Evidence, summary: dict[str, Any]) -> None:
+def _evidence(database: Database, evidence: Evidence, summary: dict[str, Any], as_of_ns: int) -> None:
     """Make the tables about the audit itself."""
     rows: dict[str, list[list[Any]]] = {
         "log_coverage": [[*log[:6], list(log.problems)] for log in evidence.logs],
@@ -154,6 +174,7 @@ def _evidence(database: Database, evidence: Evidence, summary: dict[str, Any]) -
         ],
         "claims": [[row[name] for name in CLAIMS] for row in summary["claims"]],
         "audit_run": [[summary["engine"], summary["as_of"], summary["verdict"], json.dumps(summary["run"])]],
+        HISTORY: [[*history_row(summary, as_of_ns, time.time_ns())]],
     }
     for table, columns in _LEDGER.items():
         database.run(f"CREATE TABLE {table} ({columns})")

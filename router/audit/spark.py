@@ -19,6 +19,7 @@ from router.audit.engine import AuditSpan, Report
 from router.audit.file_facts import content, is_regular, read_facts, why_unreadable
 from router.audit.java import ERRORS, end_java, java_home
 from router.audit.listing import Listing
+from router.audit.put_in_place import put_in_place
 from router.audit.spelling import Care
 from router.core.wire.crypto import verify
 from spark_analytics.judgement.log_files import NOT_A_FILE, FileFacts
@@ -85,10 +86,10 @@ def _load_spark() -> Callable[..., dict[str, Any]]:
     ) -> dict[str, Any]:
         try:
             given = engine.Given(*_given(listing, lambda paths: bronze.uris_of(session, paths)), listing.named)
-            found: dict[str, Any] = engine.audit(
+            return engine.audit_and_record(
                 session,
                 given,
-                Asked(span.as_of_ns, span.since_ns, span.until_ns),
+                Asked(span.as_of_ns, span.since_ns, span.until_ns, span.slo),
                 writer=Writer(tables) if tables else None,
                 verify=verify,
                 # Spark would need seven times as long.
@@ -96,7 +97,6 @@ def _load_spark() -> Callable[..., dict[str, Any]]:
                 content=content,
                 report=lambda what: report(what, STEPS.index(what) / len(STEPS)),
             )
-            return found
         except bronze.NothingToRead:
             raise AuditFailed("a log file went away as the audit began: run it again") from None
         except (PySparkException, Py4JError) as error:
@@ -187,7 +187,7 @@ def _publish(found: dict[str, Any], new: Path, out: Path, directory: Path) -> No
         for name, text in ((publish.SUMMARY, json.dumps(found, indent=1) + "\n"), (publish.PAGE, publish.page(found))):
             (new / name).rename(directory / name)
             (new / name).write_text(text, "utf-8")
-        publish.give_name(new, out, directory / "old")
+        put_in_place(new, out, directory / "old")
     except OSError as error:
         if error.errno in NO_ROOM:
             raise  # `scratch` reports it.

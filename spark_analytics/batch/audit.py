@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import time
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from time import monotonic
 from typing import Any
 
 from pyspark import StorageLevel
@@ -25,6 +26,7 @@ from spark_analytics.judgement.log_files import Content, FileFacts, Problem
 from spark_analytics.judgement.reached import REACHED
 from spark_analytics.judgement.schema import UNLIKE
 from spark_analytics.report import summary
+from spark_analytics.report.history import COLUMNS, history_row
 from spark_analytics.report.page import render
 
 from . import bronze, days, log_ends, sealed, silver
@@ -69,7 +71,7 @@ def audit(
 ) -> dict[str, Any]:
     """Return the summary of the logs; with a `writer` also write the tables, with `raw` also the unprocessed lines.
     `content`: returns all bytes of a file by its name, where Spark is not needed to read them."""
-    began = monotonic()
+    began = time.monotonic()
     prepare(spark)
     report("checking signatures and digests")
     facts = [*read_facts(spark, given.uris), *given.facts]
@@ -83,20 +85,37 @@ def audit(
             report("writing the tables")
             if raw:
                 days.write_raw(spark, evidence.files, facts, given.uris, span, writer)
-            reached = _write_gold(spark, tables, writer)
+            reached = _write_gold(spark, tables, {one.router for one in evidence.restores}, writer)
         report("adding up")
         findings = find(spark, tables, words)
     finally:
         tables.forget()
     evidence = given.named(evidence)
-    run = {"files": len(facts), "bytes": size, "seconds": round(monotonic() - began, 3), "spark": spark.version}
+    run = {"files": len(facts), "bytes": size, "seconds": round(time.monotonic() - began, 3), "spark": spark.version}
     found = summary.build(findings, evidence, span.as_of_ns, "spark", {**run, **reached})
     if writer:
         write_ledger(spark, evidence, found, writer)
     return found
 
 
-def _write_gold(spark: SparkSession, tables: Tables, writer: Writer) -> dict[str, Any]:
+def audit_and_record(
+    spark: SparkSession, given: Given, span: Span, *, writer: Writer | None = None, **options: Any
+) -> dict[str, Any]:
+    """Audit, with the options of `audit`; with a `writer` also add a row for this run to `audit_history`."""
+    found = audit(spark, given, span, writer=writer, **options)
+    if writer:
+        write_history(spark, found, span, writer)
+    return found
+
+
+def write_history(spark: SparkSession, found: dict[str, Any], span: Span, writer: Writer) -> None:
+    """Add a row for this run to `audit_history`."""
+    row = history_row(found, span.as_of_ns, time.time_ns())
+    table = spark.createDataFrame([row], ", ".join(map(" ".join, COLUMNS.items())))
+    writer.append("audit_history", table.coalesce(1), uuid.uuid4().hex)
+
+
+def _write_gold(spark: SparkSession, tables: Tables, restored: Collection[str], writer: Writer) -> dict[str, Any]:
     """Write the published tables, and count the messages in `REACHED` by reading them back."""
     reached: dict[str, Any] = {}
     schemas: dict[str, StructType] = {}
@@ -104,7 +123,7 @@ def _write_gold(spark: SparkSession, tables: Tables, writer: Writer) -> dict[str
     def read(name: str) -> DataFrame:
         return writer.read(spark, name, schemas[name])
 
-    for name, table in chain(tables.gold(), tables.added_up(read)):
+    for name, table in chain(tables.gold(), tables.added_up(read, restored)):
         writer.write(name, table)
         schemas[name] = table.schema
         if name == "message":

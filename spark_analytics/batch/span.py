@@ -1,4 +1,4 @@
-"""The time span of an audit: the time at which it is made, and the accepted events that it judges."""
+"""What an audit is asked: the time at which it is made, the accepted events that it judges, and a service level."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+
+from spark_analytics.judgement.slo import USUAL, Slo
 
 NS_MAX = (1 << 63) - 1
 MINUTE_NS = 60 * 10**9
@@ -19,7 +21,8 @@ def first_of(minute: str, step: int) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The time of the audit, `as_of_ns`, and the accepted events that it judges, those in [since_ns, until_ns).
+    """The time of the audit, `as_of_ns`, the accepted events that it judges, those in [since_ns, until_ns), and the
+    service level that it measures.
 
     The methods take the name of a column of times in ns. No time stamp counts as later than now.
     """
@@ -27,6 +30,7 @@ class Span:
     as_of_ns: int
     since_ns: int = 0
     until_ns: int = NS_MAX
+    slo: Slo = USUAL
 
     def minute(self, t: str = "t") -> Column:
         return F.expr(f"{self._time(t)} div {MINUTE_NS}L")

@@ -35,6 +35,17 @@ class Writer:
         else:
             writer.saveAsTable(self.place(name))
 
+    def append(self, name: str, table: DataFrame, run: str) -> None:
+        """Add the rows of a run to a table, in a part of their own: below a path nothing that another run writes at the
+        same time can remove them."""
+        writer = table.write.format(self.format)
+        if self.schema is not None:
+            writer.mode("append").saveAsTable(self.place(name))
+        elif self.format == "parquet":
+            writer.mode("overwrite").option("compression", "zstd").save(f"{self.place(name)}/run={run}")
+        else:
+            writer.mode("append").save(self.place(name))
+
     def read(self, spark: SparkSession, name: str, schema: StructType) -> DataFrame:
         """Read a table with these columns and its partition columns; the schema is needed for a table without rows."""
         if self.schema is not None:

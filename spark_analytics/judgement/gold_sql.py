@@ -1,12 +1,14 @@
 """Gold tables that both engines make by one SQL text, from small tables that each engine sums for itself.
 
-A name in braces is the name of such a table, or a number of the audit: `since_ns`, `until_ns`. Each text
+A name in braces is the name of such a table, or a number of the audit: `since_ns`, `until_ns`, `NUMBERS`. Each text
 is read by Spark SQL and by DuckDB (which gets macros for `explode` and `sequence`). Keys are hex, times nanoseconds
 since 1970, hours count since 1970; no time stamp counts as later than the audit.
 """
 
 from __future__ import annotations
 
+from spark_analytics.judgement import hour_sql
+from spark_analytics.judgement.journey import JOURNEY
 from spark_analytics.judgement.schema import COPY
 
 HOUR_NS = 3600 * 10**9
@@ -181,10 +183,30 @@ on, and for `AWAY_NS` after the last; `sent`: messages written to it, each time 
 them that a service sent on; `received`: accepted from it; `duplicates`: known already, and turned away. `handed`: key
 (router, hour, recipient), what was written to neighbours."""
 
-WRITTEN = ("delivery", "abuse_hour", "topology")
+WRITTEN = ("delivery", "abuse_hour", "topology", *hour_sql.WRITTEN)
 """The published tables that the texts read."""
-SOURCES = ("arrival", "handed", "log_span", "link_line", "reason", *WRITTEN)
+SOURCES = (
+    "arrival",
+    "handed",
+    "log_span",
+    "link_line",
+    "reason",
+    *hour_sql.SOURCES,
+    "stop",
+    "way",
+    "log_key",
+    *WRITTEN,
+)
 """The tables that the texts read."""
-NAMES = ("reason_hour", "group_hour", "topology", "link_hour")
-"""The tables, in the order in which they are made: the last one reads another."""
-TEXTS = dict(zip(NAMES, (REASON_HOUR, GROUP_HOUR, TOPOLOGY, LINK_HOUR), strict=True))
+NUMBERS = ("since_ns", "until_ns", "limit_ns", "target_ppm")
+"""The numbers of an audit that the texts read."""
+TEXTS = {
+    "reason_hour": REASON_HOUR,
+    "group_hour": GROUP_HOUR,
+    "topology": TOPOLOGY,
+    "link_hour": LINK_HOUR,
+    **hour_sql.TEXTS,
+    "journey": JOURNEY,
+}
+"""The tables, in the order in which they are made: `link_hour` reads another."""
+NAMES = tuple(TEXTS)

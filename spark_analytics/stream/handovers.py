@@ -9,9 +9,10 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_analytics.batch.gold import custody
+from spark_analytics.batch.gold import custody, flow
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.tables import Tables
+from spark_analytics.batch.span import Span
 from spark_analytics.judgement.schema import COPY
 
 from .state import SCHEMAS
@@ -130,6 +131,22 @@ def followed(handover: DataFrame) -> DataFrame:
         F.max(F.col("there_t") - F.col("acked_t")).alias("lower_ns"),
         F.min("most_ns").alias("upper_ns"),
     )
+
+
+def followed_by_hour(handover: DataFrame, span: Span) -> DataFrame:
+    """Sum the final rows of `handover` by the hour of acceptance."""
+    final = handover.where(f"{IS_FOLLOWED} AND NOT is_open")
+    return final.groupBy("router", "taker", span.hour().alias("hour")).agg(
+        F.count("*").alias("acked"), F.count("*").alias("followed")
+    )
+
+
+def passed_on(past: DataFrame, handover: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
+    """Return `flow.passed_on` of the handovers followed in earlier batches and the others."""
+    keys = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
+    none = F.lit(0).cast("bigint")
+    before = named(past.join(keys, "taker", "inner"), routers).withColumns({"broken": none, "unknown": none})
+    return before.unionByName(flow.passed_on(handover, routers, span))
 
 
 def custody_table(past: DataFrame, handover: DataFrame, routers: DataFrame) -> DataFrame:

@@ -13,7 +13,16 @@ from spark_analytics.batch import log_ends, sealed, silver
 from spark_analytics.batch.audit import partitions_for
 from spark_analytics.batch.conflict_findings import given, given_once
 from spark_analytics.batch.findings import Rows, tally
-from spark_analytics.batch.gold import abuse_hour, custody, delivery, hop_latency, pieces, queue_minute, route_change
+from spark_analytics.batch.gold import (
+    abuse_hour,
+    custody,
+    delivery,
+    flow,
+    hop_latency,
+    pieces,
+    queue_minute,
+    route_change,
+)
 from spark_analytics.batch.gold.accepted import arrivals_twice
 from spark_analytics.batch.gold.kept import CutOff, cut_off
 from spark_analytics.batch.gold.names import named, rows
@@ -333,6 +342,8 @@ class _Batch:
         new = {
             "changes": changes.agg(F.sum("changes").alias("changes")),
             "abuse": abuse_hour.abuse_hour(self.others, self.numbers, self.span),
+            "reasons": flow.reason(self.laid.where("is_new"), self.numbers, self.span),
+            "served": flow.served(self.others, self.numbers, self.span),
         }
         for name, table in new.items():
             given[name] = cut_off(added_up(name, self.past(name).unionByName(table)))
@@ -367,7 +378,8 @@ class _Batch:
         given["custody"] = handovers.custody_table(past, handover, self.routers)
         messages, again = base.messages + self.news.messages, base.accepted_again + self.news.accepted_again
         given["distinct"] = self.spark.createDataFrame([(messages, again)], "messages long, accepted_again long")
-        added["custody"] = handovers.followed(handover)
+        given["passed_on"] = handovers.passed_on(self.past("passed"), handover, self.routers, self.span)
+        added |= {"custody": handovers.followed(handover), "passed": handovers.followed_by_hour(handover, self.span)}
         written = {"ids": arrivals}
         if self.takers:
             rest = handover.where(f"NOT ({handovers.IS_FOLLOWED}) AND NOT is_open").select(*custody.HANDED)

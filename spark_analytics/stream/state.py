@@ -25,7 +25,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 9
+VERSION = 10
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -50,6 +50,10 @@ ADDED = {
     " max_ns long",
     "ended": "router long, recipient string, minute long, ended long, outside long, early long, depth_max long",
     "custody": "router long, taker long, acked long, followed long, lower_ns long, upper_ns long",
+    "passed": "router long, taker long, hour long, acked long, followed long",
+    "reasons": "router string, hour long, event string, reason string, at_door boolean, count long, bytes long,"
+    " lines long",
+    "served": "router string, hour long, service string, event string, reason string, count long, lines long",
 }
 """Tables whose rows of one key are summed: all in one part of each batch, a column for each table."""
 KEYS = {
@@ -60,6 +64,9 @@ KEYS = {
     "waits": ("router", "recipient", "code", "minute", "is_within", "bucket"),
     "ended": ("router", "recipient", "minute"),
     "custody": ("router", "taker"),
+    "passed": ("router", "taker", "hour"),
+    "reasons": ("router", "hour", "event", "reason", "at_door"),
+    "served": ("router", "hour", "service", "event", "reason"),
 }
 GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns")
 LEAST = ("pending_due_ns", "upper_ns")

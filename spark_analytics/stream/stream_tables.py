@@ -6,7 +6,7 @@ stay and it is not judged again, unless a late line names it (`increments`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -14,12 +14,15 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_analytics.batch.gold import accepted, delivery, hop_latency, queue_minute
+from spark_analytics.batch.gold import accepted, delivery, flow, hop_latency, queue_minute
 from spark_analytics.batch.gold.tables import Tables
+from spark_analytics.judgement import gold_sql
 
 from .state import added_up
 
 PARCEL = ("router", "parcel")
+HOURS = ("reason_hour", "service_hour", "custody_hour", "queue_hour", "slo_hour")
+"""The tables of `gold_sql` that a stream keeps: those that are made of sums."""
 
 
 @dataclass(frozen=True)
@@ -124,3 +127,15 @@ class Running(Tables):
     @cached_property
     def custody(self) -> DataFrame:
         return self.given["custody"]
+
+    def hours(self, read: Callable[[str], DataFrame]) -> Iterator[tuple[str, DataFrame]]:
+        """Yield the tables in `HOURS`, by name. `read`: returns a table as it was written."""
+        sources = {
+            "reason": self.given["reasons"],
+            "served": self.given["served"],
+            "passed_on": self.given["passed_on"],
+            "queue_limit": flow.queue_limit(self.others, self.routers),
+        }
+        for name in HOURS:
+            found = {one: read(one) for one in gold_sql.WRITTEN if f"{{{one}}}" in gold_sql.TEXTS[name]}
+            yield name, flow.made(name, sources | found, self.span)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from fleets.shared import Fleets
 from msgspec import structs
 from samples.audit_logs import APP, LATE, NEVER, OTHER_APP, A, B, C, Log, name
+from samples.detour_logs import write_detour
 from samples.handovers import EVENTS
 from samples.mesh_logs import write_mesh
 
@@ -40,6 +41,7 @@ def mixture(fleets: Fleets, directory: Path, messages: int) -> Mixture:
         SABOTAGES[sabotage](spoilt)
     odd_logs(directory / "odd")
     write_mesh(directory / "mesh", SigningKey(b"f" * 32), SigningKey(b"g" * 32))
+    write_detour(directory / "detour", [SigningKey(letter * 32) for letter in (b"h", b"i", b"j")])
     return Mixture(directory, liars, max(liars.as_of_ns, spoilt.as_of_ns))
 
 

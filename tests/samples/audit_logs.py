@@ -130,7 +130,7 @@ class Log:
         return directory
 
 
-def audited(*paths: Path, at: float = LATE, **span: int) -> Summary:
+def audited(*paths: Path, at: float = LATE, **span: Any) -> Summary:
     """Audit by the local engine, `at` seconds after START."""
     return audit(list_logs(paths), AuditSpan(START + int(at * SECOND), **span))
 

@@ -63,6 +63,12 @@ def test_where_there_is_nothing_it_says_so(
     assert "no event log here" in capsys.readouterr().err
 
 
+def test_an_unknown_service_level_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        job.main([str(tmp_path), "--slo", "0:5s"])
+    assert ended.value.code == 2 and "write one above 0" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("module", ["job", "streaming"])
 def test_without_a_java_it_says_what_is_needed(tmp_path: Path, module: str) -> None:
     command = [sys.executable, "-m", f"spark_analytics.{module}", str(tmp_path), "--out", str(tmp_path / "out")]

@@ -12,9 +12,12 @@ from msgspec import Struct
 
 from router.audit.database import MEMORY_BYTES, Database, database, exact, quoted
 from router.audit.publish import GOLD
+from router.audit.put_in_place import table_files
 
 ADDITIONS = {"delivery": "delivery_open"}
 """Tables of a stream that hold the other rows of a table: what is not over for good."""
+STREAM_KEYS = {"delivery": ("router", "parcel", "recipient"), "route_change": ("router", "seq")}
+"""The keys of tables to which each batch of a stream adds rows, some of which replace earlier ones."""
 _AGAIN = "run `router audit LOGS --out {out}` again"
 
 
@@ -39,13 +42,6 @@ def check_output(out: Path) -> None:
         raise NoAnswer(f"{out} {there}: name the directory that `router audit LOGS --out DIR` wrote")
     if not table_files(out, "audit_run"):
         raise NoAnswer(f"{out} holds no audit: `router audit LOGS --out DIR` writes one")
-
-
-def table_files(out: Path, table: str) -> list[Path]:
-    """Return the Parquet files of a table: one of the local engine, or those in a directory of Spark's; none if the
-    table is missing."""
-    alone = out / f"{table}.parquet"
-    return [alone] if alone.is_file() else sorted((out / table).glob("*.parquet"))
 
 
 def answer(out: Path, sql: str, tables: Iterable[str]) -> SqlAnswer:
@@ -86,5 +82,14 @@ def _open_table(opened: Database, out: Path, table: str) -> None:
 
 
 def _reader(files: list[Path]) -> str:
+    """Return the SQL that reads the files: of rows with the same key that batches of a stream wrote, the last."""
     names = ", ".join(quoted(exact(os.fspath(file))) for file in files)
-    return f"read_parquet([{names}], hive_partitioning = false)"
+    if not files[0].parent.name.startswith("batch="):
+        return f"read_parquet([{names}], hive_partitioning = false)"
+    rows = f"read_parquet([{names}], hive_partitioning = false, filename = true)"
+    batch = "CAST(regexp_extract(filename, 'batch=([0-9]+)/[^/]*$', 1) AS BIGINT)"
+    key = ", ".join(STREAM_KEYS[files[0].parent.parent.name])
+    return (
+        f"(SELECT * EXCLUDE (filename) FROM {rows}"
+        f" QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {batch} DESC) = 1)"
+    )

@@ -70,3 +70,25 @@ SELECT key AS router, least(t, getvariable('as_of_ns')) // 3_600_000_000_000 AS 
     CASE WHEN at_door THEN coalesce(bytes, 0) END AS bytes, 1 AS lines
 FROM events JOIN routers USING (router)
 WHERE reason IS NOT NULL AND is_asked(t);
+
+-- The limit of each router's queues, as its last `config` states it.
+CREATE VIEW queue_limit AS
+SELECT key AS router, number_of_text(arg_max(fields, seq)['queue_messages_max']) AS messages_max
+FROM events JOIN routers USING (router)
+WHERE event = 'config'
+GROUP BY key;
+
+CREATE VIEW served AS
+SELECT key AS router, least(t, getvariable('as_of_ns')) // 3_600_000_000_000 AS hour, fields['service'] AS service,
+    event, reason, coalesce(count, 1) AS count, 1 AS lines
+FROM events JOIN routers USING (router)
+WHERE recipient IS NULL AND fields['service'] IS NOT NULL AND is_asked(t);
+
+CREATE VIEW passed_on AS
+SELECT routers.key AS router, keys.key AS recipient, accepted.minute // 60 AS hour, acked, followed,
+    CASE WHEN is_known THEN acked - followed ELSE 0 END AS broken,
+    CASE WHEN is_known THEN 0 ELSE acked - followed END AS unknown
+FROM handover
+JOIN accepted USING (line)
+JOIN routers ON routers.router = handover.router
+JOIN keys ON keys.id = handover.recipient;

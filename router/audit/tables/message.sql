@@ -1,68 +1,11 @@
--- Every message, over all routers that accepted it: its units by state.
--- broken: a router took it over and its log, whole up to then, lacks it; beyond: the taker's log is not given.
-CREATE TABLE message AS
-WITH arrival AS (
-    SELECT line, router, i, id_text(ids, i) AS id, least(t, getvariable('as_of_ns')) AS t
-    FROM (
-        SELECT line.line, line.router, line.ids, line.t, unnest(range(line.n)) AS i
-        FROM accepted_line line
-        SEMI JOIN (SELECT * FROM accepted WHERE is_within) within USING (line)
-    )
-),
-recipients AS (
-    SELECT line, count(*) AS owed FROM owed GROUP BY line
-),
-bits AS (
-    SELECT line, i,
-        sum((delivered >> bit) & 1) AS delivered,
-        sum(((acked & (~delivered)) >> bit) & 1) AS acked,
-        sum(((unconfirmed & (~(delivered | acked))) >> bit) & 1) AS unconfirmed,
-        sum(((refused & (~(delivered | acked | unconfirmed))) >> bit) & 1) AS refused,
-        sum(((expired & (~(delivered | acked | unconfirmed | refused))) >> bit) & 1) AS expired,
-        sum(((dropped & (~(delivered | acked | unconfirmed | refused | expired))) >> bit) & 1) AS dropped,
-        sum(((evicted & (~(delivered | acked | unconfirmed | refused | expired | dropped))) >> bit) & 1) AS evicted,
-        sum(((
-            flying & (~(delivered | acked | unconfirmed | refused | expired | dropped | evicted))
-        ) >> bit) & 1) AS flying,
-        sum(((acked & (~delivered) & is_beyond) >> bit) & 1) AS beyond
-    FROM (
-        SELECT *, bit_of(i, is_whole) AS bit
-        FROM (
-            SELECT block.*, unnest(messages_of(block, n, block.is_whole))::INTEGER AS i,
-                CASE WHEN routers.router IS NULL THEN 4294967295 ELSE 0 END AS is_beyond
-            FROM block
-            SEMI JOIN owed USING (line, recipient)
-            JOIN keys ON keys.id = block.recipient
-            LEFT JOIN routers ON routers.key = keys.key
-        )
-    )
-    GROUP BY line, i
-),
-handed AS (
-    SELECT line, i, count(*) AS broken FROM broken_handover GROUP BY line, i
-),
-judged AS (
-    SELECT
-        arrival.id, arrival.router, arrival.t,
-        coalesce(recipients.owed, 0) AS owed,
-        coalesce(delivered, 0) AS delivered, coalesce(acked, 0) AS acked, coalesce(unconfirmed, 0) AS unconfirmed,
-        coalesce(refused, 0) AS refused, coalesce(expired, 0) AS expired, coalesce(dropped, 0) AS dropped,
-        coalesce(evicted, 0) AS evicted, coalesce(broken, 0) AS broken, coalesce(beyond, 0) AS beyond,
-        coalesce(flying, 0) AS flying,
-        hole_first, is_over,
-        coalesce(recipients.owed, 0) - coalesce(
-            delivered + acked + unconfirmed + refused + expired + dropped + evicted, 0
-        ) AS open
-    FROM arrival
-    JOIN accepted USING (line)
-    LEFT JOIN recipients USING (line)
-    LEFT JOIN bits USING (line, i)
-    LEFT JOIN handed USING (line, i)
-)
+-- Every message, over all routers that accepted it: its units by state. path: which router brought it to which, as one
+-- number (a hash of each pair, because the combined hash of two columns is linear in them); entries: at how many routers
+-- none with a log here brought it, and entry_t: when the first of them accepted it.
+CREATE TABLE each_message AS
 SELECT
     id,
-    count(DISTINCT router) AS routers,
-    min(t) AS first_t,
+    count(*) AS routers,
+    min(first_t) AS first_t,
     sum(owed)::BIGINT AS owed,
     sum(delivered)::BIGINT AS delivered,
     sum(acked)::BIGINT AS acked,
@@ -71,10 +14,27 @@ SELECT
     sum(expired)::BIGINT AS expired,
     sum(dropped)::BIGINT AS dropped,
     sum(evicted)::BIGINT AS evicted,
-    coalesce(sum(open) FILTER (hole_first IS NOT NULL), 0)::BIGINT AS unknown,
-    coalesce(sum(CASE WHEN is_over THEN flying ELSE open END) FILTER (hole_first IS NULL), 0)::BIGINT AS pending,
-    coalesce(sum(open - flying) FILTER (hole_first IS NULL AND is_over), 0)::BIGINT AS unaccounted,
+    sum(unknown)::BIGINT AS unknown,
+    sum(pending)::BIGINT AS pending,
+    sum(unaccounted)::BIGINT AS unaccounted,
     sum(broken)::BIGINT AS broken,
-    sum(beyond)::BIGINT AS beyond
-FROM judged
+    sum(beyond)::BIGINT AS beyond,
+    bit_xor(hash(router::BIGINT * 1048576 + coalesce(neighbour + 1, 0) + 1)) AS path,
+    count(*) FILTER (neighbour IS NULL) AS entries,
+    min(t) FILTER (neighbour IS NULL) AS entry_t
+FROM stop_of_message
 GROUP BY id;
+
+CREATE VIEW message AS SELECT * EXCLUDE (path, entries, entry_t) FROM each_message;
+
+-- What the table `journey` is made of.
+CREATE VIEW stop AS
+SELECT stop.id, router, neighbour, t, settled_ns, path, entries, entry_t,
+    stop.owed, stop.delivered + stop.acked AS arrived,
+    stop.unconfirmed + stop.refused + stop.expired + stop.dropped + stop.evicted AS ended,
+    stop.unknown + stop.pending AS open, stop.unaccounted + stop.broken AS lost
+FROM stop_of_message stop JOIN each_message USING (id);
+
+CREATE VIEW log_key AS SELECT router AS number, key FROM routers;
+
+CREATE TABLE way (path UBIGINT, router INTEGER, origin INTEGER, hops BIGINT, lower_ns BIGINT, upper_ns BIGINT);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -12,6 +12,7 @@ from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.pieces import is_event
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement import gold_sql
+from spark_analytics.judgement.journey import STEPS_MAX, WAY_COLUMNS, clocks_of, ways
 from spark_analytics.judgement.schema import COPY, NUMBER_OF_TEXT, STATE_EVENTS, TURNED_EVENTS
 
 _PART = "slice(sizes, cast(start + 1 AS int), cast(stop - start AS int))"
@@ -101,10 +102,52 @@ def reason(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     return named(sums, routers)
 
 
+def served(others: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
+    """Sum the events of services."""
+    service = F.expr("other.fields['service']").alias("service")
+    lines = others.where("other.fields['service'] IS NOT NULL").where(span.is_within())
+    sums = lines.groupBy("router", span.hour().alias("hour"), service, "event", "reason").agg(
+        F.sum(F.coalesce("count", F.lit(1))).alias("count"), F.count("*").alias("lines")
+    )
+    return named(sums, routers)
+
+
+def queue_limit(others: DataFrame, routers: DataFrame) -> DataFrame:
+    """Return the limit of each router's queues, as its last `config` states it."""
+    fields = others.where("event = 'config'").groupBy("router").agg(F.max_by("other.fields", "seq").alias("fields"))
+    limit = F.expr(NUMBER_OF_TEXT.format("fields['queue_messages_max']")).alias("messages_max")
+    return named(fields, routers).select("router", limit)
+
+
+def passed_on(handover: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
+    """Sum the handovers by the hour of acceptance."""
+    sums = handover.groupBy("router", "taker", span.hour().alias("hour")).agg(
+        F.count("*").alias("acked"),
+        *(F.count(F.when(F.col("custody") == word, 1)).alias(word) for word in ("followed", "broken", "unknown")),
+    )
+    keys = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
+    return named(sums.join(keys, "taker", "inner"), routers)
+
+
+def way(stop: DataFrame, custody: DataFrame, routers: DataFrame, restored: Collection[str]) -> DataFrame:
+    """Return the hops of every path, as far as these are not too many. `custody`: the table, as it was written;
+    `restored`: routers that were."""
+    steps = stop.select("path", "router", "neighbour").distinct().limit(STEPS_MAX + 1).collect()
+    numbers = {row["router"]: row["number"] for row in routers.select("number", "router").collect()}
+    bounds = custody.select("router", "recipient", "lower_ns", "upper_ns").collect()
+    pairs = ((numbers[row[0]], numbers[row[1]], row[2], row[3]) for row in bounds)
+    clocks = clocks_of(pairs, {numbers[key] for key in restored if key in numbers})
+    found = ways((tuple(row) for row in steps), clocks) if len(steps) <= STEPS_MAX else []
+    schema = ", ".join(f"{name} long" for name in WAY_COLUMNS)
+    return F.broadcast(stop.sparkSession.createDataFrame([one.row() for one in found], schema))
+
+
 def made(table: str, sources: Mapping[str, DataFrame], span: Span) -> DataFrame:
     """Return a table of `gold_sql`, from the tables that its text names."""
     text = gold_sql.TEXTS[table]
-    text = text.replace("{since_ns}", f"{span.since_ns}L").replace("{until_ns}", f"{span.until_ns}L")
+    numbers = {"since_ns": span.since_ns, "until_ns": span.until_ns, **span.slo._asdict()}
+    for name in gold_sql.NUMBERS:
+        text = text.replace(f"{{{name}}}", f"{numbers[name]}L")
     needed: dict[str, Any] = {name: frame for name, frame in sources.items() if f"{{{name}}}" in text}
     session: SparkSession = next(iter(needed.values())).sparkSession
     return session.sql(text, **needed)

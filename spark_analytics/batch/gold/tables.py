@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -164,15 +164,29 @@ class Tables:
     def link_lines(self) -> DataFrame:
         return self.kept.keep(flow.link_line(self.others, self.routers, self.span))
 
-    def added_up(self, read: Callable[[str], DataFrame]) -> Iterator[tuple[str, DataFrame]]:
+    @cached_property
+    def stops(self) -> DataFrame:
+        made = message.stops(
+            self.pieces, self.accepted, self.handover, self.routers, self.span.as_of_ns, self.partitions
+        )
+        return self.kept.keep(made)
+
+    def added_up(self, read: Callable[[str], DataFrame], restored: Collection[str]) -> Iterator[tuple[str, DataFrame]]:
         """Yield the tables of `gold_sql`, by name, each to be written before the next is made. `read`: returns a table
-        as it was written."""
+        as it was written; `restored`: routers that were."""
+        stop = message.stop(self.stops)
         sources = {
             "log_span": flow.log_span(self.routers, self.span),
             "link_line": self.link_lines,
             "arrival": self.kept.keep(flow.arrival(self.accepted, self.routers)),
             "handed": flow.handed(self.pieces, self.accepted, self.link_lines, self.routers, self.span),
             "reason": flow.reason(self.rows, self.routers, self.span),
+            "served": flow.served(self.others, self.routers, self.span),
+            "queue_limit": flow.queue_limit(self.others, self.routers),
+            "passed_on": flow.passed_on(self.handover, self.routers, self.span),
+            "stop": stop,
+            "way": flow.way(stop, read("custody"), self.routers, restored),
+            "log_key": F.broadcast(self.routers.select("number", F.col("router").alias("key"))),
         }
         for name, text in gold_sql.TEXTS.items():
             found = {one: read(one) for one in gold_sql.WRITTEN if f"{{{one}}}" in text}
@@ -182,9 +196,7 @@ class Tables:
         """Return the published tables, by name."""
         made = {
             "delivery": delivery.delivery(self.units, self.accepted, self.routers),
-            "message": message.message(
-                self.pieces, self.accepted, self.handover, self.routers, self.span.as_of_ns, self.partitions
-            ),
+            "message": message.message(self.stops),
             "hop_latency": hop_latency.hop_latency(self.waits, self.routers),
             "queue_minute": queue_minute.queue_minute(self.queues, self.routers),
             "route_change": self.route_change,

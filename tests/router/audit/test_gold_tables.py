@@ -19,7 +19,7 @@ LEFT_S = (HOUR + 1) * HOUR_S - START // SECOND
 """Seconds from START to the end of its hour."""
 
 
-def tables(log: Log, directory: Path, at: float = LATE, **span: int) -> dict[str, list[dict[str, Any]]]:
+def tables(log: Log, directory: Path, at: float = LATE, **span: Any) -> dict[str, list[dict[str, Any]]]:
     """Audit the log alone; return the rows of each table, in order."""
     out = directory / "out"
     audit(list_logs([log.write(directory / "logs")]), AuditSpan(START + int(at * SECOND), **span), out=out)

@@ -13,7 +13,8 @@ from samples.audit_logs import APP, LATE, OTHER_APP, START, A, B, Log, message_i
 from router.audit.database import AuditFailed
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
-from router.audit.publish import FILES, GOLD, give_name, page
+from router.audit.publish import FILES, GOLD, page
+from router.audit.put_in_place import give_name
 from router.core.wire.text import key_text
 from spark_analytics.judgement.schema import STATES
 

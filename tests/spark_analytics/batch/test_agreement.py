@@ -100,10 +100,13 @@ def middle(scene: Scene) -> tuple[int, int]:
     return first + (last - first) // 3, first + 2 * (last - first) // 3
 
 
-def agree(session: SparkSession, logs: Path, *asked: int) -> dict[str, Any]:
+def agree(
+    session: SparkSession, logs: Path, as_of_ns: int, since_ns: int = 0, until_ns: int = engine.NS_MAX
+) -> dict[str, Any]:
     """Check that both engines agree; return their summary."""
-    local = said(engine.audit(list_logs([logs]), AuditSpan(*asked)))
-    fleet = said(spark.audited(session, list_logs([logs]), AuditSpan(*asked)))
+    span = AuditSpan(as_of_ns, since_ns, until_ns)
+    local = said(engine.audit(list_logs([logs]), span))
+    fleet = said(spark.audited(session, list_logs([logs]), span))
     unlike = {name: (value, fleet.get(name)) for name, value in local.items() if fleet.get(name) != value}
     assert not unlike
     return local

@@ -15,11 +15,13 @@ from fleets.shared import Fleets
 from fleets.writing import TRUTH
 from pyspark.sql import SparkSession
 from samples.growing_logs import GrowingLogs, delivered, delivered_locally, said
+from samples.published_tables import published
 from world.mesh import play
 
 from spark_analytics.batch.writer import Writer
 from spark_analytics.stream.state import Store
 from spark_analytics.stream.stopped import Stopped, alone
+from spark_analytics.stream.stream_tables import HOURS
 from spark_analytics.streaming import main, run_stream
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -51,6 +53,8 @@ def test_logs_that_grow_are_audited_as_if_they_had_come_at_once(
     def agrees(found: dict[str, Any], when: str) -> None:
         assert said(found) == logs.audited(tmp_path / "local"), when
         assert delivered(out) == delivered_locally(tmp_path / "local"), when
+        for table in HOURS:
+            assert published(out, table) == published(tmp_path / "local", table), f"{table}: {when}"
 
     first, second = logs.portions(2)
     logs.bring(first)
@@ -109,6 +113,8 @@ def test_logs_of_a_mesh_that_grow_are_audited_as_if_they_had_come_at_once(spark:
         found = run_stream(spark, [str(logs.here)], str(out), as_of=lambda: logs.now)
         assert said(found) == logs.audited(tmp_path / "local")
         assert delivered(out) == delivered_locally(tmp_path / "local")
+        assert published(out, "custody_hour") == published(tmp_path / "local", "custody_hour")
+    assert len(published(out, "audit_history").rows) == 3
     assert found is not None and found["copies"] and "full" not in found["run"]
 
 
