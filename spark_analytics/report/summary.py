@@ -29,6 +29,7 @@ Findings are lists of rows, by name (whole numbers; keys in hex; a window is its
     again           router count arrival first_seq seq      arrival, first_seq, seq: of the least
     early           router count sure seq arrival recipient expired_t due_ns    from seq on: of the first
     claims          claim router peer count first{seq accepted_seq id}
+    went_on         router recipient count              messages that expired and that the recipient has accepted
     services        router service messages owed done ended pending unknown unaccounted doubled
     service_ends    router service state recipient reason count number    number: of the least message
     overdue         router count recipients is_doubted recipient seq parcel due_ns    from recipient on: first due
@@ -73,6 +74,7 @@ _PASSED_ON = {  # Unchanged, ordered by these columns; a minus sign: greatest fi
     "custody": ("router", "recipient"),
     "broken": ("router", "recipient", "id"),
     "spans": ("router", "hole_first"),
+    "went_on": ("router", "recipient"),
     "events": ("router", "event"),
     "future": ("router",),
     "quality": ("check", "router"),
