@@ -11,11 +11,13 @@ import duckdb
 from msgspec import Struct
 
 from router.audit import load, publish
+from router.audit.claims import claims
 from router.audit.database import MEMORY_BYTES, Database, database
 from router.audit.file_facts import content, read_facts
 from router.audit.listing import Listing
 from router.audit.spelling import Care
 from router.core.wire.crypto import verify
+from spark_analytics.judgement.claim_sql import CHANGES, NEVER_AGAIN
 from spark_analytics.judgement.evidence import Evidence, judge, witnessed
 from spark_analytics.judgement.log_files import FileFacts
 from spark_analytics.judgement.schema import (
@@ -36,14 +38,14 @@ NS_MAX = (1 << 63) - 1
 KNOWN_EVENTS = ("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EVENTS)
 TABLES = (
     "log_end", "accepted", "accepted_id", "message_id", "owed", "piece", "block", "delivery", "hop_latency",
-    "queue_minute", "route_change", "abuse_hour", "custody", "repeated_delivery", "unsent", "service_unit",
+    "queue_minute", "route_change", "abuse_hour", "custody", "repeated_delivery", "unsent", "service_unit", "claim",
 )  # fmt: skip
 BITS_OF_ROUTERS = 63
 """Number of routers that get a bit each in the table of distinct messages."""
 FINDINGS = (
     "totals", "distinct", "windows", "latency", "hops", "queues", "due", "reasons", "routes", "flaps", "abuse",
     "custody", "broken", "unaccounted", "spans", "events", "future", "ends", "configs", "quality", "overdue",
-    "again", "early", "services", "service_ends", "claims", "alarms", "barred",
+    "again", "early", "services", "service_ends", "went_on", "alarms", "barred",
 )  # fmt: skip
 
 Report = Callable[[str, float], None]
@@ -137,6 +139,7 @@ def _added_up(
     )
     tables.run("SET force_compression = 'uncompressed'")  # Compressing costs more than the disk space gains.
     tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS), state_events=list(STATE_EVENTS))
+    tables.let(change_events=list(CHANGES), never_again=list(NEVER_AGAIN))
     evidence = witnessed(evidence, load.gaps(tables), load.witnesses(tables))
     _note_evidence(tables, evidence)
     for number, table in enumerate(TABLES):
@@ -166,6 +169,7 @@ def _findings(tables: Database, as_of_ns: int) -> dict[str, Sequence[dict[str, A
     found: dict[str, Sequence[dict[str, Any]]] = {"span": span} | {name: tables.find(name) for name in FINDINGS}
     if tables.rows("SELECT 1 FROM unsent LIMIT 1"):
         found["unsent"] = tables.find("unsent")
+    found["claims"] = claims(tables)
     if tables.rows("SELECT 1 FROM message_id WHERE is_unlike LIMIT 1"):
         found["claims"] = [*found["claims"], *tables.find("unlike")]
     return found

@@ -1,5 +1,5 @@
 """Check that the lines of signed files match their footers: the number of lines, the number of messages of each event,
-and that each event number stands in exactly one line."""
+the earliest and the latest time, and that each event number stands in exactly one line."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from spark_analytics.judgement.schema import COUNT_MAX
 
 _SUMS = """
 SELECT file, event, count(*) AS lines, coalesce(sum(count), 0)::BIGINT AS messages, sum(numbers)::BIGINT AS numbers,
+    min(coalesce(t, 0)) AS min_t, max(coalesce(t, 0)) AS max_t,
     bit_xor(xor(hash(seq::UBIGINT + $key), hash(seq::UBIGINT + numbers::UBIGINT + $key))) AS marks
 FROM (
-    SELECT file, event, count, seq,
+    SELECT file, event, count, seq, t,
         CASE WHEN event = 'accepted' OR recipient IS NULL THEN greatest(0, at_most(n, $most)) ELSE 1 END AS numbers
     FROM events
 )

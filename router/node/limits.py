@@ -142,6 +142,7 @@ def core_limits(config: Config) -> CoreLimits:
         seen_recent_max=limits.seen_recent_max,
         away_s_max=queues.away_s_max,
         lan_keep_s=queues.lan_keep_s,
+        clock_moves_s_max=min(limits.clock_step_s_max, limits.clock_offset_s_max),
         learned_max=limits.learned_max,
         guests_max=limits.guests_max,
         introductions_max=limits.introductions_max,

@@ -155,9 +155,10 @@ class Fates:
         unexpected report."""
         told = decode_report(text)
         if told is not None:
+            keys = {neighbour.hex(), *_formers(view, neighbour)}
             for round_ in self._awaited.pop((neighbour.hex(), told.message), ()):
-                round_.reports[neighbour.hex()] = told
-                round_.missing.discard(neighbour.hex())
+                round_.reports |= dict.fromkeys(round_.missing & keys, told)
+                round_.missing -= keys
                 if not round_.missing:
                     self._tell(view, round_, now)
         return []
@@ -212,7 +213,7 @@ class Fates:
             found = offered(found, records)
         trace, asker = found.trace, question.asker
         if trace is not None and asker is not None:
-            trace = may_hear(trace, asker.hex())
+            trace = may_hear(trace, asker.hex(), _formers(view, asker))
         if trace is None:
             not_yours = NOT_YOURS if question.neighbour else NOT_THE_SERVICE_S
             text = _error(question, not_yours) if asker else _json(not_one(question.typed, found))
@@ -272,10 +273,11 @@ class Fates:
         inquiry = Inquiry(WHY, f"{whole.message} {round_.question.depth - 1}")
         keys = [row.recipient for row in whole.recipients if row.state == "acked"]
         for key in keys[:ASKED_MAX]:
-            waiting = self._awaited.get((key, whole.message))
-            if waiting is not None or view.router.ask(bytes.fromhex(key), inquiry, now):
+            asked = _newest(view, key)
+            waiting = self._awaited.get((asked, whole.message))
+            if waiting is not None or view.router.ask(bytes.fromhex(asked), inquiry, now):
                 round_.missing.add(key)
-                self._awaited.setdefault((key, whole.message), set()).add(round_)
+                self._awaited.setdefault((asked, whole.message), set()).add(round_)
             else:
                 round_.reports[key] = NeighbourReport(whole.message, problem=NOT_CONNECTED)
         round_.reports |= dict.fromkeys(keys[ASKED_MAX:], NeighbourReport(whole.message, problem=NOT_ASKED))
@@ -286,12 +288,16 @@ class Fates:
             return
         message = round_.trace.identity.hex()
         for key in round_.missing:
-            waiting = self._awaited[key, message]
-            waiting.discard(round_)
-            if not waiting:
-                del self._awaited[key, message]
+            self._forget(round_, _newest(view, key), message)
             round_.reports[key] = NeighbourReport(message, problem=NO_ANSWER)
         self._tell(view, round_, now)
+
+    def _forget(self, round_: Round, key: str, message: str) -> None:
+        """Wait no longer for this router's report, unless another question does."""
+        waiting = self._awaited.get((key, message), set())
+        waiting.discard(round_)
+        if not waiting:
+            self._awaited.pop((key, message), None)
 
     def _tell(self, view: View, round_: Round, now: Now) -> None:
         round_.is_told = True
@@ -299,11 +305,11 @@ class Fates:
         try:
             if asker is None:
                 answer = one(round_.found, trace, round_.whole, round_.reports)
-                names = _names(answer, view.router.directory.name_of, self._known_keys())
+                names = _names(answer, partial(_name_of, view), self._known_keys())
                 said = sealed_json(view.store.message(trace.identity)) if answer["kind"] == "unicast" else {}
                 text = _json(answer | said | _not_owed(view.router, round_.whole) | {"names": names})
             else:
-                text = encode_report(report(round_.whole, trace, asker.hex(), round_.reports))
+                text = encode_report(report(round_.whole, trace, asker.hex(), round_.reports, _formers(view, asker)))
         except MISREAD as error:
             text = _error(round_.question, f"{DAMAGED}: {error}")
         self._done(view, round_.question, text, now)
@@ -312,6 +318,22 @@ class Fates:
 def _carrier(router: Router) -> Carrier | None:
     key = router.directory.with_role(Role.OVERLAY)
     return None if key is None else Carrier(key.hex(), is_seeking=router.groups.fanning == key)
+
+
+def _newest(view: View, key: str) -> str:
+    """Return the key that has the place of this one now: a log names each by the key that it had."""
+    return view.router.directory.successors.newest(bytes.fromhex(key)).hex()
+
+
+def _formers(view: View, key: bytes) -> list[str]:
+    """Return the keys that this one has followed."""
+    return [one.hex() for one in view.router.directory.successors.formers(key)]
+
+
+def _name_of(view: View, key: bytes) -> str:
+    """Return the name of a neighbour, also by a key that it had before."""
+    directory = view.router.directory
+    return directory.name_of(key) or directory.name_of(directory.successors.newest(key))
 
 
 def _names(answer: dict[str, Any], name_of: Callable[[bytes], str], known: Mapping[bytes, str]) -> dict[str, str]:

@@ -169,7 +169,7 @@ def _read(
         events = silver.sealed(events, by_uri)
         tables, words, told = _tables(spark, events, numbers, evidence, span, size, is_published=writer is not None)
         more = {names[bronze.name_of(row["reason"])] for row in words if row["event"] == UNLIKE}
-        more |= set(sealed.contradicted(tables.rows, words, evidence.seals, seals)) if not more else set()
+        more |= set(sealed.contradicted(tables.rows, words, tables.times, evidence.seals, seals)) if not more else set()
         if not more:
             return tables, words, told
         tables.forget()
@@ -191,9 +191,10 @@ def _tables(
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     kept = Kept()
     laid = kept.keep(silver.laid_out(silver.compact(events), partitions))
-    others = laid.where("other IS NOT NULL").select("router", "event", "seq", "t", "count", "reason", "other")
+    others = laid.where("other IS NOT NULL").select(*silver.OTHER)
     others = kept.keep(others, StorageLevel.MEMORY_AND_DISK)
     words = rows(named(tally(laid, span), numbers))
+    times = sealed.stretches(laid)
     told = log_ends.self_reports(others, numbers)
     evidence = witnessed(evidence, log_ends.gaps(told), log_ends.witnesses(told))
     ends = log_ends.log_ends(evidence, words, told)
@@ -201,7 +202,7 @@ def _tables(
         [(number, *row) for number, row in enumerate(ends)], f"number long, {log_ends.COLUMNS}"
     )
     has_more = any(row["more"] for row in words)
-    made = Tables(laid, others, routers, span, has_more, partitions, is_published, kept)
+    made = Tables(laid, others, routers, span, has_more, partitions, is_published, kept, times=times)
     return made, words, evidence
 
 

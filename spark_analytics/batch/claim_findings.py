@@ -8,9 +8,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analytics.batch.gold.custody import ID, IS_UNLIKE, SIZE
+from spark_analytics.batch.gold.custody import ID, IS_OWN, IS_UNLIKE, SIZE
+from spark_analytics.batch.gold.delivery import bits
 from spark_analytics.batch.gold.names import named, rows
+from spark_analytics.batch.gold.pieces import unwritten_bits
 from spark_analytics.batch.gold.tables import Tables
+from spark_analytics.judgement.claim_sql import NEVER_AGAIN
 from spark_analytics.judgement.schema import VIA_BYTES
 
 Rows = list[dict[str, Any]]
@@ -32,7 +35,8 @@ def claims(tables: Tables, hops: Iterable[Mapping[str, Any]], *, has_negative: b
     pairs = _never_linked(tables, {(row["router"], row["recipient"]) for row in hops if row["event"] == "acked"})
     never = _told(tables, "never-linked", _acked_by(tables, pairs), "true") if pairs else []
     ends = tables.rows.where("event IN ('delivered', 'acked')")
-    early = _told(tables, "before-accepted", ends, "boot = accepted_boot AND mono < accepted_mono")
+    is_before = "boot = accepted_boot AND mono < accepted_mono OR seq < accepted_seq"
+    early = _told(tables, "before-accepted", ends, is_before)
     return [*never, *(early if has_negative else ())]
 
 
@@ -63,11 +67,28 @@ def _never_linked(tables: Tables, acked: set[tuple[str, str]]) -> list[tuple[str
         return []
     ups = tables.others.where("event = 'link_up'").select("router", F.expr("other.fields['peer']").alias("peer"))
     linked = {(row["router"], row["peer"]) for row in rows(named(ups.distinct(), tables.routers)) if row["peer"]}
+    if not acked <= linked:
+        linked |= _formerly_linked(tables, linked)
     if acked <= linked:
         return []
     whole = {row["router"] for row in rows(tables.routers.where("is_whole AND pruned_to = 0").select("router"))}
     judged = whole & {router for router, _ in linked}
     return sorted(pair for pair in acked - linked if pair[0] in judged)
+
+
+def _formerly_linked(tables: Tables, linked: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return the routers with the keys that others followed, with which there was a link by these: what was owed to the
+    former key is told of by its name."""
+    said = tables.others.where("event = 'renewal'").select(
+        "router", F.expr("other.fields['old']").alias("old"), F.expr("other.fields['new']").alias("new")
+    )
+    followed = {(row["router"], row["new"]): row["old"] for row in rows(named(said, tables.routers)) if row["old"]}
+    found: set[tuple[str, str]] = set()
+    for router, peer in linked:
+        while (router, peer) in followed and (router, followed[router, peer]) not in found:
+            peer = followed[router, peer]
+            found.add((router, peer))
+    return found
 
 
 def _acked_by(tables: Tables, pairs: list[tuple[str, str]]) -> DataFrame:
@@ -138,3 +159,130 @@ def unlike(tables: Tables) -> Rows:
     keys = F.broadcast(tables.routers.select(F.col("number").alias("peer"), F.col("router").alias("peer_key")))
     found = named(sums.join(keys, "peer", "inner"), tables.routers)
     return rows(found.select("claim", "router", F.col("peer_key").alias("peer"), "count", "first"))
+
+
+_LEAST_BIT = "bit_count((mask & -mask) - 1)"
+"""The place of the lowest bit of a mask."""
+
+
+def judged_by_writing(tables: Tables, words: Rows, routers: set[str]) -> set[str]:
+    """Return those of the routers of which the logs tell of messages written, or are of a version that always does."""
+    told = {row["router"] for row in words if row["event"] == "forwarded"}
+    if routers <= told or not tables.is_whole:
+        return routers & told
+    marked = tables.others.where("event = 'config' AND other.fields['clock_moves_s_max'] IS NOT NULL").select("router")
+    return routers & (told | {row["router"] for row in rows(named(marked.distinct(), tables.routers))})
+
+
+def unwritten(tables: Tables, routers: set[str]) -> Rows:
+    """Find messages that were delivered or acknowledged by these routers and never written to that recipient. Follows
+    `findings/unwritten.sql` of the local engine."""
+    judged = F.broadcast(tables.routers.where(F.col("router").isin(*sorted(routers))))
+    numbers = judged.select(F.col("number").alias("router"))
+    found = bits(tables.pieces, tables.owed).where("owed > 0 AND hole_first IS NULL AND is_within")
+    masks = found.join(numbers, "router", "left_semi").withColumn("mask", unwritten_bits()).where("mask <> 0")
+    units = masks.groupBy("router", "parcel", "recipient").agg(
+        F.sum(F.expr("bit_count(mask)").cast("bigint")).alias("count"),
+        F.min(F.expr(f"32 * block + {_LEAST_BIT}")).alias("i"),
+    )
+    ends = tables.rows.where("event IN ('delivered', 'acked')").groupBy("router", "parcel", "recipient")
+    lines = tables.accepted.select("router", "parcel", "ids", F.col("seq").alias("accepted_seq"))
+    first = F.struct("seq", "accepted_seq", F.lower(F.hex(F.expr(ID))).alias("id"))
+    sums = (
+        units.join(ends.agg(F.min("seq").alias("seq")), ["router", "parcel", "recipient"], "inner")
+        .join(lines, ["router", "parcel"], "inner")
+        .groupBy("router", F.col("recipient").alias("peer"))
+        .agg(F.sum("count").alias("count"), F.min(first).alias("first"))
+    )
+    return [{"claim": "never-written", **row} for row in rows(named(sums, tables.routers))]
+
+
+def gone_there(tables: Tables, words: Rows) -> tuple[Rows, Rows]:
+    """Find messages that ended as refused or expired at a neighbour which by its own log had accepted them from here:
+    the claims that it refused them afterwards, and how many expired ones went on. Follows `gone_there` of the local
+    engine. `words`: rows of `findings.tally`."""
+    ends = {(row["event"], row["reason"]) for row in words if not row["at_door"]}
+    is_said = any(event == "expired" or (event == "refused" and reason in NEVER_AGAIN) for event, reason in ends)
+    if not tables.is_whole or not is_said:
+        return [], []
+    there = _gone_there(tables)
+    return _refused_there(tables, there, words), _went_on(tables, there)
+
+
+def _gone_there(tables: Tables) -> DataFrame:
+    keys = tables.routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient"))
+    reasons = ", ".join(f"'{reason}'" for reason in NEVER_AGAIN)
+    parts = F.explode(F.expr("concat(array(array(range_first, range_count)), coalesce(more_ranges, array()))"))
+    ended = (
+        tables.rows.where(f"event = 'expired' OR event = 'refused' AND reason IN ({reasons})")
+        .join(F.broadcast(keys), "recipient", "inner")
+        .select("router", "parcel", "taker", "event", "seq", "t", parts.alias("part"))
+    )
+    line = tables.accepted.where("is_within").select("router", "parcel", "n", "ids")
+    first, stop = "greatest(0L, part[0] - parcel)", "least(n, part[0] - parcel + part[1])"
+    each = F.explode(F.expr(f"sequence({first}, {stop} - 1)"))
+    messages = ended.join(line, ["router", "parcel"], "inner").where(f"{first} < {stop}").withColumn("i", each)
+    here = messages.select(F.expr(ID).alias("id"), "router", "taker", "event", "seq", "t")
+    once = tables.accepted_id.where("times = 1 AND NOT has_copy").select("id", "router")
+    accepted_there = tables.accepted_id.select(
+        "id", F.col("router").alias("taker"), F.col("first_t").alias("there_t"), F.col("first_by").alias("by")
+    )
+    found = here.join(once, ["id", "router"], "left_semi").join(accepted_there, ["id", "taker"], "inner")
+    return tables.kept.keep(found.where("by = router"))
+
+
+def _refused_there(tables: Tables, there: DataFrame, words: Rows) -> Rows:
+    stepped = {row["router"] for row in words if row["event"] == "clock_step"}
+    steady = tables.routers.where(~F.col("router").isin(*sorted(stepped))) if stepped else tables.routers
+    here = F.broadcast(steady.select(F.col("number").alias("router")))
+    whole = F.broadcast(steady.where("is_whole").select(F.col("number").alias("taker")))
+    found = (
+        there.where("event = 'refused'")
+        .join(here, "router", "left_semi")
+        .join(whole, "taker", "left_semi")
+        .join(F.broadcast(apart(tables)), ["router", "taker"], "inner")
+        .where("lower_ns <= coalesce(upper_ns, lower_ns) AND there_t - lower_ns < t")
+    )
+    first = F.struct("seq", F.lower(F.hex("id")).alias("id"))
+    sums = found.groupBy("router", "taker").agg(F.count("*").alias("count"), F.min(first).alias("first"))
+    told = rows(named(sums.join(_keys(tables), "taker", "inner"), tables.routers))
+    at = _accepted_at(tables, told) if told else {}
+    return [
+        {
+            "claim": "refused-there",
+            "router": row["router"],
+            "peer": row["peer"],
+            "count": row["count"],
+            "first": {**row["first"], "accepted_seq": at[row["taker"], row["first"]["id"]]},
+        }
+        for row in told
+    ]
+
+
+def _accepted_at(tables: Tables, told: Rows) -> dict[tuple[int, str], int]:
+    """Return the first acceptance of each of these messages at its taker, copies left aside: its event."""
+    wanted = tables.rows.sparkSession.createDataFrame(
+        sorted({(row["taker"], row["first"]["id"]) for row in told}), "router long, name string"
+    )
+    lines = tables.accepted.where(IS_OWN).withColumn("i", F.explode(F.expr("sequence(0L, n - 1)")))
+    each = lines.select("router", "seq", F.lower(F.hex(F.expr(ID))).alias("name"))
+    found = each.join(F.broadcast(wanted), ["router", "name"], "left_semi")
+    sums = found.groupBy("router", "name").agg(F.min("seq").alias("seq"))
+    return {(row["router"], row["name"]): row["seq"] for row in rows(sums)}
+
+
+def _went_on(tables: Tables, there: DataFrame) -> Rows:
+    sums = there.where("event = 'expired'").groupBy("router", "taker").agg(F.count("*").alias("count"))
+    found = named(sums.join(_keys(tables), "taker", "inner"), tables.routers)
+    return rows(found.select("router", F.col("peer").alias("recipient"), "count"))
+
+
+def apart(tables: Tables) -> DataFrame:
+    """Return the bounds of each taker's clock minus the router's: `router`, `taker`, `lower_ns`, `upper_ns`."""
+    return tables.handover.groupBy("router", "taker").agg(
+        F.max("lower_ns").alias("lower_ns"), F.max("upper_ns").alias("upper_ns")
+    )
+
+
+def _keys(tables: Tables) -> DataFrame:
+    return F.broadcast(tables.routers.select(F.col("number").alias("taker"), F.col("router").alias("peer")))

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.fingerprint import side_by_side
-from spark_analytics.batch.gold.delivery import SUMS
+from spark_analytics.batch.gold.delivery import SUMS, UNWRITTEN
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.pieces import bits_of, cut, ended_bits, flying_bits
 from spark_analytics.batch.gold.tables import NotIncremental, Tables
@@ -16,7 +16,7 @@ from spark_analytics.batch.span import Span, first_of
 from spark_analytics.judgement.schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
 from spark_analytics.report import summary
 
-from . import claim_findings, conflict_findings
+from . import claim_findings, conflict_findings, judged_claims
 from .gold import abuse_hour, hop_latency, queue_minute, service_unit
 
 Rows = list[dict[str, Any]]
@@ -40,6 +40,7 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
     is_early = any(row["early"] for row in outside.values())
     if is_early and not tables.is_whole:
         raise NotIncremental("messages expired before their time, and which is told from all lines")
+    is_unlike = bool(distinct[0].get("unlike"))
     return {
         "span": [{"min_minute": first, "max_minute": last}],
         "totals": totals,
@@ -52,7 +53,7 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         "early": conflict_findings.early(tables) if is_early else [],
         "again": conflict_findings.again(tables, words),
         "unsent": conflict_findings.unsent(tables, words) if distinct[0].get("unsent") else [],
-        **_claims(tables, words, latencies["hops"], has_negative=has_negative, is_unlike=distinct[0].get("unlike")),
+        **_claims(tables, words, totals, latencies["hops"], has_negative=has_negative, is_unlike=is_unlike),
         **latencies,
         "queues": _queues(tables, told_windows),
         **_changes(tables, told_windows),
@@ -63,14 +64,25 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
     }
 
 
-def _claims(tables: Tables, words: Rows, hops: Rows, *, has_negative: bool, is_unlike: bool | None) -> dict[str, Rows]:
-    """Return what routers signed that cannot be, and what they signed of others that drop."""
-    claims = claim_findings.claims(tables, hops, has_negative=has_negative)
+def _claims(
+    tables: Tables, words: Rows, totals: Rows, hops: Rows, *, has_negative: bool, is_unlike: bool
+) -> dict[str, Rows]:
+    """Return the claims that cannot be, what went on though it expired, and who is said to drop. Takes the sums of what
+    arrived unwritten away from `totals`."""
+    arrived = {row["router"] for row in totals if row.pop(UNWRITTEN)}
+    unwritten = claim_findings.judged_by_writing(tables, words, arrived) if arrived else set()
+    if unwritten and not tables.is_whole:
+        raise NotIncremental("messages arrived that were never written, and which is told from all lines")
+    refused, went_on = claim_findings.gone_there(tables, words)
+    found = [
+        *claim_findings.claims(tables, hops, has_negative=has_negative),
+        *(claim_findings.unwritten(tables, unwritten) if unwritten else []),
+        *refused,
+        *judged_claims.claims(tables, words),
+        *(claim_findings.unlike(tables) if is_unlike else []),
+    ]
     is_barred = any(row["event"] == "pubsub_barred" for row in words)
-    return {
-        "claims": [*claims, *(claim_findings.unlike(tables) if is_unlike else [])],
-        "barred": claim_findings.barred(tables) if is_barred else [],
-    }
+    return {"claims": found, "went_on": went_on, "barred": claim_findings.barred(tables) if is_barred else []}
 
 
 NUMBERS = """CASE WHEN event = 'accepted' THEN accepted.n WHEN recipient IS NULL THEN other.missing ELSE 1L END"""
@@ -85,7 +97,7 @@ def tally(table: DataFrame, span: Span, *more: str) -> DataFrame:
     `high`: the least arrival number that accepted lines give, and one more than the greatest; `given`: how many they
     give; `marks`: the XOR of all marks (`fingerprint`). Of signed files, in which a line has a `seal`: how many event
     `numbers` the lines take, and the XOR of the marks of these; `sealed_lines`, `sealed_count`: lines and messages,
-    each multiplied by the number of its file, summed in 64 bits.
+    each multiplied by the number of its file, summed in 64 bits; `min_t`, `max_t`: their earliest and latest time.
     """
     is_future = F.col("t") > span.as_of_ns
     return (
@@ -111,6 +123,8 @@ def tally(table: DataFrame, span: Span, *more: str) -> DataFrame:
             F.sum(F.expr("CASE WHEN seal IS NOT NULL THEN takes END")).alias("numbers"),
             side_by_side("begins", "begins + takes").alias("number_marks"),
             F.sum("seal").alias("sealed_lines"),
+            F.min(F.expr("CASE WHEN seal IS NOT NULL THEN coalesce(t, 0L) END")).alias("min_t"),
+            F.max(F.expr("CASE WHEN seal IS NOT NULL THEN coalesce(t, 0L) END")).alias("max_t"),
             F.sum(F.expr("seal * coalesce(count, 0L)")).alias("sealed_count"),
         )
     )
@@ -168,7 +182,8 @@ def _outside(tables: Tables) -> DataFrame:
 
 def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[str, Any]], *, is_again: bool) -> Rows:
     asked = [F.sum(F.when(F.col("is_within"), F.col(name)).otherwise(0)).alias(name) for name in SUMS]
-    sums = tables.unit_windows.groupBy("router").agg(*asked, F.sum("strays").alias("strays"))
+    unwritten = F.sum(F.when(F.col("is_within"), F.col(UNWRITTEN))).alias(UNWRITTEN)
+    sums = tables.unit_windows.groupBy("router").agg(*asked, F.sum("strays").alias("strays"), unwritten)
     units = {row["router"]: row for row in rows(named(sums, tables.routers))}
     repeats: dict[str, int] = {}
     if is_again:
@@ -176,7 +191,7 @@ def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[st
         repeats = {row["router"]: row["repeats"] for row in rows(again)}
     found = []
     for router in sorted({row["router"] for row in words}):
-        own = units.get(router) or dict.fromkeys((*SUMS, "strays"), 0)
+        own = units.get(router) or dict.fromkeys((*SUMS, "strays", UNWRITTEN), 0)
         found.append(
             {
                 "router": router,
@@ -189,6 +204,7 @@ def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[st
                 "deferred": own["deferred"],
                 "contradictions": own["contradictions"],
                 "strays": own["strays"] + outside.get(router, {"outside": 0})["outside"],
+                UNWRITTEN: own[UNWRITTEN] or 0,
             }
         )
     return found

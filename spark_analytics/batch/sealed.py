@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.fingerprint import mark, side_by_side
-from spark_analytics.judgement.chain import Seal, Summed, fits_lines
+from spark_analytics.judgement.chain import Seal, Summed, fits_lines, fits_times
 
 from .findings import NUMBERS
 
-Rows = list[dict[str, Any]]
+Row = dict[str, Any]
+Rows = list[Row]
 _WORD = 1 << 64
 
 
@@ -28,9 +29,11 @@ def numbers_of(paths: Iterable[str]) -> dict[str, int]:
     return {path: secrets.randbits(62) | 1 for path in paths}
 
 
-def contradicted(laid: DataFrame, words: Rows, seals: Iterable[Seal], numbers: Mapping[str, int]) -> list[str]:
+def contradicted(
+    laid: DataFrame, words: Rows, times: Sequence[Row], seals: Iterable[Seal], numbers: Mapping[str, int]
+) -> list[str]:
     """Return the files whose lines do not match their footers. `laid`: the layout; `words`: rows of `findings.tally`;
-    `numbers`: the numbers of the files that were read, by path."""
+    `times`: rows of `stretches`; `numbers`: the numbers of the files that were read, by path."""
     by_router: dict[str, list[Seal]] = defaultdict(list)
     for seal in seals:
         if seal.is_kept and seal.path in numbers:
@@ -38,8 +41,31 @@ def contradicted(laid: DataFrame, words: Rows, seals: Iterable[Seal], numbers: M
     told: dict[str, Rows] = defaultdict(list)
     for row in words:
         told[row["router"]].append(row)
+    late = _at_other_times(times, (one for found in by_router.values() for one in found), numbers)
     doubted = [one for found in by_router.items() for one in found[1] if not _fit(told[found[0]], found[1], numbers)]
-    return _looked_for(laid, doubted, numbers) if doubted else []
+    return [*late, *(_looked_for(laid, doubted, numbers) if doubted else ())]
+
+
+def stretches(laid: DataFrame) -> Rows:
+    """Return the times of each file's lines in each boot: by `router` (its number), `seal` (null for a tail) and `boot`
+    the earliest and the latest (`min_t`, `max_t`; 0 for a line without a time), and how far the wall clock is ahead of
+    the monotonic clock, at least and at most (`min_apart_ns`, `max_apart_ns`)."""
+    t, apart_ns = F.expr("coalesce(t, 0L)"), F.col("t") - F.col("mono")
+    sums = laid.groupBy("router", "seal", "boot").agg(
+        F.min(t).alias("min_t"),
+        F.max(t).alias("max_t"),
+        F.min(apart_ns).alias("min_apart_ns"),
+        F.max(apart_ns).alias("max_apart_ns"),
+    )
+    return [row.asDict() for row in sums.collect()]
+
+
+def _at_other_times(times: Sequence[Row], seals: Iterable[Seal], numbers: Mapping[str, int]) -> list[str]:
+    """Return the files of which the footers tell other times than the lines."""
+    spans: dict[int, list[Summed]] = defaultdict(list)
+    for row in times:
+        spans[row["seal"]].append(Summed("", 0, 0, 0, 0, row["min_t"], row["max_t"]))
+    return [seal.path for seal in seals if not fits_times(seal, spans[numbers[seal.path]])]
 
 
 def _fit(words: Rows, seals: Iterable[Seal], numbers: Mapping[str, int]) -> bool:

@@ -33,6 +33,10 @@ IS_UNLIKE = f"""
 not have the stated length."""
 
 
+OTHER = ("router", "event", "seq", "t", "mono", "boot", "count", "reason", "other")
+"""The columns of the layout that lines about no accepted message are kept with."""
+
+
 class Part(NamedTuple):
     """The part of one file that counts: its lines of the sequence numbers first_seq .. last_seq."""
 

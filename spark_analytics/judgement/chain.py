@@ -20,7 +20,7 @@ Conflict = tuple[int, str, str]
 
 class Seal(NamedTuple):
     """One authentic footer (of a kept segment, or of one or several pruned ones): the numbers it covers, and its counts
-    of lines and of messages by event, and the latest time."""
+    of lines and of messages by event, and the latest and the earliest time."""
 
     router: str
     first_seq: int
@@ -35,17 +35,21 @@ class Seal(NamedTuple):
     max_t: int = 0
     followers: tuple[str, ...] = ()
     """The keys that have followed the router's first one, by which it is called."""
+    min_t: int = 0
 
 
 class Summed(NamedTuple):
     """The sums over a file's lines of one event. `numbers`: how many event numbers they take; `marks`: the XOR of the
-    marks of their ends (`fingerprint`)."""
+    marks of their ends (`fingerprint`); `min_t`, `max_t`: the earliest and the latest time, of a
+    line without one 0; None: not known."""
 
     event: str
     lines: int
     messages: int
     numbers: int
     marks: int
+    min_t: int | None = None
+    max_t: int | None = None
 
 
 def fits_lines(seal: Seal, sums: Iterable[Summed], marks: int) -> bool:
@@ -61,7 +65,15 @@ def fits_lines(seal: Seal, sums: Iterable[Summed], marks: int) -> bool:
         and sum(one.numbers for one in found) == seal.last_seq - seal.first_seq + 1
         and reduce(xor, (one.marks for one in found), 0) == marks
         and there == {event: min(count, COUNT_MAX) for event, count in seal.counts if count}
+        and fits_times(seal, found)
     )
+
+
+def fits_times(seal: Seal, sums: Iterable[Summed]) -> bool:
+    """Whether a footer's earliest and latest time are those of these lines, as far as these are known."""
+    known = [(one.min_t, one.max_t) for one in sums if one.min_t is not None and one.max_t is not None]
+    first, last = min((first for first, _ in known), default=0), max((last for _, last in known), default=0)
+    return not known or (first, last) == (seal.min_t, seal.max_t)
 
 
 def events(first: int, last: int) -> str:

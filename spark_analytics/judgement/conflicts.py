@@ -23,6 +23,14 @@ UNLIKE_FACTS = {
     "other-size": "size",
 }
 """The claims about messages of which the logs of `router` and `peer` tell facts that belong to the id, and the fact."""
+OF_PEER = frozenset((*UNLIKE_FACTS, "refused-there", "joined-there"))
+"""The claims of which `accepted_seq` is a line of the log of `peer`."""
+
+
+def row_of(claim: str, row: Row, id: str | None) -> dict[str, Any]:
+    """Return a row that a text of `claim_sql` found, with the router's key, as both engines give it to `claims`."""
+    first = {"seq": row["seq"], "accepted_seq": row["accepted_seq"], "id": id}
+    return {"claim": claim, **{name: row[name] for name in ("router", "peer", "count")}, "first": first}
 
 
 def placed(rows: Iterable[Row], evidence: Evidence, columns: Iterable[str]) -> list[dict[str, Any]]:
@@ -39,16 +47,21 @@ def placed(rows: Iterable[Row], evidence: Evidence, columns: Iterable[str]) -> l
 
 def claims(rows: Iterable[Row], evidence: Evidence) -> list[dict[str, Any]]:
     """Return what routers claim that cannot be, each with its first line (`seq`, `file`), the acceptance that this line
-    is about (`accepted_seq`, `accepted_file`) and the message's `id`. For a claim of `UNLIKE_FACTS` both lines are
-    acceptances, the latter in the log of `peer`."""
-    names = ("router", "seq")
+    is about or that contradicts it (`accepted_seq`, `accepted_file`; of `OF_PEER` in the log of `peer`) and the
+    message's `id`, as far as there are any."""
     flat = [{**{name: row[name] for name in row if name != "first"}, **row["first"]} for row in rows]
-    whose = dict.fromkeys(UNLIKE_FACTS, "peer")
-    places = ({"router": row[whose.get(row["claim"], "router")], "seq": row["accepted_seq"]} for row in flat)
-    accepted = placed(places, evidence, names)
-    files = {(row["router"], row["seq"]): row["file"] for row in accepted}
+    places = [
+        {"router": row["peer" if row["claim"] in OF_PEER else "router"], "seq": row["accepted_seq"]}
+        for row in flat
+        if row["accepted_seq"] is not None
+    ]
+    files = {(row["router"], row["seq"]): row["file"] for row in placed(places, evidence, ("router", "seq"))}
     told = (
-        {**row, "accepted_file": files[row[whose.get(row["claim"], "router")], row["accepted_seq"]]} for row in flat
+        {
+            **row,
+            "accepted_file": files.get((row["peer" if row["claim"] in OF_PEER else "router"], row["accepted_seq"])),
+        }
+        for row in flat
     )
     return placed(told, evidence, ("claim", "router", "peer"))
 

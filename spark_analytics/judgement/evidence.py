@@ -307,7 +307,8 @@ def _limits(
 ) -> tuple[str, ...]:
     said = [
         "What a router never wrote down cannot be seen in its own log; messages that it handed to another router are "
-        "followed there if that router's log is given."
+        "followed there if that router's log is given. Two routers that lie alike can invent a delivery, and a router "
+        "one to an app of its own: only that recipient could tell."
     ]
     alone = ", ".join(log.router for log in logs if log.router not in seen)
     if alone:

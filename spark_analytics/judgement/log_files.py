@@ -308,6 +308,7 @@ def _seal(footer: Footer, path: str, is_kept: bool) -> Seal:
         tuple(sorted(footer.counts.items())),
         footer.max_t,
         footer.followers,
+        footer.min_t,
     )
 
 

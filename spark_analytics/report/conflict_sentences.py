@@ -89,30 +89,108 @@ def compared(summary: Row) -> Iterator[Finding]:
                 yield say("info", f"The audit {audit} judged {words} {who}.")
 
 
+_ONE_OF_TWO = "One of the two signed what is not true"
+_CLAIMS: dict[str, tuple[str, str, str, str]] = {
+    "never-linked": (
+        "bad",
+        "says that {count} reached {peer}, although its log, which is whole, tells of no link with that neighbour: the "
+        "first is {id}, accepted in event {accepted}, ended in {event}",
+        _WHOEVER,
+        "Ask the recipient whether the messages are there, and publish again what is not.",
+    ),
+    "before-accepted": (
+        "bad",
+        "says that {count} reached {peer}, at a time that, by the monotonic clock of the same boot or by its place in "
+        "the log, lies before their acceptance: the first is {id}, accepted in event {accepted}, ended in {event}",
+        _WHOEVER,
+        "Ask the recipient whether the messages are there, and publish again what is not.",
+    ),
+    "never-written": (
+        "bad",
+        "says that {count} reached {peer}, although its log, which is whole, does not tell that they were ever written "
+        "to it: the first is {id}, accepted in event {accepted}, ended in {event}",
+        _WHOEVER,
+        "Ask the recipient whether the messages are there, and publish again what is not.",
+    ),
+    "left-out": (
+        "bad",
+        "does not name {peer} as a recipient of {count}, although by its own log {peer} had joined the group (event "
+        "{accepted}) and was connected: the first is {id}, accepted in {event}",
+        _WHOEVER,
+        "Publish again what that recipient lacks.",
+    ),
+    "refused-there": (
+        "bad",
+        "says that {peer} refused {count} which {peer}, by its own log, had accepted from it before: the first is "
+        "{id}, refused in {event}, accepted there in event {accepted}",
+        _ONE_OF_TWO,
+        "Ask the recipients behind it whether the messages are there, and publish again what is not.",
+    ),
+    "joined-there": (
+        "bad",
+        "says that {peer} refused {count} because nobody there had joined the group, although by the log of {peer} "
+        "somebody had (event {accepted}) and was connected: the first was refused in {event}",
+        _ONE_OF_TWO,
+        "Compare what {peer} counts as refused, and publish again what is not there.",
+    ),
+    "not-full": (
+        "bad",
+        "says that it refused {count} because the queue of {peer} was full, although by its own log and limits no more "
+        "than half of it was: the first in {event}, accepted in event {accepted}",
+        _WHOEVER,
+        "Publish again what that recipient lacks.",
+    ),
+    "other-time": (
+        "bad",
+        "tells {times} of a time that its monotonic clock contradicts, and of no `clock_step`: the first in {event}, "
+        "after event {accepted}",
+        _WHOEVER,
+        "Do not rely on the times of this log; compare them with those of its neighbours.",
+    ),
+    "not-handed": (
+        "info",
+        "says that it turned {count} of {peer} away, of which {peer}, whose log is whole, handed it fewer: what is "
+        "counted as abuse of {peer} there is claimed, not borne out. The first line is {event}",
+        _ONE_OF_TWO,
+        "Do not block that neighbour for it.",
+    ),
+}
+"""By claim: its level, what the router says, whose fault it is, and what to do."""
+
+
 def claims(summary: Row) -> Iterator[Finding]:
     """Yield a finding for each router and peer of which the router's log says what cannot be."""
-    why = {
-        "never-linked": "although its log, which is whole, tells of no link with that neighbour",
-        "before-accepted": "at a time that, by the monotonic clock of the same boot, lies before their acceptance",
-    }
     for row in summary["claims"]:
-        place = f" ({row['accepted_file']})" if row["accepted_file"] else ""
+        accepted = f"{row['accepted_seq']}" + (f" ({row['accepted_file']})" if row["accepted_file"] else "")
         if row["claim"] in UNLIKE_FACTS:
             yield say(
                 "bad",
                 f"The routers {row['router']} and {row['peer']} tell another {UNLIKE_FACTS[row['claim']]} of "
                 f"{many(row['count'], 'message')}, although it belongs to the id: the first is {row['id']}, accepted "
-                f"by the former in {_event(row)}, by the latter in event {row['accepted_seq']}{place}.",
-                "One of the two signed what is not true: compare both with the message itself, or with the log of a "
-                "third router that accepted it.",
+                f"by the former in {_event(row)}, by the latter in event {accepted}.",
+                f"{_ONE_OF_TWO}: compare both with the message itself, or with the log of a third router that accepted "
+                "it.",
             )
             continue
-        said = f"The router {row['router']} says that {many(row['count'], 'message')} reached {row['peer']}"
+        level, text, whose, what = _CLAIMS[row["claim"]]
+        names = {
+            "count": many(row["count"], "message"),
+            "times": many(row["count"], "time"),
+            "peer": row["peer"],
+            "id": row["id"] or "one outside its parcel",
+            "accepted": accepted,
+            "event": _event(row),
+        }
+        yield say(level, f"The router {row['router']} {text.format(**names)}.", f"{whose}. {what.format(**names)}")
+
+
+def went_on(summary: Row) -> Iterator[Finding]:
+    """Yield a finding for messages that expired on the way to a router that had accepted them."""
+    for row in summary["went_on"]:
         yield say(
-            "bad",
-            f"{said}, {why[row['claim']]}: the first is {row['id'] or 'one outside its parcel'}, accepted in event "
-            f"{row['accepted_seq']}{place}, ended in {_event(row)}.",
-            f"{_WHOEVER}. Ask the recipient whether the messages are there, and publish again what is not.",
+            "info",
+            f"{many(row['count'], 'message')} that expired at {row['router']} for {row['recipient']} went on: the log "
+            f"of {row['recipient']} tells that it had accepted them from there, and the acknowledgement was lost.",
         )
 
 

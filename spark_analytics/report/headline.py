@@ -41,11 +41,21 @@ def balanced(summary: Row) -> str:
         return "There is nothing to judge: the logs name no delivery that was owed."
     if behind := sum(whole(row, "unknown") for row in rows(summary, "custody")):
         return (
-            f"{_ends(summary)}; none vanished here. What became of {behind:,} of them behind the next router is "
+            f"{_ends(summary)}; {_vanished(summary)} here. What became of {behind:,} of them behind the next router is "
             "not known: its log, as given, does not tell."
         )
     followed = sum(whole(row, "acked") for row in rows(summary, "custody"))
-    return f"{_ends(summary)}; none vanished{'' if whole(summary, 'acked') <= followed else ' at these routers'}."
+    where = "" if whole(summary, "acked") <= followed else " at these routers"
+    return f"{_ends(summary)}; {_vanished(summary)}{where}."
+
+
+def _overdue(summary: Row) -> int:
+    """Return how many deliveries have no end more than a day after their time."""
+    return sum(whole(row, "count") for row in rows(summary, "overdue"))
+
+
+def _vanished(summary: Row) -> str:
+    return "no other vanished" if _overdue(summary) else "none vanished"
 
 
 def _of_services(services: Sequence[Row]) -> str:
@@ -58,14 +68,20 @@ def _of_services(services: Sequence[Row]) -> str:
 def _ends(summary: Row) -> str:
     """Return `152 deliveries arrived, 10 ended undelivered for a stated reason, 33 may still arrive`."""
     ended = sum(whole(summary, name) for name in ("expired", "refused", "dropped", "evicted"))
-    arrived = whole(summary, "delivered") + whole(summary, "acked")
+    arrived, overdue = whole(summary, "delivered") + whole(summary, "acked"), _overdue(summary)
+    late = (
+        "has no end, more than a day after its time"
+        if overdue == 1
+        else "have no end, more than a day after their time"
+    )
     counts = (
         (arrived, "arrived"),
         (whole(summary, "unconfirmed"), "were sent to neighbours that do not confirm"),
         (ended, "ended undelivered for a stated reason"),
-        (whole(summary, "pending"), "may still arrive"),
+        (overdue, late),
+        (whole(summary, "pending") - overdue, "may still arrive"),
     )
-    ends = [(count, what) for count, what in counts if count]
+    ends = [(count, what) for count, what in counts if count > 0]
     if not ends:
         return "The summary names no outcome of any delivery"
     (first, what), *others = ends

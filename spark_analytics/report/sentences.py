@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from .conflict_sentences import again, barred, claims, compared, early, overdue, pruned_open, two_histories, unsent
+from .conflict_sentences import (
+    again,
+    barred,
+    claims,
+    compared,
+    early,
+    overdue,
+    pruned_open,
+    two_histories,
+    unsent,
+    went_on,
+)
 from .file_sentences import bad_files, forks, incomplete, no_log, other_problems, restored, rewritten, unlisted
 from .finding import LEVELS, Finding, Row, many, say, utc
 from .headline import balanced
@@ -357,8 +368,8 @@ def _quality(summary: Row) -> Iterator[Finding]:
 _RULES: tuple[Callable[[Row], Iterator[Finding]], ...] = (
     _residual, _unaccounted, _services, alarms, _broken, _contradictions, unsent, again, early, claims, two_histories,
     bad_files, unlisted, forks, rewritten, restored, no_log, incomplete, overdue, pruned_open, _ended_badly,
-    _duplicates, barred, _future, _clocks, _disputed, _filling, other_problems, _ended_otherwise, _strays, _turned_away,
-    _flaps, _not_followed, _quality, compared,
+    _duplicates, barred, _future, _clocks, _disputed, _filling, other_problems, _ended_otherwise, went_on, _strays,
+    _turned_away, _flaps, _not_followed, _quality, compared,
 )  # fmt: skip
 
 BY_ROUTER: tuple[tuple[str, Callable[[Row], Iterator[Finding]], str, str, str], ...] = (

@@ -50,7 +50,7 @@ CONFIG = "router long, event string, seq long, other struct<fields:map<string,st
 MORE = ("is_new", "start", "taker")
 """The columns by which the stream's tally groups in addition to those of `findings`."""
 SIDE_BY_SIDE = (
-    "low", "high", "given", "marks", "numbers", "number_marks", "sealed_lines", "sealed_count",
+    "low", "high", "given", "marks", "numbers", "number_marks", "sealed_lines", "sealed_count", "min_t", "max_t",
 )  # fmt: skip
 """The columns about arrival numbers and event numbers, which are checked batch by batch."""
 PARTITIONS_FEW = 8
@@ -216,7 +216,7 @@ class _Batch:
         self.has_more = self.base.has_more or any(row["more"] for row in found)
         self.takers = tuple(sorted({*self.base.takers, *(row["taker"] for row in self.tallied if row["taker"])}))
         others = self.laid.where("is_new AND other IS NOT NULL")
-        self.others = cut_off(others.select("router", "event", "seq", "t", "count", "reason", "other"))
+        self.others = cut_off(others.select(*silver.OTHER))
         self.new: dict[str, Rows] = {
             "words": ledger.merged_words(
                 {name: row[name] for name in row if name not in (*MORE, *SIDE_BY_SIDE)} for row in found
@@ -256,7 +256,8 @@ class _Batch:
         sums: dict[tuple[str, int], list[Summed]] = {}
         for row in found:
             said = (row["event"], row["lines"], row["count"], row["numbers"] or 0, row["number_marks"] or 0)
-            sums.setdefault((row["router"], row["start"]), []).append(Summed(*said))
+            times = row["min_t"], row["max_t"]
+            sums.setdefault((row["router"], row["start"]), []).append(Summed(*said, *times))
         seals = {seal.path: seal for seal in self.evidence.seals if seal.is_kept}
         new = [seals[part.file] for part in self.lines.parts if part.file in seals]
         odd = [seal.path for seal in new if not sealed.fits(seal, _by_event(sums.get(seal[:2], ())))]
@@ -323,7 +324,8 @@ class _Batch:
             return Tables(found, self.configs, self.routers, self.span, self.has_more, self.partitions, True, CutOff())
 
         before, after = tables(old), tables(old.unionByName(late))
-        less = before.unit_windows.withColumns({name: -F.col(name) for name in (*delivery.SUMS, "strays")})
+        counted = (*delivery.SUMS, "strays", delivery.UNWRITTEN)
+        less = before.unit_windows.withColumns({name: -F.col(name) for name in counted})
         units = after.unit_windows.unionByName(less).withColumn("hole_first", F.lit(None).cast("bigint"))
         ranges = pieces.outward(late, self.has_more)
         found = cut_off(pieces.pieces(ranges, after.accepted, self.routers, self.span))
@@ -411,7 +413,10 @@ def _by_event(sums: Iterable[Summed]) -> list[Summed]:
     """Merge the sums of one event into one row."""
     found: dict[str, Summed] = {}
     for one in sums:
-        _, lines, messages, numbers, marks = found.get(one.event, Summed(one.event, 0, 0, 0, 0))
+        _, lines, messages, numbers, marks, *_ = known = found.get(one.event, Summed(one.event, 0, 0, 0, 0))
         added = lines + one.lines, messages + one.messages, numbers + one.numbers, marks ^ one.marks
-        found[one.event] = Summed(one.event, *added)
+        times = [one, known] if known.lines else [one]
+        first = min((each.min_t for each in times if each.min_t is not None), default=None)
+        last = max((each.max_t for each in times if each.max_t is not None), default=None)
+        found[one.event] = Summed(one.event, *added, first, last)
     return [*found.values()]

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold import abuse_hour
-from spark_analytics.batch.gold.delivery import SUMS
+from spark_analytics.batch.gold.delivery import SUMS, UNWRITTEN
 
 from . import ledger
 from .ledger import Ledger
@@ -38,7 +38,7 @@ ROWS = f"""router long, parcel long, event string, seq long, t long, mono long, 
     range_first long, range_count long, more_ranges array<array<bigint>>, reason string, count long, link long,
     depth long, accepted {_ACCEPTED}"""
 _HANDED = "id binary, taker long, router long, parcel long, i long, kind string, t long, acked_t long"
-_COUNTS = ", ".join(f"{name} long" for name in (*SUMS, "strays"))
+_COUNTS = ", ".join(f"{name} long" for name in (*SUMS, "strays", UNWRITTEN))
 ADDED = {
     "changes": "router string, minute long, event string, subject string, changes long",
     "abuse": "router string, hour long, peer string, prefix string, signer string, reason string,"

@@ -143,6 +143,7 @@ class Ledger:
         if parcel is not None and event in self.waits and row["recipient"] in parcel["recipients"]:
             same = row["boot"] == parcel["boot"]
             wait_ns = row["mono"] - parcel["mono"] if same else row["t"] - parcel["t"]
+            wait_ns = -1 if row["seq"] < parcel["seq"] else wait_ns
             if wait_ns < 0:
                 self.negative += 1
             else:

@@ -30,7 +30,7 @@ def in_flight_for_weeks(scene: Scene) -> None:
         old = next(row for row in rows if row.event == "accepted" and row.recipients)
         whom, last = scene.chance.randbytes(32).hex(), rows[-1]
         accepted = replace(
-            old, n=1, count=1, t=old.t - WEEKS_NS, first=FAR, ids=scene.chance.randbytes(32).hex(),
+            old, n=1, count=1, t=old.t - WEEKS_NS, boot="7" * 32, first=FAR, ids=scene.chance.randbytes(32).hex(),
             sizes=[9], ttls=[60], expiries=[(old.expiries or [0])[0]], recipients=[whom],
             kind="multicast", source=None, destination=None, group=scene.chance.randbytes(32).hex(), peer=whom,
         )  # fmt: skip
@@ -210,12 +210,12 @@ def only_looks_so(scene: Scene) -> None:
         return [up, *_claimed(rows, whom, 0)]
 
     def clock_set_back(rows: Rows) -> Rows:
-        return [
-            replace(row, event="delivered", t=row.t - set_back_ns)
-            if row.event == "acked" and row.parcel == FAR
-            else row
-            for row in _claimed(rows, whom, 0)
-        ]
+        claimed = _claimed(rows, whom, 0)
+        at = next(number for number, row in enumerate(claimed) if row.event == "acked" and row.parcel == FAR)
+        end, fields = claimed[at], {"by_s": -set_back_ns // 10**9, "doubted": False}
+        then = Line(1, "clock_step", 0, 1, end.t, end.mono, end.router, end.boot, count=1, fields=fields)
+        back = replace(then, t=end.t - set_back_ns)
+        return [*claimed[:at], back, replace(end, event="delivered", t=back.t), then, *claimed[at + 1 :]]
 
     def other_run(rows: Rows) -> Rows:
         return [

@@ -13,9 +13,10 @@ from samples.handovers import EVENTS
 from samples.mesh_logs import write_mesh
 
 from router.core.wire.crypto import SigningKey
+from sabotage.claimant import claims_in_one_log, footer_of_other_times
 from sabotage.liar import LIES
 from sabotage.saboteur import SABOTAGES
-from sabotage.scene import Scene, copied
+from sabotage.scene import copied
 
 SPOILT = (
     "broken_custody", "contradicting_ends", "copied_elsewhere", "doubled_deliveries", "garbage_line", "removed_segment",
@@ -24,10 +25,10 @@ SPOILT = (
 
 
 class Mixture(NamedTuple):
-    """The directory of all these logs, the scene of the liars, and the time of an audit."""
+    """The directory of all these logs, the words that must be told of lies in them, and the time of an audit."""
 
     logs: Path
-    liars: Scene
+    says: list[str]
     as_of_ns: int
 
 
@@ -39,10 +40,13 @@ def mixture(fleets: Fleets, directory: Path, messages: int) -> Mixture:
     spoilt = copied(fleets(10, messages, 0), directory / "spoilt", 2)
     for sabotage in SPOILT:
         SABOTAGES[sabotage](spoilt)
+    told = len(spoilt.says)
+    claims_in_one_log(spoilt)
+    footer_of_other_times(spoilt)
     odd_logs(directory / "odd")
     write_mesh(directory / "mesh", SigningKey(b"f" * 32), SigningKey(b"g" * 32))
     write_detour(directory / "detour", [SigningKey(letter * 32) for letter in (b"h", b"i", b"j")])
-    return Mixture(directory, liars, max(liars.as_of_ns, spoilt.as_of_ns))
+    return Mixture(directory, [*liars.says, *spoilt.says[told:]], max(liars.as_of_ns, spoilt.as_of_ns))
 
 
 def in_flight(log: Log) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
+from sabotage.claimant import CLAIMS, CLAIMS_OF_TWO
 from sabotage.liar import LIES, LIES_OF_TWO
 from sabotage.logs import LogFile, segments
 from sabotage.scene import Scene
@@ -175,8 +176,8 @@ FILES: tuple[Callable[[Scene], None], ...] = (
     removed_segment, truncated, edited_byte, swapped_lines, copied_elsewhere, copied_beside, emptied, directory_instead,
     broken_link, garbage_line, without_footer, cut_tail, not_a_log, pruned, edited_footer, pruned_footers_lost, moved,
 )  # fmt: skip
-SABOTAGES = {one.__name__: one for one in (*FILES, *SEALED, *LIES, *LIES_OF_TWO)}
-ALONE = ("rewritten", "another_ttl")
+SABOTAGES = {one.__name__: one for one in (*FILES, *SEALED, *LIES, *LIES_OF_TWO, *CLAIMS, *CLAIMS_OF_TWO)}
+ALONE = ("rewritten", "another_ttl", *(one.__name__ for one in CLAIMS_OF_TWO))
 """What only other logs tell of, which may be damaged too where there is other sabotage."""
 _SETS = 9
 TOGETHER = [

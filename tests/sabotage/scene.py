@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -60,6 +60,10 @@ class Scene:
         chosen: str = self.chance.choice(able)
         self._untouched.remove(chosen)
         return chosen
+
+    def spare(self, routers: Iterable[str]) -> None:
+        """Let these routers, which were chosen and whose logs are untouched still, be chosen again."""
+        self._untouched = sorted({*self._untouched, *routers})
 
     def core(self) -> str:
         """Choose a core whose log is untouched so far; sabotages that need one must run before others."""

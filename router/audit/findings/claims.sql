@@ -1,9 +1,14 @@
 -- What a router signed that cannot be: never-linked, messages acknowledged by a neighbour with which the log, whole from
--- its first event on, tells of no link; before-accepted, an end that by the monotonic clock of one boot lies before the
--- acceptance. By router and peer: the count, and the first event with the acceptance it names. A log that names no
+-- its first event on, tells of no link; before-accepted, an end that by the monotonic clock of one boot, or by its
+-- place in the log, lies before the acceptance. By router and peer: the count, and the first event with the acceptance it names. A log that names no
 -- neighbour of any link is not judged by links.
-WITH linked AS (
-    SELECT DISTINCT router, fields['peer'] AS peer FROM events WHERE event = 'link_up' AND fields['peer'] IS NOT NULL
+-- Where a key was followed by another, what was owed to it is told of by its name: a link with a later one is one with it.
+WITH RECURSIVE linked AS (
+    SELECT router, peer FROM change WHERE event = 'link_up' AND peer IS NOT NULL
+    UNION
+    SELECT linked.router, old_key
+    FROM linked JOIN change ON change.router = linked.router AND change.event = 'renewal' AND change.new_key = linked.peer
+    WHERE old_key IS NOT NULL
 ),
 never AS (
     SELECT acked.router, keys.key AS peer
@@ -31,7 +36,7 @@ claim AS (
     FROM events e
     JOIN (SELECT * FROM accepted_line SEMI JOIN early USING (line)) line
         ON line.router = e.router AND line.parcel = e.parcel
-    WHERE e.event IN ('delivered', 'acked') AND e.boot = line.boot AND e.mono < line.mono AND is_asked(line.t)
+    WHERE e.event IN ('delivered', 'acked') AND (e.boot = line.boot AND e.mono < line.mono OR e.seq < line.seq) AND is_asked(line.t)
 )
 SELECT claim, routers.key AS router, peer, sum(count)::BIGINT AS count,
     min({'seq': seq, 'accepted_seq': accepted_seq, 'id': id}) AS first

@@ -27,7 +27,8 @@ SELECT
     accepted.is_within,
     event = 'expired' AND reason = 'next-away' AND accepted.kind = 'copy' AS is_away,
     CASE WHEN event IN ('delivered', 'acked') THEN
-        CASE WHEN boots.id = accepted.boot AND ranges.mono IS NOT NULL AND accepted.mono IS NOT NULL
+        CASE WHEN ranges.seq < accepted.seq THEN -1
+            WHEN boots.id = accepted.boot AND ranges.mono IS NOT NULL AND accepted.mono IS NOT NULL
             THEN ranges.mono - accepted.mono ELSE ranges.t - accepted.t END
     END AS wait_ns
 FROM ranges

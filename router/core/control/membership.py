@@ -180,6 +180,8 @@ class Membership(Part):
         may_be_counted = standing is Standing.STRANGER or (standing is not None and "because" not in more)
         if standing is not None and may_be_counted and self._rejections.counts(standing, event, now):
             return
+        if event == "join" and subscriber in self._directory.services:
+            more["service"] = self._directory.services[subscriber].name
         fields = (("subscriber", subscriber), ("group", group), *more.items())
         self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, event, fields))
 

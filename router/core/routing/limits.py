@@ -197,11 +197,17 @@ class CoreLimits(Struct, frozen=True):
     seen_recent_max: int = 200_000
     away_s_max: int = 30 * DAY_S
     lan_keep_s: int = DAY_S
+    clock_moves_s_max: int = 600
     learned_max: int = 1000
     guests_max: int = 1000
     introductions_max: int = 1000
     pulls: PullLimits = field(default_factory=PullLimits)
 
     def told(self) -> tuple[tuple[str, int], ...]:
-        """Return the limits as logged: those of queues, and the greatest ttl."""
-        return (*self.queues.told(), ("ttl_s_max", self.acceptance.ttl_s_max))
+        """Return the limits as logged: those of queues, the greatest ttl, and by how many seconds the clock may jump
+        without an event."""
+        return (
+            *self.queues.told(),
+            ("ttl_s_max", self.acceptance.ttl_s_max),
+            ("clock_moves_s_max", self.clock_moves_s_max),
+        )

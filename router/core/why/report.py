@@ -7,7 +7,7 @@ messages accepted from it, the number of our recipients in each state, and when;
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -156,25 +156,33 @@ class NeighbourReport(Struct, frozen=True):
     problem: str = ""
 
 
-def may_hear(trace: Trace, asker: str) -> Trace | None:
-    """Return the part of the trace that a neighbour, `asker`, may know; None if there is none.
+def may_hear(trace: Trace, asker: str, formers: Collection[str] = ()) -> Trace | None:
+    """Return the part of the trace that a neighbour, `asker`, may know; None if there is none. `formers`: the keys that
+    its own one has followed.
 
     These are the acceptances of the message from it, with their outcomes, and its copies that were turned away here,
     including duplicates of messages from another neighbour."""
-    accepted = tuple(line for line in trace.accepted if line.peer == asker)
-    turned = tuple(line for line in trace.turned if line.peer == asker)
+    keys = {asker, *formers}
+    accepted = tuple(line for line in trace.accepted if line.peer in keys)
+    turned = tuple(line for line in trace.turned if line.peer in keys)
     if accepted:
         return replace(trace, accepted=accepted, turned=turned, noted=())
     return Trace(trace.identity, turned=turned, holes=trace.holes, spoilt=trace.spoilt) if turned else None
 
 
-def report(found: Fate | None, trace: Trace, asker: str, beyond: Mapping[str, NeighbourReport]) -> NeighbourReport:
-    """Return the report to the neighbour that asks.
+def report(
+    found: Fate | None,
+    trace: Trace,
+    asker: str,
+    beyond: Mapping[str, NeighbourReport],
+    formers: Collection[str] = (),
+) -> NeighbourReport:
+    """Return the report to the neighbour that asks. `formers`: the keys that its own one has followed.
 
     The outcomes that a router behind us reported replace the `acked` of the recipient; if it did not answer, the reason
     is added to ours."""
     if found is None:
-        mine = [line for line in trace.turned if line.peer == asker]
+        mine = [line for line in trace.turned if line.peer in {asker, *formers}]
         return NeighbourReport(
             trace.identity.hex(), 0, tuple(RecipientCount(row.event, row.reason, 1, row.t) for row in mine[-3:])
         )

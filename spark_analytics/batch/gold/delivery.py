@@ -15,12 +15,15 @@ from spark_analytics.batch.gold.pieces import (
     flying_bits,
     state_bits,
     times_of,
+    unwritten_bits,
 )
 from spark_analytics.batch.span import first_of
 from spark_analytics.judgement.schema import ENDS, STATES
 
 BLOCK = ("router", "parcel", "recipient", "block")
 LINE = ("seq", "t", "minute", "due_ns", "hole_first", "is_over", "is_within")
+UNWRITTEN = "unwritten"
+"""How many messages were delivered or acknowledged that were never written, by a log that is whole from then on."""
 SUMS = ("owed", *STATES, "deliveries", "forwards", "forwarded", "deferred", "contradictions")
 
 
@@ -34,7 +37,7 @@ def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
     rest = F.col("owed") - F.bit_count(ended_bits())
     flying = F.bit_count(F.col("flying").bitwiseAND(F.bitwise_not(ended_bits()))).cast("bigint")
     is_hole, is_over = F.col("hole_first").isNotNull(), F.col("is_over")
-    return _bits(pieces, owed).select(
+    return bits(pieces, owed).select(
         *BLOCK,
         *LINE,
         "owed",
@@ -48,10 +51,13 @@ def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
         F.when(~is_hole & is_over, rest - flying).otherwise(none).alias("unaccounted"),
         F.bit_count("forwarded").cast("bigint").alias("forwarded"),
         F.bit_count(contradiction_bits()).cast("bigint").alias("contradictions"),
+        F.when(~is_hole & (F.col("owed") > 0), F.bit_count(unwritten_bits()).cast("bigint"))
+        .otherwise(none)
+        .alias(UNWRITTEN),
     )
 
 
-def _bits(pieces: DataFrame, owed: DataFrame) -> DataFrame:
+def bits(pieces: DataFrame, owed: DataFrame) -> DataFrame:
     """Return the events of each block as bits and counts, beside how many of its messages are owed."""
     none = F.lit(0).cast("bigint")
     every = F.explode(F.expr("sequence(0L, shiftright(n - 1, 5))")).alias("block")
@@ -120,6 +126,7 @@ def by_window(blocks: DataFrame, *more: str, step: int = 1) -> DataFrame:
     return blocks.groupBy("router", "recipient", minute, "hole_first", "is_within", *more).agg(
         *(F.sum(F.when(is_stray, 0).otherwise(F.col(name))).alias(name) for name in SUMS),
         F.sum(F.when(is_stray, F.col("events")).otherwise(0)).alias("strays"),
+        F.sum(UNWRITTEN).alias(UNWRITTEN),
         F.min(F.when(F.col("pending") > 0, F.col("due_ns"))).alias("pending_due_ns"),
         F.max("due_ns").alias("due_ns"),
     )

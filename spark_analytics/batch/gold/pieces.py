@@ -40,14 +40,15 @@ def outward(rows: DataFrame, has_more: bool) -> DataFrame:
 
 def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     """Return the pieces. `wait_ns`: the time from the accepted line to this one, by the monotonic clock if both are of
-    one boot. `is_away`: copies that ended because the next router was away, which may be before their time; `early`:
-    how many of the messages expired before they were due. `is_flying`: written to a link that is up where the log ends;
-    in flight nothing expires.
+    one boot; -1 where this line comes before. `is_away`: copies that ended because the next router was away, which may
+    be before their time; `early`: how many of the messages expired before they were due. `is_flying`: written to a link
+    that is up where the log ends; in flight nothing expires.
     """
     offset = "range_first - parcel"
     stop = F.expr(
         f"CASE WHEN {offset} >= n THEN n ELSE greatest(0L, least(n, {offset} + least(range_count, {1 << 61}L))) END"
     )
+    wait_ns = F.when(F.expr("seq < accepted_seq"), -1)
     is_one_clock = F.expr("boot = accepted_boot AND mono IS NOT NULL AND accepted_mono IS NOT NULL")
     code = reduce(lambda found, pair: found.when(F.col("event") == pair[1], pair[0]), enumerate(EVENTS), F)
     is_flying = F.expr("seq > run_seq AND array_contains(open_links, link)")
@@ -71,7 +72,7 @@ def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Spa
         span.minute().alias("minute"),
         "accepted_minute",
         "is_within",
-        F.when(is_one_clock, F.expr("mono - accepted_mono")).otherwise(F.expr("t - accepted_t")).alias("wait_ns"),
+        wait_ns.when(is_one_clock, F.expr("mono - accepted_mono")).otherwise(F.expr("t - accepted_t")).alias("wait_ns"),
         F.when(F.col("event") == "forwarded", is_flying).otherwise(False).alias("is_flying"),
         "is_away",
         F.when(F.col("event") == "expired", F.expr(EARLY)).otherwise(F.lit(0)).cast("bigint").alias("early"),
@@ -84,6 +85,7 @@ def _beside_lines(ranges: DataFrame, accepted: DataFrame, routers: DataFrame) ->
         "router",
         "parcel",
         "n",
+        F.col("seq").alias("accepted_seq"),
         F.col("t").alias("accepted_t"),
         F.col("mono").alias("accepted_mono"),
         F.col("boot").alias("accepted_boot"),
@@ -157,6 +159,11 @@ def contradiction_bits() -> Column:
     """Return the bits of the messages with two ends or more."""
     both = [F.col(event).bitwiseAND(_joined(ENDS[:number])) for number, event in enumerate(ENDS) if number]
     return reduce(Column.bitwiseOR, both)
+
+
+def unwritten_bits() -> Column:
+    """Return the bits of the messages that were delivered or acknowledged, and never written to the recipient."""
+    return F.col("delivered").bitwiseOR(F.col("acked")).bitwiseAND(F.bitwise_not("forwarded"))
 
 
 def ended_bits() -> Column:

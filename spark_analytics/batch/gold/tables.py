@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -41,7 +41,8 @@ class NotIncremental(Exception):
 @dataclass(frozen=True)
 class Tables:
     """The tables of an audit. `rows`: the layout; `others`: its lines without a recipient; `has_more`: there are lines
-    with several ranges; `is_published`: the tables are wanted, not only the summary.
+    with several ranges; `is_published`: the tables are wanted, not only the summary; `times`: rows of
+    `sealed.stretches`.
 
     `routers`: `number`, key `router`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`, `holes`, the last start
     (`run_seq`), the time since which the clock is set (`settled_ns`, `is_doubted`), and `open_links`. Tables used more
@@ -56,6 +57,7 @@ class Tables:
     partitions: int
     is_published: bool
     kept: Kept
+    times: Sequence[dict[str, Any]] = field(default=(), kw_only=True)
     is_whole: ClassVar[bool] = True
     """Whether `rows` holds all lines."""
 

@@ -12,6 +12,7 @@ from samples.stores import WALL_S
 
 from router.core.log.events import Outward
 from router.core.neighbours.directory import Neighbour
+from router.core.neighbours.successors import Successor
 from router.core.routing.effects import Changes
 from router.core.routing.not_owed import OF_A_ROUTER
 from router.core.why.report import NeighbourReport, RecipientCount, encode_report
@@ -297,6 +298,38 @@ def test_of_very_many_only_so_many_are_asked_and_that_is_said(tmp_path: Path) ->
         problems = [one["hops"][-1].get("reason") for one in answer["recipients"]]
         assert problems == [NOT_CONNECTED] + [None] * (ASKED_MAX - 1) + [NOT_ASKED] * 2
         assert answer["recipients"][-1]["next"].endswith(NOT_ASKED)
+
+
+def follow(node: Here, old: bytes) -> bytes:
+    """Let another key take the place of a neighbour's, after all that was accepted; return it."""
+    new = bytes([240]) * 32
+    node.router.directory.succeed(Successor(old, new, WALL_S + 86_400, 9))
+    node.router.directory.merge(dict(node.router.directory.configured))
+    return new
+
+
+def test_a_router_that_has_another_key_is_asked_by_it_about_what_it_took_over_before(tmp_path: Path) -> None:
+    with here(tmp_path) as node:
+        node.accept(RECIPIENTS[:1])
+        node.end(RECIPIENTS[0], "acked")
+        new = follow(node, RECIPIENTS[0])
+        node.link(FIRST_LINK, new)
+        node.ask(APP, f"{node.identity} follow")
+        node.cycle()
+        assert node.asked == [(FIRST_LINK, Inquiry("why", f"{node.identity} {DEPTH_MAX - 1}"))]
+        node.answered(new, delivered(node))
+        [one] = node.answer()["recipients"]
+        assert one["recipient"] == RECIPIENTS[0].hex()
+        assert [hop["event"] for hop in one["hops"]] == ["acked", "accepted", "delivered"]
+
+
+def test_a_neighbour_that_has_another_key_may_ask_about_what_it_brought_before(tmp_path: Path) -> None:
+    with here(tmp_path) as node:
+        node.accept(RECIPIENTS[:1])
+        node.asked_by(ASKER_LINK, follow(node, ASKER), f"{node.identity} 0")
+        assert [row[0] for row in node.answer(ASKER_LINK)["why"]["outcomes"]] == ["queued"]
+        node.ask(APP, node.identity)
+        assert node.answer()["names"] == {ASKER.hex(): "asker"}
 
 
 def test_two_questions_about_one_message_are_one_to_the_neighbour(tmp_path: Path) -> None:

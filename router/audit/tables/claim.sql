@@ -1,0 +1,129 @@
+-- The tables of which the texts of `claim_sql` find claims (spark_analytics/judgement/claim_sql.py), with the columns that
+-- it names.
+
+CREATE TABLE change AS
+SELECT router, seq, t, mono, boot, event, fields['peer'] AS peer, fields['standing'] AS standing,
+    fields['group'] AS group_key, fields['subscriber'] AS subscriber, fields['service'] AS service,
+    fields['old'] AS old_key, fields['new'] AS new_key, number_of_text(fields['link']) AS link,
+    number_of_text(fields['clock_moves_s_max']) AS clock_moves_s_max,
+    number_of_text(fields['queue_messages_max']) AS queue_messages_max,
+    number_of_text(fields['queue_bytes_max']) AS queue_bytes_max,
+    coalesce(fields['uplink'] = 'true' OR fields['blocked'] = 'true' OR fields['removed'] = 'true'
+        OR fields['revoked'] <> '', FALSE) AS is_doubtful
+FROM events
+WHERE recipient IS NULL AND list_contains(getvariable('change_events'), event);
+
+CREATE VIEW log AS
+SELECT routers.router, key, is_whole, pruned_to, start_ns, end_ns FROM routers JOIN log_end USING (router);
+
+CREATE VIEW sent AS
+SELECT router, seq, n, signer AS group_key, peer, recipients, CASE WHEN len(recipients) = 1 THEN recipients[1] END AS alone
+FROM accepted_line
+WHERE kind = 'multicast' AND is_asked(t);
+
+CREATE VIEW refused AS
+SELECT line.router, taker, ended.seq, ended.count, line.signer AS group_key, line.t AS accepted_t, ended.t AS refused_t
+FROM accepted_line line
+JOIN (
+    SELECT e.router, e.parcel, there.router AS taker, e.seq, e.count, e.t
+    FROM events e JOIN routers there ON there.key = e.recipient
+    WHERE e.event = 'refused' AND e.reason = 'no-subscribers'
+) ended ON ended.router = line.router AND ended.parcel = line.parcel
+WHERE line.kind = 'multicast' AND is_asked(line.t);
+
+CREATE VIEW apart AS
+SELECT router, taker, max(lower_ns) AS lower_ns, max(upper_ns) AS upper_ns FROM handover GROUP BY router, taker;
+
+-- The lines of boots in which the wall clock moved further against the monotonic clock than is let pass without a word.
+CREATE VIEW timed AS
+WITH moves AS (
+    SELECT router, max(clock_moves_s_max) AS most_s FROM change GROUP BY router
+),
+odd AS (
+    SELECT router, boot
+    FROM events JOIN moves USING (router)
+    GROUP BY router, boot, most_s
+    HAVING max(t - mono) - min(t - mono) > most_s::HUGEINT * 1_000_000_000
+)
+SELECT router, boot, seq, t, mono FROM events SEMI JOIN odd USING (router, boot);
+
+CREATE VIEW turned AS
+SELECT router, peer, seq, t, count
+FROM events SEMI JOIN (SELECT key AS peer FROM routers) known USING (peer)
+WHERE recipient IS NULL AND event IN ('refused', 'duplicate') AND is_asked(t);
+
+CREATE VIEW handed_over AS
+SELECT router, recipient, sum(count)::BIGINT AS count
+FROM events SEMI JOIN (SELECT key AS recipient FROM routers) known USING (recipient)
+WHERE event IN ('forwarded', 'pulled')
+GROUP BY router, recipient;
+
+-- Recipients of which a queue is said to have been full.
+CREATE VIEW filled AS
+SELECT DISTINCT router, recipient
+FROM events
+WHERE event = 'refused' AND reason = 'queue-full-recipient' AND recipient IS NOT NULL;
+
+CREATE VIEW owed_to_filled AS
+SELECT line.router, recipient, line.seq, line.n, line.bytes
+FROM accepted line
+JOIN (
+    SELECT line, keys.key AS recipient
+    FROM owed JOIN keys ON keys.id = owed.recipient
+    WHERE keys.key IN (SELECT recipient FROM filled)
+) units USING (line)
+SEMI JOIN filled USING (router, recipient);
+
+CREATE VIEW ended_of_filled AS
+SELECT router, recipient, seq, count, reason IS NOT DISTINCT FROM 'queue-full-recipient' AS is_full
+FROM events SEMI JOIN filled USING (router, recipient)
+WHERE event IN ('delivered', 'acked', 'unconfirmed', 'refused', 'expired', 'dropped', 'evicted');
+
+-- Messages that ended as expired, or were refused for a reason for which nobody refuses what it has accepted, at a
+-- recipient whose log says that it accepted them first from this very router. A message that this router accepted
+-- more than once, or sent on as a copy, may have gone there another time. The steps are tables of numbers: DuckDB 2.0
+-- fails with an internal error ("dict-surviving join") where the right side of a join is made of text of `events`.
+CREATE TABLE ended_there AS
+SELECT e.router, there.router AS taker, e.event = 'expired' AS is_expired, e.seq, e.t, e.parcel,
+    e.range_first, e.n, e.more_ranges
+FROM events e JOIN routers there ON there.key = e.recipient
+WHERE e.event = 'expired' OR e.event = 'refused' AND list_contains(getvariable('never_again'), e.reason);
+
+CREATE TABLE part_there AS
+SELECT router, taker, is_expired, seq, t, parcel,
+    unnest(list_concat([[range_first, n]], coalesce(more_ranges, []))) AS part
+FROM ended_there;
+
+CREATE TABLE message_there AS
+SELECT ended.router, taker, is_expired, ended.seq, ended.t, line.line,
+    unnest(range(greatest(0, part[1] - ended.parcel), least(line.n, part[1] - ended.parcel + part[2])))::INTEGER AS i
+FROM (SELECT line, router, parcel, n FROM accepted WHERE is_within) line
+JOIN part_there ended ON ended.router = line.router AND ended.parcel = line.parcel;
+
+CREATE TABLE id_there AS
+SELECT message.*, low, high
+FROM (SELECT line, i, low, high FROM accepted_id) named
+JOIN message_there message ON message.line = named.line AND message.i = named.i;
+
+CREATE TABLE gone_there AS
+WITH once AS (
+    SELECT router, low, high
+    FROM (SELECT router, low, high, is_within, is_copy FROM accepted_id) here SEMI JOIN id_there USING (router, low, high)
+    GROUP BY router, low, high
+    HAVING count(*) FILTER (is_within) = 1 AND NOT bool_or(is_copy)
+),
+acceptance AS (
+    SELECT router, low, high, t, brought, line
+    FROM accepted_id SEMI JOIN (SELECT taker AS router, low, high FROM id_there) wanted USING (router, low, high)
+    WHERE NOT is_copy
+),
+there AS (
+    SELECT router AS taker, low, high, min({'t': t, 'brought': coalesce(brought, -1)}) AS first, min(seq) AS seq
+    FROM (SELECT line, seq FROM accepted) line JOIN acceptance USING (line)
+    GROUP BY router, low, high
+)
+SELECT here.router, here.taker, is_expired, here.seq, here.t, here.line, i, first.t AS there_t, there.seq AS there_seq
+FROM id_there here
+SEMI JOIN once USING (router, low, high)
+JOIN there USING (taker, low, high)
+WHERE first.brought = here.router;

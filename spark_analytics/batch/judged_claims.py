@@ -1,0 +1,156 @@
+"""Find claims by the texts that both engines read (`judgement/claim_sql.py`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_analytics.batch.claim_findings import apart
+from spark_analytics.batch.gold.names import named, rows
+from spark_analytics.batch.gold.tables import Tables
+from spark_analytics.judgement.claim_sql import CHANGES, FIELDS, FULL, HINT, IS_DOUBTFUL, NUMBERS, TEXTS, UNBORNE_MIN
+from spark_analytics.judgement.conflicts import row_of
+from spark_analytics.judgement.schema import ENDS, NUMBER_OF_TEXT, TURNED_EVENTS
+
+Rows = list[dict[str, Any]]
+SECOND_NS = 10**9
+JOINS_MAX = 200_000
+"""Most joins for which the times that somebody was in a group are sent to all partitions."""
+
+
+def claims(tables: Tables, words: Rows) -> Rows:
+    """Return the claims that the texts find. `words`: rows of `findings.tally`. A stream, which does not keep all
+    lines, has none."""
+    if not tables.is_whole:
+        return []
+    change, log = tables.kept.keep(_change(tables)), _log(tables)
+    moved = _moved(tables, words, change)
+    asked = [*_asked(words), *(["other-time"] if moved else [])]
+    joins = sum(row["lines"] for row in words if row["event"] == "join")
+    found: Rows = []
+    for claim in TEXTS:
+        if claim not in asked:
+            continue
+        sources = {"change": change, "log": log, **_sources(claim, tables, moved)}
+        needed: dict[str, Any] = {name: table for name, table in sources.items() if f"{{{name}}}" in TEXTS[claim]}
+        text = TEXTS[claim].replace("{hint}", HINT if joins <= JOINS_MAX else "")
+        told = rows(named(tables.rows.sparkSession.sql(text, **needed), tables.routers))
+        ids = _ids(tables, told) if claim == "left-out" and told else {}
+        found += [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
+    return found
+
+
+def _asked(words: Rows) -> list[str]:
+    """Return the claims for which a log has lines of the kind of which they are made."""
+    ends = {(row["event"], row["reason"]) for row in words if not row["at_door"]}
+    turned: dict[str, int] = {}
+    for row in words:
+        if row["at_door"]:
+            turned[row["router"]] = turned.get(row["router"], 0) + row["within"]
+    is_asked = {
+        "left-out": any(event == "join" for event, _ in ends),
+        "joined-there": ("refused", "no-subscribers") in ends,
+        "not-full": ("refused", FULL) in ends,
+        "not-handed": max(turned.values(), default=0) >= UNBORNE_MIN,
+    }
+    return [claim for claim, is_so in is_asked.items() if is_so]
+
+
+def _change(tables: Tables) -> DataFrame:
+    fields = {column: F.expr(f"other.fields['{name}']") for name, column in FIELDS.items()}
+    numbers = {name: F.expr(NUMBER_OF_TEXT.format(f"other.fields['{name}']")) for name in NUMBERS}
+    is_doubtful = F.expr(IS_DOUBTFUL.format("other.fields"))
+    lines = tables.others.where(F.col("event").isin(*CHANGES))
+    found = lines.withColumns({**fields, **numbers, "is_doubtful": is_doubtful})
+    return found.select("router", "seq", "t", "mono", "boot", "event", *fields, *numbers, "is_doubtful")
+
+
+def _log(tables: Tables) -> DataFrame:
+    return tables.routers.where("end_ns IS NOT NULL").select(
+        F.col("number").alias("router"), F.col("router").alias("key"), "is_whole", "pruned_to", "start_ns", "end_ns"
+    )
+
+
+def _moved(tables: Tables, words: Rows, change: DataFrame) -> list[tuple[int, int]]:
+    """Return the routers, by number, and boots in which the wall clock moved further against the monotonic clock than
+    the router lets pass."""
+    spans: dict[tuple[int, int], list[int]] = {}
+    for row in tables.times:
+        if row["min_apart_ns"] is not None:
+            edges = spans.setdefault((row["router"], row["boot"]), [])
+            edges += (row["min_apart_ns"], row["max_apart_ns"])
+    wide = {key: max(edges) - min(edges) for key, edges in spans.items() if max(edges) - min(edges) > SECOND_NS}
+    if not wide:
+        return []
+    most = change.where("clock_moves_s_max IS NOT NULL").groupBy("router").agg(F.max("clock_moves_s_max").alias("most"))
+    moves = {row["router"]: row["most"] * SECOND_NS for row in rows(most)}
+    return sorted(key for key, wide_ns in wide.items() if key[0] in moves and wide_ns > moves[key[0]])
+
+
+def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[str, DataFrame]:
+    """Return the tables that only this claim's text reads."""
+    match claim:
+        case "left-out":
+            return {"sent": _sent(tables)}
+        case "joined-there":
+            return {"refused": _refused(tables), "apart": apart(tables)}
+        case "other-time":
+            boots = tables.rows.sparkSession.createDataFrame(moved, "router long, boot long")
+            lines = tables.rows.select("router", "boot", "seq", "t", "mono")
+            return {"timed": lines.join(F.broadcast(boots), ["router", "boot"], "left_semi")}
+        case "not-handed":
+            return {"turned": _turned(tables), "handed": _handed(tables)}
+        case _:
+            return _of_filled(tables)
+
+
+def _sent(tables: Tables) -> DataFrame:
+    alone = F.expr("CASE WHEN size(recipients) = 1 THEN recipients[0] END").alias("alone")
+    lines = tables.accepted.where("is_within AND said.kind = 'multicast'")
+    return lines.select("router", "seq", "n", F.col("said.signer").alias("group_key"), "said.peer", "recipients", alone)
+
+
+def _refused(tables: Tables) -> DataFrame:
+    keys = F.broadcast(tables.routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
+    ended = tables.rows.where("event = 'refused' AND reason = 'no-subscribers'").join(keys, "recipient", "inner")
+    line = tables.accepted.where("is_within AND said.kind = 'multicast'").select(
+        "router", "parcel", F.col("said.signer").alias("group_key"), F.col("t").alias("accepted_t")
+    )
+    found = ended.select("router", "parcel", "taker", "seq", "count", F.col("t").alias("refused_t"))
+    return found.join(line, ["router", "parcel"], "inner").drop("parcel")
+
+
+def _turned(tables: Tables) -> DataFrame:
+    known = F.broadcast(tables.routers.select(F.col("router").alias("peer")))
+    lines = tables.others.where(F.col("event").isin(*TURNED_EVENTS)).where(tables.span.is_within())
+    return lines.select("router", "other.peer", "seq", "t", "count").join(known, "peer", "left_semi")
+
+
+def _handed(tables: Tables) -> DataFrame:
+    known = F.broadcast(tables.routers.select(F.col("router").alias("recipient")))
+    lines = tables.rows.where("event IN ('forwarded', 'pulled')").join(known, "recipient", "left_semi")
+    return lines.groupBy("router", "recipient").agg(F.sum("count").alias("count"))
+
+
+def _of_filled(tables: Tables) -> dict[str, DataFrame]:
+    is_full = f"event = 'refused' AND reason <=> '{FULL}'"
+    filled = F.broadcast(tables.rows.where(is_full).select("router", "recipient").distinct())
+    lines = tables.accepted.select("router", "seq", "n", "bytes", F.explode("recipients").alias("recipient"))
+    ends = tables.rows.where(F.col("event").isin(*ENDS)).join(filled, ["router", "recipient"], "left_semi")
+    return {
+        "owed": lines.join(filled, ["router", "recipient"], "left_semi"),
+        "ended": ends.select("router", "recipient", "seq", "count", F.expr(is_full).alias("is_full")),
+    }
+
+
+def _ids(tables: Tables, told: Rows) -> dict[tuple[str, int], str]:
+    """Return the id of the first message of each accepted line, by router and event."""
+    wanted = tables.rows.sparkSession.createDataFrame(
+        sorted({(row["router"], row["seq"]) for row in told}), "key string, seq long"
+    )
+    numbers = tables.routers.select(F.col("number").alias("router"), F.col("router").alias("key"))
+    lines = tables.accepted.select("router", "seq", F.lower(F.hex(F.expr("substring(ids, 1, 32)"))).alias("id"))
+    found = lines.join(F.broadcast(wanted.join(numbers, "key", "inner")), ["router", "seq"], "inner")
+    return {(row["key"], row["seq"]): row["id"] for row in rows(found)}

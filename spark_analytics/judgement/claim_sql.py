@@ -1,0 +1,272 @@
+"""Claims of routers that both engines find by one SQL text, from small tables that each engine makes for itself.
+
+A name in braces is the name of such a table. Each text is read by Spark SQL and by DuckDB. Routers are numbers of the
+audit, other keys hex, times nanoseconds. A text returns, by `router` and `peer`: the `count` of messages, `seq` of the
+first line that says so, and `accepted_seq` of the line that contradicts it. `change`: the lines of `CHANGES`; `log`:
+the logs (`router`, `key`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`).
+"""
+
+from __future__ import annotations
+
+from spark_analytics.judgement.schema import GRACE_NS
+
+CHANGES = ("start", "config", "link_up", "link_down", "join", "leave", "clock_step", "renewal")
+"""The events of `change`: `router`, `seq`, `t`, `mono`, `boot`, `event`, and the fields named below."""
+FIELDS = {
+    "peer": "peer", "standing": "standing", "group": "group_key", "subscriber": "subscriber", "service": "service",
+    "old": "old_key", "new": "new_key",
+}  # fmt: skip
+"""Fields of these lines, which are text, and the columns of `change` that hold them."""
+NUMBERS = ("link", "clock_moves_s_max", "queue_messages_max", "queue_bytes_max")
+"""Fields of these lines that are numbers, each a column of `change`."""
+IS_DOUBTFUL = """coalesce({0}['uplink'] = 'true' OR {0}['blocked'] = 'true' OR {0}['removed'] = 'true'
+    OR {0}['revoked'] <> '', FALSE)"""
+"""SQL for `is_doubtful` of a `config` line about a neighbour: what it may do here does not follow from its joins. The
+argument is the map of fields."""
+LOOK_NS = 60 * 10**9
+"""Nanoseconds after a jump of its clock within which a router writes `clock_step`."""
+NS_MAX = (1 << 63) - 1
+UNBORNE_MIN = 100
+"""The fewest messages by which what was turned away must exceed what was handed over: routers also say things to each
+other that no line tells of."""
+HINT = "/*+ BROADCAST(cut) */"
+"""For `{hint}`: lines are many, and those who join are few; a comment for DuckDB."""
+PARTS, PART_MIN = 512, 4096
+"""Into how many parts a log is cut, and the fewest events in one: a line is compared with who was there in its part."""
+NEVER_AGAIN = ("no-subscribers", "no-route", "bad-signature", "expiry-too-far")
+"""Reasons for which no router refuses a message that it has accepted: it knows its id, and says that it has it."""
+FULL = "queue-full-recipient"
+
+_STAY = f"""
+line AS (
+    SELECT change.*, sum(CASE WHEN event = 'start' THEN 1 ELSE 0 END)
+        OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run
+    FROM {{change}} change
+),
+told AS (
+    SELECT line.router, min(CASE WHEN clock_moves_s_max IS NOT NULL THEN seq END) AS told_seq
+    FROM line JOIN {{log}} log ON log.router = line.router
+    WHERE log.is_whole
+    GROUP BY line.router
+    HAVING sum(CASE WHEN event = 'leave' AND subscriber IS NULL THEN 1 ELSE 0 END) = 0
+),
+doubtful AS (
+    SELECT DISTINCT router, CASE WHEN event = 'renewal' THEN old_key ELSE peer END AS peer
+    FROM line
+    WHERE event = 'renewal' OR event = 'config' AND is_doubtful
+),
+service AS (
+    SELECT DISTINCT router, subscriber FROM line WHERE event = 'join' AND service IS NOT NULL
+),
+membership AS (
+    SELECT router, subscriber, group_key, event, service, seq, t,
+        lead(seq) OVER (PARTITION BY router, subscriber, group_key ORDER BY seq) AS to_seq,
+        lead(t) OVER (PARTITION BY router, subscriber, group_key ORDER BY seq) AS to_t
+    FROM line
+    WHERE event IN ('join', 'leave') AND subscriber IS NOT NULL AND group_key IS NOT NULL
+),
+presence AS (
+    SELECT router, run, peer, event, standing, seq, t,
+        lead(seq) OVER (PARTITION BY router, run, peer, link ORDER BY seq) AS to_seq,
+        lead(t) OVER (PARTITION BY router, run, peer, link ORDER BY seq) AS to_t
+    FROM line
+    WHERE event IN ('link_up', 'link_down') AND peer IS NOT NULL
+),
+stopped AS (
+    SELECT router, run - 1 AS run, seq, t FROM line WHERE event = 'start'
+),
+stay AS (
+    SELECT membership.router, membership.subscriber, membership.group_key, membership.seq AS joined_seq,
+        greatest(membership.seq, presence.seq) AS from_seq,
+        greatest(membership.t, presence.t) AS from_t,
+        least(
+            coalesce(membership.to_seq, {NS_MAX}), coalesce(presence.to_seq, {NS_MAX}), coalesce(stopped.seq, {NS_MAX})
+        ) AS to_seq,
+        least(
+            coalesce(membership.to_t, {NS_MAX}), coalesce(presence.to_t, {NS_MAX}), coalesce(stopped.t, {NS_MAX}),
+            log.end_ns
+        ) AS to_t
+    FROM membership
+    JOIN told ON told.router = membership.router
+    JOIN presence ON presence.router = membership.router AND presence.peer = membership.subscriber
+    JOIN {{log}} log ON log.router = membership.router
+    LEFT JOIN stopped ON stopped.router = presence.router AND stopped.run = presence.run
+    LEFT JOIN doubtful ON doubtful.router = membership.router AND doubtful.peer = membership.subscriber
+    WHERE membership.event = 'join' AND membership.service IS NULL AND membership.seq > told_seq
+        AND presence.event = 'link_up' AND doubtful.peer IS NULL
+        AND (presence.standing = 'local' OR presence.standing = 'client' AND log.pruned_to = 0)
+)"""
+"""When apps and clients were in a group and connected, by a log that is whole: from the later of `join` and `link_up`
+to the first of `leave`, `link_down` and the next start. A log in which some leaves are only counted is not judged, nor
+a key whose rights were changed, that is an uplink, or that was renewed; clients only by a log that begins with its
+first event, which tells of uplinks. Services are left out: to some the router says the ids alone. A log names them from
+the first `config` on that has `clock_moves_s_max`."""
+
+LEFT_OUT = f"""
+WITH {_STAY},
+width AS (
+    SELECT router, max(seq) AS last_seq, greatest({PART_MIN}, CAST(max(seq) AS DOUBLE) / {PARTS}) AS size
+    FROM {{sent}}
+    GROUP BY router
+),
+cut AS (
+    SELECT stay.router, subscriber, group_key, joined_seq, from_seq, to_seq,
+        explode(sequence(
+            CAST(floor(from_seq / size) AS BIGINT), CAST(floor(least(to_seq, last_seq) / size) AS BIGINT)
+        )) AS part
+    FROM stay JOIN width ON width.router = stay.router
+    WHERE from_seq < least(to_seq, last_seq)
+),
+placed AS (
+    SELECT sent.*, CAST(floor(seq / size) AS BIGINT) AS part FROM {{sent}} sent JOIN width ON width.router = sent.router
+),
+lacking AS (
+    SELECT {{hint}} placed.router, cut.subscriber, placed.seq, placed.n, max(joined_seq) AS joined_seq
+    FROM placed
+    JOIN cut ON cut.router = placed.router AND cut.group_key = placed.group_key AND cut.part = placed.part
+    LEFT JOIN service ON service.router = placed.router AND service.subscriber = placed.alone
+    WHERE placed.seq > from_seq AND placed.seq < to_seq AND cut.subscriber <> placed.peer
+        AND service.subscriber IS NULL AND NOT array_contains(placed.recipients, cut.subscriber)
+    GROUP BY placed.router, cut.subscriber, placed.seq, placed.n
+)
+SELECT router, subscriber AS peer, CAST(sum(n) AS BIGINT) AS count, min(seq) AS seq,
+    min_by(joined_seq, seq) AS accepted_seq
+FROM lacking
+GROUP BY router, subscriber
+"""
+"""Multicasts that were not owed to an app or client that was in the group and connected. `sent`: accepted multicasts
+(`router`, `seq`, `n`, `group_key`, `peer`, `recipients`; `alone`: the recipient if there is one only, to leave aside
+what is asked for as history, which the pub/sub service alone is given)."""
+
+JOINED_THERE = f"""
+WITH {_STAY},
+steady AS (
+    SELECT router FROM {{log}} log WHERE router NOT IN (SELECT router FROM {{change}} WHERE event = 'clock_step')
+),
+found AS (
+    SELECT refused.router, taker.key AS peer, refused.seq, refused.count, max(joined_seq) AS joined_seq
+    FROM {{refused}} refused
+    JOIN {{apart}} apart ON apart.router = refused.router AND apart.taker = refused.taker
+    JOIN {{log}} log ON log.router = refused.router
+    JOIN {{log}} taker ON taker.router = refused.taker
+    JOIN steady ON steady.router = refused.router
+    JOIN steady there ON there.router = refused.taker
+    JOIN stay ON stay.router = refused.taker AND stay.group_key = refused.group_key
+    WHERE lower_ns <= upper_ns AND stay.subscriber <> log.key
+        AND from_t < accepted_t + lower_ns AND to_t > refused_t + upper_ns
+    GROUP BY refused.router, taker.key, refused.seq, refused.count
+)
+SELECT router, peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq, min_by(joined_seq, seq) AS accepted_seq
+FROM found
+GROUP BY router, peer
+"""
+"""Multicasts that a neighbour is said to have refused as *no-subscribers*, although by its own log an app or client of
+it was in the group and connected all the while. `refused`: such refusals (`router`, `taker`, `seq`, `count`,
+`group_key`, `accepted_t`, `refused_t`, by the clock of `router`); `apart`: bounds of the taker's clock minus the
+router's (`router`, `taker`, `lower_ns`, `upper_ns`)."""
+
+CLOCK = f"""
+WITH moves AS (
+    SELECT router, max(clock_moves_s_max) AS most_s FROM {{change}} WHERE clock_moves_s_max IS NOT NULL GROUP BY router
+),
+step AS (
+    SELECT router, boot, seq, mono FROM {{change}} WHERE event = 'clock_step'
+),
+ordered AS (
+    SELECT router, boot, seq, mono, t - mono AS apart_ns,
+        lag(seq) OVER (PARTITION BY router, boot ORDER BY seq) AS before_seq,
+        lag(mono) OVER (PARTITION BY router, boot ORDER BY seq) AS before_mono,
+        lag(t - mono) OVER (PARTITION BY router, boot ORDER BY seq) AS before_ns,
+        max(mono) OVER (PARTITION BY router, boot) AS end_mono
+    FROM {{timed}}
+    WHERE t IS NOT NULL AND mono IS NOT NULL
+),
+moved AS (
+    SELECT ordered.*
+    FROM ordered JOIN moves ON moves.router = ordered.router
+    WHERE CAST(abs(apart_ns - before_ns) AS DOUBLE)
+            > most_s * CAST(1000000000 AS DOUBLE) + CAST(abs(mono - before_mono) AS DOUBLE) / 10
+        AND end_mono >= mono + {LOOK_NS}
+),
+excused AS (
+    SELECT DISTINCT moved.router, moved.boot, moved.seq
+    FROM moved JOIN step
+        ON step.router = moved.router AND step.boot = moved.boot AND step.seq > moved.before_seq
+    WHERE step.mono <= moved.mono + {LOOK_NS}
+)
+SELECT moved.router, log.key AS peer, CAST(count(*) AS BIGINT) AS count, min(moved.seq) AS seq,
+    min_by(before_seq, moved.seq) AS accepted_seq
+FROM moved
+JOIN {{log}} log ON log.router = moved.router
+LEFT JOIN excused ON excused.router = moved.router AND excused.boot = moved.boot AND excused.seq = moved.seq
+WHERE excused.seq IS NULL
+GROUP BY moved.router, log.key
+"""
+"""Jumps of the wall clock against the monotonic clock of one boot without a `clock_step`, by more than the router lets
+pass (`clock_moves_s_max`, and a tenth of the time between both lines); in the last minute of a boot it may not have
+looked any more. `timed`: the lines of boots in which the two differ by more than that (`router`, `boot`, `seq`, `t`,
+`mono`)."""
+
+NOT_HANDED = f"""
+WITH said AS (
+    SELECT turned.router, log.router AS other, turned.peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq
+    FROM {{turned}} turned
+    JOIN {{log}} log ON log.key = turned.peer
+    WHERE log.is_whole AND log.pruned_to = 0 AND t <= log.end_ns - {GRACE_NS}
+    GROUP BY turned.router, log.router, turned.peer
+)
+SELECT said.router, said.peer, said.count, seq, CAST(NULL AS BIGINT) AS accepted_seq
+FROM said
+JOIN {{log}} own ON own.router = said.router
+LEFT JOIN {{handed}} handed ON handed.router = said.other AND handed.recipient = own.key
+WHERE said.count >= coalesce(handed.count, 0) + {UNBORNE_MIN}
+"""
+"""More messages turned away from a neighbour than its whole log tells to have handed over, with repetitions. `turned`:
+lines of messages turned away at the door (`router`, `peer`, `seq`, `t`, `count`); `handed`: messages written, and asked
+for and sent (`router`, `recipient`, `count`)."""
+
+NOT_FULL = """
+WITH most AS (
+    SELECT change.router, min(queue_messages_max) AS messages_max, min(queue_bytes_max) AS bytes_max
+    FROM {change} change JOIN {log} log ON log.router = change.router
+    WHERE event = 'config' AND is_whole AND pruned_to = 0
+    GROUP BY change.router
+),
+step AS (
+    SELECT router, recipient, seq, seq AS accepted_seq, n AS added, bytes, 0 AS count FROM {owed}
+    UNION ALL
+    SELECT router, recipient, seq, 0, -count, 0, CASE WHEN is_full THEN count ELSE 0 END FROM {ended}
+),
+filled AS (
+    SELECT router, recipient, seq, count,
+        max(accepted_seq) OVER (
+            PARTITION BY router, recipient ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS accepted_seq,
+        count + sum(added) OVER (
+            PARTITION BY router, recipient ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS messages,
+        max(bytes) OVER (
+            PARTITION BY router, recipient ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS bytes
+    FROM step
+)
+SELECT filled.router, recipient AS peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq,
+    min_by(accepted_seq, seq) AS accepted_seq
+FROM filled JOIN most ON most.router = filled.router
+WHERE count > 0 AND 2 * messages <= messages_max
+    AND 2 * CAST(messages AS DOUBLE) * CAST(bytes AS DOUBLE) <= bytes_max
+GROUP BY filled.router, recipient
+"""
+"""Messages refused because a recipient's queue was full, where by the router's own log no more than half of it was, in
+messages and, if all were as large as the largest line, in bytes. `owed`, `ended`: of recipients for which that was
+said, what was accepted (`router`, `recipient`, `seq`, `n`, `bytes`) and what ended (`count`; `is_full`: for that
+reason)."""
+
+TEXTS = {
+    "left-out": LEFT_OUT,
+    "joined-there": JOINED_THERE,
+    "other-time": CLOCK,
+    "not-handed": NOT_HANDED,
+    "not-full": NOT_FULL,
+}
+"""The texts by claim."""

@@ -1,0 +1,385 @@
+"""The audit reports lines that contradict the rest of their log, or another router's, and nothing that only looks so.
+
+The logs of all cases are audited at once: a case is a router of its own, or two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from samples.audit_logs import APP, LATE, OTHER_APP, Log, audited, message_id, name
+
+from router.core.wire.crypto import SigningKey
+
+G = message_id("group")
+HOUR = 3600
+MARK = {"clock_moves_s_max": 600, "queue_messages_max": 100, "queue_bytes_max": 1 << 30}
+"""The limits that a router writes down at each start."""
+Case = Callable[[Log], object]
+Pair = Callable[[Log, Log], object]
+
+
+def begun(log: Log, at: float = 0, **fields: Any) -> None:
+    log.state("start", at)
+    log.state("config", at, **MARK | fields)
+
+
+def claimed(cases: Mapping[str, Case], directory: Path) -> dict[str, list[tuple[str, int]]]:
+    """Return the claims, with their counts, of each case's router."""
+    logs = {case: Log(SigningKey(case.encode().ljust(32)[:32])) for case in cases}
+    for case, write in cases.items():
+        write(logs[case])
+        logs[case].write(directory / case)
+    rows = audited(*(directory / case for case in cases))["claims"]
+    return {case: _of(rows, log) for case, log in logs.items()}
+
+
+def _of(rows: Sequence[Mapping[str, Any]], log: Log) -> list[tuple[str, int]]:
+    """Return the claims of a router, with their counts."""
+    return [(row["claim"], row["count"]) for row in rows if row["router"] == name(log.key)]
+
+
+def between(cases: Mapping[str, Pair], directory: Path) -> tuple[dict[str, list[tuple[str, int]]], dict[str, Any]]:
+    """Return the claims of each case's first router, and the summary."""
+    logs = {case: tuple(Log(SigningKey(f"{one}{case}".encode().ljust(32)[:32])) for one in "ab") for case in cases}
+    for case, write in cases.items():
+        write(*logs[case])
+        for one in logs[case]:
+            one.write(directory / case / name(one.key)[:8])
+    found = audited(*(directory / case for case in cases), at=3 * LATE)
+    return {case: _of(found["claims"], here) for case, (here, _) in logs.items()}, found
+
+
+# -- left out ---------------------------------------------------------------------------------------------
+
+
+def joined(log: Log, at: float = 1, **fields: Any) -> None:
+    log.state("join", at, subscriber=APP, group=G, **fields)
+
+
+def linked(log: Log, at: float = 1, standing: str = "local") -> None:
+    log.state("link_up", at, peer=APP, link=7, standing=standing)
+
+
+def present(log: Log) -> None:
+    begun(log)
+    linked(log)
+    joined(log)
+
+
+def sent(log: Log, at: float = 5, first: int = 1, **columns: Any) -> None:
+    """Accept two messages for another app."""
+    log.accepted(
+        first, [f"{log.key.public.hex()} {first}", f"{log.key.public.hex()} again"], [OTHER_APP], at, **columns
+    )
+    log.outward("forwarded", [(first, 2)], at, recipient=OTHER_APP, parcel=first)
+    log.outward("delivered", [(first, 2)], at, recipient=OTHER_APP, parcel=first)
+
+
+def then(*steps: Case) -> Case:
+    def write(log: Log) -> None:
+        for step in steps:
+            step(log)
+
+    return write
+
+
+def left(log: Log) -> None:
+    log.state("leave", 2, subscriber=APP, group=G)
+
+
+def down(log: Log) -> None:
+    log.state("link_down", 2, peer=APP, link=7, standing="local")
+
+
+def said(event: str, at: float = 2, **fields: Any) -> Case:
+    def write(log: Log) -> None:
+        log.state(event, at, **fields)
+
+    return write
+
+
+def by_service(log: Log) -> None:
+    begun(log)
+    linked(log)
+    joined(log, service="pubsub")
+
+
+def as_history(log: Log) -> None:
+    present(log)
+    log.state("join", 2, subscriber=OTHER_APP, group=G, service="pubsub")
+
+
+def without_mark(log: Log) -> None:
+    log.state("start")
+    linked(log)
+    joined(log)
+
+
+def hole(log: Log) -> None:
+    present(log)
+    log.state("log_gap", 2, missing=1)
+
+
+LEFT_OUT: dict[str, Case] = {
+    "told": then(present, sent),
+    "told of a client": then(begun, lambda log: linked(log, standing="client"), joined, sent),
+    "told after a start": then(present, lambda log: begun(log, 2), lambda log: linked(log, 3), sent),
+    "told though a link before went": then(present, said("link_up", peer=APP, link=8, standing="local"), down, sent),
+}
+NOT_LEFT_OUT: dict[str, Case] = {
+    "before it joined": then(begun, linked, sent, lambda log: joined(log, 9)),
+    "after it left": then(present, left, sent),
+    "after it went away": then(present, down, sent),
+    "before it came": then(begun, joined, sent, lambda log: linked(log, 9)),
+    "before it came again": then(present, lambda log: begun(log, 2), sent),
+    "its own message": then(present, lambda log: sent(log, peer=APP)),
+    "another group": then(present, lambda log: sent(log, group=message_id("other"))),
+    "a copy": then(present, lambda log: sent(log, kind="copy")),
+    "a stranger": then(begun, lambda log: linked(log, standing="stranger"), joined, sent),
+    "a service": then(by_service, sent),
+    "history": then(as_history, sent),
+    "an uplink": then(present, said("config", peer=APP, uplink=True), sent),
+    "without a right": then(present, said("config", peer=APP, revoked="join"), sent),
+    "renewed": then(present, said("renewal", old=APP, new=OTHER_APP, service="router"), sent),
+    "some leaves counted": then(present, said("leave", standing="local", times=3), sent),
+    "an older log": then(without_mark, sent),
+    "a hole": then(hole, sent),
+}
+
+
+def test_a_subscriber_that_is_left_out_is_told(tmp_path: Path) -> None:
+    found = claimed({**LEFT_OUT, **NOT_LEFT_OUT}, tmp_path)
+    assert found == {**{case: [("left-out", 2)] for case in LEFT_OUT}, **{case: [] for case in NOT_LEFT_OUT}}
+
+
+# -- the log itself ---------------------------------------------------------------------------------------
+
+
+def dated(log: Log, at: float, by_s: float) -> None:
+    """Write a line of which the wall clock is `by_s` seconds off."""
+    log.state("advert", at)
+    log.lines[-1] = replace(log.lines[-1], t=log.lines[-1].t + int(by_s * 10**9))
+
+
+def dates(*lines: tuple[float, float], step: tuple[float, float] | None = None, until: float = HOUR) -> Case:
+    def write(log: Log) -> None:
+        begun(log)
+        for at, by_s in lines:
+            if step is not None and step[0] == at:
+                dated(log, at, step[1])
+                log.lines[-1] = replace(log.lines[-1], event="clock_step", fields={"by_s": 1, "doubted": False})
+            else:
+                dated(log, at, by_s)
+        log.state("stop", until)
+        log.lines[-1] = replace(log.lines[-1], t=log.lines[-1].t + int(lines[-1][1] * 10**9))
+
+    return write
+
+
+def test_a_time_that_the_monotonic_clock_contradicts_is_told(tmp_path: Path) -> None:
+    told = {
+        "back for a line": dates((10, 0), (11, -900), (12, 0)),
+        "ahead for good": dates((10, 0), (11, 900), (12, 900)),
+        "long before a step": dates((10, 0), (11, 900), (200, 900), step=(200, 900)),
+    }
+    quiet = {
+        "little": dates((10, 0), (11, 500), (12, 0)),
+        "by degrees": dates((10, 0), (HOUR * 2, 800), until=HOUR * 3),
+        "with a step after it": dates((10, 0), (11, 900), (12, 900), step=(12, 900)),
+        "with a step": dates((10, 0), (12, 900), (13, 900), step=(12, 900)),
+        "at the end": dates((10, 0), (11, 900), until=30),
+    }
+    found = claimed({**told, **quiet}, tmp_path)
+    counts = dict(zip(told, (2, 1, 1), strict=True))
+    assert found == {**{case: [("other-time", counts[case])] for case in told}, **{case: [] for case in quiet}}
+
+
+def ended(*events: str, seqs: bool = True) -> Case:
+    def write(log: Log) -> None:
+        begun(log)
+        if not seqs:
+            log.outward("forwarded", [(1, 3)], 2)
+            log.outward("delivered", [(1, 2)], 2)
+        log.accepted(1, [f"{log.key.public.hex()} {one}" for one in range(3)], at=2)
+        for event in events:
+            log.outward(event, [(1, 2)], 2)
+        log.outward("dropped", [(3, 1)], 2)
+        log.state("stop", 9)
+
+    return write
+
+
+def missing_between(log: Log) -> None:
+    begun(log)
+    log.accepted(1, [f"{log.key.public.hex()} {one}" for one in range(3)])
+    log.state("log_gap", 1, 7, missing=7)
+    log.outward("delivered", [(1, 3)], 2)
+
+
+def test_ends_of_messages_that_were_never_written_or_not_accepted_yet_are_told(tmp_path: Path) -> None:
+    cases: dict[str, tuple[Case, list[tuple[str, int]]]] = {
+        "delivered": (ended("delivered"), [("never-written", 2)]),
+        "written and delivered": (ended("forwarded", "delivered"), []),
+        "dropped": (ended("dropped"), []),
+        "missing lines between": (missing_between, []),
+        "before its place": (ended(seqs=False), [("before-accepted", 2)]),
+    }
+    found = claimed({case: write for case, (write, _) in cases.items()}, tmp_path)
+    assert found == {case: claims for case, (_, claims) in cases.items()}
+
+
+def filled(owed: int, sizes: int = 9, **limits: int) -> Case:
+    """Let so many messages wait, and refuse one more."""
+
+    def write(log: Log) -> None:
+        begun(log, **limits)
+        ids = [f"{log.key.public.hex()} {one}" for one in range(owed + 1)]
+        log.accepted(1, ids[:owed], ttl=LATE * 9, sizes=[sizes] * owed)
+        log.accepted(owed + 1, ids[owed:], ttl=LATE * 9)
+        log.outward("refused", [(owed + 1, 1)], 0, parcel=owed + 1, reason="queue-full-recipient")
+        log.state("stop", 9)
+
+    return write
+
+
+def drained(log: Log) -> None:
+    begun(log)
+    ids = [f"{log.key.public.hex()} {one}" for one in range(91)]
+    log.accepted(1, ids[:90])
+    log.outward("forwarded", [(1, 90)])
+    log.outward("delivered", [(1, 80)])
+    log.accepted(91, ids[90:])
+    log.outward("refused", [(91, 1)], 1, parcel=91, reason="queue-full-recipient")
+    log.outward("delivered", [(81, 10)])
+
+
+def test_a_queue_that_is_said_to_be_full_and_was_not_is_told(tmp_path: Path) -> None:
+    told = {"one waits": filled(1), "half are gone": drained}
+    quiet = {"many wait": filled(60), "large ones wait": filled(9, 1000, queue_bytes_max=9000)}
+    found = claimed({**told, **quiet}, tmp_path)
+    assert found == {**{case: [("not-full", 1)] for case in told}, **{case: [] for case in quiet}}
+
+
+# -- two logs ---------------------------------------------------------------------------------------------
+
+
+def handed(
+    here: Log,
+    there: Log,
+    reason: str = "bad-signature",
+    *,
+    event: str = "refused",
+    at: float = 40,
+    peer: str | None = None,
+    steps: Sequence[tuple[float, Case]] = (),
+) -> None:
+    """Hand three messages over, of which the first two are acknowledged; the third, accepted there `at`, ends otherwise
+    at 50. `steps`: what else the other router writes, and when."""
+    ids = [f"{name(here.key)} {one}" for one in range(3)]
+    begun(here)
+    here.accepted(1, ids, [name(there.key)], 10)
+    here.outward("forwarded", [(1, 3)], 10, recipient=name(there.key))
+    here.outward("acked", [(1, 2)], 21, recipient=name(there.key))
+    here.outward(event, [(3, 1)], 50 if event == "refused" else 80, recipient=name(there.key), reason=reason)
+    here.state("stop", LATE)
+    own: list[tuple[float, Case]] = [
+        (0, begun),
+        (20, lambda log: log.accepted(1, ids[:2], [], 20, peer=name(here.key))),
+        (at, lambda log: log.accepted(3, ids[2:], [], at, peer=peer or name(here.key))),
+        (LATE + 1, lambda log: log.state("stop", LATE + 1)),
+    ]
+    for _, write in sorted([*own, *steps], key=lambda step: step[0]):
+        write(there)
+
+
+def test_a_neighbour_that_accepted_what_it_is_said_to_have_refused_is_told(tmp_path: Path) -> None:
+    def stepped(here: Log, there: Log) -> None:
+        handed(here, there, steps=[(LATE, said("clock_step", LATE, by_s=0, doubted=False))])
+
+    cases: dict[str, tuple[Pair, list[tuple[str, int]]]] = {
+        "refused": (handed, [("refused-there", 1)]),
+        "no right any more": (lambda here, there: handed(here, there, "not-authorised"), []),
+        "accepted later": (lambda here, there: handed(here, there, at=60), []),
+        "brought by another": (lambda here, there: handed(here, there, peer=APP), []),
+        "a clock was set": (stepped, []),
+        "expired": (lambda here, there: handed(here, there, "ttl-expired", event="expired"), []),
+    }
+    found, summary = between({case: write for case, (write, _) in cases.items()}, tmp_path)
+    assert {case: [one for one in rows if one[0] != "never-linked"] for case, rows in found.items()} == {
+        case: rows for case, (_, rows) in cases.items()
+    }
+    [row] = summary["went_on"]
+    assert row["count"] == 1 and any("went on: the log of" in one["text"] for one in summary["findings"])
+
+
+def unread(joined_at: float, left_at: float = LATE) -> Pair:
+    """Let a message be refused at 50 because nobody had joined at the neighbour, where an app joined and left."""
+    link = said("link_up", 1, peer=OTHER_APP, link=7, standing="local")
+    events = [
+        (at, said(event, at, subscriber=OTHER_APP, group=G)) for event, at in (("join", joined_at), ("leave", left_at))
+    ]
+    return lambda here, there: handed(here, there, "no-subscribers", at=70, steps=[(1, link), *events])
+
+
+def test_nobody_had_joined_at_a_neighbour_where_somebody_had_is_told(tmp_path: Path) -> None:
+    cases = {"joined": unread(2), "joined later": unread(55), "left meanwhile": unread(2, 30)}
+    found, _ = between(cases, tmp_path)
+    assert {case: [one for one in rows if one[0] == "joined-there"] for case, rows in found.items()} == {
+        "joined": [("joined-there", 1)],
+        "joined later": [],
+        "left meanwhile": [],
+    }
+
+
+def flooded(count: int, handed_over: int = 0, end: float = LATE, **columns: Any) -> Pair:
+    def write(here: Log, there: Log) -> None:
+        begun(here)
+        here.turned("refused", count, "bad-signature", 20, columns.get("peer", name(there.key)))
+        here.state("stop", LATE)
+        begun(there)
+        if handed_over:
+            there.accepted(1, [f"{name(there.key)} {one}" for one in range(handed_over)], [name(here.key)], 10)
+            there.outward("forwarded", [(1, handed_over)], 10, recipient=name(here.key))
+        there.state("stop", end)
+
+    return write
+
+
+def test_more_turned_away_than_a_neighbour_handed_over_is_not_borne_out(tmp_path: Path) -> None:
+    cases = {
+        "flood of nobody": flooded(500),
+        "few": flooded(90),
+        "handed over": flooded(500, 450),
+        "the other log ends before": flooded(500, end=60),
+        "of an app": flooded(500, peer=APP),
+    }
+    found, summary = between(cases, tmp_path)
+    assert found == {case: [("not-handed", 500)] if case == "flood of nobody" else [] for case in cases}
+    [told] = [one for one in summary["findings"] if "claimed, not borne out" in one["text"]]
+    assert told["level"] == "info" and "Do not block that neighbour" in told["remedy"]
+
+
+# -- a neighbour's key that another one followed ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(("old", "count"), [(APP, 0), (message_id("another"), 1)])
+def test_what_was_owed_to_a_key_that_another_followed_is_acknowledged_by_its_link(
+    old: str, count: int, tmp_path: Path
+) -> None:
+    """The end of what was owed to a neighbour's old key names that key, though the link is one with the newest."""
+    log, middle, new = Log(), message_id("middle"), message_id("new")
+    begun(log)
+    log.accepted(1, range(1), [APP])
+    log.state("link_up", 2, peer=message_id("somebody"), link=1, standing="peer")
+    log.state("renewal", 3, service="router", old=old, new=middle)
+    log.state("renewal", 4, service="router", old=middle, new=new)
+    log.state("link_up", 5, peer=new, link=2, standing="peer")
+    log.outward("forwarded", [(1, 1)], 6)
+    log.outward("acked", [(1, 1)], 6)
+    found = audited(log.write(tmp_path))
+    assert [row["claim"] for row in found["claims"]] == ["never-linked"] * count

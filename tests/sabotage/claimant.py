@@ -1,0 +1,212 @@
+"""Sabotage by a router itself: single lines that contradict the rest of its own log, or another router's.
+
+Each lie changes the lines of one log; several of them fit into one log, as they change different messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from router.core.log.line import Line, decode_line, encode_lines
+from router.core.log.segment import sign
+from sabotage.logs import Rows, read_rows, segments
+from sabotage.scene import Scene
+
+HOUR_NS = 3600 * 10**9
+LOOK_NS = 60 * 10**9
+ENDS = ("delivered", "acked")
+Lie = Callable[[str, Rows], tuple[Rows, str]]
+"""Changes the lines of a router's log, and returns words that the audit must say."""
+
+
+class CannotLie(Exception):
+    """The log has no lines of the kind that a lie needs."""
+
+
+def in_a_log(*lies: Lie) -> Callable[[Scene], None]:
+    """Return the sabotage that tells these lies in the log of a victim."""
+
+    def sabotage(scene: Scene) -> None:
+        scene.forget_witnesses()
+        unable: list[str] = []
+        while True:
+            victim = scene.victim()
+            says: list[str] = []
+
+            def change(rows: Rows, victim: str = victim, says: list[str] = says) -> Rows:
+                for lie in lies:
+                    rows, said = lie(victim, rows)
+                    says.append(said)
+                return rows
+
+            try:
+                scene.again(victim, change)
+            except CannotLie:
+                unable.append(victim)
+                continue
+            scene.spare(unable)
+            scene.tell("bad", *says)
+            return
+
+    sabotage.__name__, sabotage.__doc__ = lies[0].__name__.removeprefix("_"), lies[0].__doc__
+    return sabotage
+
+
+def _arrived(rows: Rows) -> Iterator[tuple[Line, Line]]:
+    """Yield lines about one multicast that was accepted, and reached a recipient in the same boot, each with that
+    end."""
+    taken: set[int | None] = set()
+    lines = {row.first: row for row in rows if row.event == "accepted" and row.n == 1 and row.kind == "multicast"}
+    for row in rows:
+        line = lines.get(row.parcel) if row.event in ENDS else None
+        if line is not None and line.first not in taken and row.boot == line.boot:
+            taken.add(line.first)
+            yield line, row
+
+
+def _nth(rows: Rows, number: int) -> tuple[Line, Line]:
+    """Return one of the messages that arrived, and its end."""
+    found = [*_arrived(rows)]
+    if number >= len(found):
+        raise CannotLie
+    return found[number]
+
+
+def _is_of(row: Line, line: Line, recipient: str | None) -> bool:
+    """Whether a line is about a recipient of an accepted line."""
+    return row.parcel == line.first and row.recipient == recipient
+
+
+def _never_written(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Leave out that a message was written to the recipient to which it was delivered."""
+    line, end = _nth(rows, 0)
+    said = f"The router {victim} says that 1 message reached {end.recipient}, although its log"
+    return [row for row in rows if not (row.event == "forwarded" and _is_of(row, line, end.recipient))], said
+
+
+def _before_its_place(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Write an end into the log before the acceptance."""
+    line, end = _nth(rows, 1)
+    said = f"says that 1 message reached {end.recipient}, at a time that, by"
+    rest = [row for row in rows if row is not end]
+    at = next(number for number, row in enumerate(rest) if row is line)
+    return [*rest[:at], replace(end, t=line.t, mono=line.mono), *rest[at:]], said
+
+
+def _left_out(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Leave a subscriber that has joined and is connected out of the recipients."""
+    joined: set[tuple[object, object]] = set()
+    linked: set[object] = set()
+    for line in rows:
+        fields = line.fields or {}
+        match line.event:
+            case "start":
+                linked.clear()
+            case "join":
+                joined.add((fields["subscriber"], fields["group"]))
+            case "leave":
+                joined.discard((fields["subscriber"], fields["group"]))
+            case "link_up" if fields.get("standing") == "local":
+                linked.add(fields["peer"])
+            case "link_down":
+                linked.discard(fields.get("peer"))
+            case "accepted" if line.kind == "multicast" and line.n == 1 and len(line.recipients or ()) > 1:
+                able = [one for one in line.recipients or () if one in linked and (one, line.group) in joined]
+                if able:
+                    break
+    else:
+        raise CannotLie
+    said = f"The router {victim} does not name {able[0]} as a recipient of 1 message, although"
+    others = [one for one in line.recipients or () if one != able[0]]
+    kept = [row for row in rows if not _is_of(row, line, able[0])]
+    return [replace(row, recipients=others) if row is line else row for row in kept], said
+
+
+def _not_full(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a message was refused since a queue was full in which hardly anything was."""
+    line, end = _nth(rows, 2)
+    said = f"says that it refused 1 message because the queue of {end.recipient} was full, although"
+    full = replace(
+        end, event="refused", reason="queue-full-recipient", t=line.t, mono=line.mono, attempt=0, depth=0, duration_ns=0
+    )
+    kept = [row for row in rows if not _is_of(row, line, end.recipient)]
+    at = next(number for number, row in enumerate(kept) if row is line)
+    return [*kept[: at + 1], full, *kept[at + 1 :]], said
+
+
+def _other_time(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Date a line an hour back, without a jump of the clock."""
+    ends = {row.boot: row.mono or 0 for row in rows}
+    steps = [row.mono or 0 for row in rows if row.event == "clock_step"]
+    able = (
+        row
+        for before, row in pairwise(rows)
+        if row.event in ("link", "link_up", "link_down", "join")
+        and row.boot == before.boot
+        and (row.mono or 0) + 2 * LOOK_NS < ends[row.boot]
+        and all(abs((row.mono or 0) - step) > 2 * LOOK_NS for step in steps)
+    )
+    said = "of a time that its monotonic clock contradicts"
+    lie = next(able, None)
+    if lie is None:
+        raise CannotLie
+    return [replace(row, t=row.t - HOUR_NS) if row is lie else row for row in rows], said
+
+
+OF_ONE: tuple[Lie, ...] = (_left_out, _never_written, _before_its_place, _not_full, _other_time)
+claims_in_one_log = in_a_log(*OF_ONE)
+"""All of them in the log of one victim."""
+
+
+def footer_of_other_times(scene: Scene) -> None:
+    """Let a footer tell a later time than any of its lines has."""
+    scene.forget_witnesses()
+    one = segments(scene.logs[scene.victim(3)])[1]
+    lines = one.path.read_bytes().splitlines(keepends=True)
+    footer = decode_line(lines[-1])
+    changed = replace(footer, max_t=footer.max_t + 1)
+    one.path.write_bytes(b"".join(lines[:-1]) + encode_lines([sign(changed, scene.keys[one.router])]))
+    scene.lose(one, "bad", one.path.name, f"the footer says max_t {changed.max_t}, the lines {footer.max_t}")
+
+
+def refused_though_taken(scene: Scene) -> None:
+    """Say that a neighbour refused a message which it accepted, as its own log tells."""
+    scene.forget_witnesses()
+    taker, giver = scene.brought()
+    there = read_rows(one.path for one in segments(scene.logs[taker]))
+    found = {row.ids for row in there if row.event == "accepted" and row.n == 1 and row.peer == giver}
+
+    def change(rows: Rows) -> Rows:
+        lines = {row.first for row in rows if row.event == "accepted" and row.ids in found}
+        ends = [row for row in rows if row.event == "acked" and row.recipient == taker and row.parcel in lines]
+        lie = max(ends, key=lambda row: row.duration_ns or 0)  # the clocks' bounds rest on the others
+        return [replace(row, event="refused", reason="bad-signature") if row is lie else row for row in rows]
+
+    scene.again(giver, change)
+    scene.tell("bad", f"The router {giver} says that {taker} refused 1 message which {taker}, by its own log,")
+
+
+def flooded_by_nobody(scene: Scene) -> None:
+    """Say that a neighbour brought a flood, of which its own log tells nothing."""
+    scene.forget_witnesses()
+    victim, peer = scene.brought()
+
+    def change(rows: Rows) -> Rows:
+        half = len(rows) // 2
+        then = rows[half]
+        flood = Line(
+            1, "refused", 0, 1, then.t, then.mono, then.router, then.boot, peer=peer, link=0, count=50_000,
+            reason="bad-signature", duration_ns=0, bytes=5_000_000,
+        )  # fmt: skip
+        return [*rows[:half], flood, *rows[half:]]
+
+    scene.again(victim, change)
+    scene.tell("", f"of {peer} away, of which {peer}, whose log is whole, handed it fewer")
+
+
+CLAIMS: tuple[Callable[[Scene], None], ...] = (*map(in_a_log, OF_ONE), footer_of_other_times)
+CLAIMS_OF_TWO = (refused_though_taken, flooded_by_nobody)
+"""Claims that the log of another router contradicts, which must be sound."""
