@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from time import monotonic
 from typing import Any
@@ -47,12 +47,14 @@ ReadFacts = Callable[[SparkSession, Mapping[str, str]], list[FileFacts]]
 @dataclass(frozen=True, slots=True)
 class Given:
     """The input of an audit: log files by name, with their URIs; problems with the paths; facts of files that are
-    already known. `named` renames files in the evidence for the report, if their paths are not their names."""
+    already known. `named` renames files in the evidence for the report, if their paths are not their names; `about` is
+    added to the summary's `run`."""
 
     uris: Mapping[str, str]
     problems: Sequence[Problem] = ()
     facts: Sequence[FileFacts] = ()
     named: Callable[[Evidence], Evidence] = lambda evidence: evidence
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 def audit(
@@ -90,7 +92,7 @@ def audit(
         tables.forget()
     evidence = given.named(evidence)
     run = {"files": len(facts), "bytes": size, "seconds": round(monotonic() - began, 3), "spark": spark.version}
-    found = summary.build(findings, evidence, span.as_of_ns, "spark", {**run, **reached})
+    found = summary.build(findings, evidence, span.as_of_ns, "spark", {**run, **given.about, **reached})
     if writer:
         write_ledger(spark, evidence, found, writer)
     return found
