@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     span = Span(now, asked.since, asked.until, asked.slo)
     found = audit_and_record(
         spark,
-        Given(uris, problems, named=lambda evidence: replace(evidence, elsewhere=heads)),
+        Given(uris, problems, named=lambda evidence: replace(evidence, elsewhere=heads), about=_about(arguments)),
         span,
         writer=writer,
         raw=asked.bronze,
@@ -63,6 +65,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for row in found["findings"]:
             print(f"{row['level']}: {row['text']} {row['remedy']}".rstrip())
     return 0
+
+
+def _about(arguments: Sequence[str] | None) -> dict[str, str]:
+    """Return what the summary says of the job itself."""
+    given = sys.argv[1:] if arguments is None else arguments
+    return {"command": shlex.join(["spark_analytics/job.py", *given]), "python": platform.python_version()}
 
 
 def _heads(path: str) -> tuple[Head, ...]:

@@ -52,6 +52,8 @@ from spark_analytics.stream.stopped import Stopped, alone, signals, stopped_by
 FILES = "path string, modificationTime timestamp, length long, content binary"
 BYTES = "latin-1"
 """An encoding with one character for each byte."""
+NAMES = "*.{jsonl,jsonl.zst}"
+"""The names of files that may be of a log."""
 EVER = "36500d"
 """The largest age of a file: a late one counts however old it is."""
 LOOK_S = 1
@@ -129,7 +131,7 @@ def _absolute(path: str) -> str:
 
 def _source(spark: SparkSession, path: str, files_max: int | None) -> DataFrame:
     reader = spark.readStream.format("binaryFile").schema(FILES)
-    reader = reader.option("recursiveFileLookup", True).option("pathGlobFilter", "*.jsonl").option("maxFileAge", EVER)
+    reader = reader.option("recursiveFileLookup", True).option("pathGlobFilter", NAMES).option("maxFileAge", EVER)
     if files_max is not None:
         reader = reader.option("maxFilesPerTrigger", files_max)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from router.cli.command import Command, invocation, json_option
+from router.cli.command import ARGUMENTS, Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import say_json, size_text
 from router.cli.signals import removing
@@ -22,9 +23,12 @@ from spark_analytics.judgement.slo import Slo, parse_slo
 
 if TYPE_CHECKING:
     from router.audit.engine import AuditSpan
+    from router.audit.filing import Filing
     from router.settings.home import Home
     from spark_analytics.judgement.comparison import Head
 
+AUDITOR = "auditor"
+"""The kept key that signs audits, if no other is named."""
 _SIZE = {
     "": 1,
     "B": 1,
@@ -105,6 +109,12 @@ class ServiceLevel(click.ParamType[Any]):
     type=click.Path(exists=True, path_type=Path),
     help="Compare with the logs that another audit judged, by its summary.json; may be repeated.",
 )
+@click.option(
+    "--sign",
+    is_flag=True,
+    help="Sign the files of --out with a kept key of this home, made if missing; `router audit-verify` checks them.",
+)
+@click.option("--as", "as_name", metavar="NAME", help=f"The kept key that signs.  [default: {AUDITOR}]")
 @click.option("--strict", is_flag=True, help="End with exit code 1 if the verdict is bad or nothing could be judged.")
 @json_option
 def audit(
@@ -117,6 +127,8 @@ def audit(
     slo: Slo,
     memory: int,
     compare: tuple[Path, ...],
+    sign: bool,
+    as_name: str | None,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -125,28 +137,59 @@ def audit(
     A PATH is a log file, a directory that is searched for event logs, or the home of a node, whose newest events count
     even if they are not in the log yet. Give the logs of several routers to follow messages from one to the next.
     """
-    from router.audit.database import MEMORY_BYTES_MIN, AuditFailed
+    from router.audit.database import AuditFailed
     from router.audit.listing import NothingToRead, read_heads
     from router.audit.terminal import show
     from spark_analytics.judgement.comparison import NotASummary
 
-    if memory < MEMORY_BYTES_MIN:
-        raise click.UsageError(f"--memory {size_text(memory)} is too little: at least {MEMORY_BYTES_MIN // 10**6}MB")
+    _check_options(memory, out, sign, as_name)
     span = partial(_span, since, until, as_of, slo)
     asked = span()
     if asked.since_ns >= asked.until_ns:
         raise click.UsageError("--since must lie before --until")
     try:
         elsewhere = tuple(head for path in compare for head in read_heads(path))
-        summary = _audited(paths, span, memory, out, engine, elsewhere)
+        summary = _audited(paths, span, memory, out, engine, elsewhere, _filing(as_name or AUDITOR if sign else None))
     except (AuditFailed, NothingToRead, NotASummary) as error:
         raise Failure(Exit.FAILED, str(error)) from None
-    if as_json:
-        say_json(summary)
-    else:
-        show(summary)
+    say_json(summary) if as_json else show(summary)
     if strict:
         _check_verdict(summary, is_limited=since is not None or until is not None, as_json=as_json)
+
+
+def _check_options(memory: int, out: Path | None, sign: bool, as_name: str | None) -> None:
+    """Raise `UsageError` at options that do not go together."""
+    from router.audit.database import MEMORY_BYTES_MIN
+
+    if memory < MEMORY_BYTES_MIN:
+        raise click.UsageError(f"--memory {size_text(memory)} is too little: at least {MEMORY_BYTES_MIN // 10**6}MB")
+    if sign and out is None:
+        raise click.UsageError("--sign signs the files of an audit: give --out DIR as well")
+    if as_name is not None and not sign:
+        raise click.UsageError("--as names the key that signs: give --sign as well")
+
+
+def _filing(name: str | None) -> Filing:
+    """Return what the audit says of its making, with the key of that name, which is made if it is missing."""
+    from router.audit.filing import Filing
+    from router.cli.output import note
+    from router.cli.version import versions
+    from router.core.wire.text import key_text
+    from router.settings import keyring
+
+    known = versions()
+    arguments: Any = click.get_current_context().find_root().meta.get(ARGUMENTS, ())
+    about = {"command": shlex.join(["router", *arguments]), "router": known["router"], "python": known["python"]}
+    if name is None:
+        return Filing(about)
+    keyring.checked(name)
+    home = invocation().home_to_write
+    is_kept = name in keyring.names(home)
+    key = keyring.load_or_create(home, name)
+    if not is_kept:
+        said = f'there was no key "{name}" in {home.path}: made one, {key_text("addr", key.public)}'
+        note(f"{said}; whoever is to verify what it signs has to know this address")
+    return Filing({**about, "signed_by": key.public.hex()}, key)
 
 
 def _span(since: float | None, until: float | None, as_of: float | None, slo: Slo) -> AuditSpan:
@@ -191,6 +234,7 @@ def _audited(
     out: Path | None,
     engine: str,
     elsewhere: tuple[Head, ...],
+    filing: Filing,
 ) -> dict[str, Any]:
     """Return the engine's summary, showing progress on the terminal. `span` is called after a running node has given
     its newest events, so that its end is later than all of them."""
@@ -206,7 +250,7 @@ def _audited(
     progress = Progress(*looks, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
     with logs_of(paths, ask, own_home()) as listing, progress:
         task = progress.add_task("", total=1.0)
-        listing.elsewhere = elsewhere
+        listing.elsewhere, listing.filing = elsewhere, filing
         audit = spark.audit if engine == "spark" else local.audit
         return audit(
             listing,

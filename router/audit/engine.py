@@ -89,11 +89,12 @@ def audit(
                     "bytes": sum(sizes.values()),
                     "seconds": round(monotonic() - began, 3),
                     "duckdb": duckdb.__version__,
+                    **listing.filing.about,
                 }
                 found = summary.build(findings, evidence, span.as_of_ns, "local", run)
                 if out:
                     report("writing the tables", 0)
-                    publish.publish(tables, evidence, found, out, listing.key_names, span.as_of_ns)
+                    publish.publish(tables, evidence, found, out, listing, span.as_of_ns)
                 return found
         unlike += more
         evidence = _judged(listing, facts, evidence.authentic, unlike)

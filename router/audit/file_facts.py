@@ -1,4 +1,7 @@
-"""The facts of a log's files, before their lines are read: size, first and last line, digest of the rest."""
+"""The facts of a log's files, before their lines are read: size, first and last line, digest of the rest.
+
+Of a compressed file they are those of its text.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from hashlib import sha256
 from typing import BinaryIO
 
 from router.audit.spelling import Care, Spelling
+from router.disk.log.packed import is_packed, open_text
 from spark_analytics.judgement.log_files import DEAD_LINK, NOT_A_FILE, FileFacts
 
 LINE_BYTES_MAX = 64 * 1024
@@ -43,8 +47,12 @@ def file_facts(path: str, care: Care | None = None) -> FileFacts:
     try:
         if not is_regular(path):  # opening a pipe would wait for ever
             return FileFacts(path, 0, b"", b"", "", NOT_A_FILE)
+        spelling = Spelling(care) if care else None
+        if is_packed(path):
+            with open_text(path) as file:
+                return _facts_of_text(path, file, spelling)
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - names need not be UTF-8
-            return _facts(path, file, Spelling(care) if care else None)
+            return _facts(path, file, spelling)
     except OSError as error:
         return FileFacts(path, 0, b"", b"", "", why_unreadable(path, error))
 
@@ -62,7 +70,7 @@ def _facts(path: str, file: BinaryIO, spelling: Spelling | None) -> FileFacts:
     last = _last_line(file, size)
     file.seek(0)
     digest, head, left = sha256(), b"", size - len(last)
-    buffer = bytearray(READ_BYTES)
+    buffer = bytearray(min(size, READ_BYTES))
     while left > 0:
         count = file.readinto(memoryview(buffer)[: min(left, READ_BYTES)])  # type: ignore[attr-defined]
         if not count:
@@ -77,6 +85,27 @@ def _facts(path: str, file: BinaryIO, spelling: Spelling | None) -> FileFacts:
     return FileFacts(path, size, head or last, last, digest.hexdigest(), is_odd=is_odd)
 
 
+def _facts_of_text(path: str, file: BinaryIO, spelling: Spelling | None) -> FileFacts:
+    """Return the facts of a text whose size is known only at its end."""
+    digest, head, held, size = sha256(), b"", b"", 0
+
+    def take(data: bytes) -> None:
+        digest.update(data)
+        if spelling and data:
+            spelling.take(memoryview(data))
+
+    while data := file.read(READ_BYTES):
+        head = head or _first_line(data[:LINE_BYTES_MAX])
+        size += len(data)
+        held += data
+        take(held[:-LINE_BYTES_MAX])
+        held = held[-LINE_BYTES_MAX:]
+    last = _line_at_end(held)
+    take(held[: len(held) - len(last)])
+    is_odd = spelling is not None and spelling.is_odd
+    return FileFacts(path, size, head or last, last, digest.hexdigest(), is_odd=is_odd)
+
+
 def _first_line(data: bytes) -> bytes:
     return data[: data.find(b"\n") + 1 or len(data)]
 
@@ -84,12 +113,15 @@ def _first_line(data: bytes) -> bytes:
 def _last_line(file: BinaryIO, size: int) -> bytes:
     """Return the last line, with its newline if it has one; of a longer line the last 64 KiB."""
     file.seek(max(0, size - LINE_BYTES_MAX))
-    data = file.read(LINE_BYTES_MAX)
+    return _line_at_end(file.read(LINE_BYTES_MAX))
+
+
+def _line_at_end(data: bytes) -> bytes:
     return data[data.rfind(b"\n", 0, len(data) - 1) + 1 :]
 
 
 def content(path: str) -> Iterator[bytes]:
-    """Return all bytes of a file, part by part."""
-    with open(path, "rb") as file:  # noqa: PTH123 - names need not be UTF-8
+    """Return the text of a file, part by part."""
+    with open_text(path) as file:
         while data := file.read(READ_BYTES):
             yield data

@@ -9,8 +9,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from router.disk.log.packed import is_packed, open_text
+
 SMALL_BYTES = 1 << 20
 """Size of a file up to which it is joined with others."""
+PACKED_SMALL_BYTES = 16 << 20
+"""Size of a compressed file's text up to which it is joined: it has to be written anew in any case."""
 JOINED_BYTES = 64 << 20
 """Bytes that are joined at a time: so many are on the disk twice, for as long as they are read."""
 MARK = "@file"
@@ -34,13 +38,18 @@ def batches(items: Iterable[tuple[Item, int]]) -> Iterator[list[Item]]:
         yield batch
 
 
+def joined_bytes(path: str) -> int:
+    """Return up to how many bytes of text that file is joined with others."""
+    return PACKED_SMALL_BYTES if is_packed(path) else SMALL_BYTES
+
+
 def join(files: Iterable[tuple[int, str]], place: Path) -> set[int]:
     """Write the marked lines of files, given as (number, path), to one file; return the numbers of those that have to
     be read by themselves."""
     left = set()
     with place.open("xb") as out:
         for number, path in files:
-            data = _marked(number, path)
+            data = _marked(number, path, joined_bytes(path))
             if data is None:
                 left.add(number)
             else:
@@ -48,14 +57,14 @@ def join(files: Iterable[tuple[int, str]], place: Path) -> set[int]:
     return left
 
 
-def _marked(number: int, path: str) -> bytes | None:
+def _marked(number: int, path: str, most: int) -> bytes | None:
     """Return the marked lines of a file; None if it is not what was measured, or no file of a log."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - names need not be UTF-8
-            data = file.read(SMALL_BYTES + 1)
+        with open_text(path) as file:
+            data = file.read(most + 1)
     except OSError:
         return None
-    if len(data) > SMALL_BYTES or not data.startswith(b"{") or _MARK in data or _ESCAPE in data:
+    if len(data) > most or not data.startswith(b"{") or _MARK in data or _ESCAPE in data:
         return None
     head = b'{"%s":%d,' % (MARK.encode(), number)
     return head + data[1:].rstrip(b"\n").replace(b"\n{", b"\n" + head) + b"\n"

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from router.audit.filing import Filing
 from router.disk.room import DATA
 from router.settings.keyring import NODE
 from spark_analytics.judgement.comparison import SUMMARY_BYTES_MAX, Head, NotASummary, heads_in
@@ -30,13 +31,15 @@ class NothingToRead(Exception):
 class Listing(Struct):
     """The input files of an audit. `paths`: log files, each once, in order. `problems`: directories without a log, or
     that cannot be listed. `names`: names to report instead of temporary paths that are gone after the audit.
-    `key_names`: what operators call keys (in hex); `elsewhere`: heads of logs that other audits judged."""
+    `key_names`: what operators call keys (in hex); `elsewhere`: heads of logs that other audits judged; `filing`: what
+    the audit says of its making."""
 
     paths: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     key_names: dict[str, str] = field(default_factory=dict)
     elsewhere: tuple[Head, ...] = ()
+    filing: Filing = Filing()
 
     def named(self, evidence: Evidence) -> Evidence:
         """Return the evidence with the heads of other audits, and with these names instead of temporary paths, for

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import duckdb
 
-from router.audit.database import Database, exact, quoted
+from router.audit.database import AuditFailed, Database, exact, quoted
 from router.audit.file_facts import file_facts
-from router.audit.joined_files import MARK, SMALL_BYTES, batches, join
+from router.audit.joined_files import MARK, PACKED_SMALL_BYTES, SMALL_BYTES, batches, join
 from router.audit.sealed import contradicted
 from router.audit.spelling import Care
+from router.disk.log.packed import NotUnpacked, is_packed, open_text
 from spark_analytics.judgement.chain import missing
 from spark_analytics.judgement.evidence import Evidence, File, Gap, Witness
 from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX
@@ -119,7 +120,7 @@ def load(database: Database, evidence: Evidence, sizes: Mapping[str, int]) -> li
         database.connection.executemany("INSERT INTO routers VALUES (?, ?, ?, ?)", rows)
     parts = _parts(evidence.files)
     rest = _read_small(database, numbers, parts, sizes)
-    if unlike := _read_readable(database, numbers, rest, sizes) if rest else []:
+    if unlike := _read_rest(database, numbers, rest, sizes):
         return unlike
     database.make("keys")
     unlike = [path for path in _with_odd_keys(database, numbers, parts) if file_facts(path, Care.EXACT).is_odd]
@@ -145,7 +146,8 @@ def _read_small(
 ) -> list[_Part]:
     """Read the small files joined; return the parts that are still to be read. A batch in which a line is wrong leaves
     nothing, so that each of its files is judged by itself."""
-    small = {part.number: part.file.path for part in parts if sizes[part.file.path] <= SMALL_BYTES}
+    most = {part.file.path: PACKED_SMALL_BYTES if is_packed(part.file.path) else SMALL_BYTES for part in parts}
+    small = {part.number: part.file.path for part in parts if sizes[part.file.path] <= most[part.file.path]}
     rest = [part for part in parts if part.number not in small]
     if len(small) < 2:
         return parts
@@ -157,7 +159,7 @@ def _read_small(
         _note(database, numbers, joined, {})
         database.run("BEGIN")
         try:
-            _insert(database, [str(place)], 2 * SMALL_BYTES, *_JOINED)
+            _insert(database, [str(place)], _line_bytes([sizes[small[number]] for number in batch]), *_JOINED)
             is_right = not database.rows("SELECT 1 FROM events WHERE event = ? LIMIT 1", [UNLIKE])
         except _UNLIKE:
             is_right = False
@@ -166,6 +168,24 @@ def _read_small(
         database.run("COMMIT" if is_right else "ROLLBACK")
         rest += [] if is_right else joined
     return rest
+
+
+def _line_bytes(sizes: Iterable[int]) -> int:
+    """Return the bytes of the longest line, with its mark, that joined files of these sizes may hold."""
+    return max(2 * SMALL_BYTES, min(LINE_BYTES, max(sizes)) + len(MARK) + 32)
+
+
+def _read_rest(
+    database: Database, numbers: Mapping[str, int], parts: list[_Part], sizes: Mapping[str, int]
+) -> list[str]:
+    """Read the plain files together, and each compressed one by itself, for its text lies on the disk meanwhile. Return
+    the files to blame."""
+    plain = [part for part in parts if not is_packed(part.file.path)]
+    unlike = _read_readable(database, numbers, plain, sizes) if plain else []
+    for path in sorted({part.file.path for part in parts if is_packed(part.file.path)}):
+        own = [part for part in parts if part.file.path == path]
+        unlike += _read_readable(database, numbers, own, sizes)
+    return unlike
 
 
 def _read_readable(
@@ -233,12 +253,24 @@ def _insert(database: Database, paths: list[str], line_bytes: int, more: str, jo
 
 def _place(path: str, link: Path) -> str:
     """Return the path by which DuckDB reads a file: its own, or a link in its place if the name has characters that
-    DuckDB takes for a pattern, another file system, or not for UTF-8."""
+    DuckDB takes for a pattern, another file system, or not for UTF-8; of a compressed file, that of its text."""
+    if is_packed(path):
+        return _unpacked(path, link)
     whole = os.path.abspath(path)  # noqa: PTH100 - a link is resolved by the system
     if PLAIN.fullmatch(whole):
         return whole
     os.symlink(whole, link)  # noqa: PTH211
     return str(link)
+
+
+def _unpacked(path: str, place: Path) -> str:
+    """Write the text of a compressed file, and return its path."""
+    try:
+        with open_text(path) as file, place.open("xb") as text:
+            shutil.copyfileobj(file, text, SMALL_BYTES)
+    except (NotUnpacked, FileNotFoundError):
+        raise AuditFailed(f"{path} changed or went away while it was read: audit again") from None
+    return str(place)
 
 
 def _with_odd_keys(database: Database, numbers: Mapping[str, int], parts: Iterable[_Part]) -> list[str]:

@@ -7,13 +7,20 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from router.audit.database import AuditFailed, Database, exact, quoted, scratch
 from router.audit.disk_space import NO_ROOM, no_room
+from router.audit.listing import Listing
 from router.audit.put_in_place import HISTORY, check_history, put_in_place
+from router.audit.signing.digests import file_digests, table_digests
+from router.audit.signing.signature import FILE as SIGNATURE
+from router.audit.signing.signature import sign
+from router.core.wire.crypto import SigningKey
 from router.core.wire.text import key_text
 from spark_analytics.judgement import gold_sql
 from spark_analytics.judgement.conflicts import CLAIMS
@@ -29,7 +36,7 @@ GOLD = (
 )  # fmt: skip
 SUMMARY, PAGE = "summary.json", "report.html"
 _COUNTS = ", ".join(f"count(*) FILTER ({which}) AS {name}" for name, which in REACHED.items())
-_OF_KEYS = ("router", "recipient", "peer")
+_OF_KEYS = ("router", "recipient", "peer", "signed_by")
 _LEDGER = {
     "log_coverage": "router VARCHAR, segments BIGINT, first_seq BIGINT, last_seq BIGINT, whole BOOLEAN,"
                     " pruned_to BIGINT, problems VARCHAR[]",
@@ -41,7 +48,7 @@ _LEDGER = {
     "audit_run": "engine VARCHAR, as_of VARCHAR, verdict VARCHAR, run VARCHAR",
     HISTORY: ", ".join(map(" ".join, COLUMNS.items())),
 }  # fmt: skip
-FILES = frozenset((*(f"{table}.parquet" for table in GOLD), SUMMARY, PAGE, *GOLD, "events", "events_raw"))
+FILES = frozenset((*(f"{table}.parquet" for table in GOLD), SUMMARY, PAGE, SIGNATURE, *GOLD, "events", "events_raw"))
 """Names that an earlier audit may have left. The Spark engine makes a directory of each table, and keeps the events
 too; its job also keeps the unprocessed lines."""
 
@@ -64,33 +71,35 @@ def parent(out: Path) -> Path:
 
 
 def publish(
-    database: Database,
-    evidence: Evidence,
-    summary: dict[str, Any],
-    out: Path,
-    names: Mapping[str, str],
-    as_of_ns: int,
+    database: Database, evidence: Evidence, summary: dict[str, Any], out: Path, listing: Listing, as_of_ns: int
 ) -> None:
     """Write everything beside `out`, and rename it at the end; an earlier audit stays until then, and its history
-    after. `names`: the names of keys (in hex) for the page."""
+    after."""
     try:
         with scratch(parent(out)) as directory:
             new = directory / "new"
             new.mkdir()
-            _write(database, evidence, summary, new, names, as_of_ns)
-            put_in_place(new, out, directory / "old")
+            _write(database, evidence, summary, new, as_of_ns)
+            texts = partial(write_texts, summary, new, listing.key_names, listing.filing.key)
+            put_in_place(new, out, directory / "old", texts)
     except OSError as error:
         raise AuditFailed(f"{error.filename or out}: {error.strerror}; the audit could not be written there") from None
 
 
-def _write(
-    database: Database,
-    evidence: Evidence,
-    summary: dict[str, Any],
-    directory: Path,
-    names: Mapping[str, str],
-    as_of_ns: int,
-) -> None:
+def write_texts(summary: dict[str, Any], directory: Path, names: Mapping[str, str], key: SigningKey | None) -> None:
+    """Write the summary with the digests of the tables in that directory, the page, and with a `key` the signature.
+    `names`: the names of keys (in hex) for the page."""
+    files = file_digests(directory)
+    summary["run"]["tables"] = table_digests(files)
+    for name, text in ((SUMMARY, json.dumps(summary, indent=1) + "\n"), (PAGE, page(summary, names))):
+        data = text.encode("utf-8")
+        (directory / name).write_bytes(data)
+        files[name] = sha256(data).hexdigest()
+    if key is not None:
+        sign(directory, files, key, int(time.time()))
+
+
+def _write(database: Database, evidence: Evidence, summary: dict[str, Any], directory: Path, as_of_ns: int) -> None:
     for table in ("audit_window", "stop", "message", "flow"):
         database.make(table)
     _follow(database, {one.router for one in evidence.restores})
@@ -102,8 +111,6 @@ def _write(
             _add_up(database, table, directory)
         rows = f"SELECT {_columns(database, table)} FROM {table}"
         database.run(f"COPY ({rows}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)")
-    (directory / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", "utf-8")
-    (directory / PAGE).write_text(page(summary, names), "utf-8")
 
 
 def _follow(database: Database, restored: Collection[str]) -> None:

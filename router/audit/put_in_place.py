@@ -12,7 +12,7 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -42,11 +42,12 @@ def check_history(out: Path) -> None:
             _run(connection, out, f"SELECT count(*) FROM {_rows(files)}")
 
 
-def put_in_place(new: Path, out: Path, old: Path) -> None:
-    """Add the history in `out` to that in `new`, then give `new` the name `out`; what was there is deleted, or `old`
-    afterwards. Raise `AuditFailed` with the reason."""
+def put_in_place(new: Path, out: Path, old: Path, finish: Callable[[], None] = lambda: None) -> None:
+    """Add the history in `out` to that in `new`, `finish` what is written about its files, then give `new` the name
+    `out`; what was there is deleted, or `old` afterwards. Raise `AuditFailed` with the reason."""
     with _alone(out.parent):
         _take_over(new, out)
+        finish()
         give_name(new, out, old)
 
 

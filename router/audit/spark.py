@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,7 @@ def audit(
         new = directory / "new"
         found = run(session, listing, span, str(new) if out else None, report)
         if out:
-            _publish(found, new, out, directory)
+            _publish(found, new, out, directory, listing)
     return found
 
 
@@ -85,7 +85,8 @@ def _load_spark() -> Callable[..., dict[str, Any]]:
         session: SparkSession, listing: Listing, span: AuditSpan, tables: str | None, report: Report
     ) -> dict[str, Any]:
         try:
-            given = engine.Given(*_given(listing, lambda paths: bronze.uris_of(session, paths)), listing.named)
+            files = _given(listing, lambda paths: bronze.uris_of(session, paths))
+            given = engine.Given(*files, listing.named, listing.filing.about)
             return engine.audit_and_record(
                 session,
                 given,
@@ -181,13 +182,13 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
     return record.module != "java_gateway"
 
 
-def _publish(found: dict[str, Any], new: Path, out: Path, directory: Path) -> None:
+def _publish(found: dict[str, Any], new: Path, out: Path, directory: Path, listing: Listing) -> None:
     """Write the summary and the page as files, as the local engine does; then rename everything."""
     try:
-        for name, text in ((publish.SUMMARY, json.dumps(found, indent=1) + "\n"), (publish.PAGE, publish.page(found))):
+        for name in (publish.SUMMARY, publish.PAGE):
             (new / name).rename(directory / name)
-            (new / name).write_text(text, "utf-8")
-        put_in_place(new, out, directory / "old")
+        texts = partial(publish.write_texts, found, new, listing.key_names, listing.filing.key)
+        put_in_place(new, out, directory / "old", texts)
     except OSError as error:
         if error.errno in NO_ROOM:
             raise  # `scratch` reports it.

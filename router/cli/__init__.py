@@ -62,6 +62,9 @@ COMMANDS: dict[str, Subcommand] = {
     "audit-export": Subcommand(
         "router.audit.export.command:audit_export", "Copy event logs with all keys and ids replaced."
     ),
+    "audit-verify": Subcommand(
+        "router.audit.signing.command:audit_verify", "Check that an audit's files are those that its auditor signed."
+    ),
     "simulate": Subcommand(
         "router.cli.simulate:simulate", "Run a protocol with many nodes in one process, and print figures."
     ),

@@ -22,9 +22,10 @@ class StoreLimits(Struct, frozen=True):
 
 
 class LogLimits(Struct, frozen=True):
-    """The size and age at which a segment is closed, and the size at which the older half of the pruned footers is
-    folded into one."""
+    """The size and age at which a segment is closed, the age at which it is compressed (0: never), and the size at
+    which the older half of the pruned footers is folded into one."""
 
     segment_bytes: int = 8 * MIB
     segment_s: int = 3600
+    compress_after_s: int = 0
     pruned_bytes: int = 4 * MIB

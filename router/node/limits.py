@@ -200,7 +200,8 @@ def clock_limits(config: Config) -> ClockLimits:
 
 
 def log_limits(config: Config) -> LogLimits:
-    return LogLimits(segment_bytes=config.log.segment_bytes, segment_s=config.log.segment_s)
+    log = config.log
+    return LogLimits(segment_bytes=log.segment_bytes, segment_s=log.segment_s, compress_after_s=log.compress_after_s)
 
 
 def verifiers(config: Config) -> int:

@@ -166,6 +166,11 @@ class Log(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     segment_bytes: Annotated[int, span(64 * KIB, 4 * GIB, "The size at which a segment of the log is closed.",
         )] = LOG.segment_bytes
     segment_s: Annotated[int, span(1, 7 * DAY_S, "The age at which a segment of the log is closed.")] = LOG.segment_s
+    compress_after_s: Annotated[int, span(0, 3660 * DAY_S,
+        "The age of its newest event at which a segment is compressed, to about a tenth: events-….jsonl becomes "
+        "events-….jsonl.zst. 0: never, so that a segment, once it has its name, never changes for whoever copies or "
+        "searches the log.",
+        )] = LOG.compress_after_s
     keep_s: Annotated[int, span(0, 3660 * DAY_S,
         "How long segments are kept; older ones are pruned, and their signed footers stay. 0: 7 days on an edge node, "
         "30 days on a core node.",

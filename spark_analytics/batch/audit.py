@@ -6,7 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -49,12 +49,14 @@ ReadFacts = Callable[[SparkSession, Mapping[str, str]], list[FileFacts]]
 @dataclass(frozen=True, slots=True)
 class Given:
     """The input of an audit: log files by name, with their URIs; problems with the paths; facts of files that are
-    already known. `named` renames files in the evidence for the report, if their paths are not their names."""
+    already known. `named` renames files in the evidence for the report, if their paths are not their names; `about` is
+    added to the summary's `run`."""
 
     uris: Mapping[str, str]
     problems: Sequence[Problem] = ()
     facts: Sequence[FileFacts] = ()
     named: Callable[[Evidence], Evidence] = lambda evidence: evidence
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 def audit(
@@ -92,7 +94,7 @@ def audit(
         tables.forget()
     evidence = given.named(evidence)
     run = {"files": len(facts), "bytes": size, "seconds": round(time.monotonic() - began, 3), "spark": spark.version}
-    found = summary.build(findings, evidence, span.as_of_ns, "spark", {**run, **reached})
+    found = summary.build(findings, evidence, span.as_of_ns, "spark", {**run, **given.about, **reached})
     if writer:
         write_ledger(spark, evidence, found, writer)
     return found

@@ -1,7 +1,7 @@
 """Bronze: list the log files, collect the facts of each, and read their unprocessed lines, all with Spark.
 
-`file_facts` reads every file once as bytes, natively: first and last line, and the digest of the bytes between. Nothing
-here decides which files count; `evidence` does.
+`file_facts` reads every file once as bytes, natively: first and last line, and the digest of the bytes between. Of a
+compressed file, all is of its text. Nothing here decides which files count; `evidence` does.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from spark_analytics.judgement.evidence import NO_LOG
 from spark_analytics.judgement.line_grammar import EVENT, KNOWN_EVENTS, LINE_BYTES_MAX, MAPPED, NEWER, OTHER, PLAIN
 from spark_analytics.judgement.log_files import FileFacts, Problem
 from spark_analytics.judgement.schema import COLUMNS, role
+
+from . import packed
 
 END_BYTES_MAX = 64 * 1024
 """Number of bytes kept of the first and of the last line; header and footer are shorter."""
@@ -79,12 +81,10 @@ def file_facts(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
     """Return one row for each file that has bytes and could be read: uri, size, head, last, digest."""
     content = F.col("content")
     size = F.length(content)
-    files = _files(spark, _paths(uris)).where(F.col("length") <= FILE_BYTES_MAX)
+    files = _contents(spark, uris)
     start = F.decode(F.substring(content, 1, END_BYTES_MAX), _BYTES)
     end = F.decode(F.expr(f"substring(content, greatest(1, length(content) - {END_BYTES_MAX - 1}))"), _BYTES)
-    lines = files.select(
-        F.col(_URI).alias("uri"), "content", size.alias("size"), start.alias("start"), end.alias("end")
-    )
+    lines = files.select("uri", "content", size.alias("size"), start.alias("start"), end.alias("end"))
     newline = F.when(F.col("end").endswith("\n"), "\n").otherwise("")
     whole = F.expr("substring(end, 1, length(end) - length(newline))")
     last = F.concat(F.substring_index(whole, "\n", -1), "newline")
@@ -109,15 +109,30 @@ def facts_of(spark: SparkSession, logs: Mapping[str, str]) -> list[FileFacts]:
 
     Only segments are searched for invalid lines: each line of other files is judged where it is read.
     """
-    rows = file_facts(spark, list(logs.values())).collect() if logs else []
+    left_out = _too_large(spark, logs)
+    read = {name: uri for name, uri in logs.items() if name not in left_out}
+    rows = file_facts(spark, list(read.values())).collect() if read else []
     found = {name_of(row.uri): row for row in rows}
-    odd = _with_odd_lines(spark, [uri for name, uri in logs.items() if role(name) in ("segment", None)])
-    return [
+    odd = _with_odd_lines(spark, [uri for name, uri in read.items() if role(name) in ("segment", None)])
+    facts = [
         FileFacts(name, row.size, bytes(row.head), bytes(row.last), row.digest, is_odd=name_of(uri) in odd)
         if (row := found.get(name_of(uri)))
         else _odd_file(spark, name, uri)
-        for name, uri in sorted(logs.items())
+        for name, uri in read.items()
     ]
+    return sorted([*facts, *(FileFacts(name, 0, b"", b"", "", packed.TOO_LARGE) for name in left_out)])
+
+
+def _too_large(spark: SparkSession, logs: Mapping[str, str]) -> set[str]:
+    """Return the names of the compressed files that may hold too much text to be read."""
+    names = {name_of(uri): name for name, uri in logs.items() if packed.is_packed(name)}
+    if not names:
+        return set()
+    files = _files(spark, _paths(logs[name] for name in names.values()))
+    some = files.where(F.col("length") <= FILE_BYTES_MAX).select(F.col(_URI).alias("uri"), "content")
+    more = files.where(F.col("length") > FILE_BYTES_MAX).select(F.col(_URI).alias("uri"))
+    more = more.withColumn("content", F.lit(None).cast("binary"))
+    return {names[name_of(uri)] for uri in packed.too_large(some.unionByName(more))}
 
 
 def _with_odd_lines(spark: SparkSession, uris: Sequence[str]) -> set[str]:
@@ -143,13 +158,14 @@ def _odd_file(spark: SparkSession, name: str, uri: str) -> FileFacts:
         return FileFacts(name, 0, b"", b"", "", f"Spark cannot read it: {str(error).splitlines()[0][:200]}")
     if not rows:
         return FileFacts(name, 0, b"", b"", sha256().hexdigest())
+    if packed.is_packed(name):
+        return FileFacts(name, 0, b"", b"", "", packed.not_unpacked(spark.version))
     return FileFacts(name, rows[0][0], b"", b"", "", f"it is larger than {FILE_BYTES_MAX} bytes")
 
 
 def content_of(spark: SparkSession, uri: str) -> bytes:
-    """Return all bytes of a file; none if Spark cannot read it."""
-    files = _files(spark, _paths([uri])).where(F.col("length") <= FILE_BYTES_MAX)
-    return b"".join(bytes(row.content) for row in files.select("content").collect())
+    """Return the text of a file; none if Spark cannot read it."""
+    return b"".join(bytes(row.content) for row in _contents(spark, [uri]).select("content").collect())
 
 
 def lines(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
@@ -243,6 +259,18 @@ def _files(spark: SparkSession, paths: Sequence[str], *, are_patterns: bool = Fa
     reader = spark.read.format("binaryFile")
     reader = reader.option("recursiveFileLookup", True) if are_patterns else _exact(reader)
     return reader.option("ignoreMissingFiles", True).option("ignoreCorruptFiles", True).load(list(paths))
+
+
+def _contents(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
+    """Return the text of each file, whole: uri, content. Files that are too large or cannot be read are left out."""
+    plain = [uri for uri in uris if not packed.is_packed(uri)]
+    found = []
+    if plain:
+        files = _files(spark, _paths(plain)).where(F.col("length") <= FILE_BYTES_MAX)
+        found.append(files.select(F.col(_URI).alias("uri"), "content"))
+    if len(plain) < len(uris):
+        found.append(packed.texts(_exact(spark.read), _paths(uri for uri in uris if packed.is_packed(uri))))
+    return found[0] if len(found) == 1 else found[0].unionByName(found[1])
 
 
 def _named_or_matched(spark: SparkSession, path: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from spark_analytics.judgement.evidence import File
 from spark_analytics.judgement.log_files import FileFacts
 
 from . import bronze
+from .packed import is_packed
 from .session import ADAPTIVE
 from .writer import Writer
 
@@ -37,8 +38,11 @@ def write_raw(
 ) -> None:
     """Write bronze: every unprocessed line, header and footer too, of every file that Spark can read, but of copies
     only one."""
+    facts = list(facts)
     digests = {one.path: one.digest for one in facts}
-    read = {file.path: uris[file.path] for file in files if file.status != "copy" and file.path in uris}
+    packed = {one.path for one in facts if one.error and is_packed(one.path)}
+    known = [file for file in files if file.status != "copy" and file.path not in packed]
+    read = {file.path: uris[file.path] for file in known if file.path in uris}
     rows = [(uri, name, digests[name]) for name in read for uri in bronze.spellings(read[name])]
     sources = spark.createDataFrame(rows, "file string, segment string, digest string")
     raw = bronze.events_raw(bronze.text_lines(spark, list(read.values())))

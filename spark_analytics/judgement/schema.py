@@ -89,11 +89,18 @@ OVERDUE_NS = 86_400 * 10**9
 VIA_BYTES = 34
 """Bytes that VIA adds to a message, which neither its id nor its signature covers: it may come with it or without."""
 
+PACKED = ".zst"
+"""The end of the name of a compressed file, whose text is the file that was compressed."""
+
+UNPACKED_BYTES_MAX = 1 << 30
+"""Most bytes of text of a compressed file: a router closes a segment long before, and a small file could unpack to
+anything."""
+
 _ROLES = {
-    "segment": re.compile(r"events-(\d{16})\.jsonl"),
-    "tail": re.compile(r"tail-(\d+)\.jsonl"),
-    "pruned": re.compile(r"pruned\.jsonl()"),
-    "aside": re.compile(r"\.aside-.*?(\d{16})?\.jsonl"),
+    "segment": re.compile(r"events-(\d{16})\.jsonl(?:\.zst)?"),
+    "tail": re.compile(r"tail-(\d+)\.jsonl(?:\.zst)?"),
+    "pruned": re.compile(r"pruned\.jsonl(?:\.zst)?()"),
+    "aside": re.compile(r"\.aside-.*?(\d{16})?\.jsonl(?:\.zst)?"),
 }
 
 

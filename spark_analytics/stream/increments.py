@@ -256,8 +256,7 @@ class _Batch:
         sums: dict[tuple[str, int], list[Summed]] = {}
         for row in found:
             said = (row["event"], row["lines"], row["count"], row["numbers"] or 0, row["number_marks"] or 0)
-            times = row["min_t"], row["max_t"]
-            sums.setdefault((row["router"], row["start"]), []).append(Summed(*said, *times))
+            sums.setdefault((row["router"], row["start"]), []).append(Summed(*said, row["min_t"], row["max_t"]))
         seals = {seal.path: seal for seal in self.evidence.seals if seal.is_kept}
         new = [seals[part.file] for part in self.lines.parts if part.file in seals]
         odd = [seal.path for seal in new if not sealed.fits(seal, _by_event(sums.get(seal[:2], ())))]

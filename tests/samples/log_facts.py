@@ -10,6 +10,7 @@ from pathlib import Path
 
 from router.core.log.line import Line, decode_line
 from router.core.wire.crypto import verify
+from samples.packed_logs import text_of
 from spark_analytics.judgement.evidence import NO_LOG, Evidence, Gap, Witness, judge, witnessed
 from spark_analytics.judgement.log_files import DEAD_LINK, NOT_A_FILE, FileFacts, Problem
 from spark_analytics.judgement.schema import FRAME_EVENTS, role
@@ -22,7 +23,7 @@ def facts(path: Path) -> FileFacts:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return FileFacts(str(path), 0, b"", b"", "", NOT_A_FILE)
-        data = path.read_bytes()
+        data = text_of(path)
     except OSError as error:
         why = DEAD_LINK if path.is_symlink() else error.strerror or str(error)
         return FileFacts(str(path), 0, b"", b"", "", why)
@@ -41,7 +42,7 @@ def evidence(*directories: Path, order: Callable[[list[FileFacts]], None] = list
     found = [facts(path) for path in candidates(*directories)]
     order(found)
     empty = [Problem(str(directory), 0, NO_LOG) for directory in directories if not candidates(directory)]
-    return judge(found, lambda path: [Path(path).read_bytes()], listed=empty, verify=verify)
+    return judge(found, lambda path: [text_of(Path(path))], listed=empty, verify=verify)
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ def read_log(directory: Path, router: bytes) -> Log:
     inside = [
         f"{path}:{number}: {text}"
         for path in paths
-        for number, text in examine([path.read_bytes()], verify, is_tail=role(path.name) == "tail").problems
+        for number, text in examine([text_of(path)], verify, is_tail=role(path.name) == "tail").problems
     ]
-    rows = [decode_line(line) for path in paths for line in path.read_bytes().splitlines()]
+    rows = [decode_line(line) for path in paths for line in text_of(path).splitlines()]
     lines = sorted((row for row in rows if row.event not in FRAME_EVENTS), key=lambda row: row.seq)
     gaps = [Gap(row.router or "", row.seq, row.n) for row in lines if "missing" in (row.fields or {})]
     heads = [

@@ -23,6 +23,7 @@ from router.audit.export.pseudonyms import Pseudonyms
 from router.core.log.line import VERSION, Line, decode_line, encode_lines
 from router.core.log.segment import SegmentTotals, file_name, header, is_authentic, sign
 from router.disk.log.eventlog import PRUNED
+from router.disk.log.packed import open_text, plain_path
 from spark_analytics.judgement.evidence import Evidence, File
 from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX
 from spark_analytics.judgement.log_files import FileFacts
@@ -90,7 +91,7 @@ class Writer:
 
     def _write_lines(self, file: File, router: str, directory: Path) -> None:
         digest = self._sealed.get(file.path)
-        name = Path(file.path).name if digest is None else file_name(file.first_seq)
+        name = plain_path(Path(file.path)).name if digest is None else file_name(file.first_seq)
         was, tally, before = sha256(), SegmentTotals(file.first_seq), None
         path, fits, footer = self._free(directory, name), True, None
         with path.open("xb") as out:
@@ -240,7 +241,7 @@ def _is_tail(file: File) -> bool:
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:
     """Return number (from 1) and bytes of each line of a file that was judged; it may have been pruned since."""
     try:
-        with Path(path).open("rb") as file:
+        with open_text(path) as file:
             for number in count(1):
                 data = file.readline(LINE_BYTES_MAX + 1)
                 if not data:

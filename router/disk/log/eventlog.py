@@ -7,6 +7,7 @@ event: a file that was not renamed is deleted at the next start and written agai
 renamed one holds its last sequence number.
 
     events-0000000000000001.jsonl   a sealed segment, named by its first sequence number, never changed again
+    events-….jsonl.zst              the same, compressed (`packed`), in place of the other after `compress_after_s`
     .index-0000000000000001         the positions of each message's lines in it (`log_index`)
     pruned.jsonl                    the footers of the segments that are no longer kept
     .account                        the units that the events up to a moment leave open (`account_file`)
@@ -36,11 +37,21 @@ from router.disk.log import account_file
 from router.disk.log import index as log_index
 from router.disk.log.file import finish, last_line, lines_of, not_written, open_private, sync
 from router.disk.log.line_form import read_line
+from router.disk.log.packed import (
+    NotUnpacked,
+    has_digest,
+    is_packed,
+    open_text,
+    pack,
+    packed_path,
+    plain_path,
+    text_size,
+)
 
 PRUNED = "pruned.jsonl"
 OPEN = ".open-"
 ASIDE = ".aside-"
-NAME = re.compile(r"events-(\d{16})\.jsonl")
+NAME = re.compile(r"events-(\d{16})\.jsonl(?:\.zst)?")
 
 
 class ForeignLog(Exception):
@@ -48,12 +59,25 @@ class ForeignLog(Exception):
 
 
 class SealedSegment(Struct, frozen=True):
-    """A segment with a good footer: the data for pruning and for the chain."""
+    """A segment with a good footer: the data for pruning and for the chain. `size`: bytes of its text; `stored`: bytes
+    of its file, which may be compressed."""
 
     path: Path
     size: int
     footer: Line
     footer_bytes: bytes
+    stored: int
+
+
+def is_as_signed(path: Path, one: SealedSegment) -> bool:
+    """Whether the text of that file is the segment's: its footer behind bytes of its digest. Raise `OSError` if it
+    cannot be read, `FileNotFoundError` if it is gone."""
+    try:
+        with open_text(path) as file:
+            is_it = has_digest(file, one.size - len(one.footer_bytes), one.footer.sha256 or "")
+            return is_it and file.read(len(one.footer_bytes) + 1) == one.footer_bytes
+    except NotUnpacked:
+        return False
 
 
 class Segments:
@@ -73,6 +97,7 @@ class Segments:
         self.router = chain[0].old if chain else router_key.public
         self.limits = limits
         self._pruned_size = 0
+        self._left_plain = set[Path]()
         try:
             private_file.make_directory(directory)
             for path in directory.iterdir():
@@ -90,7 +115,7 @@ class Segments:
             self._head = pruned
 
     def __repr__(self) -> str:
-        size = sum(one.size for one in self._sealed)
+        size = sum(one.stored for one in self._sealed)
         return f"<Segments: {len(self._sealed)} kept, {size} bytes, sealed up to {self.last_sealed()}>"
 
     def last_sealed(self) -> int:
@@ -116,13 +141,14 @@ class Segments:
         """Give the finished, synced draft its name, and write its index beside it. A file that has this name already
         had no good footer and is renamed."""
         target = self.directory / file_name(footer.first_seq)
-        if target.exists():
-            target.rename(self.directory / f"{ASIDE}{target.name}")
-            self._spoilt = [one for one in self._spoilt if one != target]
+        for one in (target, packed_path(target)):
+            if one.exists():
+                one.rename(self.directory / f"{ASIDE}{one.name}")
+                self._spoilt = [other for other in self._spoilt if other != one]
         size = draft.stat().st_size
         draft.rename(target)
         sync(self.directory)
-        self._sealed.append(SealedSegment(target, size, footer, footer_bytes))
+        self._sealed.append(SealedSegment(target, size, footer, footer_bytes, size))
         self._head = footer
         with suppress(OSError):  # A search makes a missing index.
             log_index.write(target, size, footer.sha256 or "", columns)
@@ -141,7 +167,7 @@ class Segments:
         found: dict[str, tuple[int, int]] = {}
         for one in self._sealed:
             if one.footer.first_seq <= last_seq and one.footer.last_seq >= first_seq:
-                with suppress(OSError, ValueError), one.path.open("rb") as file:
+                with suppress(OSError, ValueError), open_text(one.path) as file:
                     for line in map(decode_line, lines_of(file, one.size)):
                         if line.seq and line.boot:  # neither header nor footer
                             first, last = found.get(line.boot, (line.seq, 0))
@@ -163,25 +189,69 @@ class Segments:
         a clock that is believed.
         """
         oldest_ns = int((now - keep_s) * 1e9)
-        size = sum(one.size for one in self._sealed)
+        size = sum(one.stored for one in self._sealed)
         old: list[SealedSegment] = []
         for one, newest_ns in zip(self._sealed, self._times(int(now * 1e9)), strict=True):
             if size <= keep_bytes and newest_ns >= oldest_ns:
                 break
             old.append(one)
-            size -= one.size
+            size -= one.stored
         if not old:
             return 0
         try:
             self._keep_footers([one for one in old if one.footer.last_seq > self._pruned_seq])
             for one in old:
-                one.path.unlink(missing_ok=True)
+                for path in {one.path, plain_path(one.path), packed_path(plain_path(one.path))}:
+                    path.unlink(missing_ok=True)
                 log_index.path_of(one.path).unlink(missing_ok=True)
                 del self._sealed[0]
             sync(self.directory)
         except OSError as error:
             raise not_written(self.directory, error) from error
         return len(old)
+
+    def compress(self, now: float, after_s: float, most: int) -> int:
+        """Compress the oldest plain segments whose events are all older than `after_s`; return how many were, at most
+        `most`.
+
+        Each is read back before its plain file goes. One whose lines do not have their footer's digest stays as it is,
+        and so does one that is too large (`UNPACKED_BYTES_MAX`). `now` is as for `prune`. Raise `OSError` if the disk
+        fails: then nothing is lost.
+        """
+        oldest_ns, done = int((now - after_s) * 1e9), 0
+        for at, newest_ns in enumerate(self._times(int(now * 1e9))):
+            one = self._sealed[at]
+            if done == most or newest_ns >= oldest_ns:
+                break
+            if is_packed(one.path) or one.path in self._left_plain:
+                continue
+            if packed := self._compressed(one):
+                self._sealed[at] = packed
+                one.path.unlink(missing_ok=True)
+                done += 1
+            else:
+                self._left_plain.add(one.path)
+        if done:
+            sync(self.directory)
+        return done
+
+    def _compressed(self, one: SealedSegment) -> SealedSegment | None:
+        """Write the compressed form of a segment beside it; return None if it has to stay as it is."""
+        path = packed_path(one.path)
+        draft = self.directory / f"{OPEN}{path.name}"
+        try:
+            with one.path.open("rb") as text, open_private(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC) as file:
+                pack(text, file)
+                finish(file)
+            if not is_as_signed(draft, one):
+                return None
+            draft.rename(path)
+            sync(self.directory)
+            return SealedSegment(path, one.size, one.footer, one.footer_bytes, path.stat().st_size)
+        except (NotUnpacked, FileNotFoundError):
+            return None
+        finally:
+            draft.unlink(missing_ok=True)
 
     def _times(self, now_ns: int) -> list[int]:
         """Return when each segment was written at the latest, oldest first: not before an older one, and, where its
@@ -238,17 +308,18 @@ class Segments:
         return next((footer for line in reversed(lines) if (footer := self._footer(line, path))), None)
 
     def _open_sealed(self) -> list[SealedSegment]:
-        found: list[SealedSegment] = []
-        for path in self.directory.iterdir():
-            if not NAME.fullmatch(path.name) or not path.is_file():
+        found: dict[Path, SealedSegment] = {}
+        for path in sorted(self.directory.iterdir()):
+            plain = plain_path(path)  # a crash may have left it beside the compressed one
+            if not NAME.fullmatch(path.name) or not path.is_file() or plain in found:
                 continue
             line = last_line(path)
             footer = self._footer(line, path)
             if footer:
-                found.append(SealedSegment(path, path.stat().st_size, footer, line))
+                found[plain] = SealedSegment(path, text_size(path), footer, line, path.stat().st_size)
             else:
                 self._spoilt.append(path)
-        return sorted(found, key=lambda one: one.footer.last_seq)
+        return sorted(found.values(), key=lambda one: one.footer.last_seq)
 
     def _forget_orphans(self) -> None:
         """Delete the indexes of segments that no longer exist."""

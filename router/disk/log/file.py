@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from router.disk import private_file
+from router.disk.log.packed import open_text
 from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX
 
 FOOTER_BYTES_MAX = 64 * 1024
@@ -52,7 +53,7 @@ def sync(directory: Path) -> None:
 def last_line(path: Path) -> bytes:
     """Return the last line, of at most `FOOTER_BYTES_MAX` bytes; empty if the file cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_text(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - FOOTER_BYTES_MAX))
             lines = file.read().splitlines(keepends=True)
     except OSError:

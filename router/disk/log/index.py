@@ -27,6 +27,7 @@ from router.core.log.line import Line
 from router.disk import private_file
 from router.disk.log.file import lines_of
 from router.disk.log.line_form import read_line
+from router.disk.log.packed import open_text
 from spark_analytics.judgement.schema import FRAME_EVENTS
 
 INDEX = ".index-"
@@ -160,12 +161,12 @@ def _invitation_of(event: RouterChange) -> list[bytes]:
 
 def path_of(segment: Path) -> Path:
     """Return the path of the index beside `segment`."""
-    return segment.with_name(f"{INDEX}{segment.stem.removeprefix('events-')}")
+    return segment.with_name(f"{INDEX}{segment.name.removeprefix('events-').partition('.')[0]}")
 
 
 def write(segment: Path, size: int, digest: str, columns: Columns) -> None:
-    """Write the index beside a segment of `size` bytes whose footer has sha256 `digest`. After an `OSError` there is
-    none, or one that `read` rejects."""
+    """Write the index beside a segment of `size` bytes of text whose footer has sha256 `digest`. After an `OSError`
+    there is none, or one that `read` rejects."""
     numbers = columns.gaps.tobytes(), columns.unnamed.tobytes()
     parts = columns.places.tobytes(), columns.ids, columns.parcels, *numbers
     head = _HEAD.pack(_MAGIC, size, bytes.fromhex(digest), *map(len, parts), *map(crc32, parts))
@@ -211,7 +212,7 @@ def make(segment: Path, size: int, footer: Line) -> Columns:
     `EndlessLine` at a line that is too long, `OSError` if the file cannot be read."""
     growing, rows, began, offset = Growing(), list[Line](), 0, 0
     next_seq = footer.first_seq
-    with segment.open("rb") as file:
+    with open_text(segment) as file:
         for data in lines_of(file, size):
             if offset - began >= PLACE_BYTES:
                 growing.note_lines(began, rows)

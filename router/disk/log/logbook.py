@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 REPLAY_VALUES = 1_000
 PRUNE_EVERY_S = 60.0
+COMPRESSED_MAX = 8
+"""Most segments compressed at a time, while the next one cannot be closed: under a second of a core."""
 
 
 class Logbook:
@@ -43,6 +45,7 @@ class Logbook:
         self._has_alarm = False
         self._has_sealed = False
         self._pruned_at_s = 0.0
+        self._is_compressing = False
         self._behind = True
         self._is_writing = False
         self._sealed = 0
@@ -146,18 +149,18 @@ class Logbook:
         return sealed
 
     def is_due(self, now: Now) -> bool:
-        """Whether it is time to seal or to prune."""
+        """Whether it is time to seal, to prune, or to compress."""
         return not self._is_writing and (self._is_full(now) or self._is_overgrown(now))
 
     def _is_full(self, now: Now) -> bool:
         return not self._behind and self._sealer.due(now.mono_s, early=self._has_alarm)
 
     def _is_overgrown(self, now: Now) -> bool:
-        return now.mono_s - self._pruned_at_s > PRUNE_EVERY_S
+        return self._is_compressing or now.mono_s - self._pruned_at_s > PRUNE_EVERY_S
 
     async def tidy(self, now: Now) -> None:
-        """Seal and prune where it is due. A thread waits for the disk; events committed meanwhile go into the next
-        segment."""
+        """Seal, prune and compress where it is due. A thread waits for the disk; events committed meanwhile go into
+        the next segment."""
         if self._is_writing:
             return
         self._is_writing = True
@@ -187,3 +190,16 @@ class Logbook:
         if self._is_overgrown(now):
             self._pruned_at_s = now.mono_s
             self._segments.prune(now.wall_s, self._keep_s, self._keep_bytes)
+            self._compress(now)
+
+    def _compress(self, now: Now) -> None:
+        """Compress old segments, if that is set. What fails leaves them as they are, and is tried again later."""
+        after_s = self._segments.limits.compress_after_s
+        self._is_compressing = False
+        try:
+            if after_s:
+                done = self._segments.compress(now.wall_s, after_s, COMPRESSED_MAX)
+                self._is_compressing = done == COMPRESSED_MAX
+        except OSError as error:
+            said = "segments of the event log in %s are not compressed: %s; make room there, or mend the disk"
+            log.warning(said, self._segments.directory, error.strerror or error)

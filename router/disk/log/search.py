@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,15 +20,15 @@ from router.core.log.line import Line
 from router.core.why.fate import Hole, Spoilt, Trace, covers
 from router.core.why.id_prefix import IdPrefix
 from router.disk.log import index as log_index
-from router.disk.log.eventlog import SealedSegment
+from router.disk.log.eventlog import SealedSegment, is_as_signed
 from router.disk.log.file import EndlessLine, lines_of
 from router.disk.log.index import INVITE, TAG_BYTES, Columns, IndexedLines, ids_in, is_of
 from router.disk.log.line_form import read_line
+from router.disk.log.packed import open_text
 from router.disk.store.records import Record
 
 CANDIDATES_MAX = 10
 LINES_MAX = 20_000
-READ_BYTES = 1 << 20
 DIGITS = 2 * ID_BYTES
 
 
@@ -304,7 +303,7 @@ class Search:
         first_seq = one.footer.first_seq
         if first_seq not in self._believed:
             try:
-                self._believed[first_seq] = _is_as_signed(one)
+                self._believed[first_seq] = is_as_signed(one.path, one)
                 self._spoilt |= set() if self._believed[first_seq] else {(first_seq, str(one.path))}
             except FileNotFoundError:
                 self._believed[first_seq] = False
@@ -366,23 +365,13 @@ def _lies_in(seq: int, holes: Sequence[Hole]) -> bool:
 
 def _first_seq(path: Path) -> int:
     """Return the first sequence number from the name of a segment's file."""
-    return int(path.stem.rpartition("-")[2])
-
-
-def _is_as_signed(one: SealedSegment) -> bool:
-    """Whether the bytes before the footer have its digest. Raise `FileNotFoundError` if the file is gone."""
-    digest, left = sha256(), one.size - len(one.footer_bytes)
-    with one.path.open("rb") as file:
-        while left and (data := file.read(min(left, READ_BYTES))):
-            digest.update(data)
-            left -= len(data)
-        return file.read(len(one.footer_bytes) + 1) == one.footer_bytes and digest.hexdigest() == one.footer.sha256
+    return int(path.name.partition(".")[0].rpartition("-")[2])
 
 
 def _read(paths: Iterable[Path], start: int, size: int) -> Iterator[bytes]:
     """Yield the lines in `size` bytes from `start` on; fewer if the file is shorter, none if it is gone."""
     for path in paths:
-        with suppress(FileNotFoundError), path.open("rb") as file:
+        with suppress(FileNotFoundError), open_text(path) as file:
             file.seek(start)
             yield from lines_of(file, size)
             return

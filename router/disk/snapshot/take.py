@@ -42,6 +42,7 @@ from msgspec import Struct, field
 
 from router.disk import private_file
 from router.disk.log.eventlog import NAME, PRUNED
+from router.disk.log.packed import packed_path
 from router.disk.room import DATA, lack_of_room
 from router.disk.snapshot.form import Manifest, SnapshotFault, SnapshotWriter
 from router.disk.state.secrets import KEY_FILE, NEXT_FILE
@@ -178,14 +179,26 @@ def _renew(source: int, copy: int, start: int, stop: int) -> None:
 def _link_log(source: Path, target: Path) -> None:
     target.mkdir(mode=0o700)
     for path in sorted(source.iterdir()) if source.is_dir() else ():
-        if NAME.fullmatch(path.name) and path.is_file():
-            with suppress(FileNotFoundError):  # pruned just now: its footer is among the pruned ones
-                try:
-                    os.link(path, target / path.name)
-                except OSError:
-                    shutil.copyfile(path, target / path.name)
+        if NAME.fullmatch(path.name) and not path.is_dir():
+            _ = _link(path, target) or _link(packed_path(path), target)  # it may be compressed just now
     with suppress(FileNotFoundError):
         shutil.copyfile(source / PRUNED, target / PRUNED)
+
+
+def _link(path: Path, folder: Path) -> bool:
+    """Link or copy a segment into the folder; return False if it is gone. Then it was pruned, and its footer is among
+    the pruned ones, or it was compressed."""
+    copy = folder / path.name
+    try:
+        if not copy.exists():
+            os.link(path, copy)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        with suppress(FileNotFoundError):
+            shutil.copyfile(path, copy)
+        return copy.exists()
+    return True
 
 
 def _copy_states(home: Path, found: Staged) -> None:

@@ -12,7 +12,7 @@ from spark_analytics.report.reading import Row, minute, part, rows, whole, windo
 
 from .abuse import abuse
 from .charts import TimeAxis
-from .closing import closing
+from .closing import closing, judged
 from .coverage import coverage
 from .custody import custody
 from .deliveries import deliveries
@@ -38,6 +38,7 @@ _SECTIONS = (
     ("abuse", "Turned away"),
     ("logs", "Logs"),
     ("quality", "Quality of the data"),
+    ("judged", "What was judged"),
     ("words", "Words"),
 )
 
@@ -76,6 +77,7 @@ def _rendered(summary: Row) -> str:
             abuse(summary),
             coverage(summary),
             quality(summary),
+            judged(summary),
         ),
         tag("footer", closing(summary)),
         tag("div", id="tip", hidden=True),
@@ -99,8 +101,14 @@ def _head(summary: Row) -> Markup:
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="referrer", content="no-referrer"),
         tag("title", f"Delivery audit: {headline(summary)}"),
-        tag("style", Markup(sheet())),
+        tag("style", Markup(sheet(_foot(summary)))),
     )
+
+
+def _foot(summary: Row) -> str:
+    """Return what stands at the foot of each printed page, in letters, digits and plain signs only."""
+    at = minute(summary.get("as_of"))
+    return "Delivery audit" if at is None else f"Delivery audit as of {moment(at)} UTC"
 
 
 def _patterns() -> Markup:

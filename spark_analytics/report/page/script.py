@@ -31,6 +31,12 @@ function copy(at){
   setTimeout(function(){at.classList.remove('copied');said.textContent='';},1200);
  },function(){said.textContent='The browser did not allow copying';});
 }
+addEventListener('beforeprint',function(){
+ document.querySelectorAll('details:not([open])').forEach(function(at){at.open=true;at.classList.add('folded');});
+});
+addEventListener('afterprint',function(){
+ document.querySelectorAll('details.folded').forEach(function(at){at.open=false;at.classList.remove('folded');});
+});
 document.addEventListener('click',function(event){
  var at=event.target.closest&&event.target.closest('code.key,.key-name,code.command');
  if(at){copy(at);}

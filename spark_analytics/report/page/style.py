@@ -49,7 +49,8 @@ def _variables(colours: dict[str, str], dark: bool) -> str:
     return "".join(f"--{name}:{value};" for name, value in {**colours, **states}.items())
 
 
-def sheet() -> str:
+def sheet(foot: str = "") -> str:
+    """Return the style sheet. `foot`: the text at the foot of each printed page, without quotes and backslashes."""
     light, dark = _variables(LIGHT, False), _variables(DARK, True)
     fills = "".join(f".s-{s.name}{{fill:var(--s-{s.name})}}" for s in STATES if s.name not in ("unknown", "pending"))
     return (
@@ -58,7 +59,7 @@ def sheet() -> str:
         f":root[data-theme=light]{{color-scheme:light;{light}}}"
         f":root[data-theme=dark]{{color-scheme:dark;{dark}}}"
         f"@media print{{:root:root:root{{color-scheme:light;{light}}}}}"
-        f"{fills}{_RULES}"
+        f"{fills}{_RULES}{_PAPER.replace('FOOT', foot)}"
     )
 
 
@@ -199,7 +200,8 @@ code{font-family:var(--mono);font-size:.92em}
 td .command{display:inline-block;max-width:26ch;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;
  vertical-align:bottom}
 .copied{outline:2px solid var(--good);outline-offset:1px}
-.path{overflow-wrap:anywhere}.problems{margin:0;padding-left:1.1rem;font:.875rem/1.5 var(--sans)}
+.path,.whole{overflow-wrap:anywhere}.whole{user-select:all}
+.problems{margin:0;padding-left:1.1rem;font:.875rem/1.5 var(--sans)}
  .problems li{margin-bottom:.4rem}
 .glossary{columns:2;column-gap:3rem;margin:1.2rem 0 2rem}.glossary div{break-inside:avoid;margin-bottom:.8rem}
 dt{font-weight:650}dd{margin:0;color:var(--soft)}
@@ -226,12 +228,36 @@ dt{font-weight:650}dd{margin:0;color:var(--soft)}
  .glossary{columns:1}
 }
 @media (max-width:48rem){.panels{grid-template-columns:minmax(0,1fr)}}
+@media (prefers-reduced-motion:reduce){html{scroll-behavior:auto}}
+"""
+
+_PAPER = """
+/* A browser breaks a page behind a heading if no better place is near, whatever break-after says: so a heading takes
+   room for what follows it, without moving that. */
+@page{size:A4;margin:17mm 15mm 19mm;
+ @bottom-left{content:"FOOT";font:8pt "Helvetica Neue","Liberation Sans",Arial,sans-serif;color:#5c5851}
+ @bottom-right{content:"page " counter(page) " of " counter(pages);
+  font:8pt "Helvetica Neue","Liberation Sans",Arial,sans-serif;color:#5c5851}}
 @media print{
- body{font-size:10pt}main,header,footer{max-width:none;padding:0}#theme,nav,.alt,#tip{display:none!important}
- .figure,.entry,.panel,.row{break-inside:avoid}h2,h3{break-after:avoid}section{padding-top:1.5rem}
+ body{font-size:10pt;line-height:1.4;orphans:3;widows:3}main,header,footer{max-width:none;padding:0}
+ #theme,nav,#tip,.skip{display:none!important}
+ h2,h3,.lead,.see,.chart-title,.alt>summary,caption,.legend{break-after:avoid}
+ h2::after,h3::after,.chart-title::after,.alt>summary::after{content:"";display:block;height:var(--room);
+  margin-bottom:calc(-1*var(--room))}
+ h2{--room:19rem}h3{--room:13rem}.chart-title{--room:9rem}.alt>summary{--room:5rem}
+ h1,h2,h3,.lead,.chart-title,.alt>summary,.level,.equation,.entry,.panel,.row,.plot,.frame,.legend,tr,
+ .findings li,.problems li,.plain li,.glossary div{break-inside:avoid}
+ :root:root:root{--paper:#fff}.found .alt .findings,.figure .see,.figure .do{font-size:10pt;line-height:1.4}
+ .alt td:first-child{white-space:nowrap}
+ thead{display:table-header-group}th{position:static}
+ section{padding-top:1.4rem}.figure{padding:1rem 0 1.1rem}.figure .chart{margin:.6rem 0 .4rem}
+ .verdict{padding:1.2rem 0 1rem}.lead{margin:.4rem 0 .9rem}
+ .alt{display:block;margin:.4rem 0 0}.alt>summary{list-style:none;color:var(--ink);font-weight:650}
+ .alt>summary::-webkit-details-marker{display:none}
+ .alt::details-content{content-visibility:visible;display:block;block-size:auto;height:auto}
  .scroll{overflow:visible;max-height:none}.key{max-width:11ch}td .command{max-width:none;white-space:normal;
  overflow-wrap:anywhere}
+ table{font-size:7.5pt}th,td{padding:.2rem .6rem .2rem 0}
  svg,.entry.alarm{print-color-adjust:exact;-webkit-print-color-adjust:exact}
 }
-@media (prefers-reduced-motion:reduce){html{scroll-behavior:auto}}
 """

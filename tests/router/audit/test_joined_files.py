@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from samples.audit_logs import A, B, Log, audited
+from samples.packed_logs import pack_all
 
 from router.audit import joined_files, load
 from router.audit.joined_files import JOINED_BYTES, MARK, batches, join
@@ -51,6 +52,30 @@ def segmented(directory: Path, change: str) -> Path:
             log.lines[9] = changed(log.lines[9], change)
         log.write(directory / str(log.key.public.hex()[:4]), range(3, len(log.lines), 3))
     return directory
+
+
+@pytest.mark.parametrize("most", [joined_files.PACKED_SMALL_BYTES, -1])
+def test_audit_of_compressed_logs_is_that_of_the_plain_ones(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = audited(segmented(tmp_path, "mark"))
+    pack_all(tmp_path)
+    monkeypatch.setattr(load, "PACKED_SMALL_BYTES", most)
+    found = audited(tmp_path)
+    assert found["owed"] > 0 and len(found["files"]) == 1
+    for summary in (plain, found):
+        del summary["run"]
+    assert json.loads(json.dumps(found).replace(".jsonl.zst", ".jsonl")) == json.loads(json.dumps(plain))
+
+
+def test_one_damaged_compressed_file_is_a_problem_and_the_others_count(tmp_path: Path) -> None:
+    segmented(tmp_path, "")
+    torn = pack_all(tmp_path)[1]
+    torn.write_bytes(torn.read_bytes()[:-4])
+    found = audited(tmp_path)
+    assert [(row["path"], row["status"]) for row in found["files"]] == [(str(torn), "bad")]
+    assert [text for text in found["problems"] if "cut off: its compression ends" in text] == found["problems"]
+    assert found["owed"] > 0 and found["verdict"] == "bad" and [log["whole"] for log in found["logs"]].count(True) == 1
 
 
 def changed(line: Line, change: str) -> Line:

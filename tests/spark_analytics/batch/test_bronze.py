@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import random
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from samples.audit_logs import APP, Log
+from samples.packed_logs import pack_all, packed, unpacked
 
 from router.audit.file_facts import read_facts
+from router.audit.spelling import Care
 from router.core.log.line import encode_line
 from spark_analytics.batch import bronze
+from spark_analytics.batch.packed import BLOCK_BYTES, BLOCKS_MAX, text_at_most, too_large
 from spark_analytics.judgement.evidence import NO_LOG
 from spark_analytics.judgement.log_files import Problem
 
@@ -38,6 +43,45 @@ def test_facts_are_what_a_plain_reader_finds(spark: SparkSession, tmp_path: Path
     found = bronze.facts_of(spark, uris)
     assert [fact._replace(is_odd=False) for fact in found] == read_facts(paths)
     assert bronze.content_of(spark, uris[str(tmp_path / "long.jsonl")]) == ODD["long.jsonl"]
+
+
+def test_compressed_files_are_read_as_their_text(spark: SparkSession, tmp_path: Path) -> None:
+    log = Log()
+    log.accepted(1, range(2))
+    log.outward("delivered", [(1, 2)])
+    log.write(tmp_path)
+    (tmp_path / "events-0000000000000050.jsonl").write_bytes(ODD["long.jsonl"])
+    paths = [str(path) for path in pack_all(tmp_path)]
+    torn = tmp_path / "events-0000000000000060.jsonl.zst"
+    torn.write_bytes(packed(b"one\n" * 9000)[:-3])
+    (tmp_path / "events-0000000000000070.jsonl.zst").write_bytes(b"")
+    there = sorted([*paths, str(torn), str(tmp_path / "events-0000000000000070.jsonl.zst")])
+    uris = bronze.uris_of(spark, there)
+    found = {fact.path: fact for fact in bronze.facts_of(spark, uris)}
+    for fact in read_facts(there, care=Care.EXACT):
+        if fact.path != str(torn):
+            assert found[fact.path] == fact
+    assert found[str(torn)].error == f"Spark {spark.version} cannot unpack it: it is damaged or cut off"
+    assert bronze.content_of(spark, uris[paths[1]]) == ODD["long.jsonl"]
+    rows = bronze.lines(spark, [uris[paths[0]]]).where("event IN ('accepted', 'delivered')").orderBy("seq").collect()
+    assert [row.event for row in rows] == ["accepted", "delivered"]
+    assert {bronze.name_of(row.file) for row in rows} == {paths[0]}
+
+
+def test_text_of_compressed_files_is_bounded_from_their_blocks(spark: SparkSession) -> None:
+    noise = random.Random(1).randbytes(300_000)
+    texts = [b"", b"x", noise, bytes(5 << 20), noise * 3, b"a" * 700]
+    files = [packed(text, level) for text in texts for level in (1, 15)]
+    files += [one + two for one, two in pairwise(files)]
+    numbered = [(number, bytearray(one)) for number, one in enumerate(files)]
+    table = spark.createDataFrame(numbered, "n int, content binary")
+    most = {row.n: row.most for row in table.select("n", text_at_most().alias("most")).collect()}
+    for number, one in enumerate(files):
+        size = len(unpacked(one))
+        assert size <= most[number] <= size + 9 * BLOCK_BYTES, number
+    bomb, many = bytearray(packed(bytes(64 << 20)) * 17), bytearray(packed(b"") * BLOCKS_MAX)
+    rows = [("bomb", bomb), ("many", many), ("fine", bytearray(files[3])), ("none", None)]
+    assert too_large(spark.createDataFrame(rows, "uri string, content binary")) == ["bomb", "many", "none"]
 
 
 def test_directories_are_searched_and_named_files_taken(spark: SparkSession, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from spark_analytics.report.summary import build
 VOID = {"meta", "br", "hr", "input"}
 SECTIONS = [
     "verdict", "balance", "deliveries", "lost", "latency", "queues", "routes", "custody", "abuse", "logs", "quality",
-    "words",
+    "judged", "words",
 ]  # fmt: skip
 NOTHING = Evidence((), (), (), (), (), (), frozenset())
 

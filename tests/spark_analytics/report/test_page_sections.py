@@ -151,3 +151,22 @@ def test_deliveries_are_not_said_to_be_all_where_logs_have_gaps(gap: dict[str, A
     page = render({"step_minutes": 10, "windows": [window], "owed": 3, **gap})
     figure = page.partition('id="deliveries-time"')[2].partition("</figure>")[0]
     assert said in figure and ("Nothing is lost" in figure) is (not gap)
+
+
+def test_page_says_what_was_judged_and_how() -> None:
+    head = {"router": "ab" * 32, "event": 1234, "digest": "cd" * 32}
+    run = {
+        "command": "router audit <logs>",
+        "router": "0.1.0",
+        "signed_by": "addr1x",
+        "tables": {"delivery": "ef" * 32},
+    }
+    page = render({"heads": [head], "run": run, "as_of": "2026-03-12T06:00:00Z"})
+    for digest in ("ab" * 32, "cd" * 32, "ef" * 32):
+        assert f'<code class="whole">{digest}</code>' in page
+    assert "<td>command</td>" in page and "router audit &lt;logs&gt;" in page and "router audit-verify DIR" in page
+    assert 'content:"Delivery audit as of 12 Mar 2026, 06:00 UTC"' in page
+    assert "No log has a sealed event." in render({})
+    assert "audit-verify" not in render({"run": {"command": "router audit logs"}})
+    odd = render({"as_of": '";}*{', "heads": "none", "run": {"tables": ["x"], "command": 5}})
+    assert 'content:"Delivery audit"' in odd and "How it was made" not in odd

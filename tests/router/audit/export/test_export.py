@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from samples.logs import KEY, Store, open_log
+from samples.packed_logs import pack_all
 
 from router.audit.engine import evidence_of
 from router.audit.export.lines import ExportError
@@ -72,6 +73,17 @@ def test_the_export_is_a_signed_chain_with_the_same_holes(log: Path, tmp_path: P
     assert holes[0] == holes[1] != [], "what was left out at the end is missing"
     problem, _ = after.problems
     assert "the event 'left out of this export' where the header of a segment should be" in problem.text
+
+
+def test_export_of_compressed_files_is_that_of_the_plain_ones(log: Path, tmp_path: Path) -> None:
+    exported(log, tmp_path / "plain")
+    assert len(pack_all(log)) == 4
+    exported(log, tmp_path / "packed")
+    plain, packed = (
+        {path.relative_to(top).as_posix(): path.read_bytes() for path in top.rglob("*") if path.is_file()}
+        for top in (tmp_path / "plain", tmp_path / "packed")
+    )
+    assert plain == packed
 
 
 def test_no_key_message_or_place_is_in_it(log: Path, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The auditor's signature over what an audit wrote."""
