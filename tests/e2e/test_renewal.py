@@ -220,7 +220,7 @@ async def test_keys_that_others_know_a_node_or_a_service_by_are_not_renewed(tmp_
         node = found.node("node")
         await node.start()
         for name, said in (
-            ("node", "by `router keys rotate-node`"),
+            ("node", "keys rotate-node`"),
             ("service-web", "only keys of apps"),
         ):
             done = await node.run("keys", "renew", name)
