@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from rigs.commands import Run, RunningNode, run_in, start_node, stop_node
+from samples.audit_logs import LATE, Log
 
 from router.settings.home import Home
 from router.settings.keyring import NODE, load_or_create
@@ -47,3 +48,13 @@ def _no_home_of_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keep tests away from the home of the user who runs them."""
     monkeypatch.setenv("ROUTER_HOME", str(tmp_path / "elsewhere"))
     assert os.environ["ROUTER_HOME"]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Return the log of a router that accepted and delivered three messages, and stopped."""
+    log = Log()
+    log.accepted(1, range(3))
+    log.outward("delivered", [(1, 3)])
+    log.state("stop", LATE)
+    return log.write(tmp_path / "log")

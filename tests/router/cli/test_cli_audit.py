@@ -24,15 +24,6 @@ KEYS = {
 
 
 @pytest.fixture
-def logs(tmp_path: Path) -> Path:
-    log = Log()
-    log.accepted(1, range(3))
-    log.outward("delivered", [(1, 3)])
-    log.state("stop", LATE)
-    return log.write(tmp_path / "log")
-
-
-@pytest.fixture
 def bad_logs(tmp_path: Path) -> Path:
     log = Log()
     log.accepted(1, range(3))

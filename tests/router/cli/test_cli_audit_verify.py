@@ -9,19 +9,9 @@ from pathlib import Path
 
 import pytest
 from rigs.commands import Run
-from samples.audit_logs import LATE, Log
 from samples.logs import OTHER
 
 from router.core.wire.text import key_text
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Path:
-    log = Log()
-    log.accepted(1, range(3))
-    log.outward("delivered", [(1, 3)])
-    log.state("stop", LATE)
-    return log.write(tmp_path / "log")
 
 
 def test_signed_report_is_verified_in_a_copy_of_it(router: Run, logs: Path, tmp_path: Path) -> None:
