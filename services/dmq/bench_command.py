@@ -18,6 +18,7 @@ from router.bench.report import write_part
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
 from router.rig.process import RigFailed
+from router.rig.socket_room import socket_room
 from services.dmq.bench.network import NETWORK_SCENARIOS, NetworkBench
 from services.dmq.bench.scenarios import SCENARIOS, Bench
 
@@ -68,7 +69,10 @@ def bench(
     measured: Iterator[list[Goal]]
     found: list[Goal] = []
     try:
-        with tempfile.TemporaryDirectory(prefix="dmq-bench-") as base, console.status("signing messages") as status:
+        with (
+            tempfile.TemporaryDirectory(prefix="dmq-bench-", dir=socket_room()) as base,
+            console.status("signing messages") as status,
+        ):
             if network:
                 count = messages or NETWORK_MESSAGES
                 made = NetworkBench(Path(base), count)

@@ -18,6 +18,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import say
 from router.core.wire.text import counted
 from router.rig.process import HANG_S, RigFailed
+from router.rig.socket_room import socket_room
 from services.dmq.core.chain_time import NETWORKS
 from services.dmq.demo.counts import Counts
 from services.dmq.demo.network_checks import network_checks
@@ -42,7 +43,7 @@ def demo(messages: int, kills: int, network: bool, as_json: bool) -> None:
     With --network, four DMQ nodes dial each other, three of their routers carry the topic by a group as well, and a
     fifth router reads in that group without a DMQ node. Two nodes get kill -9 and come back.
     """
-    with tempfile.TemporaryDirectory(prefix="dmq-demo-") as base:
+    with tempfile.TemporaryDirectory(prefix="dmq-demo-", dir=socket_room()) as base:
         now_s = time.time()
         kes_period = NETWORKS[NETWORK].kes_period_at(now_s)
         if network:

@@ -18,6 +18,7 @@ import trio
 from rigs.patience import HANG_S
 from rigs.ports import free_port
 from rigs.serving import serving
+from rigs.short_temporary_files import short_place
 
 from router.actors.process import program
 from router.client.errors import Refused
@@ -147,7 +148,7 @@ async def is_noted(home: Home, id: bytes) -> bool:
 @pytest.fixture
 def place() -> Iterator[Path]:
     """Return a directory with a short name, because the path of a Unix socket has at most 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="guestbook-") as name:
+    with tempfile.TemporaryDirectory(prefix="guestbook-", dir=short_place()) as name:
         yield Path(name)
 
 

@@ -15,9 +15,14 @@ PLACES = "/tmp", "/var/tmp"
 VARIABLE = "PYTEST_DEBUG_TEMPROOT"
 
 
+def short_place() -> str | None:
+    """Return the directory in which a test makes a temporary one with sockets; None: where all are."""
+    return os.environ.get(VARIABLE)
+
+
 def short_folder() -> Path:
     """Make a folder whose path leaves room for a socket's file with a long name."""
-    return Path(tempfile.mkdtemp(prefix="run", dir=os.environ.get(VARIABLE)))
+    return Path(tempfile.mkdtemp(prefix="run", dir=short_place()))
 
 
 def keep_them_short(environment: MutableMapping[str, str] = os.environ) -> None:

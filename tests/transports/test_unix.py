@@ -15,6 +15,7 @@ import pytest
 import trio
 import trio.testing
 from rigs.patience import HANG_S
+from rigs.short_temporary_files import short_place
 from two_ends import CLIENT, SERVER, echo, listening, receive_exactly, two_ends
 
 from router.core.wire.reasons import Reason
@@ -27,7 +28,7 @@ from transports.unix import listen, unix_path
 @pytest.fixture
 def directory() -> Iterator[Path]:
     """Return a directory with a short path, because socket paths have a limit."""
-    with tempfile.TemporaryDirectory(prefix="sock") as name:
+    with tempfile.TemporaryDirectory(prefix="sock", dir=short_place()) as name:
         yield Path(name)
 
 

@@ -13,6 +13,7 @@ import trio
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 from rigs.patience import HANG_S
+from rigs.short_temporary_files import short_place
 from rigs.web_certificates import web_certificate
 
 from router.core.wire.crypto import SigningKey
@@ -34,7 +35,7 @@ def fresh_url(scheme: str) -> Iterator[str]:
         with tempfile.TemporaryDirectory(prefix="ends") as directory:
             yield f"wss://127.0.0.1:0{web_certificate(Path(directory), '127.0.0.1').options}"
     else:
-        with tempfile.TemporaryDirectory(prefix="ends") as directory:
+        with tempfile.TemporaryDirectory(prefix="ends", dir=short_place()) as directory:
             yield f"unix://{directory}/s"
 
 

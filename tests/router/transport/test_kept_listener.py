@@ -10,6 +10,7 @@ from pathlib import Path
 import trio
 import trio.testing
 from rigs.patience import HANG_S
+from rigs.short_temporary_files import short_place
 
 from router.transport.socket_file import KeptListener
 
@@ -24,7 +25,7 @@ def listening_at(path: Path) -> socket.socket:
 
 async def test_a_connection_that_comes_as_the_socket_is_replaced_ends_no_listener() -> None:
     """Whether the old socket is closed before the accepting task has its turn or after is left to chance."""
-    with tempfile.TemporaryDirectory(prefix="kept") as directory, trio.fail_after(HANG_S):
+    with tempfile.TemporaryDirectory(prefix="kept", dir=short_place()) as directory, trio.fail_after(HANG_S):
         paths = [Path(directory) / f"{number}" for number in range(51)]
         listener, accepted = KeptListener(listening_at(paths[0])), list[object]()
 
