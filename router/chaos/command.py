@@ -26,7 +26,6 @@ from router.cli.output import say, say_json
 from router.core.wire.text import counted
 from router.demo.narrator import Telling
 from router.rig.ending import handling, until_signalled
-from router.rig.socket_room import socket_room
 
 SECONDS_MIN, MINUTES_MAX = 5.0, 24 * 60.0
 SHRINK_ROUNDS = 8
@@ -186,7 +185,7 @@ def _directory(keep: Path | None) -> Iterator[Path]:
         if keep.exists() and any(keep.iterdir()):
             raise click.UsageError(f"{keep} is not empty; name a new directory")
         keep.mkdir(parents=True, exist_ok=True)
-    base = keep.absolute() if keep is not None else Path(tempfile.mkdtemp(prefix="router-chaos-", dir=socket_room()))
+    base = keep.absolute() if keep is not None else Path(tempfile.mkdtemp(prefix="router-chaos-"))
     try:
         yield base
     finally:
