@@ -119,13 +119,12 @@ class Process:
     async def launch(self, *more: str) -> None:
         """Start the process, with further arguments, without waiting until it is ready."""
         assert not self.is_running
-        self._unread, self._is_waited_for = b"", False
         command, ties = [*self.command, *more], () if self._tie is None else (self._tie,)
         if ties:
             at = command.index("-m") + 1
             command[at:at] = ["router.rig.with_parent", str(self._tie)]
         with self.stderr.open("ab") as stderr:
-            self._process = await trio.lowlevel.open_process(
+            process = await trio.lowlevel.open_process(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -133,6 +132,7 @@ class Process:
                 start_new_session=True,
                 pass_fds=ties,
             )
+        self._process, self._unread, self._is_waited_for = process, b"", False  # at once: others may look meanwhile
 
     async def start(self, *more: str) -> str:
         """Start the process and wait until it is ready."""

@@ -313,8 +313,9 @@ def _is_mounted(folder: str) -> bool:
     """Whether something is mounted at the folder, also if it is of the same file system as the folder above, which
     `os.path.ismount` does not see: so it is where containers are kept as plain directories (the storage driver vfs)."""
     with suppress(OSError):
-        return is_mount_point(Path("/proc/self/mountinfo").read_text(errors="replace"), os.path.realpath(folder))
-    return os.path.ismount(folder)
+        if is_mount_point(Path("/proc/self/mountinfo").read_text(errors="replace"), os.path.realpath(folder)):
+            return True
+    return os.path.ismount(folder)  # the root of a chroot is in no list
 
 
 def is_mount_point(mountinfo: str, folder: str) -> bool:

@@ -105,7 +105,7 @@ def test_a_container_without_its_volume_is_told_so(tmp_path: Path, monkeypatch: 
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setenv(VOLUME, str(tmp_path / "elsewhere"))
     assert Home(tmp_path / "home").create()
-    monkeypatch.setenv(VOLUME, "/")  # where something is mounted
+    monkeypatch.setenv(VOLUME, "/")  # where something is mounted, also in a chroot, whose root is in no list
     assert Home(tmp_path / "other").create()
 
 
