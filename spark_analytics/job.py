@@ -28,6 +28,7 @@ from spark_analytics.batch.span import NS_MAX, Span
 from spark_analytics.batch.writer import FORMATS, Writer
 from spark_analytics.judgement.comparison import Head, NotASummary, heads_in
 from spark_analytics.judgement.slo import USUAL, Slo, parse_slo
+from spark_analytics.report.page.markup import SAID_MAX, plain
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """An environment variable that shows that spark-submit started this process, which mixes a job's standard error into
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         print(f"verdict: {found['verdict']}")
         for row in found["findings"]:
-            print(f"{row['level']}: {row['text']} {row['remedy']}".rstrip())
+            print(plain(f"{row['level']}: {row['text']} {row['remedy']}".rstrip(), SAID_MAX))
     return 0
 
 
@@ -139,7 +140,7 @@ def _silent(what: str) -> None:
 
 
 def _report(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
+    print(plain(what, SAID_MAX), file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

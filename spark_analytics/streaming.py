@@ -43,6 +43,7 @@ from spark_analytics.judgement.slo import USUAL, Slo
 from spark_analytics.report import summary
 from spark_analytics.report.finding import utc
 from spark_analytics.report.page import render
+from spark_analytics.report.page.markup import SAID_MAX, plain
 from spark_analytics.stream.alarm_book import SEGMENT_S, AlarmBook
 from spark_analytics.stream.increments import Increment, Lines, Rebuild, Unlike, increment
 from spark_analytics.stream.notify import Notifier, NotifyError
@@ -427,7 +428,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 every_s=given.every,
                 as_of=as_of,
                 files_max=given.files_max,
-                report=lambda what: print(what, file=sys.stderr, flush=True),
+                report=lambda what: print(plain(what, SAID_MAX), file=sys.stderr, flush=True),
                 is_over=over.is_set,
                 notify=given.notify,
                 segment_s=given.segment,

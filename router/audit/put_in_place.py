@@ -30,9 +30,14 @@ _AT_CWD, _EXCHANGE = -100, 2
 
 def table_files(out: Path, table: str) -> list[Path]:
     """Return the Parquet files of a table: one of the local engine, or those below a directory of Spark's; none if the
-    table is missing."""
-    alone = out / f"{table}.parquet"
-    return [alone] if alone.is_file() else sorted((out / table).rglob("[!._]*.parquet"))
+    table is missing. What is hidden is left out, with its name or a folder's: no signature covers it."""
+    alone, below = out / f"{table}.parquet", out / table
+    return [alone] if alone.is_file() else sorted(path for path in below.rglob("*.parquet") if _is_shown(path, below))
+
+
+def _is_shown(path: Path, below: Path) -> bool:
+    """Whether Spark would read the file as a part of the table below that directory."""
+    return not any(part.startswith((".", "_")) for part in path.relative_to(below).parts)
 
 
 def check_history(out: Path) -> None:

@@ -73,6 +73,7 @@ class _Tails:
     def take(self, home: Home) -> None:
         """Take the log and the tail of a home that was named; raise what hinders it unless there are segments."""
         try:
+            know_reasons(home)
             self.given += self._paths(home)
         except StoreError as error:
             if not _has_log(home):
@@ -84,12 +85,12 @@ class _Tails:
         """Take the tail of a home that lies below a path: whatever hinders it is a problem beside the other logs. Its
         segments are found where the path is searched."""
         try:
+            know_reasons(home, is_trusted=False)
             self.given += [path for path in self._paths(home) if path != home.log_path]
         except (StoreError, RouterError, Failure, OSError) as error:
             self._leave_out(home, error)
 
     def _paths(self, home: Home) -> list[Path]:
-        know_reasons(home)
         self.homes.append(home)
         self._directory = self._directory or self._stack.enter_context(scratch())
         mine = self._directory / f"{len(self.homes):06d}"  # numbered in the order in which the homes were given

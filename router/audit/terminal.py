@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from router.cli.output import columns, facts, say, short_text, size_text
-from router.core.wire.text import span_text
+from router.core.wire.text import printable, span_text
 from spark_analytics.judgement.schema import STATES
 from spark_analytics.report.headline import headline
 
@@ -29,7 +29,7 @@ Summary = dict[str, Any]
 def show(summary: Summary) -> None:
     """Print the summary."""
     nothing = not summary["owed"] and summary["verdict"] == "good"
-    say(headline(summary) if nothing else f"{_LEVELS[summary['verdict']]}: {headline(summary)}")
+    _say(headline(summary) if nothing else f"{_LEVELS[summary['verdict']]}: {headline(summary)}")
     say()
     facts(
         [
@@ -57,15 +57,20 @@ def show(summary: Summary) -> None:
         if not (is_plain and was_plain):
             say()
         was_plain = is_plain
-        say(spelled(f"{finding['level']}: {finding['text']}", keys))
+        _say(spelled(f"{finding['level']}: {finding['text']}", keys))
         if finding["remedy"]:
-            say(spelled(f"  {finding['remedy']}", keys))
+            _say(spelled(f"  {finding['remedy']}", keys))
     if rest := Counter(finding["level"] for finding in summary["findings"][FINDINGS_MAX:]):
         levels = ", ".join(f"{count} {level}" for level, count in rest.items())
         say(f"\nand {rest.total()} more findings ({levels}): `--json` or `--out DIR` has all")
     _list("problems", summary["problems"], PROBLEMS_MAX, summary["problems_more"])
     if summary["limits"]:
         say(f"\nwhat these logs cannot show: {len(summary['limits'])} sentences in `--json` and `--out DIR`")
+
+
+def _say(text: str) -> None:
+    """Print a text as one line: it may repeat names of files and directories, which are whatever their maker wrote."""
+    say(printable(text))
 
 
 def spelled(text: str, keys: Collection[str]) -> str:
@@ -85,7 +90,7 @@ def _list(title: str, texts: Sequence[str], most: int, unsaid: int = 0) -> None:
     if texts:
         say(f"\n{title}:")
     for text in texts[:most]:
-        say(f"  {text if len(text) <= TEXT_MAX else f'{text[:TEXT_MAX]}… (`--json` has all)'}")
+        _say(f"  {text if len(text) <= TEXT_MAX else f'{text[:TEXT_MAX]}… (`--json` has all)'}")
     if (more := len(texts[most:]) + unsaid) > 0:
         say(f"  and {more} more: `--json` has all")
 

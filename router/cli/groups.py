@@ -13,7 +13,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.given_link import link_from
 from router.cli.node_link import addresses
 from router.cli.output import columns, hint, note, say, say_json, short_text
-from router.client.errors import NodeUnavailable
+from router.client.running_or_stopped import asked_or_read
 from router.core.wire.address import addresses_of_node
 from router.core.wire.grouplink import GroupLink, new_group, parse_link
 from router.core.wire.hint import Hint
@@ -139,14 +139,18 @@ def remove(name: str, as_json: bool) -> None:
 
 
 def _readers(home: Home, link: GroupLink) -> list[str]:
-    """Return the names of kept keys of apps that have joined the group at the running node; none if none runs."""
-    try:
-        joined = {one["subscriber"] for one in ask(home, "groups") if one["group"] == link.group.hex()}
-    except NodeUnavailable:
+    """Return the names of kept keys of apps that have joined the group at this home's node, which may be stopped."""
+    from router.disk.store.file import subscribers
+
+    if not home.holds_node:
         return []
+    joined = asked_or_read(home, lambda: _joined(home, link.group), lambda: subscribers(home.store_path, link.group))
     names = keyring.key_names(home)
-    found = {names.get(bytes.fromhex(one), "") for one in joined}
-    return sorted(one for one in found if one and not one.startswith("service-"))
+    return sorted(one for one in {names.get(key, "") for key in joined} if one and not one.startswith("service-"))
+
+
+def _joined(home: Home, group: bytes) -> set[bytes]:
+    return {bytes.fromhex(one["subscriber"]) for one in ask(home, "groups") if one["group"] == group.hex()}
 
 
 def _row(name: str, link: GroupLink) -> dict[str, object]:

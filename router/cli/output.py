@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import sys
 import time
@@ -21,6 +22,8 @@ NAME_MAX = 19
 READER_GONE_S = 1.0
 """How long a command whose reader has gone goes on: one that reads no more lines than it wants leaves just before the
 command ends."""
+_OBEYED = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Matches the control and invisible characters that JSON leaves as they are within its texts."""
 
 
 def say(text: str = "") -> None:
@@ -57,8 +60,9 @@ def one_line(body: bytes) -> str:
 
 
 def say_json(value: Any) -> None:
-    """Print one JSON value on one line, with keys and ids as hex."""
-    say(json.dumps(value, default=_plain, ensure_ascii=not is_unicode(sys.stdout)))
+    """Print one JSON value on one line, with keys and ids as hex. What a terminal would obey is escaped."""
+    text = json.dumps(value, default=_plain, ensure_ascii=not is_unicode(sys.stdout))
+    say(_OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 @asynccontextmanager

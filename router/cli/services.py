@@ -45,9 +45,12 @@ def _configured(home: Home) -> list[str]:
     return [] if config is None else [one.name for one in instances(config.node.services)]
 
 
-def know_reasons(home: Home) -> dict[str, Mapping[str, Callable[[Any], str]]]:
+def know_reasons(home: Home, *, is_trusted: bool = True) -> dict[str, Mapping[str, Callable[[Any], str]]]:
     """Declare the reasons of the configured services that can be loaded; return by service's name how people read the
-    fields of its events."""
+    fields of its events.
+
+    Loading a module runs its code: of a home that is not trusted, which can name any module, only services of this
+    installation are loaded."""
     from router.service.plugins import UnknownService, load_reasons, load_shown
     from router.settings.config import load
     from router.settings.config_services import instances
@@ -59,6 +62,8 @@ def know_reasons(home: Home) -> dict[str, Mapping[str, Callable[[Any], str]]]:
         return {}
     shown: dict[str, Mapping[str, Callable[[Any], str]]] = {}
     for one in named:
+        if not (is_trusted or one.module.startswith("services.")):
+            continue
         try:
             load_reasons(one.module)
             shown[one.name] = load_shown(one.module)

@@ -62,7 +62,10 @@ def make(
     with take.staged(home) as copies:
         on_copied()
         snapshots.remove_drafts(directory, router)
-        name = next_name(router, snapshots.look(directory, router), copies.at_s)
+        try:
+            name = next_name(router, snapshots.look(directory, router), copies.at_s)
+        except ValueError as error:
+            raise SnapshotFault(f"{error} out of {directory}") from None
         with snapshots.whole_file(directory / name) as out:
             manifest = take.write(home, copies, SnapshotWriter(out.write, seal))
             out.flush()

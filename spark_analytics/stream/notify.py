@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shlex
 import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -26,6 +28,10 @@ WAITING_MAX = 5_000
 END_S = 15.0
 """Seconds for which the end of a stream waits until the command has been told of all alarms."""
 ERROR_BYTES_MAX = 300
+PIPE_BYTES = 1 << 16
+"""Bytes of its output that are read at a time: as many as a pipe holds."""
+LOOK_S = 0.05
+"""Seconds between two looks whether a command has ended whose output another process holds open."""
 
 Alarm = dict[str, Any]
 Report = Callable[[str], None]
@@ -110,21 +116,17 @@ class Notifier:
                 pause_s = min(2 * pause_s, PAUSE_S_MAX)
 
     def _told(self, alarm: Alarm) -> str:
-        """Run the command for one alarm; return why it failed, "" if it did not. Files, not pipes: a process that it
-        leaves behind can hold nothing up."""
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
-            given.write(json.dumps(alarm).encode() + b"\n")
-            given.seek(0)
-            try:
-                process = subprocess.Popen(
-                    self._arguments, stdin=given, stdout=said, stderr=said, start_new_session=True
-                )
-            except OSError as error:
-                return f"it cannot be started: {error.strerror}"
+        """Run the command for one alarm; return why it failed, "" if it did not."""
+        try:
+            process = self._started(alarm)
+        except OSError as error:
+            return f"it cannot be started: {error.strerror or error}"
+        assert process.stdout is not None
+        with process.stdout:
             with self._changed:
                 self._process = process
             try:
-                code = process.wait(self._limit_s)
+                said = _printed(process, process.stdout.fileno(), self._limit_s)
             except subprocess.TimeoutExpired:
                 _kill(process)
                 process.wait()
@@ -132,9 +134,39 @@ class Notifier:
             finally:
                 with self._changed:
                     self._process = None
-            said.seek(max(0, said.seek(0, os.SEEK_END) - ERROR_BYTES_MAX))
-            last = said.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+        last, code = said.decode("utf-8", "replace").strip().rpartition("\n")[2], process.returncode
         return f"it ended with code {code}" + (f": {last}" if last else "") if code else ""
+
+    def _started(self, alarm: Alarm) -> subprocess.Popen[bytes]:
+        """Start the command, with the alarm in a file on its standard input; raise `OSError`, also if the disk has no
+        room for that."""
+        with tempfile.TemporaryFile() as given:
+            given.write(json.dumps(alarm).encode() + b"\n")
+            given.seek(0)
+            return subprocess.Popen(
+                self._arguments, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+            )
+
+
+def _printed(process: subprocess.Popen[bytes], output: int, within_s: float) -> bytes:
+    """Return the last bytes that a command printed, once it has ended; raise `subprocess.TimeoutExpired`.
+
+    What it prints is read and forgotten, so it takes no room, however much it is. A process that it leaves behind is
+    not waited for, and cannot print any more.
+    """
+    poller, last, until_s = select.poll(), b"", time.monotonic() + within_s
+    poller.register(output, select.POLLIN)
+    while process.poll() is None:
+        left_s = until_s - time.monotonic()
+        if left_s <= 0:
+            raise subprocess.TimeoutExpired(process.args, within_s)
+        if not poller.poll(1000 * min(left_s, LOOK_S)):
+            continue
+        if data := os.read(output, PIPE_BYTES):
+            last = (last + data)[-ERROR_BYTES_MAX:]
+        else:
+            process.wait(left_s)  # it has closed its output
+    return (last + os.read(output, PIPE_BYTES))[-ERROR_BYTES_MAX:] if poller.poll(0) else last
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from hashlib import file_digest, sha256
 from pathlib import Path
 
@@ -17,16 +17,23 @@ class OddFile(Exception):
     """A directory holds what is no file of an audit; the text says what, and what to do."""
 
 
-def file_digests(directory: Path) -> dict[str, str]:
+def file_digests(directory: Path, wanted: Container[str] | None = None) -> dict[str, str]:
     """Return the SHA-256 (hex) of each file below the directory, by its path from there with slashes, sorted. Hidden
-    files are left out. Raise `OddFile` or `OSError`."""
-    found: dict[str, str] = {}
+    files are left out. Raise `OddFile` or `OSError`.
+
+    `wanted`: the paths of the files that are read, if not all are; the digest of any other is ""."""
+    files: dict[str, Path] = {}
     for path in _files(directory):
-        if len(found) == FILES_MAX:
+        if len(files) == FILES_MAX:
             raise OddFile(f"{directory} holds more than {FILES_MAX:,} files: name the directory of one audit")
-        with path.open("rb") as file:
-            found[path.relative_to(directory).as_posix()] = file_digest(file, sha256).hexdigest()
-    return dict(sorted(found.items()))
+        files[path.relative_to(directory).as_posix()] = path
+    is_read = files if wanted is None else wanted
+    return {name: _digest(path) if name in is_read else "" for name, path in sorted(files.items())}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, sha256).hexdigest()
 
 
 def table_digests(files: Mapping[str, str]) -> dict[str, str]:
@@ -43,8 +50,7 @@ def _joined(files: list[tuple[str, str]]) -> str:
     return sha256("".join(f"{digest}  {path}\n" for path, digest in files).encode()).hexdigest()
 
 
-def _files(directory: Path) -> list[Path]:
-    found = []
+def _files(directory: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(directory, onerror=_raise):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in (*names, *(name for name in folders if (Path(folder) / name).is_symlink())):
@@ -53,8 +59,7 @@ def _files(directory: Path) -> list[Path]:
                 continue
             if not stat.S_ISREG(path.lstat().st_mode):
                 raise OddFile(f"{path} is no regular file, so it is not of an audit: move it away")
-            found.append(path)
-    return found
+            yield path
 
 
 def _raise(error: OSError) -> None:

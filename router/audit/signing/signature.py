@@ -15,6 +15,7 @@ from msgspec import Struct
 from router.audit.signing.digests import OddFile, file_digests
 from router.core.wire.codec import encode
 from router.core.wire.crypto import InvalidKey, PublicKey, SigningKey, verify
+from router.core.wire.text import printable
 
 VERSION = 1
 SCHEMA = "upsycle audit signature 1"
@@ -28,7 +29,10 @@ _AGAIN = "make the audit again with --sign, or get the files from whoever signed
 
 class NotAsSigned(Exception):
     """An audit has no good signature, or its files are not those that were signed; the text says which and what to
-    do."""
+    do, on one line, whatever the files' names are."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(printable(text))
 
 
 class AuditSignature(Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,7 +71,7 @@ def check(directory: Path) -> CheckedAudit:
     """Check the signature of an audit, and that its files are those that were signed. Raise `NotAsSigned`."""
     said, key = _read(directory / FILE)
     try:
-        found = file_digests(directory)
+        found = file_digests(directory, said.files)
     except OddFile as error:
         raise NotAsSigned(str(error)) from None
     except OSError as error:

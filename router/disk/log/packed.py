@@ -36,6 +36,10 @@ LEVEL = 3
 WINDOW_LOG_MAX = 23
 """What a reader keeps of the unpacked bytes at the most, as a power of two: `zstd -19` needs no more."""
 READ_BYTES = 1 << 18
+GIVEN_BYTES = 1 << 16
+"""Bytes of a file that are unpacked at a time; those behind the end of a frame are copied once for each frame."""
+FRAMES_READ_MAX = 1 << 14
+"""Most frames that are read of a file: one without text has nine bytes, and takes 20 microseconds."""
 _TABLE = struct.Struct("<II")  # magic number of a skippable frame, bytes behind it
 _ENTRY = struct.Struct("<II")  # bytes of a frame, bytes of its text
 _END = struct.Struct("<IBI")  # number of frames, flags, magic number of the format
@@ -123,6 +127,11 @@ def _too_large(most: int) -> NotUnpacked:
     return NotUnpacked(EFBIG, f"it unpacks to more than {most:,} bytes, the most that is read of a compressed file")
 
 
+def _too_many_frames() -> NotUnpacked:
+    text = f"it has more than {FRAMES_READ_MAX:,} frames, the most that is read of a compressed file"
+    return NotUnpacked(EFBIG, f"{text}: compress its text again")
+
+
 def _damaged(error: zstd.ZstdError, at: int) -> NotUnpacked:
     said = str(error).rpartition(": ")[2]
     if "too much memory" in said:
@@ -174,7 +183,7 @@ class _Unpacked(io.RawIOBase):
 
     def _restart(self, place: int, at: int) -> None:
         self._file.seek(place)
-        self._at = at
+        self._at, self._begun = at, 0
         self._begin(b"")
 
     def _begin(self, data: bytes) -> None:
@@ -196,15 +205,17 @@ class _Unpacked(io.RawIOBase):
             if self._unpacker.eof:
                 self._begin(self._unpacker.unused_data)
             if not self._given and self._unpacker.needs_input:
-                self._given = self._file.read(READ_BYTES)
+                self._given = self._file.read(GIVEN_BYTES)
                 if not self._given:
                     if self._is_within:
                         raise NotUnpacked(
                             EBADMSG, f"it is cut off: its compression ends after {self._at:,} bytes of text"
                         )
                     return b""
-            given, self._given = self._given, b""
-            self._is_within = True
+            self._begun += not self._is_within
+            if self._begun > FRAMES_READ_MAX:
+                raise _too_many_frames()
+            given, self._given, self._is_within = self._given, b"", True
             try:
                 data = self._unpacker.decompress(given, most)
             except zstd.ZstdError as error:

@@ -21,6 +21,8 @@ UNKNOWN_AGE_S = 3600
 behind it. A node that starts again and again with a wrong clock makes no snapshot at each start."""
 _STAMP = "%Y%m%dT%H%M%SZ"
 _NAME = re.compile(r"router-([0-9a-f]{16})-(\d{6,12})-(\d{8}T\d{6}Z)\.snapshot", re.ASCII)
+NUMBER_MAX = 10**12 - 1
+"""The greatest number of a snapshot; no node makes as many, but whoever may write in the directory can write it."""
 
 
 class Made(Struct, frozen=True, order=True):
@@ -32,8 +34,11 @@ class Made(Struct, frozen=True, order=True):
 
 
 def next_name(router: bytes, made: Sequence[Made], at_s: int) -> str:
-    """Return the name of the next snapshot of the node with this key."""
+    """Return the name of the next snapshot of the node with this key. Raise `ValueError` if there is no greater number:
+    a snapshot without one would never go."""
     number = made[-1].number + 1 if made else 1
+    if number > NUMBER_MAX:
+        raise ValueError(f"no number is greater than that of {made[-1].name}, which no node made: move that file")
     return f"router-{router.hex()[:16]}-{number:06d}-{strftime(_STAMP, gmtime(at_s))}.snapshot"
 
 

@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from errno import ENOSPC
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
@@ -53,6 +54,8 @@ from router.disk.store.terms import StoreError
 STAGE = ".snapshot"
 LOCK = "lock.mdb"
 SMALL = ("router.toml", "keys", "groups", "invitations")
+NODE_KEY = ("node.key", "node.rotating", "node.successions")
+"""The files in `keys` that belong to the store's owner (`router.settings.node_rotation`)."""
 ATTEMPTS_MAX = 5
 """How often a state is copied again because its secrets were sealed under another key meanwhile."""
 THREADS_MAX = 2
@@ -61,12 +64,14 @@ _CLONE = 0x40049409  # FICLONE: the copy shares the file's blocks, where the fil
 
 
 class Staged(Struct):
-    """The copies of one moment, in `folder`. `held_s`: how long the store's commits waited for them."""
+    """The copies of one moment, in `folder`. `held_s`: how long the store's commits waited for them; `key_digest`: that
+    of the files of the node's key then."""
 
     folder: Path
     at_s: int
     router: bytes = b""
     held_s: float = 0.0
+    key_digest: bytes = b""
     damaged: list[str] = field(default_factory=list)
 
 
@@ -104,18 +109,31 @@ def size_at_most(home: Path, copies: Staged) -> int:
 
 
 def write(home: Path, copies: Staged, writer: SnapshotWriter) -> Manifest:
-    """Write the whole snapshot."""
+    """Write the whole snapshot. Raise `SnapshotFault` if the node got another key meanwhile: its store would belong to
+    the former one."""
     for root, names in ((home, SMALL), (copies.folder, ("services", "log"))):
         for file in (file for name in names for file in _files(root / name)):
             with suppress(FileNotFoundError), file.open("rb") as content:  # removed since it was listed
                 writer.part(str(file.relative_to(root)), content)
+    if _key_digest(home) != copies.key_digest:
+        raise SnapshotFault(f"the node of {home} got another key while its snapshot was taken: take it again")
     _write_store(copies, writer)
     return writer.finish(copies.at_s, copies.router, copies.damaged)
+
+
+def _key_digest(home: Path) -> bytes:
+    """Return the SHA-256 of the files that a rotation of the node's key changes."""
+    found = sha256()
+    for name in NODE_KEY:
+        with suppress(FileNotFoundError):
+            found.update(name.encode() + (home / "keys" / name).read_bytes())
+    return found.digest()
 
 
 def _copy_moment(home: Path, found: Staged) -> None:
     data = home / "store" / DATA
     if not data.exists():
+        found.key_digest = _key_digest(home)
         _copy_states(home, found)
         return
     (found.folder / "store").mkdir(mode=0o700)
@@ -129,6 +147,7 @@ def _copy_moment(home: Path, found: Staged) -> None:
                 _copy(file.fileno(), copy.fileno())
             with at_rest(data) as descriptor:
                 began_s = time.monotonic()
+                found.key_digest = _key_digest(home)
                 if not (shares and _share(descriptor, copy.fileno())):
                     renew(descriptor, copy.fileno(), threads)
                 _copy_states(home, found)

@@ -16,7 +16,7 @@ import lmdb
 from router.core.wire.text import key_text
 from router.disk.limits import StoreLimits
 from router.disk.room import DATA, check_data_file, lack_of_room
-from router.disk.store.rows import READABLE, VERSION
+from router.disk.store.rows import READABLE, VERSION, read_subscription
 from router.disk.store.terms import StoreError
 
 DAMAGED = lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.InvalidError, lmdb.BadTxnError
@@ -149,6 +149,21 @@ def row_of(path: Path, name: str, key: bytes) -> bytes | None:
             return None if said is None else bytes(said)
     except lmdb.NotFoundError:
         return None
+    except (lmdb.Error, OSError, *UNREADABLE) as error:
+        raise unusable(path, "cannot be opened", error) from None
+
+
+def subscribers(path: Path, group: bytes) -> set[bytes]:
+    """Return the keys of who has joined the group by the store in the folder `path`, which nobody has open; none if
+    there is no store. Raise `StoreError` if it cannot be read."""
+    try:
+        if not (path / DATA).exists() or not (path / DATA).stat().st_size:
+            return set()
+        with reading(path, "groups") as rows:
+            joined = (read_subscription(bytes(key), bytes(flags)) for key, flags in rows)
+            return {one.subscriber for one in joined if one.group == group}
+    except lmdb.NotFoundError:
+        return set()
     except (lmdb.Error, OSError, *UNREADABLE) as error:
         raise unusable(path, "cannot be opened", error) from None
 

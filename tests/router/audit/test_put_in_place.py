@@ -19,6 +19,7 @@ from router.audit.ask.catalogue import all_questions
 from router.audit.database import AuditFailed
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
+from router.audit.signing.digests import file_digests
 from spark_analytics.report.history import COLUMNS
 
 TYPES = ", ".join(map(" ".join, COLUMNS.items()))
@@ -134,3 +135,14 @@ def test_the_earlier_audit_is_kept_aside(tmp_path: Path, monkeypatch: pytest.Mon
     place.give_name(new, out, old)
     assert ((out / "of").read_text(), (old / "of").read_text()) == ("new", "out")
     assert not new.exists()
+
+
+def test_files_in_hidden_folders_are_no_part_of_a_table(tmp_path: Path) -> None:
+    """No signature covers them: `router ask` would answer from what somebody has added to a signed audit."""
+    parts = [tmp_path / "custody" / name for name in ("date=2026-01-01/part-0.parquet", "part-1.parquet")]
+    hidden = [tmp_path / "custody" / name for name in (".x/part.parquet", "_temporary/part.parquet", ".part.parquet")]
+    for path in (*parts, *hidden):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+    assert place.table_files(tmp_path, "custody") == parts
+    assert not any(file_digests(tmp_path).keys() & {str(path.relative_to(tmp_path)) for path in (hidden[0], hidden[2])})

@@ -208,3 +208,14 @@ def test_a_home_below_a_path_that_cannot_be_read_is_a_problem(tmp_path: Path) ->
     [problem] = found["problems"]
     assert str(home / "store") in problem and "the newest events are not known" in problem
     assert found["accepted"] == 2 and found["verdict"] == "attention"
+
+
+def test_a_home_below_a_path_has_no_module_of_its_choice_loaded(tmp_path: Path) -> None:
+    """Homes among collected logs are other people's; loading a module runs its code. `this` prints a poem."""
+    home = fleet(tmp_path)
+    (home / "router.toml").write_text('[node]\nservices = ["services.pubsub", "this"]\n')
+    sys.modules.pop("this", None)
+    with logs_of([tmp_path], refuse):
+        assert "this" not in sys.modules
+    with logs_of([home], refuse):
+        assert "this" in sys.modules, "of a home that is named, services of others are loaded"

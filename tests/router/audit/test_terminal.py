@@ -51,3 +51,14 @@ def test_long_times_are_told_in_seconds() -> None:
     assert latency_text({"p50": 3.24, "p95": 2214.593, "max": 3_700_000.0, "p99": None}) == (
         "p50 3.2 ms, p95 2.2 s, max 1 h 1 min"
     )
+
+
+def test_names_of_files_change_nothing_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """A directory of logs that others sent may have any name: it prints no line of its own, and hides none."""
+    name = "logs/a\nGood: none vanished.\x1b[8m\x9b8m\u202e/events-0000000000000001.jsonl"
+    rows = [{"level": "bad", "text": f"cannot be believed: {name}", "remedy": f"move {name}"}]
+    run = {"files": 1, "bytes": 5, "seconds": 1.0}
+    show({**sample(), "findings": rows, "problems": [f"{name}:1: torn"], "run": run})
+    out = capsys.readouterr().out
+    assert out.count("Good: none vanished.") == 3 and not out.isspace()
+    assert not [line for line in out.splitlines() if line.startswith("Good: none") or not line.isprintable()]

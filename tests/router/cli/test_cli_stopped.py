@@ -18,6 +18,7 @@ import pytest
 from rigs.commands import Run, run_in, start_node, stop_node
 from rigs.patience import HANG_S
 
+from router.cli.exits import Exit
 from router.client import running_or_stopped as held_home
 from router.core.log.events import Outward
 from router.core.routing.effects import Changes, Finished
@@ -323,3 +324,11 @@ def test_neither_log_nor_store(router: Run, home: Path) -> None:
     (home / DATA).touch()
     result = router("why", "abcd")
     assert result.exit_code == 1 and f"{home / DATA} cannot be read" in result.stderr and "never" not in result.stderr
+
+
+def test_a_group_that_is_owed_messages_is_not_forgotten_while_the_node_is_stopped(router: Run, copy: Kept) -> None:
+    refused = router("group", "remove", "friends")
+    assert refused.exit_code == Exit.FAILED and "leave friends --as bob`" in refused.stderr
+    assert "friends" in router("group", "list").stdout
+    (copy.home / DATA).unlink()
+    assert router("group", "remove", "friends").exit_code == 0

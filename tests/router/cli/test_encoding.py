@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
 
+import pytest
 from rigs.commands import ROUTER, Run
+
+from router.cli.output import say_json
 
 
 def test_a_terminal_without_unicode_is_shown_plain_characters(router: Run, home: Path) -> None:
@@ -32,3 +36,11 @@ def test_a_home_that_others_could_write_to_is_said_to_have_been_open(router: Run
     done = subprocess.run([*ROUTER, "--home", str(home), "init"], capture_output=True, text=True, check=True)
     assert f"{home} was open to others (mode 777): it is 700 now" in done.stderr
     assert home.stat().st_mode & 0o777 == 0o700
+
+
+def test_json_holds_nothing_that_a_terminal_would_obey(capsys: pytest.CaptureFixture[str]) -> None:
+    """Texts of others come as JSON too: control characters beyond ASCII and marks of direction are escaped."""
+    value = {"text": "é\x9b2J\x1b[8m\u202e\u2028\x7f", "key": b"\x01"}
+    say_json(value)
+    out = capsys.readouterr().out.removesuffix("\n")
+    assert out.isprintable() and json.loads(out) == {**value, "key": "01"}

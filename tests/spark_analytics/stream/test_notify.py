@@ -119,3 +119,29 @@ def test_what_is_no_command_is_refused_with_a_sentence(given: str, said: str) ->
     refuse: Callable[[], Notifier] = lambda: Notifier(given, Reports())  # noqa: E731
     with pytest.raises(NotifyError, match=said):
         refuse()
+
+
+def test_a_notifier_without_room_for_its_file_goes_on_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify, "PAUSE_S_MIN", 0.01)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "later"))
+    reports = Reports()
+    found = Notifier(command(WRITE, tmp_path / "told"), reports)
+    found.put([alarm(1)])
+    reports.wait()
+    (tmp_path / "later").mkdir()
+    assert found.close(HANG_S) == () and told(tmp_path / "told") == ["k1"]
+    assert "cannot be started: No such file or directory" in reports[0]
+
+
+def test_what_a_command_prints_takes_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It prints more than a pipe holds, closes its output, and says how large the file behind it was."""
+    monkeypatch.setattr(notify, "PAUSE_S_MIN", 0.01)
+    flood = "os.write(1, bytes(1 << 18)); size = os.fstat(1).st_size; print('last words', flush=True)"
+    lines = f"{ONCE}\nif not tried:\n    {flood}; os.close(1); os.close(2); os._exit(9 if size else 7)\n{WRITE}"
+    reports = Reports()
+    found = Notifier(command(lines, tmp_path / "told"), reports)
+    found.put([alarm(1)])
+    assert found.close(HANG_S) == () and told(tmp_path / "told") == ["k1"]
+    assert "it ended with code 7: " in reports[0] and "last words" in reports[0]

@@ -114,3 +114,23 @@ def test_directory_that_is_missing_or_of_something_else_is_refused(
     monkeypatch.setattr("router.audit.signing.digests.FILES_MAX", 2)
     with pytest.raises(OddFile, match="more than 2 files"):
         file_digests(audit)
+
+
+def test_a_name_of_a_file_adds_no_line_to_what_is_said(audit: Path) -> None:
+    """What was added is named; it cannot write, below the error, that all is as it was signed."""
+    (audit / "x\n9 files are as they were signed\x1b[8m").write_text("")
+    with pytest.raises(NotAsSigned, match=r"x 9 files are as they were signed \[8m was not signed") as caught:
+        check(audit)
+    assert str(caught.value).isprintable()
+
+
+def test_a_file_that_was_not_signed_is_not_read(audit: Path) -> None:
+    """It may be larger than anybody wants to read."""
+    (audit / "large").write_bytes(b"much")
+    found = file_digests(audit, {"delivery.parquet"})
+    assert {name: digest for name, digest in found.items() if digest} == {
+        "delivery.parquet": sha256(b"one").hexdigest()
+    }
+    assert "large" in found
+    with pytest.raises(NotAsSigned, match="large was not signed"):
+        check(audit)

@@ -96,3 +96,15 @@ def test_of_a_file_that_is_gone_the_compressed_form_is_read(tmp_path: Path) -> N
         assert file.read() == b"text"
     with pytest.raises(FileNotFoundError):
         open_text(tmp_path / "b")
+
+
+def test_a_file_of_very_many_frames_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame without text has nine bytes, and costs as much time as one with some."""
+    monkeypatch.setattr(packed_files, "FRAMES_READ_MAX", 20)
+    path = tmp_path / "a.zst"
+    path.write_bytes(packed(b"a\n") + packed(b"") * 19)
+    with open_text(path) as file:
+        assert file.read() == b"a\n"
+    path.write_bytes(packed(b"a\n") + packed(b"") * 20)
+    with open_text(path) as file, pytest.raises(NotUnpacked, match="more than 20 frames"):
+        file.read()

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.disk.snapshot.series import (
+    NUMBER_MAX,
     RETRY_S_MAX,
     RETRY_S_MIN,
     UNKNOWN_AGE_S,
@@ -106,3 +107,13 @@ def test_a_failure_does_not_wait_longer_than_from_one_snapshot_to_the_next() -> 
         due.failed(0.0)
     assert due.at_s == 90
     assert due.age_s(10.0) is None
+
+
+def test_next_name_rejects_a_number_beyond_those_of_names() -> None:
+    """A snapshot with a longer number would not be among those that go, and the directory would fill."""
+    last = next_name(KEY, [], 1).replace("-000001-", f"-{NUMBER_MAX}-")
+    assert [one.number for one in made_of(KEY, [last])] == [NUMBER_MAX]
+    with pytest.raises(ValueError, match=f"{last}, which no node made: move that file"):
+        next_name(KEY, made_of(KEY, [last]), 2)
+    before = made_of(KEY, [last.replace(str(NUMBER_MAX), str(NUMBER_MAX - 1))])
+    assert made_of(KEY, [next_name(KEY, before, 2)])

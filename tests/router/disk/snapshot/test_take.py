@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from router.disk.snapshot.take import COMPARED_BYTES, renew
+from router.disk.limits import StoreLimits
+from router.disk.snapshot.form import SnapshotFault, SnapshotWriter
+from router.disk.snapshot.take import COMPARED_BYTES, renew, staged, write
+from router.disk.store.store import Store
+from router.settings import keyring, node_rotation
+from router.settings.home import Home
 
 OLD = Random(1).randbytes(5 * COMPARED_BYTES + 7)
 
@@ -49,3 +54,23 @@ def test_only_what_differs_is_written(tmp_path: Path) -> None:
             nullcontext() if content == OLD else pytest.raises(OSError, match="Bad file descriptor"),
         ):
             renew(source.fileno(), copy.fileno(), threads)
+
+
+@pytest.mark.parametrize("rotates", [False, True])
+def test_no_snapshot_has_the_store_of_one_key_and_another_key(rotates: bool, tmp_path: Path) -> None:
+    """The node's key may be rotated between the copy of its store and that of its keys: the store of what would be
+    restored would belong to another router."""
+    home = Home(tmp_path / "home")
+    home.create()
+    key = keyring.load_or_create(home, keyring.NODE)
+    with closing(Store(home.store_path, StoreLimits(), b"b" * 16)) as store:
+        store.recover(bytes(key.public))
+    written = list[bytes]()
+    with (
+        staged(home.path) as copies,
+        pytest.raises(SnapshotFault, match="take it again") if rotates else nullcontext(),
+    ):
+        if rotates:
+            node_rotation.rotate(home, 1_800_000_000)
+        write(home.path, copies, SnapshotWriter(written.append, None))
+    assert copies.router == key.public and written
