@@ -70,7 +70,7 @@ class PubSub:
         self.parts: tuple[RulesPart, ...] = (partners, dissemination, shown)
         self.readers: dict[type[Message], Reader] = dict.fromkeys((Meet, Met, AskGroups, TellGroups), partners)
         self.readers[Have] = dissemination
-        comparing = self._comparing = Comparing(setup, self.known)
+        comparing = self._comparing = Comparing(setup, self.known, is_leaf=is_leaf)
         barring = self._barring = Barring(self.known, self.others)
         self.parts = (*self.parts, comparing, barring)
         self.readers |= {Compare: comparing, Compared: comparing}

@@ -1,7 +1,7 @@
 """Catching up: this node and another compare the messages that they hold of a topic, and each gets those it lacks
 (R-C35).
 
-    every `period_s`, at random times   with a random neighbour of each topic
+    every `period_s`, at random times   with a random neighbour of each topic in which messages come; else `quiet_s`
     when a topic is wanted              with the first neighbours that are found, since one may have come back just now
     after an absence over `absence_s`   of this node with a neighbour of each topic, of a neighbour with that one
     after any absence of a neighbour    with that one: what was published meanwhile was not sent to it
@@ -52,8 +52,11 @@ RETRY_S = 1.0
 class Comparing:
     """A part of the service; it records in each topic when it was compared, and which messages nobody had."""
 
-    def __init__(self, setup: c.Setup, known: Known, limits: CompareLimits | None = None) -> None:
+    def __init__(
+        self, setup: c.Setup, known: Known, limits: CompareLimits | None = None, *, is_leaf: bool = False
+    ) -> None:
         self._chance = setup.chance
+        self._is_leaf = is_leaf
         self._known = known
         self._limits = limits or CompareLimits()
         self._steps = ClockSteps(setup.kept)
@@ -86,7 +89,11 @@ class Comparing:
                     plan.arrived += 1
                     deeds.append(self._figures.missed(group, plan.missed, plan.arrived))
                 self._judging.arrived(heard, now)
-                if not (self._fetching.arrived(id) and self._fetching.is_due):
+                was_fetched = self._fetching.arrived(id)
+                if not self._came(group, now) and not (was_fetched and self._fetching.is_due):
+                    return deeds
+            case o.Published(group=group):
+                if not self._came(group, now):
                     return deeds
             case o.HeldPage(group=group):
                 deeds += self._held.heard(heard, now)
@@ -247,7 +254,7 @@ class Comparing:
         plan.begin(router, now.mono_s, self._limits.apart_s)
         self._waiting.begun(group, router)
         if plan.next_s <= now.mono_s + RETRY_S:
-            plan.next_s = now.mono_s + plan.period_s * (0.75 + 0.5 * self._chance.random())
+            plan.next_s = now.mono_s + plan.period_s * self._spread()
         fetch = self._fetching.begin(group, router)
         found = Differences(self._limits.lacking_max, self._judging.watched(router, group, now))
         self._begun += 1
@@ -293,7 +300,23 @@ class Comparing:
         if not frame:
             self._judging.compared(session, view, now)
         self._end(session, now)
+        if not (frame or session.found.need or session.found.have or self._is_leaf):
+            heard_before_s = now.mono_s - self._limits.quiet_after_s
+            self._plans.rest(session.group, heard_before_s, now.mono_s + self._limits.quiet_s * self._spread())
         return []
+
+    def _came(self, group: PublicKey, now: c.Now) -> bool:
+        """Record that a message of a topic came; return whether it rested, and is compared after a period again."""
+        if (plan := self._plans.get(group)) is None:
+            return False
+        plan.heard_s, was_quiet = now.mono_s, plan.is_quiet
+        if was_quiet:
+            self._plans.wake(group, now.mono_s + plan.period_s * self._spread())
+        return was_quiet
+
+    def _spread(self) -> float:
+        """Return by how much a period is longer or shorter, so that comparisons of topics come at random times."""
+        return 0.75 + 0.5 * self._chance.random()
 
     def _end(self, session: Session, now: c.Now, *, is_silent: bool = False) -> None:
         """End a comparison; the missing messages it found are still fetched. A silent neighbour is tried again soon."""
