@@ -16,7 +16,7 @@ from router.core.service.meetings import GoOn
 from router.core.wire.crypto import KEY_BYTES, PublicKey, digest
 from router.core.wire.meeting import TAG_BYTES, TAGS_STEP, Meeting
 from router.core.wire.reasons import Reason
-from services.pubsub.core.group_sets import Agreement, BadFrame, GroupSet
+from services.pubsub.core.group_sets import Agreement, BrokenAgreement, GroupSet
 from services.pubsub.core.messages import ROUNDS_MAX, AskGroups, TellGroups
 from services.pubsub.reasons import NOT_AGREED
 
@@ -172,7 +172,7 @@ class Agreeing:
         run.until_s = now_s + self._limits.answer_s
         try:
             agreement.hear(frame)
-        except BadFrame:
+        except BrokenAgreement:
             return False
         return True
 

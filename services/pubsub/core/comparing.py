@@ -30,6 +30,7 @@ from router.service.roles import overlay as o
 from services.pubsub import reasons
 from services.pubsub.core.answering import Answering
 from services.pubsub.core.arrival_order import read_ranks
+from services.pubsub.core.arrivals import Arrivals
 from services.pubsub.core.begun import LATE_S, Begun
 from services.pubsub.core.caught_up import Figures
 from services.pubsub.core.clock_steps import ClockSteps
@@ -55,9 +56,7 @@ class Comparing:
     def __init__(
         self, setup: c.Setup, known: Known, limits: CompareLimits | None = None, *, is_leaf: bool = False
     ) -> None:
-        self._chance = setup.chance
-        self._is_leaf = is_leaf
-        self._known = known
+        self._chance, self._known = setup.chance, known
         self._limits = limits or CompareLimits()
         self._steps = ClockSteps(setup.kept)
         self.since = Begun(setup.kept, self._steps)
@@ -73,9 +72,9 @@ class Comparing:
         self._presence = _Presence(self._limits)
         self._places = Places(self._sessions, self._limits)
         self._figures = Figures(setup.kept)
+        self._arrivals = Arrivals(self._plans, self._figures, setup.chance, self._limits, is_leaf=is_leaf)
         self._early = self._figures.all_missed()  # of groups that are not wanted yet
-        self._slept_s = inf
-        self._begun = 0
+        self._slept_s, self._begun = inf, 0
         known.is_history, known.is_asked = self._fetching.is_history, self._fetching.is_asked
 
     def __repr__(self) -> str:
@@ -85,15 +84,11 @@ class Comparing:
         deeds = self._steps.look(now)
         match heard:
             case c.Message(id=id, group=group) if group is not None:
-                if (plan := self._plans.get(group)) is not None and plan.missed:
-                    plan.arrived += 1
-                    deeds.append(self._figures.missed(group, plan.missed, plan.arrived))
+                found, is_awake = self._arrivals.came(group, now)
+                deeds += found
                 self._judging.arrived(heard, now)
                 was_fetched = self._fetching.arrived(id)
-                if not self._came(group, now) and not (was_fetched and self._fetching.is_due):
-                    return deeds
-            case o.Published(group=group):
-                if not self._came(group, now):
+                if not is_awake and not (was_fetched and self._fetching.is_due):
                     return deeds
             case o.HeldPage(group=group):
                 deeds += self._held.heard(heard, now)
@@ -122,7 +117,7 @@ class Comparing:
                 return [*deeds, *self._wanted(group, now), c.Wake(now.wall_s)]
             case c.Tick():
                 pass
-            case _:
+            case _ if not self._arrivals.was_published(heard, now):
                 return deeds
         return [*deeds, *self._go_on(now)]
 
@@ -254,7 +249,7 @@ class Comparing:
         plan.begin(router, now.mono_s, self._limits.apart_s)
         self._waiting.begun(group, router)
         if plan.next_s <= now.mono_s + RETRY_S:
-            plan.next_s = now.mono_s + plan.period_s * self._spread()
+            plan.next_s = now.mono_s + plan.period_s * self._arrivals.spread()
         fetch = self._fetching.begin(group, router)
         found = Differences(self._limits.lacking_max, self._judging.watched(router, group, now))
         self._begun += 1
@@ -299,24 +294,9 @@ class Comparing:
             self._giving.give(session.group, session.router, ours, now)
         if not frame:
             self._judging.compared(session, view, now)
+            self._arrivals.compared(session, now)
         self._end(session, now)
-        if not (frame or session.found.need or session.found.have or self._is_leaf):
-            heard_before_s = now.mono_s - self._limits.quiet_after_s
-            self._plans.rest(session.group, heard_before_s, now.mono_s + self._limits.quiet_s * self._spread())
         return []
-
-    def _came(self, group: PublicKey, now: c.Now) -> bool:
-        """Record that a message of a topic came; return whether it rested, and is compared after a period again."""
-        if (plan := self._plans.get(group)) is None:
-            return False
-        plan.heard_s, was_quiet = now.mono_s, plan.is_quiet
-        if was_quiet:
-            self._plans.wake(group, now.mono_s + plan.period_s * self._spread())
-        return was_quiet
-
-    def _spread(self) -> float:
-        """Return by how much a period is longer or shorter, so that comparisons of topics come at random times."""
-        return 0.75 + 0.5 * self._chance.random()
 
     def _end(self, session: Session, now: c.Now, *, is_silent: bool = False) -> None:
         """End a comparison; the missing messages it found are still fetched. A silent neighbour is tried again soon."""

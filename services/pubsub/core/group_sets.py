@@ -50,11 +50,11 @@ _BITS = 8 * PLACE_BYTES
 _SECRET_MASK = (1 << 8 * SECRET_BYTES) - 1
 
 
-class BadFrame(ValueError):
+class BrokenAgreement(ValueError):
     """A frame that the protocol does not allow; the text says why."""
 
 
-class Kind(Enum):
+class ItemKind(Enum):
     """The kinds of items, by their number in a frame."""
 
     SAME, DIVIDED, LISTED, SHARED = range(4)
@@ -140,13 +140,13 @@ class Agreement:
         self.common: set[bytes] = set()
         self.others_more = False
         self._said = False
-        self._open: dict[Range, Kind] = {}  # what this side said of each range about which the other owes a word
-        self._to_say: deque[tuple[Range, Kind, Collection[int]]] = deque()  # answers, with the positions they list
+        self._open: dict[Range, ItemKind] = {}  # what this side said of each range about which the other owes a word
+        self._to_say: deque[tuple[Range, ItemKind, Collection[int]]] = deque()  # answers, with the positions they list
         if asks:
-            self._to_say.append((Range(), Kind.SAME, ()))
-            self._open[Range()] = Kind.SAME
+            self._to_say.append((Range(), ItemKind.SAME, ()))
+            self._open[Range()] = ItemKind.SAME
         else:
-            self._open[Range()] = Kind.DIVIDED  # the first word is awaited
+            self._open[Range()] = ItemKind.DIVIDED  # the first word is awaited
 
     def __repr__(self) -> str:
         return f"<agreement on {len(self.common)} of {self._set!r}; {len(self._open)} ranges are open>"
@@ -174,7 +174,7 @@ class Agreement:
         return bytes((bool(self._to_say),)) + b"".join(parts)
 
     def hear(self, frame: bytes) -> None:
-        """Handle a frame of the other side; raise `BadFrame` if it breaks the protocol. What is proved stays so."""
+        """Handle a frame of the other side; raise `BrokenAgreement` if it is not allowed. What is proved stays so."""
         more, items = read_frame(frame)
         for of, kind, content in items:
             self._hear(of, kind, content)
@@ -182,33 +182,33 @@ class Agreement:
 
     # -- what the other side says --------------------------------------------------------------------------------------
 
-    def _hear(self, of: Range, kind: Kind, content: list[bytes]) -> None:
+    def _hear(self, of: Range, kind: ItemKind, content: list[bytes]) -> None:
         said = self._open.pop(of, None)
         if said is None:
-            raise BadFrame("a word about a range for which none is awaited")
-        if (kind is Kind.SHARED) is not (said is Kind.LISTED):
-            raise BadFrame("a list is answered by what is shared of it, and nothing else is")
+            raise BrokenAgreement("a word about a range for which none is awaited")
+        if (kind is ItemKind.SHARED) is not (said is ItemKind.LISTED):
+            raise BrokenAgreement("a list is answered by what is shared of it, and nothing else is")
         match kind:
-            case Kind.SAME if said is Kind.DIVIDED:  # the first word
+            case ItemKind.SAME if said is ItemKind.DIVIDED:  # the first word
                 self._judge(of, content[0])
-            case Kind.SAME:
+            case ItemKind.SAME:
                 if content[0] != self._set.fingerprint(of, mine=False):
-                    raise BadFrame("a range that is said to be the same is another one")
+                    raise BrokenAgreement("a range that is said to be the same is another one")
                 self.common.update(self._set.groups(self._set.run(of)))
-            case Kind.DIVIDED:
+            case ItemKind.DIVIDED:
                 if of.depth >= DEPTH_MAX:
-                    raise BadFrame("a range is divided too often")
+                    raise BrokenAgreement("a range is divided too often")
                 for part, theirs in zip(of.parts(), content, strict=True):
                     self._judge(part, theirs)
-            case Kind.LISTED:
+            case ItemKind.LISTED:
                 told = frozenset(content)
                 shared = [at for at in self._set.run(of) if self._set.theirs[at] in told]
                 self.common.update(self._set.groups(shared))
-                self._to_say.append((of, Kind.SHARED, shared))
-            case Kind.SHARED:
+                self._to_say.append((of, ItemKind.SHARED, shared))
+            case ItemKind.SHARED:
                 by_tag = {self._set.theirs[at]: at for at in self._listed(of)}
                 if not by_tag.keys() >= set(content):
-                    raise BadFrame("a tag stands for none of the groups that were listed")
+                    raise BrokenAgreement("a tag stands for none of the groups that were listed")
                 self.common.update(self._set.groups([by_tag[tag] for tag in content]))
 
     def _judge(self, of: Range, theirs: bytes) -> None:
@@ -216,22 +216,22 @@ class Agreement:
         run = self._set.run(of)
         if theirs == self._set.fingerprint(of, mine=False):
             self.common.update(self._set.groups(run))
-            self._to_say.append((of, Kind.SAME, ()))
+            self._to_say.append((of, ItemKind.SAME, ()))
         elif len(run) <= LISTED_MAX or of.depth >= DEPTH_MAX:
-            self._open[of] = Kind.LISTED
-            self._to_say.append((of, Kind.LISTED, self._listed(of)))
+            self._open[of] = ItemKind.LISTED
+            self._to_say.append((of, ItemKind.LISTED, self._listed(of)))
         else:
-            self._open.update(dict.fromkeys(of.parts(), Kind.SAME))
-            self._to_say.append((of, Kind.DIVIDED, ()))
+            self._open.update(dict.fromkeys(of.parts(), ItemKind.SAME))
+            self._to_say.append((of, ItemKind.DIVIDED, ()))
 
     def _listed(self, of: Range) -> range:
         return self._set.run(of)[:LISTED_MAX]
 
-    def _item(self, of: Range, kind: Kind, positions: Collection[int]) -> bytes:
+    def _item(self, of: Range, kind: ItemKind, positions: Collection[int]) -> bytes:
         match kind:
-            case Kind.SAME:
+            case ItemKind.SAME:
                 content = self._set.fingerprint(of, mine=True)
-            case Kind.DIVIDED:
+            case ItemKind.DIVIDED:
                 content = b"".join([self._set.fingerprint(part, mine=True) for part in of.parts()])
             case _:
                 content = len(positions).to_bytes(NUMBER_BYTES, "big")
@@ -242,26 +242,26 @@ class Agreement:
 # -- frames ------------------------------------------------------------------------------------------------------------
 
 
-def read_frame(frame: bytes) -> tuple[bool, list[tuple[Range, Kind, list[bytes]]]]:
-    """Return whether the sender has more to say, and the items of a frame; raise `BadFrame`."""
+def read_frame(frame: bytes) -> tuple[bool, list[tuple[Range, ItemKind, list[bytes]]]]:
+    """Return whether the sender has more to say, and the items of a frame; raise `BrokenAgreement`."""
     if not frame or frame[0] > 1 or len(frame) > FRAME_BYTES_MAX:
-        raise BadFrame("no frame of an agreement")
+        raise BrokenAgreement("no frame of an agreement")
     return bool(frame[0]), list(_items(frame))
 
 
-def _items(frame: bytes) -> Iterator[tuple[Range, Kind, list[bytes]]]:
+def _items(frame: bytes) -> Iterator[tuple[Range, ItemKind, list[bytes]]]:
     at = 1
     while at < len(frame):
         depth = frame[at]
         beginning, at = _taken(frame, at + 1, (depth + 1) // 2)
         of = Range(depth, int.from_bytes(beginning, "big"))
         if depth > DEPTH_MAX or of.beginning >= 1 << 4 * depth:
-            raise BadFrame("a range that does not exist")
+            raise BrokenAgreement("a range that does not exist")
         number, at = _taken(frame, at, 1)
-        if number[0] >= len(Kind):
-            raise BadFrame(f"an item of kind {number[0]}")
-        kind = Kind(number[0])
-        count = {Kind.SAME: 1, Kind.DIVIDED: PARTS}.get(kind, 0)
+        if number[0] >= len(ItemKind):
+            raise BrokenAgreement(f"an item of kind {number[0]}")
+        kind = ItemKind(number[0])
+        count = {ItemKind.SAME: 1, ItemKind.DIVIDED: PARTS}.get(kind, 0)
         if not count:
             listed, at = _taken(frame, at, NUMBER_BYTES)
             count = int.from_bytes(listed, "big")
@@ -271,5 +271,5 @@ def _items(frame: bytes) -> Iterator[tuple[Range, Kind, list[bytes]]]:
 
 def _taken(frame: bytes, at: int, size: int) -> tuple[bytes, int]:
     if size > len(frame) - at:
-        raise BadFrame(f"{size} bytes are announced, {max(0, len(frame) - at)} follow")
+        raise BrokenAgreement(f"{size} bytes are announced, {max(0, len(frame) - at)} follow")
     return frame[at : at + size], at + size

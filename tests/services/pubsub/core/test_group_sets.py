@@ -18,9 +18,9 @@ from services.pubsub.core.group_sets import (
     LISTED_MAX,
     PARTS,
     Agreement,
-    BadFrame,
+    BrokenAgreement,
     GroupSet,
-    Kind,
+    ItemKind,
     Range,
     read_frame,
 )
@@ -104,13 +104,13 @@ def test_saying_back_what_was_said_proves_nothing() -> None:
     """A router that knows none of the groups returns fingerprints and tags as if they were its own."""
     mine = keys(0, LISTED_MAX)
     asker = Agreement(GroupSet(meeting(), mine), asks=True)
-    with pytest.raises(BadFrame, match="is said to be the same"):
+    with pytest.raises(BrokenAgreement, match="is said to be the same"):
         asker.hear(asker.next_frame())
     lister = Agreement(GroupSet(meeting(), mine), asks=False)
-    lister.hear(b"\0" + ROOT + bytes((Kind.SAME.value,)) + bytes(FINGERPRINT_BYTES))
+    lister.hear(b"\0" + ROOT + bytes((ItemKind.SAME.value,)) + bytes(FINGERPRINT_BYTES))
     listed = lister.next_frame()
-    assert [kind for _, kind, _ in read_frame(listed)[1]] == [Kind.LISTED]
-    with pytest.raises(BadFrame, match="none of the groups"):
+    assert [kind for _, kind, _ in read_frame(listed)[1]] == [ItemKind.LISTED]
+    with pytest.raises(BrokenAgreement, match="none of the groups"):
         lister.hear(listed.replace(ROOT + b"\2", ROOT + b"\3", 1))
     assert not asker.common and not lister.common
 
@@ -119,10 +119,12 @@ def test_a_partner_with_one_group_proves_that_one_only() -> None:
     mine = keys(0, 500)
     liar = GroupSet(meeting(BOB.public, ALICE.public), mine[:1])
     honest = Agreement(GroupSet(meeting(), mine), asks=False)
-    honest.hear(b"\0" + ROOT + bytes((Kind.LISTED.value,)) + (2).to_bytes(2, "big") + liar.mine[0] + bytes(TAG_BYTES))
+    honest.hear(
+        b"\0" + ROOT + bytes((ItemKind.LISTED.value,)) + (2).to_bytes(2, "big") + liar.mine[0] + bytes(TAG_BYTES)
+    )
     assert honest.common == {mine[0]} and honest.is_done is False
     assert read_frame(honest.next_frame())[1] == [
-        (Range(), Kind.SHARED, [honest._set.mine[honest._set.groups(range(500)).index(mine[0])]])
+        (Range(), ItemKind.SHARED, [honest._set.mine[honest._set.groups(range(500)).index(mine[0])]])
     ]
     assert honest.is_done
 
@@ -130,7 +132,7 @@ def test_a_partner_with_one_group_proves_that_one_only() -> None:
 def test_one_that_divides_without_end_costs_no_more_than_a_list() -> None:
     """It answers each word by wrong fingerprints of all parts; each range is spoken of once, and lists are not."""
     honest, said, words = Agreement(GroupSet(meeting(), keys(0, 1_000)), asks=False), 0, 0
-    to_say = [(Range(), Kind.SAME, 1)]
+    to_say = [(Range(), ItemKind.SAME, 1)]
     while to_say:
         items = b"".join(
             of.written + bytes((kind.value,)) + (bytes(count * FINGERPRINT_BYTES) if count else bytes(2))
@@ -142,10 +144,10 @@ def test_one_that_divides_without_end_costs_no_more_than_a_list() -> None:
             frame = honest.next_frame()
             said, words = said + len(frame), words + 1
             for of, kind, _ in read_frame(frame)[1]:
-                if kind is Kind.DIVIDED:
-                    to_say += [(part, Kind.DIVIDED, PARTS) for part in of.parts()]
-                elif kind is Kind.LISTED:
-                    to_say.append((of, Kind.SHARED, 0))
+                if kind is ItemKind.DIVIDED:
+                    to_say += [(part, ItemKind.DIVIDED, PARTS) for part in of.parts()]
+                elif kind is ItemKind.LISTED:
+                    to_say.append((of, ItemKind.SHARED, 0))
             if frame[0] == 0:
                 break
     assert honest.is_done and not honest.common
@@ -160,7 +162,7 @@ def test_any_bytes_are_a_frame_or_refused(noise: bytes, cut: int) -> None:
         answerer = Agreement(groups, asks=False)
         try:
             answerer.hear(frame)
-        except BadFrame:
+        except BrokenAgreement:
             continue
         assert len(answerer.next_frame()) <= FRAME_BYTES_MAX
 
@@ -182,7 +184,7 @@ def test_any_bytes_are_a_frame_or_refused(noise: bytes, cut: int) -> None:
 )
 def test_what_breaks_the_protocol_is_refused_with_its_cause(frame: bytes, cause: str) -> None:
     answerer = Agreement(GroupSet(meeting(), keys(0, 3)), asks=False)
-    with pytest.raises(BadFrame, match=cause):
+    with pytest.raises(BrokenAgreement, match=cause):
         answerer.hear(frame)
     assert not answerer.common
 
@@ -191,7 +193,7 @@ def test_a_frame_that_comes_twice_is_refused() -> None:
     first = Agreement(GroupSet(meeting(), keys(0, 100)), asks=True).next_frame()
     answerer = Agreement(GroupSet(meeting(BOB.public, ALICE.public), keys(50, 100)), asks=False)
     answerer.hear(first)
-    with pytest.raises(BadFrame, match="none is awaited"):
+    with pytest.raises(BrokenAgreement, match="none is awaited"):
         answerer.hear(first)
 
 
