@@ -68,7 +68,6 @@ class Comparing:
         self._judging = Judging(known, self._fetching, self._plans, self._limits)
         self._timed = self._plans, self._fetching, self._giving, self._held, self._judging
         self._sessions: dict[tuple[PublicKey, PublicKey], Session] = {}  # by router and group
-        self._ended: list[Fetch] = []
         self._presence = _Presence(self._limits)
         self._places = Places(self._sessions, self._limits)
         self._figures = Figures(setup.kept)
