@@ -2,7 +2,7 @@
 
 The service consists of parts, each with a duty of its own; all of them share `Known` and `Others`.
 
-    Partners       SUB and UNSUB; MEET and MET: the routers with which groups are shared
+    Partners       SUB and UNSUB; MEET, MET and GROUPS: the routers with which groups are shared
     Hints          HINT: routers that group links name; on a leaf they are the uplinks' business
     Rings          RINGS: the nodes next to this one in each topic
     Interests      INTERESTS: nodes that may want the same groups
@@ -33,12 +33,14 @@ from services.pubsub.core.interests import Interests
 from services.pubsub.core.kept import FORMS, VERSION
 from services.pubsub.core.known import SERVICE, Known
 from services.pubsub.core.messages import (
+    AskGroups,
     AskInterests,
     AskRings,
     Compare,
     Compared,
     Have,
     Message,
+    TellGroups,
     TellInterests,
     TellRings,
     decode_message,
@@ -66,8 +68,9 @@ class PubSub:
         dissemination = self._dissemination = Dissemination(setup, self.known, self.others, copies, is_leaf=is_leaf)
         shown = Shown(self.known, self.others)
         self.parts: tuple[RulesPart, ...] = (partners, dissemination, shown)
-        self.readers: dict[type[Message], Reader] = {Meet: partners, Met: partners, Have: dissemination}
-        comparing = self._comparing = Comparing(setup, self.known)
+        self.readers: dict[type[Message], Reader] = dict.fromkeys((Meet, Met, AskGroups, TellGroups), partners)
+        self.readers[Have] = dissemination
+        comparing = self._comparing = Comparing(setup, self.known, is_leaf=is_leaf)
         barring = self._barring = Barring(self.known, self.others)
         self.parts = (*self.parts, comparing, barring)
         self.readers |= {Compare: comparing, Compared: comparing}

@@ -15,6 +15,7 @@ from services.pubsub.simulation.figures import Row, Scenario, measure
 from services.pubsub.simulation.guessing import PRIVACY
 from services.pubsub.simulation.hub import HUB
 from services.pubsub.simulation.keeping import BOOTSTRAP, CHURN, HEALING
+from services.pubsub.simulation.many import MANY
 from services.pubsub.simulation.reconciling import RECONCILE
 from services.pubsub.simulation.spreading import CATASTROPHE, DROPPERS, LOSS, STATIC
 from services.pubsub.simulation.topics import TOPICS
@@ -31,6 +32,7 @@ SCENARIOS = {
     "droppers": "Some nodes take custody of every message and forward none.",
     "withholding": "Nodes that take messages and pass none on lose their places; honest ones, however slow, do not.",
     "topics": "Many topics, of which each node wants a few: rings by hints or filters, and the number of neighbours.",
+    "many": "Two services that want thousands of groups each find those that both want.",
     "privacy": "How well somebody who knows a topic guesses from a filter whether its owner wants it.",
     "reconcile": "Nodes compare what they have: the bytes it costs, and how soon all have all.",
     "baselines": "This protocol beside random gossip, HyParView and Plumtree, and GossipSub; and Cyclon as published.",
@@ -177,6 +179,15 @@ topics = _command(
     nodes find each other by filters. Of the cycles the first 30 last a second, the others ten. Then messages are
     published in some topics. Distinct neighbours: on the rings of all topics of a node, with 10 and with 100 topics.
     1,000 nodes take some minutes.
+    """,
+)
+many = _command(
+    "many",
+    MANY,
+    """Simulate two services that agree by ranges on the groups that both want.
+
+    Each wants ten groups for each of --nodes: half of them in common, all, all but ten, or none. Bytes are those of
+    both sides, without the meeting before; an id is one group of one side.
     """,
 )
 privacy = _command(

@@ -6,6 +6,7 @@ from router.core.wire.meeting import Meet, Met
 from samples.core import ADVERTISEMENTS, BOB, GROUP, IDS
 from samples.discovery import FILLER, FIRST, MEETING, SECOND
 from services.pubsub.core.messages import (
+    AskGroups,
     AskInterests,
     AskRings,
     Compare,
@@ -16,6 +17,7 @@ from services.pubsub.core.messages import (
     Member,
     Message,
     Ring,
+    TellGroups,
     TellInterests,
     TellRings,
     make_filter,
@@ -39,4 +41,6 @@ MESSAGES: tuple[Message, ...] = (
     Compared(T, 3_100_000, (1 << 32) - 1, b"\x61" + bytes(40), bytes.fromhex("01000000070001"), 7),
     Have(T, IDS[:1]),
     Have(OTHER_T, IDS[:3]),
+    AskGroups(T, 0, b"a"),
+    TellGroups(OTHER_T, 63, b"\0" + bytes(40)),
 )

@@ -29,6 +29,8 @@ class SharedGroups(VerbPart):
         if key == self._directory.me or key in self._directory.locals:
             return {"error": OWN_KEY}
         agreements = self._directory.agreements
+        if said.page:
+            groups += agreements.agreed(link.key, key)
         forgotten = agreements.agree(link.key, key, groups, said.until_s, now.wall_s, lan=said.lan)
         self._rights.agreed((key, *forgotten), now)
         return {"agreed": agreements.is_met(key)}

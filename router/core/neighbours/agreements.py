@@ -64,6 +64,11 @@ class Agreements:
     def has(self, router: bytes, group: bytes) -> bool:
         return any(group in one.groups for one in self._by_router.get(router, {}).values())
 
+    def agreed(self, by: bytes, router: bytes) -> frozenset[bytes]:
+        """Return the groups that a service has agreed on with a router."""
+        one = self._by_router.get(router, {}).get(by)
+        return frozenset() if one is None else one.groups
+
     def shared(self, router: bytes) -> Shared:
         """Return all groups agreed on with a router."""
         theirs = self._by_router.get(router, {}).values()

@@ -10,7 +10,8 @@ alone. Partners meet again every hour, and a moment after the own set of groups 
 
 If more than `TAGS_MAX` groups are wanted, a meeting compares those whose topics come first: topics are derived from
 both nonces, so both ends choose the same groups, and others each time. Groups found earlier and left out of a meeting
-stay valid until their time is over.
+stay valid until their time is over. Where both services agree by ranges as well (`BY_RANGES`), they go on so for all
+groups: a `GoOn` says it, and the caller reports by `agreed` what was found.
 
 There may be more routers than partners: one that is met by all others as a link's hint names it. Their questions wait
 for their turn, and a partner that the caller can do without is let go for the next one.
@@ -18,7 +19,7 @@ for their turn, and a partner that the caller can do without is let go for the n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from heapq import nsmallest
 from itertools import chain
@@ -29,7 +30,7 @@ from msgspec import Struct, field
 
 from router.core.link.allowance import Allowance
 from router.core.wire.crypto import PublicKey
-from router.core.wire.meeting import FILLER_BYTES, NONCE_BYTES, TAGS_MAX, Meet, Meeting, Met
+from router.core.wire.meeting import BY_RANGES, FILLER_BYTES, NONCE_BYTES, TAGS_MAX, TAGS_STEP, Meet, Meeting, Met
 
 DOUBLED_MAX = 16
 PLACE_S = 0.25
@@ -42,19 +43,22 @@ class MeetingLimits(Struct, frozen=True):
     """The times and bounds of meetings, in seconds.
 
     `again_s`: between two meetings with a partner; `changed_s`: from a change of the own set to the next meeting;
-    `apart_s`: at least between two meetings begun here. For `start_s` after the start nobody is answered, as the own
-    set may be incomplete. `answer_s`: how long a nonce is valid; `patience_s`: how long a partner that shares
-    nothing keeps its place for its word, if others need it. `tries_max`: MEETs without an answer, with pauses that
+    `apart_s`: at least between two meetings begun here; `cut_off_s`: to the next one after an agreement by ranges that
+    was cut off. For `start_s` after the start nobody is answered, as the own set may be incomplete. `answer_s`: how
+    long a nonce is valid; `patience_s`: how long a partner that shares nothing keeps its place for its word, if others
+    need it. `tries_max`: MEETs without an answer, with pauses that
     double up to `pause_s_max`, before a partner is forgotten (None: never). `agreed_s`: how long a group in common
     stays valid; `groups_max`: groups in common that are kept per partner. `answers_per_s` limits the meetings begun
     here, and likewise the answers to routers without a group in common, if each is about `TAGS_MAX` groups: those about
-    fewer cost less, down to a 24th of that. `waiting_max`: routers without a group in common whose questions wait for
+    fewer cost less, down to a 24th of that, and those by ranges more. `by_ranges`: whether this service agrees by
+    ranges as well. `waiting_max`: routers without a group in common whose questions wait for
     that, each for `answer_s` at most; `partner_per_s` and the burst `partner_burst` limit the answers to one partner.
     """
 
     again_s: float = 3600.0
     changed_s: float = 0.5
     apart_s: float = 5.0
+    cut_off_s: float = 60.0
     start_s: float = 1.0
     answer_s: float = 30.0
     patience_s: float = 1.0
@@ -67,6 +71,7 @@ class MeetingLimits(Struct, frozen=True):
     waiting_max: int = 2_048
     partner_per_s: float = 0.5
     partner_burst: float = 8.0
+    by_ranges: bool = False
 
 
 class Cause(Enum):
@@ -113,7 +118,18 @@ class Drop(Struct, frozen=True):
     cause: Cause
 
 
-Deed = Say | Common | LetGo | Drop
+class GoOn(Struct, frozen=True):
+    """Agree by ranges on all groups with the service of a router, as one of both may want more than a meeting compares.
+
+    `asks`: whether this side says the first word."""
+
+    router: PublicKey
+    service: PublicKey
+    meeting: Meeting
+    asks: bool
+
+
+Deed = Say | Common | LetGo | Drop | GoOn
 
 
 # -- partners ---------------------------------------------------------------------------------------------------------
@@ -218,6 +234,11 @@ class Meetings:
         next_s = min((one.next_s for one in self._partners.values()), default=inf)
         return max(self._ready_s, min(next_s, self._next_answer_s))
 
+    @property
+    def wanted(self) -> frozenset[bytes]:
+        """Return the groups that this router wants now."""
+        return frozenset(self._wanted)
+
     def shared_with(self, router: bytes) -> int:
         """Return how many groups are known to be in common with a router."""
         partner = self._partners.get(router)
@@ -292,7 +313,9 @@ class Meetings:
             partner.asked, partner.tries, partner.service = None, 0, service
             meeting = Meeting(self._me, router, asked.own, met.nonce)
             partner.next_s = now_s + self._limits.again_s
-            return [self._tags(partner, meeting, asked.own, met.nonce), *self._met(partner, meeting, met.tags, now_s)]
+            found = self._met(partner, meeting, met.tags, now_s)
+            closing = self._tags(partner, meeting, asked.own, met.nonce)
+            return [closing, *found, *self._go_on(partner, meeting, met.tags, asks=True)]
         if (
             answered is not None
             and (answered.own, answered.theirs) == (met.to, met.nonce)
@@ -301,8 +324,28 @@ class Meetings:
             partner.answered = None
             if answered.revision == self._revision:  # it knows all that is wanted here, so let it begin again
                 partner.next_s = max(partner.next_s, now_s + self._limits.again_s * 1.1)
-            return self._met(partner, Meeting(self._me, router, met.nonce, answered.own), met.tags, now_s)
+            meeting = Meeting(self._me, router, met.nonce, answered.own)
+            found = self._met(partner, meeting, met.tags, now_s)
+            return [*found, *self._go_on(partner, meeting, met.tags, asks=False)]
         return [Drop(router, Cause.UNASKED)]
+
+    def agreed(
+        self, router: bytes, meeting: Meeting, groups: Iterable[bytes], now_s: float, *, is_whole: bool
+    ) -> list[Deed]:
+        """Record the groups in common that were found by ranges. `is_whole`: these are all; otherwise the agreement was
+        cut off, and those found earlier stay until their time is over."""
+        partner = self._partners.get(router)
+        if partner is None:
+            return []
+        had_some = bool(partner.found)
+        if is_whole:
+            partner.found = {}
+        else:
+            partner.next_s = min(partner.next_s, self._earliest(partner, now_s + self._limits.cut_off_s))
+        for group in groups:
+            partner.found[group] = CommonGroup(meeting.topic(group), now_s + self._limits.agreed_s)
+        self._lapse(partner, now_s)
+        return self._common(partner, meeting, had_some=had_some)
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -357,8 +400,9 @@ class Meetings:
         return deeds
 
     def _cost(self) -> int:
-        """Return what a meeting about the own set costs."""
-        return max(1, ceil(SHARE_MIN * min(len(self._wanted), TAGS_MAX) / TAGS_MAX))
+        """Return what a meeting about the own set costs: at most all that is allowed in a second."""
+        compared = len(self._wanted) if self._limits.by_ranges else min(len(self._wanted), TAGS_MAX)
+        return max(1, min(ceil(SHARE_MIN * compared / TAGS_MAX), int(self._begins.per_s)))
 
     def _begin(self, partner: Partner, now_s: float) -> list[Deed]:
         cost = self._cost()
@@ -388,18 +432,25 @@ class Meetings:
         return [self._tags(partner, meeting, own, meet.nonce)]
 
     def _tags(self, partner: Partner, meeting: Meeting, own: bytes, theirs: bytes) -> Say:
-        tags = meeting.tags(self._subjects(meeting), self._random(FILLER_BYTES))
+        subjects = [*self._subjects(meeting), *([BY_RANGES] if self._limits.by_ranges else [])]
+        tags = meeting.tags(subjects, self._random(FILLER_BYTES))
         return Say(partner.service, partner.router, Met(own, theirs, tags))
 
     def _subjects(self, meeting: Meeting) -> Collection[bytes]:
         """Return the groups that a meeting compares: all wanted ones, or those whose topics come first."""
-        if len(self._wanted) <= TAGS_MAX:
-            return self._wanted
-        return nsmallest(TAGS_MAX, self._wanted, key=meeting.topic)
+        most = TAGS_MAX - self._limits.by_ranges
+        return self._wanted if len(self._wanted) <= most else nsmallest(most, self._wanted, key=meeting.topic)
+
+    def _go_on(self, partner: Partner, meeting: Meeting, tags: Collection[bytes], *, asks: bool) -> list[Deed]:
+        """Go on by ranges if both services do, and one of both said as many tags as there may be."""
+        may_be_cut = len(tags) >= TAGS_MAX or len(self._wanted) >= TAGS_MAX - TAGS_STEP
+        if not (self._limits.by_ranges and may_be_cut and meeting.shared((BY_RANGES,), tags)):
+            return []
+        return [GoOn(partner.router, partner.service, meeting, asks)]
 
     def _met(self, partner: Partner, meeting: Meeting, tags: Collection[bytes], now_s: float) -> list[Deed]:
         """Handle the partner's tags; return the groups in common, unless there were none and are none."""
-        limits, before = self._limits, partner.found
+        had_some = bool(partner.found)
         partner.heard_s = now_s
         self._lapse(partner, now_s)
         subjects = self._subjects(meeting)
@@ -407,12 +458,16 @@ class Meetings:
             missed = partner.found.keys() & set(subjects)
             partner.found = {group: one for group, one in partner.found.items() if group not in missed}
         for group in meeting.shared(subjects, tags):
-            partner.found[group] = CommonGroup(meeting.topic(group), now_s + limits.agreed_s)
-        left_out = max(0, len(partner.found) - limits.groups_max)
+            partner.found[group] = CommonGroup(meeting.topic(group), now_s + self._limits.agreed_s)
+        return self._common(partner, meeting, had_some=had_some)
+
+    def _common(self, partner: Partner, meeting: Meeting, *, had_some: bool) -> list[Deed]:
+        groups_max = self._limits.groups_max
+        left_out = max(0, len(partner.found) - groups_max)
         if left_out:
-            first = nsmallest(limits.groups_max, partner.found, key=meeting.topic)
+            first = nsmallest(groups_max, partner.found, key=meeting.topic)
             partner.found = {group: partner.found[group] for group in first}
-        if partner.is_told and not before and not partner.found:
+        if partner.is_told and not had_some and not partner.found:
             return []
         partner.is_told = True
         return [Common(partner.router, {group: one.topic for group, one in partner.found.items()}, left_out)]

@@ -11,6 +11,8 @@ from nacl.exceptions import BadSignatureError
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 ID_BYTES = 32
+POINTS_REMEMBERED = 16_384
+"""Number of keys that are known to be valid: as many as a node has groups, since all are named again each hour."""
 
 
 class InvalidKey(ValueError):
@@ -43,7 +45,7 @@ class PublicKey(bytes):
         return f"PublicKey({self.hex()[:12]}…)"
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=POINTS_REMEMBERED)
 def _is_point(raw: bytes) -> bool:
     return bool(bindings.crypto_core_ed25519_is_valid_point(raw))
 

@@ -24,6 +24,10 @@ TAGS_STEP = 32  # their number is a multiple of this
 FILLER_BYTES = TAG_BYTES * TAGS_STEP
 MET_ITEMS_MAX = TAGS_MAX + 7
 
+BY_RANGES = digest(b"upsycle agree by ranges 1")
+"""Stands among the groups of a service that also agrees on more groups than a meeting compares, by ranges: its tag says
+so to those that know of it, and is a random one to all others."""
+
 _TAG_LABEL = b"upsycle meet 1"
 _TOPIC_LABEL = b"upsycle topic 1"
 

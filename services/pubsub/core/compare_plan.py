@@ -23,11 +23,13 @@ TAG = "compared"
 class CompareLimits(Struct, frozen=True):
     """Times and bounds of comparisons.
 
-    `period_s`: between two of a topic; up to `period_s_max` while they find nothing new; `apart_s`: at least between
-    two of a topic with one neighbour, however often it goes and comes; with one neighbour at most `begins_burst` begin
-    at once for that, and `begins_per_s` later. `answer_s`: until a neighbour counts as silent; it is asked again after
-    `again_s`, and a partner looked for where there was none. `rounds_max`: frames of one comparison; `have_max`:
-    messages that are sent on after one, the earliest first, unless the other lacks more than `lacking_max`.
+    `period_s`: between two of a topic; up to `period_s_max` while they find nothing new; `quiet_s`: after one that
+    found both sides equal, if no message of the topic has come for `quiet_after_s`, and until one comes; `apart_s`: at
+    least between two of a topic with one neighbour, however often it goes and comes; with one neighbour at most
+    `begins_burst` begin at once for that, and `begins_per_s` later. `answer_s`: until a neighbour counts as silent; it
+    is asked again after `again_s`, and a partner looked for where there was none. `rounds_max`: frames of one
+    comparison; `have_max`: messages that are sent on after one, the earliest first, unless the other lacks more than
+    `lacking_max`.
     `sessions_max`: comparisons at once, `of_router_max` of them with one neighbour, and one with a neighbour that left
     the last question unanswered. `waiting_max`: questions of others that wait until the held messages are known,
     `waiting_of_router_max` of them of one neighbour. A neighbour may ask `frames_burst` times at once, and
@@ -36,6 +38,8 @@ class CompareLimits(Struct, frozen=True):
 
     period_s: float = 300.0
     period_s_max: float = 3600.0
+    quiet_s: float = 4 * 3600.0
+    quiet_after_s: float = 1800.0
     apart_s: float = 5.0
     absence_s: float = 30.0
     ahead_min: int = 2
@@ -60,7 +64,8 @@ class CompareLimits(Struct, frozen=True):
 class Plan(Struct):
     """A topic's comparisons: the time of the next one with a random neighbour, and what must be reported afterwards.
 
-    `is_urgent`: messages are probably missing, so the next one is with a router that is connected.
+    `is_urgent`: messages are probably missing, so the next one is with a router that is connected. `is_quiet`: the last
+    one found both sides equal, and no message has come since. `heard_s`: when the last message came.
     `missed`: messages of it that neighbours have dropped instead of bringing them here; `arrived`: how many have come
     since, whoever brought them; `came`: news that comparisons brought whose end is unknown. `named`: the neighbours
     with which it is compared as soon as possible, each with the earliest second for it; `begun_s`: the last time with
@@ -70,6 +75,8 @@ class Plan(Struct):
     period_s: float
     is_awaited: bool = True
     is_urgent: bool = True
+    is_quiet: bool = False
+    heard_s: float = -inf
     missed: int = 0
     arrived: int = 0
     came: int = 0
@@ -99,6 +106,11 @@ class Plan(Struct):
         """Plan a comparison in place of one that brought so many news, and whose end is unknown."""
         self.came += came
         self.next_s, self.is_urgent = min(self.next_s, at_s), True
+
+    def rest(self, at_s: float) -> None:
+        """Plan the next one with a random neighbour no sooner than that, unless a message comes: a neighbour that gets
+        one compares then, and brings it here."""
+        self.is_quiet, self.next_s = True, max(self.next_s, at_s)
 
     def put_off(self, now_s: float) -> None:
         """Plan no comparison before a period is over."""
@@ -191,6 +203,19 @@ class Plans(dict[PublicKey, Plan]):
         elif router in plan.named:
             plan.named[router] = min(plan.named[router], now_s)
         self.changed(group)
+
+    def wake(self, group: PublicKey, at_s: float) -> None:
+        """Compare a topic at that second that rested, since a message of it came."""
+        plan = self[group]
+        plan.is_quiet, plan.next_s = False, min(plan.next_s, at_s)
+        self.changed(group)
+
+    def rest(self, group: PublicKey, heard_before_s: float, at_s: float) -> None:
+        """Let a topic rest until that second, if no message of it came after the other one, and none is missed."""
+        plan = self.get(group)
+        if plan is not None and plan.heard_s < heard_before_s and not (plan.is_urgent or plan.missed):
+            plan.rest(at_s)
+            self.changed(group)
 
     def all_missed(self, now_s: float) -> None:
         """Compare every topic now, since this node may have missed messages of any."""

@@ -1,7 +1,7 @@
 """Catching up: this node and another compare the messages that they hold of a topic, and each gets those it lacks
 (R-C35).
 
-    every `period_s`, at random times   with a random neighbour of each topic
+    every `period_s`, at random times   with a random neighbour of each topic in which messages come; else `quiet_s`
     when a topic is wanted              with the first neighbours that are found, since one may have come back just now
     after an absence over `absence_s`   of this node with a neighbour of each topic, of a neighbour with that one
     after any absence of a neighbour    with that one: what was published meanwhile was not sent to it
@@ -30,6 +30,7 @@ from router.service.roles import overlay as o
 from services.pubsub import reasons
 from services.pubsub.core.answering import Answering
 from services.pubsub.core.arrival_order import read_ranks
+from services.pubsub.core.arrivals import Arrivals
 from services.pubsub.core.begun import LATE_S, Begun
 from services.pubsub.core.caught_up import Figures
 from services.pubsub.core.clock_steps import ClockSteps
@@ -52,9 +53,10 @@ RETRY_S = 1.0
 class Comparing:
     """A part of the service; it records in each topic when it was compared, and which messages nobody had."""
 
-    def __init__(self, setup: c.Setup, known: Known, limits: CompareLimits | None = None) -> None:
-        self._chance = setup.chance
-        self._known = known
+    def __init__(
+        self, setup: c.Setup, known: Known, limits: CompareLimits | None = None, *, is_leaf: bool = False
+    ) -> None:
+        self._chance, self._known = setup.chance, known
         self._limits = limits or CompareLimits()
         self._steps = ClockSteps(setup.kept)
         self.since = Begun(setup.kept, self._steps)
@@ -66,13 +68,12 @@ class Comparing:
         self._judging = Judging(known, self._fetching, self._plans, self._limits)
         self._timed = self._plans, self._fetching, self._giving, self._held, self._judging
         self._sessions: dict[tuple[PublicKey, PublicKey], Session] = {}  # by router and group
-        self._ended: list[Fetch] = []
         self._presence = _Presence(self._limits)
         self._places = Places(self._sessions, self._limits)
         self._figures = Figures(setup.kept)
+        self._arrivals = Arrivals(self._plans, self._figures, setup.chance, self._limits, is_leaf=is_leaf)
         self._early = self._figures.all_missed()  # of groups that are not wanted yet
-        self._slept_s = inf
-        self._begun = 0
+        self._slept_s, self._begun = inf, 0
         known.is_history, known.is_asked = self._fetching.is_history, self._fetching.is_asked
 
     def __repr__(self) -> str:
@@ -82,11 +83,11 @@ class Comparing:
         deeds = self._steps.look(now)
         match heard:
             case c.Message(id=id, group=group) if group is not None:
-                if (plan := self._plans.get(group)) is not None and plan.missed:
-                    plan.arrived += 1
-                    deeds.append(self._figures.missed(group, plan.missed, plan.arrived))
+                found, is_awake = self._arrivals.came(group, now)
+                deeds += found
                 self._judging.arrived(heard, now)
-                if not (self._fetching.arrived(id) and self._fetching.is_due):
+                was_fetched = self._fetching.arrived(id)
+                if not is_awake and not (was_fetched and self._fetching.is_due):
                     return deeds
             case o.HeldPage(group=group):
                 deeds += self._held.heard(heard, now)
@@ -115,7 +116,7 @@ class Comparing:
                 return [*deeds, *self._wanted(group, now), c.Wake(now.wall_s)]
             case c.Tick():
                 pass
-            case _:
+            case _ if not self._arrivals.was_published(heard, now):
                 return deeds
         return [*deeds, *self._go_on(now)]
 
@@ -247,7 +248,7 @@ class Comparing:
         plan.begin(router, now.mono_s, self._limits.apart_s)
         self._waiting.begun(group, router)
         if plan.next_s <= now.mono_s + RETRY_S:
-            plan.next_s = now.mono_s + plan.period_s * (0.75 + 0.5 * self._chance.random())
+            plan.next_s = now.mono_s + plan.period_s * self._arrivals.spread()
         fetch = self._fetching.begin(group, router)
         found = Differences(self._limits.lacking_max, self._judging.watched(router, group, now))
         self._begun += 1
@@ -292,6 +293,7 @@ class Comparing:
             self._giving.give(session.group, session.router, ours, now)
         if not frame:
             self._judging.compared(session, view, now)
+            self._arrivals.compared(session, now)
         self._end(session, now)
         return []
 

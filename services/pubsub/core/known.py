@@ -3,7 +3,7 @@ each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -181,6 +181,10 @@ class Known:
         """Return the topics shared with a router, as of the last meeting."""
         shared = self._shared.get(router, {})
         return tuple([self.topics[group] for group in shared if group in self.topics])
+
+    def groups_shared_with(self, router: PublicKey) -> Iterable[PublicKey]:
+        """Return the groups shared with a router, as of the last meeting, with some that are not wanted any more."""
+        return self._shared.get(router, {}).keys()
 
     def share(self, router: PublicKey, topics: Mapping[PublicKey, bytes]) -> None:
         """Record the groups shared with a router and their topics, in place of the earlier ones.

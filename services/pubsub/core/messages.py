@@ -5,6 +5,7 @@
     [9] [10 RINGS]               a question and its answer: members of shared topics, with ages (C32)
     [11] [12 COMPARE]            a question and its answer: which messages each has (C35)
     [13 HAVE]                    ids of large messages that can be asked for (C34)
+    [15] [16 GROUPS]             a question and its answer: which of very many groups both want (D20)
 
 Types 1 to 4 are SUB, UNSUB and their acknowledgements (`router.core.wire.pubsub`). A shared group is named by the topic
 from a meeting; no message names a group itself. Size and type are checked before anything is decoded. Signatures are
@@ -38,7 +39,10 @@ RING_MEMBERS_MAX = 10
 ADVERTS_MAX = 64
 AGE_MAX = 255
 COMPARE_BYTES_MAX = 60_000
+GROUPS_BYTES_MAX = 60_000
 IDS_MAX = 64
+ROUNDS_MAX = 64
+"""Most frames of each side in an agreement by ranges."""
 
 FILTER_LABEL = b"upsycle interests 1"
 
@@ -144,7 +148,35 @@ class Have(Struct, frozen=True):
     ids: tuple[MessageId, ...]
 
 
-Message = Meet | Met | AskInterests | TellInterests | AskRings | TellRings | Compare | Compared | Have
+class AskGroups(Struct, frozen=True):
+    """A step of the agreement `a` on groups by ranges, with its number. `m`: the frame (`group_sets`)."""
+
+    a: bytes
+    round: int
+    m: bytes
+
+
+class TellGroups(Struct, frozen=True):
+    """The answer to the `AskGroups` of the same number."""
+
+    a: bytes
+    round: int
+    m: bytes
+
+
+Message = (
+    Meet
+    | Met
+    | AskInterests
+    | TellInterests
+    | AskRings
+    | TellRings
+    | Compare
+    | Compared
+    | Have
+    | AskGroups
+    | TellGroups
+)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -177,6 +209,8 @@ def _encoded(value: Message) -> bytes:
             return encode([12, {"t": t, "lo": lo, "hi": hi, "m": m, "order": order, "old": old}])
         case Have(t, ids):
             return encode([13, {"t": t, "ids": list(ids)}])
+        case AskGroups(a, number, m) | TellGroups(a, number, m):
+            return encode([15 if isinstance(value, AskGroups) else 16, {"a": a, "i": number, "m": m}])
 
 
 def _interests(mine: Filter, view: tuple[Interested, ...]) -> bytes:
@@ -258,6 +292,12 @@ def _read_have(value: Any) -> Have:
     return Have(_topic(found["t"]), tuple(ids))
 
 
+def _read_groups(value: Any) -> tuple[bytes, int, bytes]:
+    found = shape.fields(value, "GROUPS", ("a", "i", "m"))
+    name, number = shape.octets(found["a"], "a", TAG_BYTES), shape.uint(found["i"], "i", ROUNDS_MAX - 1)
+    return name, number, shape.octets(found["m"], "m", 1, GROUPS_BYTES_MAX)
+
+
 def _topic(value: Any) -> bytes:
     return shape.octets(value, "t", TAG_BYTES)
 
@@ -279,4 +319,6 @@ _FORMS: dict[int, MessageForm] = {
     11: MessageForm("COMPARE", BODY_BYTES_MAX, 11, _to(Compare, _read_compare)),
     12: MessageForm("COMPARED", BODY_BYTES_MAX, 13, _to(Compared, _read_compared)),
     13: MessageForm("HAVE", HAVE_BYTES_MAX, 5 + IDS_MAX, _read_have),
+    15: MessageForm("GROUPS", BODY_BYTES_MAX, 7, _to(AskGroups, _read_groups)),
+    16: MessageForm("GROUPS", BODY_BYTES_MAX, 7, _to(TellGroups, _read_groups)),
 }

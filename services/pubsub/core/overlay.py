@@ -171,11 +171,11 @@ class Overlay:
 
     def heard(self, router: PublicKey) -> None:
         """Record that a router was heard just now."""
+        was_hidden = router in self._known.fell_silent
         self._known.fell_silent.discard(router)
-        for topic in self._known.shared_with(router):
-            ring = self._rings.get(topic.group)
-            if ring is not None and router in ring.neighbours:
-                ring.neighbours.hear(router)
+        for group in self._known.groups_shared_with(router):
+            ring = self._rings.get(group)
+            if ring is not None and (ring.neighbours.hear(router) or (was_hidden and router in ring.neighbours)):
                 ring.show()
 
     def stands_with(self, router: PublicKey) -> bool:

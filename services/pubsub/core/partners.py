@@ -1,4 +1,4 @@
-"""The groups wanted here, and the routers with which they are shared, found by MEET and MET (D20, C27).
+"""The groups wanted here, and the routers with which they are shared, found by MEET, MET and GROUPS (D20, C27).
 
 `Meetings` decides; here its words become messages, and shared groups become a `ShareGroups` and a place on the rings. A
 router that does not know a group learns nothing of it. Routers whose pub/sub service is not public, as those of leaves,
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from math import inf
 
-from router.core.service.meetings import Cause, Common, Drop, LetGo, Meetings, Say
+from router.core.service.meetings import Cause, Common, Drop, GoOn, LetGo, MeetingLimits, Meetings, Say
 from router.core.service.meetings import Deed as Decided
 from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX, decode_advertisement
 from router.core.wire.crypto import PublicKey
@@ -19,8 +19,10 @@ from router.core.wire.meeting import Meet, Met
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import overlay as o
+from services.pubsub.core.agreeing import Agreed, Agreeing, SayGroups, Unused
+from services.pubsub.core.agreeing import Deed as AgreeingDeed
 from services.pubsub.core.known import Known, Topic
-from services.pubsub.core.messages import encode_message
+from services.pubsub.core.messages import AskGroups, TellGroups, encode_message
 from services.pubsub.core.others import Others
 from services.pubsub.core.overlay import Overlay, OverlayLimits
 from services.pubsub.core.refusals import Refusals
@@ -28,7 +30,9 @@ from services.pubsub.reasons import LIMIT
 
 TTL_S = 30
 AGREED_S = 7200
-TOPICS_MAX = 4_096
+TOPICS_MAX = 16_384
+SHARED_MAX = 8_192
+"""Number of groups that are agreed on with one partner."""
 PARTNERS_KEPT_MAX = 50
 FORGET_S = 600.0
 """Seconds for which a router stays known once no group is shared with it any more: after a restart, its apps or those
@@ -61,6 +65,9 @@ class Partners:
         self._chance = setup.chance
         self._refusals = Refusals()
         self._meetings: Meetings | None = None
+        self._agreeing = Agreeing(
+            lambda: () if self._meetings is None else self._meetings.wanted, setup.chance.randbytes
+        )
         self._look_s = inf  # when routers that are connected and have not answered are met again
         self._forget_s: dict[PublicKey, float] = {}  # when a router is forgotten with which a group was shared
 
@@ -85,17 +92,22 @@ class Partners:
                 return []
         return [*deeds, *self._go_on(now)]
 
-    def read(self, message: c.Message, said: Meet | Met, now: c.Now) -> list[c.Deed]:
+    def read(self, message: c.Message, said: Meet | Met | AskGroups | TellGroups, now: c.Now) -> list[c.Deed]:
         router, service = message.via, message.source
         if self._meetings is None or router is None or service is None:
             return [c.Refuse(Reason.NOT_AUTHORISED, "only services of other routers are met")]
         if self._others.service_of(router) not in (None, service):
             return [c.Refuse(Reason.NOT_AUTHORISED, "only the pub/sub service that a router names speaks for it")]
-        if isinstance(said, Meet):
-            decided = self._meetings.hear_meet(router, service, said, now.mono_s)
-        else:
-            decided = self._meetings.hear_met(router, service, said, now.mono_s)
-        return [*self._carry_out(decided, now), *self._go_on(now)]
+        match said:
+            case Meet():
+                deeds = self._carry_out(self._meetings.hear_meet(router, service, said, now.mono_s), now)
+            case Met():
+                deeds = self._carry_out(self._meetings.hear_met(router, service, said, now.mono_s), now)
+            case AskGroups():
+                deeds = self._say_groups(self._agreeing.hear_question(router, said, now.mono_s), now)
+            case TellGroups():
+                deeds = self._say_groups(self._agreeing.hear_answer(router, said, now.mono_s), now)
+        return [*deeds, *self._go_on(now)]
 
     @property
     def due_s(self) -> float:
@@ -103,7 +115,8 @@ class Partners:
         if self._meetings is None:
             return inf
         let_go_s = next(iter(self._known.let_go.values()), inf)
-        return min(self._meetings.due_s, self._look_s, let_go_s, min(self._forget_s.values(), default=inf))
+        forget_s = min(self._forget_s.values(), default=inf)
+        return min(self._meetings.due_s, self._agreeing.due_s, self._look_s, let_go_s, forget_s)
 
     def meet(self, router: PublicKey, now: c.Now, *, is_back: bool = False) -> Iterator[c.Deed]:
         """Begin a meeting with a router whose pub/sub service is known; it is made known to our router first."""
@@ -127,7 +140,8 @@ class Partners:
     # -- what happens here -------------------------------------------------------------------------------------------
 
     def _start(self, router: PublicKey, now: c.Now) -> Iterator[c.Deed]:
-        self._meetings = Meetings(router, self._chance.randbytes, now.mono_s, may_go=self._may_go)
+        limits = MeetingLimits(groups_max=SHARED_MAX, by_ranges=True)
+        self._meetings = Meetings(router, self._chance.randbytes, now.mono_s, limits, self._may_go)
         if self._limits is not None:
             self._others.overlay = Overlay(self._known, router, self._chance, self._limits)
         for _, row in c.kept_under(self._kept, KEPT):
@@ -195,16 +209,30 @@ class Partners:
                     yield c.Send(to, encode_message(word), TTL_S, via=via, tag=TAG)
                 case Common(router, topics, left_out):
                     yield from self._shared(router, {PublicKey(group): t for group, t in topics.items()}, left_out, now)
+                case GoOn():
+                    yield from self._say_groups(self._agreeing.begin(one, now.mono_s), now)
                 case LetGo(router):
                     yield from self._let_go(router, now)
                 case Drop(by, cause):
                     self._refusals.count(by, Reason.RATE_LIMITED if cause in _RATES else Reason.NOT_AUTHORISED)
 
+    def _say_groups(self, decided: Iterable[AgreeingDeed], now: c.Now) -> Iterator[c.Deed]:
+        assert self._meetings is not None
+        for one in decided:
+            match one:
+                case SayGroups(to, via, word):
+                    yield c.Send(to, encode_message(word), TTL_S, via=via, tag=TAG)
+                case Agreed(router, meeting, groups, is_whole):
+                    found = self._meetings.agreed(router, meeting, groups, now.mono_s, is_whole=is_whole)
+                    yield from self._carry_out(found, now)
+                case Unused(by, reason):
+                    self._refusals.count(by, reason)
+
     def _shared(self, router: PublicKey, topics: dict[PublicKey, bytes], left_out: int, now: c.Now) -> Iterator[c.Deed]:
         was_shared = bool(self._known.shared_with(router)) or KEPT + router in self._kept
         self._known.share(router, topics)
         self._known.let_go.pop(router, None)
-        yield o.ShareGroups(router, tuple(sorted(topics)), int(now.wall_s) + AGREED_S if topics else 0)
+        yield from o.ShareGroups.pages(router, sorted(topics), int(now.wall_s) + AGREED_S if topics else 0)
         if left_out:
             yield c.LogEvent("pubsub_left_out", fields={"router": router.hex(), "groups": left_out})
         self._show(router, now)
@@ -278,6 +306,7 @@ class Partners:
                 if router not in meetings or (is_leaf and router in self._known.fell_silent):
                     meetings.meet(router, service, now.mono_s)
         yield from self._carry_out(meetings.tick(now.mono_s), now)
+        yield from self._say_groups(self._agreeing.tick(now.mono_s), now)
         if not linked or (not is_leaf and all(router in meetings for router in linked)):
             self._look_s = inf
         elif self._look_s <= now.mono_s or self._look_s == inf:

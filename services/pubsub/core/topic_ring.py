@@ -53,8 +53,9 @@ class TopicRing:
 
     def look(self, now_s: float) -> None:
         """Note which members are the nearest on each side: neighbours to which no known candidate is nearer."""
-        routers = [PublicKey(one) for one in self.neighbours.nearest] if self.is_whole else []
-        self.nearest = {one: self.nearest.get(one, now_s) for one in routers}
+        routers = self.neighbours.nearest if not self.candidates or self.is_whole else ()
+        if self.nearest.keys() != set(routers):
+            self.nearest = {one: self.nearest.get(one, now_s) for one in map(PublicKey, routers)}
 
     def show(self) -> None:
         """Show the live neighbours to the other parts of the service."""

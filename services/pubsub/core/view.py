@@ -139,13 +139,16 @@ class View:
             self._order.remove(seat)
             self._sides = None
 
-    def hear(self, router: bytes) -> None:
-        """Record that a member was heard just now."""
+    def hear(self, router: bytes) -> bool:
+        """Record that a member was heard just now; return whether it is live again."""
         seat = self._seats.get(router)
-        if seat is not None:
-            seat.age = 0
-            if seat.is_silent:
-                seat.is_silent, self._sides = False, None
+        if seat is None:
+            return False
+        seat.age = 0
+        was_silent = seat.is_silent
+        if was_silent:
+            seat.is_silent, self._sides = False, None
+        return was_silent
 
     def silence(self, router: bytes) -> None:
         """Record that a member did not take or answer something; it is not live until it is heard."""

@@ -15,6 +15,7 @@ from router.core.wire import advert, meeting
 from router.core.wire.address import parse_address
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey, digest
 from services.pubsub.core import filters, messages
+from services.pubsub.core.group_sets import Agreement, GroupSet
 from services.pubsub.core.ring import place_of
 
 PATH = Path(__file__).parents[2] / "vectors" / "pubsub.json"
@@ -54,6 +55,7 @@ def _messages() -> dict[str, messages.Message]:
     one, two = _advertisement(0), _advertisement(1)
     rings = (messages.Ring(T, (messages.Member(0, 1), messages.Member(1, 25))), messages.Ring(FIRST, ()))
     ids = MessageId(digest(b"first")), MessageId(digest(b"second"))
+    agreement = Agreement(GroupSet(MEETING, [GROUP.public, BOB.public]), asks=True)
     return {
         "meet": meeting.Meet(FIRST),
         "met": meeting.Met(FIRST, SECOND, (T,)),
@@ -64,6 +66,8 @@ def _messages() -> dict[str, messages.Message]:
         "compare": messages.Compare(T, EXPIRY_MIN, EXPIRY_MIN + 60, b"\x61\x00\x00\x02\x00", 3600),
         "compared": messages.Compared(T, EXPIRY_MIN, EXPIRY_MIN + 60, b"\x61", b"\x01\x00\x00\x00\x07\x00", 7),
         "have": messages.Have(T, ids),
+        "ask_groups": messages.AskGroups(T, 0, agreement.next_frame()),
+        "tell_groups": messages.TellGroups(T, 0, agreement.next_frame()),
     }
 
 

@@ -11,6 +11,7 @@ from services.pubsub.simulation.figures import Row, Scenario, measure
 from services.pubsub.simulation.guessing import PRIVACY
 from services.pubsub.simulation.hub import HUB
 from services.pubsub.simulation.keeping import BOOTSTRAP, CHURN, HEALING
+from services.pubsub.simulation.many import MANY
 from services.pubsub.simulation.meeting import Dial, MeetingNetwork
 from services.pubsub.simulation.network import Faults, Network
 from services.pubsub.simulation.reconciling import RECONCILE
@@ -31,6 +32,7 @@ SCENARIOS = {
     "reconcile": RECONCILE,
     "privacy": PRIVACY,
     "topics": TOPICS,
+    "many": MANY,
 }
 
 

@@ -48,7 +48,7 @@ REQUESTS: list[tuple[str, dict[str, Any], Request]] = [
     ),
     ("grant", {"key": ONE.hex(), "rights": ["join"], "until_s": 7, "uses": 2}, c.Grant(ONE, ("join",), 7, 2)),
     (
-        "agree", {"key": ONE.hex(), "groups": [GROUP.hex()], "until_s": 7, "lan": True},
+        "agree", {"key": ONE.hex(), "groups": [GROUP.hex()], "until_s": 7, "lan": True, "page": 0},
         o.ShareGroups(ONE, (GROUP,), 7, True),
     ),
     ("answer", {"number": 4, "value": {"a": [1, None]}}, c.Answer(4, {"a": [1, None]})),

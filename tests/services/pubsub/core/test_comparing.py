@@ -140,8 +140,27 @@ def test_every_five_minutes() -> None:
     world, left, right = pair(range(10), range(10))
     world.pass_s(10)
     right.hold(*map(message, range(10, 20)))
+    world.hear(right, c.Message(message(19)[0], b"", group=GROUP))
+    world.run()
     world.pass_s(400)
     assert len(left.held) == 20
+
+
+def test_a_topic_in_which_nothing_comes_is_compared_every_few_hours() -> None:
+    world, left, right = pair(range(10), range(10))
+    world.pass_s(10)
+    before = left.frames + right.frames
+    world.pass_s(2 * HOUR)
+    assert left.frames + right.frames == before
+    world.hear(left, c.Message(message(10)[0], b"", group=GROUP))
+    world.run()
+    world.pass_s(400)
+    assert left.frames == before // 2 + 1, "a message has come, so others may lack it"
+    world.pass_s(2 * HOUR)
+    assert 6 <= left.frames - before // 2 <= 10, "it is compared as others are for half an hour"
+    at = left.frames + right.frames
+    world.pass_s(5 * HOUR)
+    assert at + 1 <= left.frames + right.frames <= at + 5
 
 
 def test_what_was_published_a_moment_before_another_was_in_the_group_is_told_at_its_first_comparison() -> None:
@@ -182,7 +201,7 @@ def test_different_limits_of_history() -> None:
     """One side has deleted old messages: it does not ask for those it knew, and is sent none twice."""
     world, left, right = pair(range(600), range(600))
     left.forget(500)
-    world.pass_s(4 * HOUR)
+    world.pass_s(6 * HOUR)
     assert right.forwarded == 500 and right.asked == 0
     assert left.forwarded == 0 and len(left.held) == 100
     assert left.told == [o.CaughtUp(GROUP, int(BEGIN_S))]

@@ -20,6 +20,7 @@ from router.service.plugins import load, load_reasons
 from services.pubsub import reasons
 from services.pubsub.core.messages import (
     BODY_BYTES_MAX,
+    AskGroups,
     AskInterests,
     AskRings,
     Compare,
@@ -29,6 +30,7 @@ from services.pubsub.core.messages import (
     Member,
     Message,
     Ring,
+    TellGroups,
     TellInterests,
     TellRings,
     decode_message,
@@ -60,6 +62,8 @@ def test_exact_bytes() -> None:
     assert encode_message(Compare(T, 1, 2, b"a", 9)) == encode([11, compare | {"age": 9}])
     assert encode_message(Compared(T, 1, 2, b"a", b"o", 3)) == encode([12, compare | {"order": b"o", "old": 3}])
     assert encode_message(Have(T, IDS[:2])) == encode([13, {"t": T, "ids": list(IDS[:2])}])
+    assert encode_message(AskGroups(T, 0, b"a")) == encode([15, {"a": T, "i": 0, "m": b"a"}])
+    assert encode_message(TellGroups(T, 63, b"a")) == encode([16, {"a": T, "i": 63, "m": b"a"}])
 
 
 def test_advertisements_travel_as_they_were_received() -> None:
@@ -91,6 +95,8 @@ VALUES: st.SearchStrategy[Message] = st.one_of(
     st.builds(TellRings, st.just(ADVERTISEMENTS[:2]), RING_LISTS),
     st.builds(Compare, TAGS, MINUTES, MINUTES, st.binary(min_size=1, max_size=80)),
     st.builds(Compared, TAGS, MINUTES, MINUTES, st.binary(min_size=1, max_size=80)),
+    st.builds(AskGroups, TAGS, st.integers(0, 63), st.binary(min_size=1, max_size=80)),
+    st.builds(TellGroups, TAGS, st.integers(0, 63), st.binary(min_size=1, max_size=80)),
     st.builds(Have, TAGS, st.lists(ID, min_size=1, max_size=64).map(tuple)),
 )
 
@@ -100,7 +106,7 @@ def test_whatever_is_sent_is_read_back(value: Message) -> None:
     assert decode_message(encode_message(value)) == value
 
 
-@given(st.binary(max_size=200), st.integers(4, 15))
+@given(st.binary(max_size=200), st.integers(4, 17))
 def test_any_bytes_are_a_message_or_malformed(data: bytes, kind: int) -> None:
     for body in (data, bytes((0x82, kind)) + data):
         try:
@@ -149,7 +155,7 @@ def test_refused(body: Any, cause: str) -> None:
     assert str(caught.value).startswith(cause) or isinstance(caught.value, TooLarge)
 
 
-@pytest.mark.parametrize("kind", (0, 1, 2, 3, 4, 15, 24, 1 << 40))
+@pytest.mark.parametrize("kind", (0, 1, 2, 3, 4, 14, 17, 24, 1 << 40))
 def test_unknown_types_are_told_apart(kind: int) -> None:
     with pytest.raises(UnknownMessage, match=f"pubsub message type {kind} is unknown"):
         decode_message(encode([kind, {}]))
@@ -208,7 +214,7 @@ def test_the_reasons_of_the_service() -> None:
     assert {number: reason.word for number, reason in found.items()} == {
         224: "pubsub:not-shared", 225: "pubsub:unanswered", 226: "pubsub:limit",
         227: "pubsub:not-compared", 230: "pubsub:not-taken", 231: "pubsub:gone", 232: "pubsub:meet-first",
-        233: "pubsub:withholds",
+        233: "pubsub:withholds", 234: "pubsub:not-agreed",
     }  # fmt: skip
     assert all(reason_from(number) is reason and reason.sentence.endswith(".") for number, reason in found.items())
     assert {number for number, reason in found.items() if reason.later} == {224, 226}
