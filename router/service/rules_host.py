@@ -159,9 +159,10 @@ class RulesHost(Service):
         self.nursery.start_soon(self._read_messages)  # by now it is known which groups come as they were published
         self.place.on_open()
         while True:
-            await self._work.wait()
+            with trio.move_on_at(self._sending.due_s):
+                await self._work.wait()
             self._work = trio.Event()
-            while self._heard or self._sending.has_many_sent:
+            while self._heard or self._sending.is_due:
                 if self._gathering is not None:
                     await self._gathering.until_enough(len(self._heard), self._batch_delay_s(clock.now()))
                 await self._requests.until_room()
@@ -312,7 +313,8 @@ class RulesHost(Service):
 
     async def _commit(self, cycle: CycleChanges) -> None:
         batch, refused = cycle.batch, {one.id: reason for one, reason, _ in cycle.refused}
-        batch.sent = self._sending.take_sent(cycle.told)
+        if batch or cycle.leaves_trace or cycle.told or self._sending.is_due:  # else the next transaction deletes them
+            batch.sent = self._sending.take_sent(cycle.told)
         if batch or cycle.leaves_trace:
             later = {id for id, reason in refused.items() if reason.later}
             batch.heard = [(one.id, one.expiry_min) for one in cycle.handled if one.id not in later]

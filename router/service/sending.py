@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from math import inf
 
 import trio
 from msgspec import Struct
@@ -22,8 +23,9 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.passing import Copies, copied_to
 
-SENT_MAX = 100
-"""Number of messages in custody that the state still holds at which a cycle is run to delete them."""
+SENT_MAX, SENT_S = 100, 1.0
+"""Number of messages in custody that the state still holds, and seconds after the first of them, at which a transaction
+of their own deletes them; before, the next transaction does."""
 AT_ONCE = 256
 """Number of messages after which the process's other tasks may run."""
 
@@ -35,15 +37,24 @@ UNKEPT = 0
 
 class Sending:
     """Hands in messages. `hear` passes the results of those with a tag to the rules; `wake` asks for a cycle that
-    deletes those in custody; `say` logs a sentence."""
+    deletes those in custody; `say` logs a sentence; `now_s` is trio's clock."""
 
-    def __init__(self, hear: Callable[[c.Heard], None], wake: Callable[[], None], say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        hear: Callable[[c.Heard], None],
+        wake: Callable[[], None],
+        say: Callable[[str], None],
+        now_s: Callable[[], float] = trio.current_time,
+    ) -> None:
         self._hear = hear
         self._wake = wake
         self._say = say
+        self._now_s = now_s
         self._waiting: deque[ToSend] = deque()
         self._work = trio.Event()
         self._sent: list[int] = []
+        self.due_s = inf
+        """The time of trio's clock from which the state should delete messages; infinity: none is in custody."""
         self._unheard: dict[tuple[str, bytes], list[int]] = {}  # several may be the same to the byte
         self._copies = Copies()
 
@@ -56,16 +67,16 @@ class Sending:
         self._work.set()
 
     @property
-    def has_many_sent(self) -> bool:
-        """Whether the state should delete messages that are in custody."""
-        return len(self._sent) >= SENT_MAX
+    def is_due(self) -> bool:
+        """Whether the state should delete messages that are in custody, though it is not written to otherwise."""
+        return len(self._sent) >= SENT_MAX or self.due_s <= self._now_s()
 
     def take_sent(self, told: Iterable[c.Sent] = ()) -> list[int]:
         """Return the numbers of messages in custody, or refused, of which the rules have heard; each once. `told`: of
         which they hear in this transaction."""
         for one in told:
             self._was_heard(one)
-        sent, self._sent = self._sent, []
+        sent, self._sent, self.due_s = self._sent, [], inf
         return sent
 
     async def run(self, wires: Wires) -> None:
@@ -96,12 +107,14 @@ class Sending:
         if is_told and one.number != UNKEPT:
             self._unheard.setdefault((one.tag, one.id), []).append(one.number)
         elif one.number != UNKEPT:
+            if not self._sent:
+                self.due_s = self._now_s() + SENT_S
             self._sent.append(one.number)
         if is_told:
             self._hear(c.Sent(one.tag, one.id, reason, text))
         elif reason is not None:
             self._say(f"a message was not sent: {Refused(reason, text, one.id)}")
-        if self.has_many_sent:
+        if len(self._sent) in (1, SENT_MAX):  # with the first the host learns when they are due
             self._wake()
 
     def _was_heard(self, sent: c.Sent) -> None:

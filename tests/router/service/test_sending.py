@@ -6,7 +6,7 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.message import message_id, seal_unicast
 from router.core.wire.reasons import Reason
 from router.service import contract as c
-from router.service.sending import UNKEPT, Sending, _OnItsWay
+from router.service.sending import SENT_MAX, SENT_S, UNKEPT, Sending, _OnItsWay
 
 KEY = SigningKey(b"k" * 32)
 WIRE = seal_unicast(KEY, KEY.public, b"body", ttl_s=60, expiry_min=1)
@@ -15,7 +15,7 @@ ID = message_id(WIRE)
 
 def test_state_holds_a_message_until_the_rules_have_heard_what_became_of_it() -> None:
     heard: list[c.Heard] = []
-    sending = Sending(heard.append, lambda: None, lambda text: None)
+    sending = Sending(heard.append, lambda: None, lambda text: None, lambda: 0.0)
     for number, tag, refused in (
         (1, "asked", None),
         (2, "refused", Reason.NOT_AUTHORISED),
@@ -34,7 +34,23 @@ def test_state_holds_a_message_until_the_rules_have_heard_what_became_of_it() ->
 
 def test_state_deletes_each_of_several_messages_that_are_the_same_to_the_byte() -> None:
     heard: list[c.Heard] = []
-    sending = Sending(heard.append, lambda: None, lambda text: None)
+    sending = Sending(heard.append, lambda: None, lambda text: None, lambda: 0.0)
     for number in (1, 2):
         _OnItsWay(sending, number, "asked", ID, WIRE).ended()
     assert sending.take_sent([one for one in heard if isinstance(one, c.Sent)]) == [1, 2]
+
+
+def test_messages_in_custody_are_due_when_they_are_many_or_old() -> None:
+    now_s, woken = [5.0], list[float]()
+    sending = Sending(lambda heard: None, lambda: woken.append(now_s[0]), lambda text: None, lambda: now_s[0])
+    _OnItsWay(sending, 1, "", ID, WIRE).ended()
+    assert not sending.is_due and sending.due_s == 5.0 + SENT_S and woken == [5.0], "the host learns when they are due"
+    now_s[0] = 5.5
+    _OnItsWay(sending, 2, "", ID, WIRE).ended()
+    assert not sending.is_due and sending.due_s == 5.0 + SENT_S and woken == [5.0], "the first of them counts"
+    now_s[0] = 5.0 + SENT_S
+    assert sending.is_due and sending.take_sent() == [1, 2] and not sending.is_due
+    for number in range(1, SENT_MAX + 1):
+        assert not sending.is_due
+        _OnItsWay(sending, number, "", ID, WIRE).ended()
+    assert sending.is_due and len(woken) == 3, "with the first and with the last"
