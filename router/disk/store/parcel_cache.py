@@ -37,10 +37,12 @@ class ParcelCache:
             _, oldest = self._parcels.popitem(last=False)
             self._bytes -= _size(oldest)
 
-    def drop(self, first: int) -> None:
+    def drop(self, first: int) -> Parcel | None:
+        """Take a parcel out and return it; None if it is not here."""
         parcel = self._parcels.pop(first, None)
         if parcel is not None:
             self._bytes -= _size(parcel)
+        return parcel
 
 
 def _size(parcel: Parcel) -> int:

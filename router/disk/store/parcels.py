@@ -25,6 +25,9 @@ class Parcels:
         self._cache = ParcelCache(cache_bytes_max)
         self._looked_at = ParcelCache(cache_bytes_max // LOOKED_AT_PART)  # read for one message, and not checked whole
 
+    def __repr__(self) -> str:
+        return f"<owed: {self._cache!r}; looked at: {self._looked_at!r}>"
+
     def put(self, txn: Any, parcel: Parcel) -> None:
         first = NUMBER.pack(parcel.first)
         txn.put(first, encode_parcel(parcel), db=self._rows, append=True)
@@ -37,6 +40,12 @@ class Parcels:
         txn.delete(key, db=self._frames)
         self._cache.drop(first)
         self._looked_at.drop(first)
+
+    def settle(self, first: int) -> None:
+        """Keep a parcel that is owed to nobody any more among those of which single messages are asked for, if it is in
+        memory: a subscriber that is behind does not wait for it."""
+        if (parcel := self._cache.drop(first)) is not None:
+            self._looked_at.put(parcel)
 
     def is_there(self, txn: Any, first: int) -> bool:
         return txn.get(NUMBER.pack(first), db=self._rows) is not None

@@ -42,7 +42,8 @@ class Retained:
         self._history.load(txn)
 
     def add(self, txn: Any, first: int, size: int, wall_s: int) -> None:
-        """Keep a parcel that is owed to no recipient any more, or delete it if none are kept."""
+        """Keep a parcel that is owed to no recipient any more, on disk alone, or delete it if none are kept."""
+        self._parcels.settle(first)
         if self._history.keeps(txn, first):
             return
         if self._keep_s and self._bytes_max:

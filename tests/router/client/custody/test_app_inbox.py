@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
@@ -241,6 +242,24 @@ def test_the_ids_remembered_are_bounded() -> None:
     world.connect()
     world.read(first)
     assert world.take().wire == first
+
+
+def test_what_is_remembered_of_a_message_that_ended_is_its_id_and_its_end() -> None:
+    world, count = World(), 200
+    wires = [multicast(b"%d" % number) for number in range(count)]
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for wire in wires:
+            world.read(wire)
+            world.inbox.done(world.take())
+        took = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert took < 400 * count
+    world.connect()
+    world.read(*wires)
+    assert world.inbox.take(None) is None and world.inbox.settled == count
 
 
 def test_what_nobody_reads_and_holds_up_the_rest_is_reported_once() -> None:

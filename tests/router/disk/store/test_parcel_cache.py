@@ -5,13 +5,22 @@ from __future__ import annotations
 import os
 import tracemalloc
 from array import array
+from dataclasses import replace
+from pathlib import Path
+from random import Random
 
 import pytest
+from samples.stores import KEYS, WALL_S, apply, opened
+from samples.stores import parcel as stored
 
+from router.core.routing.effects import Changes, Finished
 from router.core.routing.parcel import U32, Parcel
+from router.disk.limits import StoreLimits
 from router.disk.store.parcel_cache import ParcelCache
+from router.disk.store.parcels import LOOKED_AT_PART
 
 BYTES_MAX = 1 << 20
+CACHE_BYTES_MAX = 64 << 10
 
 
 def parcel(first: int, count: int, body: int, recipients: int, via: bytes | None) -> Parcel:
@@ -51,3 +60,26 @@ def test_what_is_dropped_makes_room() -> None:
         for at in range(100):
             cache.drop(round_ * 100 + at)
     assert repr(cache) == "<0 parcels in memory, 0 bytes>"
+
+
+@pytest.mark.parametrize(("keep_s", "history_s"), [(600, 0), (600, 3600), (0, 0)])
+def test_what_is_owed_to_nobody_gives_its_memory_back(tmp_path: Path, keep_s: int, history_s: int) -> None:
+    """The cache is for what is owed. Of the rest a small part stays, for those who ask for single messages."""
+    limits = StoreLimits(synced=False, keep_s=keep_s, history_s=history_s, cache_bytes_max=CACHE_BYTES_MAX)
+    store = opened(tmp_path, limits)
+    store.keep_history_for(KEYS[1])
+    shown = set[str]()
+    for first in range(1, 201):
+        one = replace(stored(Random(first), first, WALL_S, count=1, size=300), recipients=(KEYS[1], KEYS[2]))
+        apply(store, Changes(parcels=[one]))
+        ends = [Finished(key, first, 0, 1, one.size(0, 1)) for key in one.recipients]
+        apply(store, Changes(finished=ends[:1]))
+        assert repr(store._parcels).startswith("<owed: <1 parcels in memory, ")
+        apply(store, Changes(finished=ends[1:]))
+        shown.add(repr(store._parcels))
+    [owed], settled = {one.partition(";")[0] for one in shown}, [one.partition("at: <")[2] for one in shown]
+    assert owed == "<owed: <0 parcels in memory, 0 bytes>"
+    counts = [(int(words[0]), int(words[4])) for words in map(str.split, settled)]
+    assert max(size for _, size in counts) <= CACHE_BYTES_MAX // LOOKED_AT_PART
+    assert max(number for number, _ in counts) == (4 if keep_s else 0)
+    store.close()

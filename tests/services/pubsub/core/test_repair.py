@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from random import Random
 from typing import Any
 
@@ -211,6 +212,21 @@ def test_known_ids_are_forgotten_in_generations() -> None:
     assert all(one in known for one in many(0, 3))
     known.add(message_of(3))
     assert [one in known for one in many(0, 4)] == [False, False, True, True]
+
+
+def test_known_ids_take_five_mebibytes_at_most() -> None:
+    """As measured with an eighth of them."""
+    most = RepairLimits().known_max // 8
+    node = made(known_max=most)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for first in range(0, most * 3 // 2, 64):
+            node.published([MessageId(b"\xff" * 28 + one.to_bytes(4, "big")) for one in range(first, first + 64)])
+            assert tracemalloc.get_traced_memory()[0] - before < 5 << 17
+    finally:
+        tracemalloc.stop()
+    assert most > 4_000
 
 
 @given(st.lists(st.tuples(st.sampled_from("nhatkpz"), st.integers(0, 30), st.integers(0, 5)), max_size=200))
