@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -17,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
+from spark_analytics.batch.history import write_history
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement import ed25519
 from spark_analytics.judgement.conflicts import CLAIMS
@@ -26,7 +26,6 @@ from spark_analytics.judgement.log_files import Content, FileFacts, Problem
 from spark_analytics.judgement.reached import REACHED
 from spark_analytics.judgement.schema import UNLIKE
 from spark_analytics.report import summary
-from spark_analytics.report.history import COLUMNS, history_row
 from spark_analytics.report.page import render
 
 from . import bronze, days, log_ends, sealed, silver
@@ -108,13 +107,6 @@ def audit_and_record(
     if writer:
         write_history(spark, found, span, writer)
     return found
-
-
-def write_history(spark: SparkSession, found: dict[str, Any], span: Span, writer: Writer) -> None:
-    """Add a row for this run to `audit_history`."""
-    row = history_row(found, span.as_of_ns, time.time_ns())
-    table = spark.createDataFrame([row], ", ".join(map(" ".join, COLUMNS.items())))
-    writer.append("audit_history", table.coalesce(1), uuid.uuid4().hex)
 
 
 def _write_gold(spark: SparkSession, tables: Tables, restored: Collection[str], writer: Writer) -> dict[str, Any]:
