@@ -89,9 +89,9 @@ SCHEMAS = {
     "links": "router long, event string, seq long, t long, other struct<fields:map<string,string>>",
 }
 """`links`: lines of links that came up and went down, of starts, and of keys that followed others; also the line of a
-router about itself before each start, and the last such line of each file; `waiting`: messages handed to routers that have not accepted them, as far as the logs reach, and copies of which the
-first acceptance has not been read; `beyond`: to routers without a log here; `again`: the parcels of ids accepted
-twice."""
+router about itself before each start, and the last such line of each file; `waiting`: messages handed to routers that
+have not accepted them, as far as the logs reach, and copies of which the first acceptance has not been read; `beyond`:
+to routers without a log here; `again`: the parcels of ids accepted twice."""
 REPLACED = ("open", "again", "waiting")
 """Tables written whole with each batch; the others grow."""
 LARGE = ("open", "closed", "ids", "waiting", "beyond")

@@ -42,9 +42,7 @@ class Running(Tables):
     def everything(self) -> Tables:
         """Return the tables of all lines about accepted messages, those of closed parcels too, made anew."""
         others, routers = self.others, self.routers
-        return Tables(
-            self.given["every"], others, routers, self.span, self.has_more, self.partitions, True, self.kept
-        )
+        return Tables(self.given["every"], others, routers, self.span, self.has_more, self.partitions, True, self.kept)
 
     @cached_property
     def blocks(self) -> DataFrame:
