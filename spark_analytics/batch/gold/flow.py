@@ -101,8 +101,8 @@ def readers(units: DataFrame, accepted: DataFrame, *more: str) -> DataFrame:
     """Sum the units of multicasts by (router, group_key, recipient, hour) and `more`. `units`: rows of
     `delivery.units`."""
     line = accepted.where("said.kind = 'multicast'").select("router", "parcel", F.col("said.signer").alias("group_key"))
-    key = ("router", "group_key", "recipient", F.expr("minute div 60").alias("hour"), *more)
-    found = units.join(line, ["router", "parcel"], "inner").groupBy(*key)
+    hour = F.expr("minute div 60").alias("hour")
+    found = units.join(line, ["router", "parcel"], "inner").groupBy("router", "group_key", "recipient", hour, *more)
     return found.agg(*(F.sum(name).alias(name) for name in ("owed", "delivered", "acked")))
 
 
