@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.history import write_history
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement import ed25519
 from spark_analytics.judgement.conflicts import CLAIMS
@@ -152,7 +153,7 @@ def _read(
     while True:
         report("reading the lines")
         by_key = {log.router: number for number, log in enumerate(evidence.logs)}
-        numbers = spark.createDataFrame([(number, key) for key, number in by_key.items()], ROUTERS)
+        numbers = table_of(spark, [(number, key) for key, number in by_key.items()], ROUTERS)
         seals = sealed.numbers_of(seal.path for seal in evidence.seals if seal.is_kept)
         by_uri = {given.uris[path]: number for path, number in seals.items()}
         events = silver.read_events(spark, silver.parts(evidence.files), given.uris, by_key)
@@ -192,9 +193,7 @@ def _tables(
     told = log_ends.self_reports(others, numbers)
     evidence = witnessed(evidence, log_ends.gaps(told), log_ends.witnesses(told))
     ends = log_ends.log_ends(evidence, words, told)
-    routers = spark.createDataFrame(
-        [(number, *row) for number, row in enumerate(ends)], f"number long, {log_ends.COLUMNS}"
-    )
+    routers = table_of(spark, [(number, *row) for number, row in enumerate(ends)], f"number long, {log_ends.COLUMNS}")
     has_more = any(row["more"] for row in words)
     made = Tables(laid, others, routers, span, has_more, partitions, is_published, kept, times=times)
     return made, words, evidence
@@ -235,6 +234,6 @@ def write_ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any],
         "audit_run": (run, "engine string, as_of string, verdict string, run string"),
     }
     for name, (values, schema) in tables.items():
-        writer.write(name, spark.createDataFrame(values, schema).coalesce(1))
+        writer.write(name, table_of(spark, values, schema).coalesce(1))
     writer.text(spark, "summary.json", json.dumps(found))
     writer.text(spark, "report.html", render(found))

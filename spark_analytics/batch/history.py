@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.session import from_java
 from spark_analytics.batch.span import Span
 from spark_analytics.batch.writer import Writer
@@ -26,9 +27,8 @@ _PART = re.compile(r"run=[0-9a-f-]+")
 def write_history(spark: SparkSession, found: dict[str, Any], span: Span, writer: Writer) -> None:
     """Add a row for this run to `audit_history`, and remove those of the oldest runs beyond `PARTS_MAX`."""
     written_ns = time.time_ns()
-    table = spark.createDataFrame(
-        [history_row(found, span.as_of_ns, written_ns)], ", ".join(map(" ".join, COLUMNS.items()))
-    )
+    row = history_row(found, span.as_of_ns, written_ns)
+    table = table_of(spark, [row], ", ".join(map(" ".join, COLUMNS.items())))
     writer.append(NAME, table.coalesce(1), f"{written_ns:020}-{uuid.uuid4().hex}")
     if writer.schema is None and writer.format == "parquet":
         remove_oldest(spark, writer.place(NAME))

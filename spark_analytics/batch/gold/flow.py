@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.pieces import is_event
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement import gold_sql
 from spark_analytics.judgement.journey import STEPS_MAX, WAY_COLUMNS, clocks_of, ways
@@ -155,7 +156,7 @@ def way(stop: DataFrame, custody: DataFrame, routers: DataFrame, restored: Colle
     clocks = clocks_of(pairs, {numbers[key] for key in restored if key in numbers})
     found = ways((tuple(row) for row in steps), clocks) if len(steps) <= STEPS_MAX else []
     schema = ", ".join(f"{name} long" for name in WAY_COLUMNS)
-    return F.broadcast(stop.sparkSession.createDataFrame([one.row() for one in found], schema))
+    return F.broadcast(table_of(stop.sparkSession, [one.row() for one in found], schema))
 
 
 def made(table: str, sources: Mapping[str, DataFrame], span: Span) -> DataFrame:
