@@ -29,6 +29,7 @@ from spark_analytics.batch import audit, bronze, silver
 from spark_analytics.batch.findings import find
 from spark_analytics.batch.gold import audit_window, hop_latency, queue_minute
 from spark_analytics.batch.gold.tables import NotIncremental
+from spark_analytics.batch.history import write_history
 from spark_analytics.batch.session import prepare
 from spark_analytics.batch.silver import Part
 from spark_analytics.batch.span import Span
@@ -176,7 +177,7 @@ class Stream:
     def recorded(self) -> dict[str, Any] | None:
         """Return the last summary, with a row for this run added to `audit_history`; None if there was no batch."""
         if self.summary is not None:
-            audit.write_history(self.spark, self.summary, self.span, self.writer)
+            write_history(self.spark, self.summary, self.span, self.writer)
         return self.summary
 
     def take(self, batch: DataFrame, number: int) -> None:

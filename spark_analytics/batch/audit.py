@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -17,6 +16,8 @@ from pyspark.sql.types import StructType
 
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
+from spark_analytics.batch.history import write_history
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement import ed25519
 from spark_analytics.judgement.conflicts import CLAIMS
@@ -26,7 +27,6 @@ from spark_analytics.judgement.log_files import Content, FileFacts, Problem
 from spark_analytics.judgement.reached import REACHED
 from spark_analytics.judgement.schema import UNLIKE
 from spark_analytics.report import summary
-from spark_analytics.report.history import COLUMNS, history_row
 from spark_analytics.report.page import render
 
 from . import bronze, days, log_ends, sealed, silver
@@ -110,13 +110,6 @@ def audit_and_record(
     return found
 
 
-def write_history(spark: SparkSession, found: dict[str, Any], span: Span, writer: Writer) -> None:
-    """Add a row for this run to `audit_history`."""
-    row = history_row(found, span.as_of_ns, time.time_ns())
-    table = spark.createDataFrame([row], ", ".join(map(" ".join, COLUMNS.items())))
-    writer.append("audit_history", table.coalesce(1), uuid.uuid4().hex)
-
-
 def _write_gold(spark: SparkSession, tables: Tables, restored: Collection[str], writer: Writer) -> dict[str, Any]:
     """Write the published tables, and count the messages in `REACHED` by reading them back."""
     reached: dict[str, Any] = {}
@@ -160,7 +153,7 @@ def _read(
     while True:
         report("reading the lines")
         by_key = {log.router: number for number, log in enumerate(evidence.logs)}
-        numbers = spark.createDataFrame([(number, key) for key, number in by_key.items()], ROUTERS)
+        numbers = table_of(spark, [(number, key) for key, number in by_key.items()], ROUTERS)
         seals = sealed.numbers_of(seal.path for seal in evidence.seals if seal.is_kept)
         by_uri = {given.uris[path]: number for path, number in seals.items()}
         events = silver.read_events(spark, silver.parts(evidence.files), given.uris, by_key)
@@ -200,9 +193,7 @@ def _tables(
     told = log_ends.self_reports(others, numbers)
     evidence = witnessed(evidence, log_ends.gaps(told), log_ends.witnesses(told))
     ends = log_ends.log_ends(evidence, words, told)
-    routers = spark.createDataFrame(
-        [(number, *row) for number, row in enumerate(ends)], f"number long, {log_ends.COLUMNS}"
-    )
+    routers = table_of(spark, [(number, *row) for number, row in enumerate(ends)], f"number long, {log_ends.COLUMNS}")
     has_more = any(row["more"] for row in words)
     made = Tables(laid, others, routers, span, has_more, partitions, is_published, kept, times=times)
     return made, words, evidence
@@ -243,6 +234,6 @@ def write_ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any],
         "audit_run": (run, "engine string, as_of string, verdict string, run string"),
     }
     for name, (values, schema) in tables.items():
-        writer.write(name, spark.createDataFrame(values, schema).coalesce(1))
+        writer.write(name, table_of(spark, values, schema).coalesce(1))
     writer.text(spark, "summary.json", json.dumps(found))
     writer.text(spark, "report.html", render(found))

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement.evidence import File
 from spark_analytics.judgement.log_files import FileFacts
@@ -44,7 +45,7 @@ def write_raw(
     known = [file for file in files if file.status != "copy" and file.path not in packed]
     read = {file.path: uris[file.path] for file in known if file.path in uris}
     rows = [(uri, name, digests[name]) for name in read for uri in bronze.spellings(read[name])]
-    sources = spark.createDataFrame(rows, "file string, segment string, digest string")
+    sources = table_of(spark, rows, "file string, segment string, digest string")
     raw = bronze.events_raw(bronze.text_lines(spark, list(read.values())))
     named = raw.join(F.broadcast(sources), "file", "inner").drop("file")
     _write(spark, "events_raw", named, span, writer, "segment", "seq")

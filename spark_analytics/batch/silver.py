@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement.chain import missing
 from spark_analytics.judgement.evidence import File
 from spark_analytics.judgement.schema import BYTES_MAX, COLUMNS, EPOCH_NS, EXPIRY_MAX, FRAME_EVENTS, TTL_S_MAX, UNLIKE
@@ -75,7 +76,7 @@ def read_events(
         for part in found
         for uri in bronze.spellings(uris[part.file])
     ]
-    sources = spark.createDataFrame(rows, "file string, router string, number long, a long, b long")
+    sources = table_of(spark, rows, "file string, router string, number long, a long, b long")
     read = [uris[name] for name in sorted({part.file for part in found})]
     return events(bronze.lines(spark, read) if read else bronze.no_lines(spark), sources)
 
@@ -106,7 +107,7 @@ def events(lines: DataFrame, sources: DataFrame) -> DataFrame:
 def sealed(events: DataFrame, seals: Seals) -> DataFrame:
     """Add the number of the events' file as `seal`; null for files without one."""
     rows = [(spelled, seal) for uri, seal in seals.items() for spelled in bronze.spellings(uri)]
-    table = events.sparkSession.createDataFrame(rows, "file string, seal long")
+    table = table_of(events.sparkSession, rows, "file string, seal long")
     return events.join(F.broadcast(table), "file", "left")
 
 

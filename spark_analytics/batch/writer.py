@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from spark_analytics.batch.local_rows import table_of
+
 FORMATS = ("parquet", "delta", "iceberg")
 
 
@@ -56,7 +58,7 @@ class Writer:
     def text(self, spark: SparkSession, name: str, text: str) -> None:
         """Write a text as the only part of a directory below the path; do nothing without a path."""
         if self.path is not None:
-            table = spark.createDataFrame([(text,)], "value string")
+            table = table_of(spark, [(text,)], "value string")
             table.coalesce(1).write.mode("overwrite").option("lineSep", "\n").text(self._below(name))
 
     def place(self, name: str) -> str:

@@ -32,12 +32,17 @@ class Mixture(NamedTuple):
     as_of_ns: int
 
 
-def mixture(fleets: Fleets, directory: Path, messages: int) -> Mixture:
-    """Write logs of every kind below `directory`; `messages`: how many each fleet publishes."""
-    liars = copied(fleets(10, messages, 3), directory / "liars", 1)
+FEW, MANY = ((10, 60, 1), (10, 200, 0)), ((10, 400, 3), (10, 400, 0))
+"""Nodes, messages and seed of the fleet with liars and of the damaged one. The latter of `FEW` is read by other quick
+tests too."""
+
+
+def mixture(fleets: Fleets, directory: Path, shapes: tuple[tuple[int, int, int], tuple[int, int, int]]) -> Mixture:
+    """Write logs of every kind below `directory`, from fleets of these shapes."""
+    liars = copied(fleets(*shapes[0]), directory / "liars", 1)
     for lie in LIES:
         lie(liars)
-    spoilt = copied(fleets(10, messages, 0), directory / "spoilt", 2)
+    spoilt = copied(fleets(*shapes[1]), directory / "spoilt", 2)
     for sabotage in SPOILT:
         SABOTAGES[sabotage](spoilt)
     told = len(spoilt.says)

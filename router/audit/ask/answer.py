@@ -18,6 +18,14 @@ ADDITIONS = {"delivery": "delivery_open"}
 """Tables of a stream that hold the other rows of a table: what is not over for good."""
 STREAM_KEYS = {"delivery": ("router", "parcel", "recipient"), "route_change": ("router", "seq")}
 """The keys of tables to which each batch of a stream adds rows, some of which replace earlier ones."""
+STREAM_STATE = "state"
+"""The directory that a stream keeps beside its tables."""
+NOT_OF_STREAMS = {
+    "message": "it has a row for each message, which the log of each other router changes again",
+    "journey": "how a message went is told by the logs of all routers together",
+    **dict.fromkeys(("group_hour", "link_hour", "topology"), "it would be written whole with each batch"),
+}
+"""The tables that a stream does not keep, and why."""
 _AGAIN = "run `router audit LOGS --out {out}` again"
 
 
@@ -68,10 +76,7 @@ def _open_table(opened: Database, out: Path, table: str) -> None:
     assert table in GOLD, f"no audit writes the table {table}"
     files = table_files(out, table)
     if not files:
-        raise NoAnswer(
-            f"{out} lacks the table {table}: a stream does not keep it, or an older version wrote this audit;"
-            f" {_AGAIN.format(out=out)}"
-        )
+        raise NoAnswer(_missing(out, table))
     more = table_files(out, ADDITIONS[table]) if table in ADDITIONS else []
     parts = " UNION ALL BY NAME ".join(f"FROM {_reader(one)}" for one in (files, more) if one)
     try:
@@ -79,6 +84,21 @@ def _open_table(opened: Database, out: Path, table: str) -> None:
     except (duckdb.InvalidInputException, duckdb.IOException) as error:
         said = " ".join(str(error).split())[:200]
         raise NoAnswer(f"the table {table} in {out} cannot be read ({said}): {_AGAIN.format(out=out)}") from None
+
+
+def _missing(out: Path, table: str) -> str:
+    """Return the sentence about a table that the directory lacks."""
+    if not (out / STREAM_STATE).is_dir():
+        return f"{out} lacks the table {table}: an older version wrote this audit; {_AGAIN.format(out=out)}"
+    if table in NOT_OF_STREAMS:
+        return (
+            f"a stream wrote {out}, and keeps no table {table}: {NOT_OF_STREAMS[table]}; run `router audit LOGS --out"
+            " DIR` on the same logs, with another directory, and ask there"
+        )
+    return (
+        f"a stream wrote {out}, and the table {table} is not there: it has had no batch yet, or an older version wrote"
+        " it; let it run once, with another --out if it says that its state is of another version"
+    )
 
 
 def _reader(files: list[Path]) -> str:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.pieces import is_event
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement import gold_sql
 from spark_analytics.judgement.journey import STEPS_MAX, WAY_COLUMNS, clocks_of, ways
@@ -53,6 +54,11 @@ def link_line(others: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
 
 def arrival(accepted: DataFrame, routers: DataFrame) -> DataFrame:
     """Sum messages accepted by what brought them."""
+    return named(arrivals(accepted), routers)
+
+
+def arrivals(accepted: DataFrame, *more: str) -> DataFrame:
+    """Return `arrival` with the routers' numbers, by `more` columns too."""
     lines = accepted.where("is_within").select(
         "router",
         F.expr("minute div 60").alias("hour"),
@@ -61,11 +67,11 @@ def arrival(accepted: DataFrame, routers: DataFrame) -> DataFrame:
         "said.peer",
         "n",
         "bytes",
+        *more,
     )
-    sums = lines.groupBy("router", "hour", "kind", "group_key", "peer").agg(
+    return lines.groupBy("router", "hour", "kind", "group_key", "peer", *more).agg(
         F.sum("n").alias("messages"), F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes")
     )
-    return named(sums, routers)
 
 
 def handed(pieces: DataFrame, accepted: DataFrame, links: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
@@ -74,20 +80,31 @@ def handed(pieces: DataFrame, accepted: DataFrame, links: DataFrame, routers: Da
     numbers = routers.select("number", F.col("router").alias("key"))
     linked = neighbours.distinct().join(F.broadcast(numbers), "key", "inner")
     linked = F.broadcast(linked.select(F.col("number").alias("router"), "recipient"))
-    written = (
-        pieces.where(is_event("forwarded") & F.col("recipient").isNotNull() & F.expr("start < stop"))
-        .where(span.is_within())
-        .join(linked, ["router", "recipient"], "left_semi")
-        .select("router", "parcel", "recipient", F.expr("minute div 60").alias("hour"), "start", "stop")
+    near = pieces.where(span.is_within()).join(linked, ["router", "recipient"], "left_semi")
+    return named(written(near, accepted), routers)
+
+
+def written(pieces: DataFrame, accepted: DataFrame, *more: str) -> DataFrame:
+    """Sum messages written to recipients, each time that they were, by (router, recipient, hour) and `more`."""
+    found = pieces.where(is_event("forwarded") & F.col("recipient").isNotNull() & F.expr("start < stop")).select(
+        "router", "parcel", "recipient", F.expr("minute div 60").alias("hour"), "start", "stop", *more
     )
     line = accepted.select("router", "parcel", "said.kind", "n", "bytes", "sizes")
-    sized = written.join(line, ["router", "parcel"], "inner").withColumn("of_piece", F.expr(_BYTES))
-    sums = sized.groupBy("router", "recipient", "hour").agg(
+    sized = found.join(line, ["router", "parcel"], "inner").withColumn("of_piece", F.expr(_BYTES))
+    return sized.groupBy("router", "recipient", "hour", *more).agg(
         F.sum(F.expr("stop - start")).alias("messages"),
         F.coalesce(F.sum("of_piece"), F.lit(0)).alias("bytes"),
         F.sum(F.when(F.col("kind") == COPY, F.expr("stop - start")).otherwise(0)).alias("copies"),
     )
-    return named(sums, routers)
+
+
+def readers(units: DataFrame, accepted: DataFrame, *more: str) -> DataFrame:
+    """Sum the units of multicasts by (router, group_key, recipient, hour) and `more`. `units`: rows of
+    `delivery.units`."""
+    line = accepted.where("said.kind = 'multicast'").select("router", "parcel", F.col("said.signer").alias("group_key"))
+    hour = F.expr("minute div 60").alias("hour")
+    found = units.join(line, ["router", "parcel"], "inner").groupBy("router", "group_key", "recipient", hour, *more)
+    return found.agg(*(F.sum(name).alias(name) for name in ("owed", "delivered", "acked")))
 
 
 def reason(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
@@ -139,7 +156,7 @@ def way(stop: DataFrame, custody: DataFrame, routers: DataFrame, restored: Colle
     clocks = clocks_of(pairs, {numbers[key] for key in restored if key in numbers})
     found = ways((tuple(row) for row in steps), clocks) if len(steps) <= STEPS_MAX else []
     schema = ", ".join(f"{name} long" for name in WAY_COLUMNS)
-    return F.broadcast(stop.sparkSession.createDataFrame([one.row() for one in found], schema))
+    return F.broadcast(table_of(stop.sparkSession, [one.row() for one in found], schema))
 
 
 def made(table: str, sources: Mapping[str, DataFrame], span: Span) -> DataFrame:

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 from fleets.shared import Fleets
 from rigs.questions_paper import given
-from sabotage.mixture import Mixture, mixture
+from sabotage.mixture import FEW, MANY, Mixture, mixture
 from samples.growing_logs import said
 from samples.published_tables import TABLES, published, unlike
 
@@ -47,7 +47,7 @@ class Audits(NamedTuple):
     spark: Path
 
 
-@pytest.fixture(scope="module", params=[100, pytest.param(400, marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=[FEW, pytest.param(MANY, marks=pytest.mark.long)], ids=["few", "many"])
 def mixed(request: pytest.FixtureRequest, fleets: Fleets, tmp_path_factory: pytest.TempPathFactory) -> Mixture:
     return mixture(fleets, tmp_path_factory.mktemp("mixture") / "logs", request.param)
 

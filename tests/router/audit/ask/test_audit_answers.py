@@ -178,6 +178,34 @@ def test_an_audit_of_another_version_is_told_with_a_remedy(out: Path, tmp_path: 
     assert all(again in str(one.value) for one in (spoilt, other, missing))
 
 
+def test_what_a_stream_does_not_keep_is_told_with_the_reason(out: Path, tmp_path: Path) -> None:
+    of_stream = tmp_path / "out"
+    for table in ("audit_run", "state"):
+        (of_stream / table).mkdir(parents=True)
+    shutil.copy(out / "audit_run.parquet", of_stream / "audit_run" / "part-0.zstd.parquet")
+    refused = run(of_stream, "incomplete messages")
+    assert refused.exit_code == 1 and "keeps no table message: it has a row for each message" in refused.stderr
+    assert "ask there" in run(of_stream, "detours").stderr
+    assert "it has had no batch yet" in run(of_stream, "custody").stderr
+
+
+def test_floods_tell_what_the_claims_contradict(tmp_path: Path) -> None:
+    """A flood that its sender's log contradicts stands beside one of which no claim tells."""
+    here, there, other = ("ab" * 32, "cd" * 32, "ef" * 32)
+    tables = {
+        "audit_run": "SELECT 1 AS engine",
+        "abuse_hour": f"""SELECT '{here}' AS router, unnest(['{there}', '{other}']) AS peer, NULL::VARCHAR AS prefix,
+            'refused' AS event, 'bad-signature' AS reason, unnest([500, 7]) AS count, 1 AS hour""",
+        "link_hour": f"SELECT '{other}' AS router, '{here}' AS neighbour, 9 AS sent",
+        "claims": f"""SELECT unnest(['not-handed', 'left-out']) AS claim, '{here}' AS router, '{there}' AS peer,
+            unnest([500, 2])::BIGINT AS count""",
+    }
+    for table, rows_of in tables.items():
+        duckdb.execute(f"COPY ({rows_of}) TO '{tmp_path}/{table}.parquet' (FORMAT parquet)")
+    found = [(row["sender"], row["messages"], row["handed"], row["not_handed"]) for row in rows(tmp_path, "floods")]
+    assert found == [(there, 500, None, 500), (other, 7, 9, None)]
+
+
 def test_a_stream_s_open_deliveries_count_and_paths_are_taken_literally(out: Path, tmp_path: Path) -> None:
     """Of rows that batches of a stream wrote again, the last count."""
     new = tmp_path / "a*[b]'c"

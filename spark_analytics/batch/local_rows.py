@@ -1,0 +1,38 @@
+"""Small tables from rows of the driver, without Python on the executors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, StructType
+
+ROWS_MAX = 2_000
+"""Most rows that stand in the plan itself; more are handed over as data."""
+
+
+def table_of(spark: SparkSession, rows: Sequence[Any], schema: str) -> DataFrame:
+    """Return a table with these rows (tuples), as `SparkSession.createDataFrame` does.
+
+    That one lets Python processes copy the rows each time the table is read, which costs more than to read it.
+    """
+    if len(rows) > ROWS_MAX:
+        return spark.createDataFrame(rows, schema)
+    kind = spark.createDataFrame([], schema).schema
+    text = json.dumps([_plain(row, kind) for row in rows])
+    parsed = F.from_json(F.lit(text), ArrayType(kind), {"mode": "FAILFAST"})
+    return spark.range(1, numPartitions=1).select(F.inline(parsed))
+
+
+def _plain(value: Any, kind: DataType) -> Any:
+    """Return a value as JSON has it: tuples of structs as objects."""
+    if value is None:
+        return None
+    if isinstance(kind, StructType):
+        return {field.name: _plain(one, field.dataType) for field, one in zip(kind.fields, value, strict=True)}
+    if isinstance(kind, ArrayType):
+        return [_plain(one, kind.elementType) for one in value]
+    return value
