@@ -5,36 +5,28 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from secrets import token_bytes
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 from msgspec.structs import asdict
 
-from router.cli.ask import ask, reload_node
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import note, say, say_json
 from router.cli.progress import CountedFile, progress
 from router.cli.signals import removing
 from router.cli.spans import WholeSeconds
-from router.cli.views import backup_line
-from router.client.errors import NodeUnavailable
 from router.core.wire.text import key_text, span_text
 from router.disk.snapshot import put_back, take
 from router.disk.snapshot.directory import check_directory, read_passphrase, whole_file
-from router.disk.snapshot.form import (
-    SALT_BYTES,
-    Manifest,
-    ReadableFile,
-    SnapshotFault,
-    SnapshotReader,
-    SnapshotWriter,
-    usual_cost,
-)
+from router.disk.snapshot.form import ReadableFile, SnapshotReader, SnapshotWriter
+from router.disk.snapshot.in_order import keep_large_blocks
+from router.disk.snapshot.steady_writer import SteadyWriter
+from router.disk.snapshot.terms import SALT_BYTES, Manifest, SnapshotFault, usual_cost
 from router.settings import config as configuration
 from router.settings.config_backup import EVERY_S_MAX, EVERY_S_MIN, KEEP_MAX, Backup
 from router.settings.config_text import ConfigError
@@ -105,16 +97,17 @@ def take_one(file: str, passphrase_file: Path | None, plain: bool, every_s: int 
         raise click.UsageError("a snapshot is no text for a terminal: name a file, or pipe it")
     seal = None if plain else (_ask_passphrase(passphrase_file, is_new=True), usual_cost(token_bytes(SALT_BYTES)))
     said = f"no snapshot of {home} was taken"
+    keep_large_blocks()
     with (
         removing(),
         _faults(said),
         take.staged(home) as copies,
-        _written(file) as out,
+        _written(file) as write,
         progress(take.size_at_most(home, copies)) as on_bytes,
     ):
-        manifest = take.write(home, copies, SnapshotWriter(out.write, seal, on_bytes=on_bytes))
+        manifest = take.write(home, copies, SnapshotWriter(write, seal, on_bytes=on_bytes))
     size = sum(one.size for one in manifest.parts)
-    note(f"{len(manifest.parts)} files, {size:,} bytes; the node waited {copies.held_s:.2f} s for it")
+    note(f"{len(manifest.parts)} files, {size:,} bytes; the node waited {copies.held_s * 1e3:.0f} ms for it")
     for path in manifest.damaged:
         note(f"{path} is damaged and is in the snapshot as it was found: see to the disk")
     if plain:
@@ -129,6 +122,10 @@ def schedule(off: bool, as_json: bool) -> None:
 
     `router backup --every 1d --keep 7 DIR` begins it, or changes it. It stands in router.toml, section [backup].
     """
+    from router.cli.ask import ask  # with all that talks to a node, which saving a home does not wait for
+    from router.cli.views import backup_line
+    from router.client.errors import NodeUnavailable
+
     home = invocation().home
     if off:
         running = _write_schedule({})
@@ -178,6 +175,8 @@ def _schedule(directory: str, every_s: int, keep: int, passphrase_file: Path | N
 
 def _write_schedule(values: dict[str, object]) -> bool:
     """Write the section of `router.toml`, and have the running node read it; return whether one runs."""
+    from router.cli.ask import reload_node
+
     home = invocation().home
     try:
         configuration.edit_backup(home.config_path, values)
@@ -223,6 +222,7 @@ def restore(file: str, passphrase_file: Path | None, yes: bool) -> None:
     delivered again."""
     home = invocation().chosen_home.path
     said = f"{file} was not restored, and nothing of it is left"
+    keep_large_blocks()
     with removing(), _faults(said):
         put_back.check_free(home)
         if not yes:
@@ -239,6 +239,7 @@ def restore(file: str, passphrase_file: Path | None, yes: bool) -> None:
 
 
 def _read(file: str, passphrase_file: Path | None) -> Manifest:
+    keep_large_blocks()
     with _faults(f"{file} cannot be used"), _opened(file) as content:
         return SnapshotReader(content, lambda: _ask_passphrase(passphrase_file)).read(lambda _: lambda _: None)
 
@@ -269,18 +270,19 @@ def _opened(file: str) -> Iterator[ReadableFile]:
         with progress(0) as on_bytes:
             yield CountedFile(sys.stdin.buffer, on_bytes)
         return
-    with Path(file).open("rb") as content, progress(os.fstat(content.fileno()).st_size) as on_bytes:
+    with Path(file).open("rb", buffering=0) as content, progress(os.fstat(content.fileno()).st_size) as on_bytes:
         yield CountedFile(content, on_bytes)
 
 
 @contextmanager
-def _written(file: str) -> Iterator[BinaryIO]:
-    """Give the file to write to, which gets its name when it is whole; an older one of that name is replaced."""
+def _written(file: str) -> Iterator[Callable[[bytes], Any]]:
+    """Give what writes to the file, which gets its name when it is whole; an older one of that name is replaced."""
     if file == "-":
-        yield sys.stdout.buffer
+        yield sys.stdout.buffer.write
         return
-    with whole_file(Path(file)) as out:
-        yield out
+    with whole_file(Path(file)) as out, closing(SteadyWriter(out)) as steady:
+        yield steady.write
+        steady.finish()
 
 
 def _ask_gone() -> None:

@@ -214,14 +214,14 @@ class MessageRouter(TrioActor):
     async def _commit(self) -> None:
         while True:
             try:
-                await trio.to_thread.run_sync(self._commit_timed)
+                await self._store.commits.run(self._commit_timed)
             except MapFull:
                 self.cycle.apply_again()
                 continue
             return
 
     def _commit_timed(self) -> None:
-        """Commit, and count how long that took; in a thread, while the loop reads neither."""
+        """Commit, and count how long that took; in the thread of the commits, while the loop reads neither."""
         began_s = time.perf_counter()
         self._store.commit()
         self.cycle.commit_times.observe(time.perf_counter() - began_s)

@@ -17,6 +17,7 @@ from router.core.wire.now import Now
 from router.disk import life_file
 from router.disk.log.eventlog import Segments
 from router.disk.log.logbook import Logbook
+from router.disk.store.commit_thread import CommitThread
 from router.disk.store.store import Store
 from router.disk.store.terms import Beginning
 from router.node import wall_clock
@@ -70,7 +71,10 @@ class OpenedDisk(Struct, frozen=True):
 @contextmanager
 def open_disk(home: Home, config: Config, key: SigningKey, now: Now) -> Iterator[OpenedDisk]:
     """Open both, and warn the operator if one of them lacks what the other has seen."""
-    with closing(Store(home.store_path, store_limits(config), secrets.token_bytes(16))) as store:
+    with (
+        closing(CommitThread()) as commits,
+        closing(Store(home.store_path, store_limits(config), secrets.token_bytes(16), commits)) as store,
+    ):
         chain = own_successions.load(home.key_path.parent, key.public)
         segments = Segments(home.log_path, key, log_limits(config), chain)
         sealed = segments.last_sealed()  # without its store a log goes on after a gap, which it records

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from secrets import token_bytes
@@ -22,8 +23,11 @@ from msgspec import Struct, json
 from router.actors.process import STOP_SIGNALS, end_with_parent
 from router.disk.snapshot import directory as snapshots
 from router.disk.snapshot import take
-from router.disk.snapshot.form import SALT_BYTES, Cost, SnapshotFault, SnapshotReader, SnapshotWriter, usual_cost
+from router.disk.snapshot.form import SnapshotReader, SnapshotWriter
+from router.disk.snapshot.in_order import keep_large_blocks
 from router.disk.snapshot.series import next_name
+from router.disk.snapshot.steady_writer import SteadyWriter
+from router.disk.snapshot.terms import SALT_BYTES, Cost, SnapshotFault, usual_cost
 from router.settings import core_dumps
 
 CALM = 5
@@ -67,9 +71,9 @@ def make(
         except ValueError as error:
             raise SnapshotFault(f"{error} out of {directory}") from None
         with snapshots.whole_file(directory / name) as out:
-            manifest = take.write(home, copies, SnapshotWriter(out.write, seal))
-            out.flush()
-            os.fsync(out.fileno())
+            with closing(SteadyWriter(out)) as steady:
+                manifest = take.write(home, copies, SnapshotWriter(steady.write, seal))
+                steady.finish()
             os.posix_fadvise(out.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # what is read next is what the disk has
             out.seek(0)
             _read_back(SnapshotReader(out, lambda: seal[0] if seal else b""), directory)
@@ -109,6 +113,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     core_dumps.hide_memory()
+    keep_large_blocks()
     end_with_parent()
     home, router, directory, keep, file = sys.argv[1:]
     sys.stdout.buffer.write(json.encode(_result(Path(home), bytes.fromhex(router), Path(directory), int(keep), file)))

@@ -1,7 +1,8 @@
 """Measure snapshots of a large store beside `cp` of it, and how long a running node's accepts take meanwhile.
 
 `.venv/bin/python tests/scale/backup_scale.py [MIB] [ROUNDS] [DIRECTORY]` makes a home whose store holds so many MiB of
-random bytes, runs its node, and takes turns: quiet, `cp` with sync, backup, restore. It needs three times the room.
+random bytes, runs its node, and takes turns: quiet, `cp` with sync, backup, restore, plain and sealed. It needs four
+times the room.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median, quantiles
+from typing import NamedTuple
 
 import lmdb
 import trio
@@ -30,7 +33,7 @@ from router.settings.home import Home
 
 LINK = new_group(b"g" * 32, b"k" * 32)
 VALUE_BYTES, PER_TXN = 1 << 16, 512
-QUIET_S, PAUSE_S = 10.0, 0.01
+QUIET_S, PAUSE_S = 6.0, 0.01
 
 
 def fill(home: Home, mib: int) -> None:
@@ -62,18 +65,75 @@ class Accepts:
                 self.times_s.append(time.perf_counter() - began_s)
                 await trio.sleep(PAUSE_S)
 
-    def take(self) -> str:
+    async def anew(self) -> None:
+        """Begin to count with the accept after the next one, which may have been begun before."""
+        self.times_s.clear()
+        while not self.times_s:
+            await trio.sleep(PAUSE_S)
+        self.times_s.clear()
+
+    def take(self) -> Taken:
         found, self.times_s = self.times_s, []
-        p50, p99, longest = (one * 1e3 for one in (median(found), quantiles(found, n=100)[98], max(found)))
-        return f"{len(found)} accepts, p50 {p50:.1f} ms, p99 {p99:.1f} ms, longest {longest:.0f} ms"
+        return Taken(len(found), median(found) * 1e3, quantiles(found, n=100)[98] * 1e3, max(found) * 1e3)
 
 
-async def timed(*command: str) -> tuple[float, str]:
-    began_s = time.perf_counter()
+class Taken(NamedTuple):
+    """How many accepts there were, and their times in milliseconds."""
+
+    number: int
+    p50: float
+    p99: float
+    longest: float
+
+    def __str__(self) -> str:
+        return f"{self.number} accepts, p50 {self.p50:.1f} ms, p99 {self.p99:.1f} ms, longest {self.longest:.0f} ms"
+
+
+class Ran(NamedTuple):
+    """How long a command took, and its CPU time, in seconds; what it said; and the accepts beside it."""
+
+    wall_s: float
+    cpu_s: float
+    said: str
+    beside: Taken
+
+
+def children_cpu_s() -> float:
+    used = getrusage(RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+async def ran(accepts: Accepts, *command: str) -> Ran:
+    await accepts.anew()
+    began_s, cpu_s = time.perf_counter(), children_cpu_s()
     done = await trio.run_process(command, capture_stderr=True, capture_stdout=True, check=False)
     if done.returncode:
         sys.exit(f"{command}: {done.stderr.decode()}")
-    return time.perf_counter() - began_s, done.stderr.decode().strip().replace("\n", "; ")
+    wall_s, cpu_s = time.perf_counter() - began_s, children_cpu_s() - cpu_s
+    while len(accepts.times_s) < 2:  # the one that it held up counts, too
+        await trio.sleep(PAUSE_S)
+    return Ran(wall_s, cpu_s, done.stderr.decode().strip().replace("\n", "; "), accepts.take())
+
+
+def commands(base: Path, home: Home) -> dict[str, tuple[str, ...]]:
+    """Return what is measured, in its order; each writes one file, or one home, below `base`."""
+    secret = base / "secret"
+    secret.touch(mode=0o600)
+    secret.write_text("a passphrase")
+    sealed = ("--passphrase-file", str(secret))
+    here, there = (program("router", "--home", str(one)) for one in (home.path, base / "restored"))
+    return {
+        "cp": ("sh", "-c", f"cp {home.store_path}/data.mdb {base}/copy && sync {base}/copy"),
+        "plain": (*here, "backup", f"{base}/plain", "--plain"),
+        "sealed": (*here, "backup", f"{base}/sealed", *sealed),
+        "restore plain": (*there, "restore", f"{base}/plain", "--yes"),
+        "restore sealed": (*there, "restore", f"{base}/sealed", *sealed, "--yes"),
+    }
+
+
+def remove_made(base: Path) -> None:
+    shutil.rmtree(base / "restored", ignore_errors=True)
+    (base / "copy").unlink(missing_ok=True)
 
 
 async def measure(base: Path, mib: int, rounds: int) -> None:
@@ -85,47 +145,34 @@ async def measure(base: Path, mib: int, rounds: int) -> None:
     await node.start()
     async with connect(home=home, as_name="reader") as reader:
         await reader.join(LINK)
-    secret = base / "secret"
-    secret.touch(mode=0o600)
-    secret.write_text("a passphrase")
-    router = program("router", "--home", str(home.path))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(accepts.run, home)
-        took = dict[str, list[float]]()
+        found, quiet = dict[str, list[Ran]](), list[Taken]()
         for _ in range(rounds):
+            await trio.sleep(QUIET_S / 2)
+            await accepts.anew()
             await trio.sleep(QUIET_S)
-            print("quiet:   ", accepts.take())
-            for name, command in (
-                ("cp", ("sh", "-c", f"cp {home.store_path}/data.mdb {base}/copy && sync {base}/copy")),
-                ("cp alone", ("cp", f"{home.store_path}/data.mdb", f"{base}/copy")),
-                ("plain", (*router, "backup", f"{base}/plain", "--plain")),
-                ("sealed", (*router, "backup", f"{base}/sealed", "--passphrase-file", str(secret))),
-                (
-                    "restore",
-                    (
-                        *program("router", "--home", f"{base}/restored"),
-                        "restore",
-                        f"{base}/sealed",
-                        "--passphrase-file",
-                        str(secret),
-                        "--yes",
-                    ),
-                ),
-            ):
-                found, said = await timed(*command)
-                took.setdefault(name, []).append(found)
+            quiet.append(accepts.take())
+            print("quiet:         ", quiet[-1])
+            for name, command in commands(base, home).items():
+                one = await ran(accepts, *command)
+                found.setdefault(name, []).append(one)
+                rate = size / one.wall_s / (1 << 20)
                 print(
-                    f"{name + ':':9}",
-                    f"{found:.2f} s, {size / found / (1 << 20):.0f} MiB/s;",
-                    accepts.take(),
-                    said[:90],
+                    f"{name + ':':15} {one.wall_s:.2f} s, CPU {one.cpu_s:.2f} s, {rate:.0f} MiB/s;",
+                    one.beside,
+                    one.said[:90],
                 )
-                shutil.rmtree(base / "restored", ignore_errors=True)
-                (base / "copy").unlink(missing_ok=True)
+                await trio.to_thread.run_sync(remove_made, base)
         nursery.cancel_scope.cancel()
     await node.stop()
-    for name, times in took.items():
-        print(f"{name:9} median {median(times):.2f} s, {median(took['cp']) / median(times):.2f} of cp's rate")
+    for name, those in found.items():
+        walls, cp = [one.wall_s for one in those], [one.wall_s for one in found["cp"]]
+        rate, cpu = median(cp) / median(walls), median(one.cpu_s for one in those)
+        p50 = median(one.beside.p50 for one in those) / median(one.p50 for one in quiet)
+        longest, usual = median(one.beside.longest for one in those), median(one.longest for one in quiet)
+        said = f"{median(walls):.2f} s, {rate:.2f} of cp's rate, CPU {cpu:.2f} s; p50 beside {p50:.2f} of quiet"
+        print(f"{name:15} median {said}, longest accept {longest:.0f} ms (quiet {usual:.0f})")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from router.disk import private_file
-from router.disk.snapshot.form import FIRST, SnapshotFault
+from router.disk.snapshot.form import FIRST
 from router.disk.snapshot.series import Made, draft_name, expired, made_of, snapshot_of_draft
+from router.disk.snapshot.terms import SnapshotFault
 
 PASSPHRASE_BYTES_MAX = 1024
 

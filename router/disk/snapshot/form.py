@@ -1,28 +1,50 @@
-"""The bytes of a snapshot (cddl/snapshot.cddl): a header, then pieces that hold one compressed stream of records.
+"""The bytes of a snapshot (cddl/snapshot.cddl): a header, then pieces that hold a stream of records.
 
-Version 2 compresses by zstd; version 1, which is still read, by zlib. Threads for sealing and unsealing were measured
-to gain nothing on two cores: they hand the interpreter's lock to and fro.
+Each piece is compressed, if that is of use, and sealed by itself (zstd, AES-256-GCM), so that threads work on several
+at once. The key of a snapshot is its own: it is made of the passphrase by argon2id and of the header, which holds
+random bytes. A piece is sealed under its number and the bits of its length, one of which says that it is the last one:
+none can be left out, doubled, exchanged or added. The key of a plain snapshot is known to everybody, so that a changed
+byte is noticed there as well.
 
-Each piece is sealed by libsodium's secretstream, the first one bound to the header before it. The key is made of the
-passphrase by argon2id; that of a plain snapshot is known to everybody, so that a changed byte is noticed there as well.
 Records name a part, carry its bytes, and end with the manifest, which has the BLAKE3 of each part. What is read counts
-only when the manifest has been read, and with it the last piece: a snapshot that was cut ends with a fault.
+only when the manifest has been read, and with it the last piece: a snapshot that was cut ends with a fault. Versions 1
+and 2, whose pieces are sealed one after the other, are still read (`older_forms.py`).
 """
 
 from __future__ import annotations
 
 import struct
 import sys
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, BinaryIO, Protocol
+from secrets import token_bytes
+from typing import Any, Protocol
 
 import cbor2
 from blake3 import blake3
-from msgspec import Struct, ValidationError, convert, field, to_builtins
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from msgspec import ValidationError, convert, to_builtins
 from nacl import bindings
-from nacl.exceptions import CryptoError
+
+from router.disk.snapshot import older_forms
+from router.disk.snapshot.in_order import InOrder, calm, thread_count
+from router.disk.snapshot.terms import (
+    ALTERED,
+    CUT,
+    LENGTH,
+    MEMORY_BYTES_MAX,
+    MEMORY_BYTES_MIN,
+    NOT_OPENED,
+    OPERATIONS_MAX,
+    SALT_BYTES,
+    Content,
+    Cost,
+    Manifest,
+    SavedFile,
+    SnapshotFault,
+    SnapshotHeader,
+)
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -30,70 +52,50 @@ else:
     from backports import zstd
 
 FIRST = b"router snapshot "
-VERSION, READABLE = 2, (1, 2)
-PIECE_BYTES = 1 << 18
+VERSION, READABLE = 3, (1, 2, 3)
+PIECE_BYTES = 1 << 20
+"""Records are gathered until they have as much; then they become a piece."""
+PIECE_BYTES_MAX = 1 << 22
+"""How many bytes a reader takes for one piece, packed or unpacked."""
 RECORD_BYTES_MAX = 1 << 20
 MANIFEST_BYTES_MAX = 64 << 20
 HEADER_BYTES_MAX = 1 << 10
 COMPRESSION_LEVEL = 1
-WINDOW_LOG_MAX = 23
-"""What a reader keeps of the unpacked bytes at the most, as a power of two; a writer of this level needs less."""
-OPERATIONS, MEMORY_BYTES = 3, 256 << 20
-"""What argon2id costs whoever guesses a passphrase; the header names it, and a reader spends `OPERATIONS_MAX` and
-`MEMORY_BYTES_MAX` at the most."""
-OPERATIONS_MAX, MEMORY_BYTES_MIN, MEMORY_BYTES_MAX = 16, 8192, 1 << 30
-SALT_BYTES = bindings.crypto_pwhash_SALTBYTES
-_KEY_BYTES = bindings.crypto_secretstream_xchacha20poly1305_KEYBYTES
-PLAIN = blake3(b"router snapshot, plain").digest(_KEY_BYTES)
-_LENGTH = struct.Struct(">I")
+STREAM_BYTES = 24
+PLAIN = blake3(b"router snapshot, plain").digest()
+INLINE_BYTES = 1 << 16
+"""Less than that is hashed at once, without a thread."""
+SAMPLES, SAMPLE_BYTES, SAVED = 8, 2048, 0.03
+"""By so many samples of a large piece it is judged whether compressing it saves at least that part: what was sealed
+before it came here does not get smaller."""
+_LAST, _PACKED = 1 << 31, 1 << 30  # bits of a piece's length: no other follows; it is compressed
+_NONCE = struct.Struct(">QI")
 _RECORD = struct.Struct(">cI")
 _PART, _DATA, _WITHDRAWN, _MANIFEST = b"P", b"D", b"W", b"M"
-_TAG_MORE, _TAG_LAST = 0, bindings.crypto_secretstream_xchacha20poly1305_TAG_FINAL
-_ALTERED = "it was altered or damaged: take another one"
-_NOT_OPENED = "the passphrase is not the one that it was sealed with, or it was altered: give the right one"
-_CUT = "it ends too early, so it was cut or never finished: take another one"
 
 
-class SnapshotFault(Exception):
-    """A snapshot cannot be taken, read or put back; the text says why and what to do."""
+class _Hash:
+    """The BLAKE3 of a part, which a thread of its own makes."""
 
+    def __init__(self, thread: InOrder[object]) -> None:
+        self._thread, self._hasher, self.size = thread, blake3(), 0
 
-class SavedFile(Struct, frozen=True, array_like=True):
-    """A file of the home: its path in it, its size, and its BLAKE3."""
+    def add(self, data: Content) -> None:
+        if len(data) < INLINE_BYTES:
+            self.wait()
+            self._hasher.update(data)
+        else:
+            for _ in self._thread.add(self._hasher.update, data):
+                pass
+        self.size += len(data)
 
-    path: str
-    size: int
-    digest: bytes
+    def wait(self) -> None:
+        for _ in self._thread.rest():
+            pass
 
-
-class Manifest(Struct, frozen=True):
-    """What a snapshot holds. `at_s`: the Unix time of its moment; `router`: the address of its node, empty if it has
-    never run; `damaged`: the paths of databases that could not be read whole, and are there as they were found."""
-
-    at_s: int
-    router: bytes
-    parts: list[SavedFile]
-    damaged: list[str] = field(default_factory=list)
-
-
-class Cost(Struct, frozen=True, forbid_unknown_fields=True):
-    """How argon2id makes a key of a passphrase: its salt, operations and bytes of memory."""
-
-    salt: bytes
-    operations: int
-    memory: int
-
-
-def usual_cost(salt: bytes) -> Cost:
-    """Return the cost of a new snapshot."""
-    return Cost(salt, OPERATIONS, MEMORY_BYTES)
-
-
-class SnapshotHeader(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The header of the secretstream, and how its key is made; no `cost`: the snapshot is plain."""
-
-    stream: bytes
-    cost: Cost | None = None
+    def saved(self, path: str) -> SavedFile:
+        self.wait()
+        return SavedFile(path, self.size, self._hasher.digest())
 
 
 class SnapshotWriter:
@@ -108,34 +110,37 @@ class SnapshotWriter:
         on_bytes: Callable[[int], object] = int,
     ) -> None:
         self._write = write
-        self._state = bindings.crypto_secretstream_xchacha20poly1305_state()
-        stream = bindings.crypto_secretstream_xchacha20poly1305_init_push(self._state, _key(*seal) if seal else PLAIN)
-        said = cbor2.dumps(to_builtins(SnapshotHeader(stream, seal[1] if seal else None), builtin_types=(bytes,)))
-        self._bound: bytes | None = FIRST + b"%d\n" % VERSION + _LENGTH.pack(len(said)) + said
-        self._write(self._bound)
-        self._compressor = zstd.ZstdCompressor(level=COMPRESSION_LEVEL)
-        self._waiting = bytearray()
+        header = SnapshotHeader(token_bytes(STREAM_BYTES), seal[1] if seal else None)
+        said = cbor2.dumps(to_builtins(header, builtin_types=(bytes,)))
+        head = FIRST + b"%d\n" % VERSION + LENGTH.pack(len(said)) + said
+        self._key = _own_key(_key(*seal) if seal else PLAIN, head)
+        self._write(head)
+        threads = thread_count()
+        self._sealing, self._hashing = (
+            InOrder[tuple[bytes, bytes]](threads, 2 * threads, calm),
+            InOrder[object](1, 4, calm),
+        )
+        self._waiting, self._waiting_bytes, self._number = list[Content](), 0, 0
         self._on_bytes = on_bytes
         self._parts: list[SavedFile] = []
 
     def __repr__(self) -> str:
         return f"<snapshot of {len(self._parts)} parts so far>"
 
-    def part(self, path: str, file: BinaryIO, is_whole: Callable[[], bool] = lambda: True) -> None:
+    def part(self, path: str, file: ReadsBytes, is_whole: Callable[[], bool] = lambda: True) -> None:
         """Write a file of the home under its path there. If `is_whole`, asked at its end, says no, the part does not
         count, and may be written again."""
         try:
             self._record(_PART, path.encode())
         except UnicodeEncodeError:
             raise SnapshotFault(f"the name of {path!r} is not in UTF-8; rename that file, or move it away") from None
-        hasher, size = blake3(), 0
+        found = _Hash(self._hashing)
         while data := file.read(RECORD_BYTES_MAX):
             self._record(_DATA, data)
-            hasher.update(data)
-            size += len(data)
+            found.add(data)
             self._on_bytes(len(data))
         if is_whole():
-            self._parts.append(SavedFile(path, size, hasher.digest()))
+            self._parts.append(found.saved(path))
         else:
             self._record(_WITHDRAWN, b"")
 
@@ -144,24 +149,38 @@ class SnapshotWriter:
         parts = [[one.path, one.size, one.digest] for one in self._parts]
         said = cbor2.dumps({"at_s": at_s, "router": router, "parts": parts, "damaged": damaged})
         self._record(_MANIFEST, blake3(said).digest() + said)
-        self._waiting += self._compressor.flush()
-        self._pieces(0)
-        self._piece(bytes(self._waiting), _TAG_LAST)
+        self._piece(_LAST)
+        self._pieces(self._sealing.rest())
+        for threads in (self._sealing, self._hashing):
+            threads.close()
         return Manifest(at_s, router, self._parts, damaged)
 
-    def _record(self, kind: bytes, payload: bytes) -> None:
-        self._waiting += self._compressor.compress(_RECORD.pack(kind, len(payload)) + payload)
-        self._pieces(PIECE_BYTES)
+    def _record(self, kind: bytes, payload: Content) -> None:
+        self._gather(_RECORD.pack(kind, len(payload)))
+        for at in range(0, len(payload), RECORD_BYTES_MAX):
+            self._gather(payload if len(payload) <= RECORD_BYTES_MAX else payload[at : at + RECORD_BYTES_MAX])
 
-    def _pieces(self, left: int) -> None:
-        while len(self._waiting) > max(left, PIECE_BYTES):
-            self._piece(bytes(self._waiting[:PIECE_BYTES]), _TAG_MORE)
-            del self._waiting[:PIECE_BYTES]
+    def _gather(self, data: Content) -> None:
+        self._waiting.append(data)
+        self._waiting_bytes += len(data)
+        if self._waiting_bytes >= PIECE_BYTES:
+            self._piece(0)
 
-    def _piece(self, data: bytes, tag: int) -> None:
-        bound, self._bound = self._bound, None
-        sealed = bindings.crypto_secretstream_xchacha20poly1305_push(self._state, data, bound, tag)
-        self._write(_LENGTH.pack(len(sealed)) + sealed)
+    def _piece(self, last: int) -> None:
+        waiting, number = self._waiting, self._number
+        self._waiting, self._waiting_bytes, self._number = [], 0, number + 1
+        self._pieces(self._sealing.add(_sealed, self._key, number, last, waiting))
+
+    def _pieces(self, pieces: Iterator[tuple[bytes, bytes]]) -> None:
+        for length, piece in pieces:
+            self._write(length)
+            self._write(piece)
+
+
+class ReadsBytes(Protocol):
+    """The part of a file that a writer of snapshots needs."""
+
+    def read(self, size: int = -1, /) -> bytes | bytearray: ...
 
 
 class ReadableFile(Protocol):
@@ -177,94 +196,98 @@ class SnapshotReader:
     def __init__(self, file: ReadableFile, passphrase: Callable[[], bytes]) -> None:
         self._file = file
         line = self._version_line()
-        said = self._exactly(_LENGTH.size)
-        if (size := _LENGTH.unpack(said)[0]) > HEADER_BYTES_MAX:
-            raise SnapshotFault(_ALTERED)
+        said = self._exactly(LENGTH.size)
+        if (size := LENGTH.unpack(said)[0]) > HEADER_BYTES_MAX:
+            raise SnapshotFault(ALTERED)
         content = self._exactly(size)
-        self._bound: bytes | None = line + said + content
-        header = _header(content)
-        self.is_sealed = header.cost is not None
-        key = _key(passphrase(), header.cost) if header.cost else PLAIN
-        self._state = bindings.crypto_secretstream_xchacha20poly1305_state()
-        bindings.crypto_secretstream_xchacha20poly1305_init_pull(self._state, header.stream, key)
+        self._head = line + said + content
+        self._header = _header(content)
+        self.is_sealed = self._header.cost is not None
+        self._key = _key(passphrase(), self._header.cost) if self._header.cost else PLAIN
 
     def __repr__(self) -> str:
         return f"<snapshot, {'sealed' if self.is_sealed else 'plain'}>"
 
-    def read(self, begin: Callable[[str], Callable[[bytes | None], Any]]) -> Manifest:
+    def read(self, begin: Callable[[str], Callable[[Content | None], Any]]) -> Manifest:
         """Call `begin` with the path of each part, and what it returns with the part's bytes; return the manifest,
         which agrees with them. An empty piece ends the part, None withdraws it: it may come again."""
+        with InOrder[object](1, 4) as hashing:
+            return self._read(begin, hashing)
+
+    def _read(self, begin: Callable[[str], Callable[[Content | None], Any]], hashing: InOrder[object]) -> Manifest:
         found: list[SavedFile] = []
-        path, take, hasher, size = "", None, blake3(), 0
+        path, take, part = "", None, _Hash(hashing)
         for kind, payload in self._records():
-            if kind == _DATA and take is not None:
+            if kind == _DATA and take is not None and payload:
                 take(payload)
-                hasher.update(payload)
-                size += len(payload)
+                part.add(payload)
                 continue
             if kind == _WITHDRAWN and take is not None and not payload and self._version > 1:
                 take(None)
                 take = None
                 continue
             if take is not None:
-                found.append(SavedFile(path, size, hasher.digest()))
+                found.append(part.saved(path))
                 take(b"")
             if kind == _MANIFEST:
                 return _agreed(payload, found)
             if kind != _PART:
                 break
-            path = payload.decode(errors="replace")
-            take, hasher, size = begin(path), blake3(), 0
-        raise SnapshotFault(_ALTERED)
+            path = bytes(payload).decode(errors="replace")
+            take, part = begin(path), _Hash(hashing)
+        raise SnapshotFault(ALTERED)
 
-    def _records(self) -> Iterator[tuple[bytes, bytes]]:
+    def _records(self) -> Iterator[tuple[bytes, Content]]:
         """Yield the records; the manifest is yielded only when nothing follows it."""
-        buffer = bytearray()
+        rest = b""
         pieces = self._unpacked()
-        for data in pieces:
-            buffer += data
+        for piece in pieces:
+            data = memoryview(rest + piece if rest else piece)
             at = 0
-            while len(buffer) - at >= _RECORD.size:
-                kind, size = _RECORD.unpack_from(buffer, at)
+            while len(data) - at >= _RECORD.size:
+                kind, size = _RECORD.unpack_from(data, at)
                 if size > (MANIFEST_BYTES_MAX if kind == _MANIFEST else RECORD_BYTES_MAX):
-                    raise SnapshotFault(_ALTERED)
-                if len(buffer) - at < _RECORD.size + size:
+                    raise SnapshotFault(ALTERED)
+                if len(data) - at < _RECORD.size + size:
                     break
-                payload = bytes(buffer[at + _RECORD.size : at + _RECORD.size + size])
+                payload = data[at + _RECORD.size : at + _RECORD.size + size]
                 at += _RECORD.size + size
-                if kind == _MANIFEST and (len(buffer) > at or any(pieces)):
-                    raise SnapshotFault(_ALTERED)
+                if kind == _MANIFEST and (len(data) > at or any(pieces)):
+                    raise SnapshotFault(ALTERED)
                 yield kind, payload
-            del buffer[:at]
-        raise SnapshotFault(_ALTERED)
+            rest = bytes(data[at:])
+        raise SnapshotFault(ALTERED)
 
     def _unpacked(self) -> Iterator[bytes]:
-        return _inflated(self._pieces()) if self._version == 1 else _unpacked(self._pieces())
-
-    def _pieces(self) -> Iterator[bytes]:
-        tag = _TAG_MORE
-        while tag != _TAG_LAST:
-            [size] = _LENGTH.unpack(self._exactly(_LENGTH.size))
-            if not 0 < size <= 2 * PIECE_BYTES:
-                raise SnapshotFault(_ALTERED)
-            data, tag = self._opened(self._exactly(size))
-            yield data
+        """Yield the stream of records in parts."""
+        if self._version != VERSION:
+            args = self._version, self._head, self._header.stream, self._key, self.is_sealed, self._exactly
+            yield from older_forms.unpacked(*args)
+        else:
+            threads, key = thread_count(), _own_key(self._key, self._head)
+            with InOrder[bytes](threads, 2 * threads) as opening:
+                for number, bits, piece in self._pieces():
+                    fault = NOT_OPENED if self.is_sealed and not number else ALTERED
+                    yield from opening.add(_opened, key, number, bits, piece, fault)
+                yield from opening.rest()
         if self._file.read(1):
-            raise SnapshotFault(f"something follows its end: {_ALTERED}")
+            raise SnapshotFault(f"something follows its end: {ALTERED}")
 
-    def _opened(self, piece: bytes) -> tuple[bytes, int]:
-        bound, self._bound = self._bound, None
-        try:
-            data, tag = bindings.crypto_secretstream_xchacha20poly1305_pull(self._state, piece, bound)
-        except (CryptoError, ValueError):
-            raise SnapshotFault(_NOT_OPENED if bound and self.is_sealed else _ALTERED) from None
-        return data, tag
+    def _pieces(self) -> Iterator[tuple[int, int, bytes]]:
+        number = bits = 0
+        while not bits & _LAST:
+            [said] = LENGTH.unpack(self._exactly(LENGTH.size))
+            bits = said & (_LAST | _PACKED)
+            if not 0 < said - bits <= PIECE_BYTES_MAX:
+                raise SnapshotFault(ALTERED)
+            yield number, bits, self._exactly(said - bits)
+            number += 1
 
     def _version_line(self) -> bytes:
         line = self._file.readline(len(FIRST) + 12)
         number = line.removeprefix(FIRST).removesuffix(b"\n")
         if FIRST.startswith(line) or (line == FIRST + number and number.isdigit()):
-            raise SnapshotFault(_CUT)
+            raise SnapshotFault(CUT)
         if line != FIRST + number + b"\n" or not number.isdigit():
             raise SnapshotFault("it is no snapshot of a router's home: name a file that `router backup` wrote")
         self._version = int(number)
@@ -274,72 +297,83 @@ class SnapshotReader:
         return line
 
     def _exactly(self, size: int) -> bytes:
-        data = self._file.read(size)
-        while len(data) < size and (more := self._file.read(size - len(data))):
-            data += more
-        if len(data) < size:
-            raise SnapshotFault(_CUT)
-        return data
+        parts = [self._file.read(size)]
+        left = size - len(parts[0])
+        while left and (more := self._file.read(left)):
+            parts.append(more)
+            left -= len(more)
+        if left:
+            raise SnapshotFault(CUT)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _unpacked(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    unpacker = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: WINDOW_LOG_MAX})
+def _sealed(key: bytes, number: int, last: int, records: list[Content]) -> tuple[bytes, bytes]:
+    """Return the length of a piece with its bits, and the piece."""
+    data, bits = b"".join(records), last
+    if _shrinks(data):
+        data, bits = zstd.compress(data, COMPRESSION_LEVEL), last | _PACKED
+    sealed = AESGCM(key).encrypt(_NONCE.pack(number, bits), data, None)
+    return LENGTH.pack(len(sealed) | bits), sealed
+
+
+def _shrinks(data: bytes) -> bool:
+    """Return whether compressing the data is worth its time."""
+    if len(data) < 4 * SAMPLES * SAMPLE_BYTES:
+        return True
+    step = len(data) // SAMPLES
+    sample = b"".join(data[at : at + SAMPLE_BYTES] for at in range(0, step * SAMPLES, step))
+    return len(zstd.compress(sample, COMPRESSION_LEVEL)) < (1 - SAVED) * len(sample)
+
+
+def _opened(key: bytes, number: int, bits: int, piece: bytes, fault: str) -> bytes:
+    """Return what was sealed; raise `SnapshotFault` with the text `fault` if it was not sealed under that key."""
     try:
-        for piece in pieces:
-            data = piece
-            while data or not unpacker.needs_input:
-                yield unpacker.decompress(data, RECORD_BYTES_MAX)
-                data = b""
-                if unpacker.eof:
-                    break
+        packed = AESGCM(key).decrypt(_NONCE.pack(number, bits), piece, None)
+    except (InvalidTag, ValueError):
+        raise SnapshotFault(fault) from None
+    if not bits & _PACKED:
+        return packed
+    try:
+        unpacker = zstd.ZstdDecompressor()
+        data = unpacker.decompress(packed, PIECE_BYTES_MAX)
     except (zstd.ZstdError, EOFError):
-        raise SnapshotFault(_ALTERED) from None
+        raise SnapshotFault(ALTERED) from None
     if not unpacker.eof or unpacker.unused_data:
-        raise SnapshotFault(_ALTERED)
-
-
-def _inflated(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Unpack the stream of version 1."""
-    unpacker = zlib.decompressobj()
-    try:
-        for piece in pieces:
-            data = piece
-            while data:
-                yield unpacker.decompress(data, RECORD_BYTES_MAX)
-                data = unpacker.unconsumed_tail
-        yield unpacker.flush()
-    except zlib.error:
-        raise SnapshotFault(_ALTERED) from None
-    if not unpacker.eof or unpacker.unused_data:
-        raise SnapshotFault(_ALTERED)
+        raise SnapshotFault(ALTERED)
+    return data
 
 
 def _header(content: bytes) -> SnapshotHeader:
     try:
         found = convert(cbor2.loads(content), SnapshotHeader)
     except (cbor2.CBORError, ValueError, ValidationError):
-        raise SnapshotFault(_ALTERED) from None
-    fits = len(found.stream) == bindings.crypto_secretstream_xchacha20poly1305_HEADERBYTES
+        raise SnapshotFault(ALTERED) from None
+    fits = len(found.stream) == STREAM_BYTES
     if cost := found.cost:
         fits = fits and len(cost.salt) == SALT_BYTES
         fits = fits and 0 < cost.operations <= OPERATIONS_MAX and MEMORY_BYTES_MIN <= cost.memory <= MEMORY_BYTES_MAX
     if not fits:
-        raise SnapshotFault(_ALTERED)
+        raise SnapshotFault(ALTERED)
     return found
 
 
 @lru_cache(maxsize=1)  # a snapshot is read back where it was written
 def _key(passphrase: bytes, cost: Cost) -> bytes:
     kind = bindings.crypto_pwhash_ALG_ARGON2ID13
-    return bindings.crypto_pwhash_alg(_KEY_BYTES, passphrase, cost.salt, cost.operations, cost.memory, kind)
+    return bindings.crypto_pwhash_alg(len(PLAIN), passphrase, cost.salt, cost.operations, cost.memory, kind)
 
 
-def _agreed(payload: bytes, found: list[SavedFile]) -> Manifest:
-    digest, said = payload[:32], payload[32:]
+def _own_key(key: bytes, head: bytes) -> bytes:
+    """Return the key of the one snapshot that begins with those bytes."""
+    return blake3(head, key=key).digest()
+
+
+def _agreed(payload: Content, found: list[SavedFile]) -> Manifest:
+    digest, said = bytes(payload[:32]), bytes(payload[32:])
     try:
         manifest = convert(cbor2.loads(said), Manifest)
     except (cbor2.CBORError, ValueError, ValidationError):
-        raise SnapshotFault(_ALTERED) from None
+        raise SnapshotFault(ALTERED) from None
     if blake3(said).digest() != digest or manifest.parts != found:
-        raise SnapshotFault(_ALTERED)
+        raise SnapshotFault(ALTERED)
     return manifest

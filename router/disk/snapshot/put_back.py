@@ -12,7 +12,9 @@ from typing import Any, BinaryIO
 
 from router.core.log.life import Restored, next_life
 from router.disk import life_file, private_file
-from router.disk.snapshot.form import Manifest, SnapshotFault, SnapshotReader
+from router.disk.snapshot.form import SnapshotReader
+from router.disk.snapshot.steady_writer import SteadyWriter
+from router.disk.snapshot.terms import Content, Manifest, SnapshotFault
 from router.disk.store.file import life_number
 
 ROOTS = ("router.toml", "keys", "groups", "invitations", "services", "store", "log")
@@ -74,9 +76,10 @@ class _Files:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file: BinaryIO | None = None
+        self._writer: SteadyWriter | None = None
         self._path = folder
 
-    def begin(self, path: str) -> Callable[[bytes | None], Any]:
+    def begin(self, path: str) -> Callable[[Content | None], Any]:
         """Make the file; return what takes its bytes, of which none end it, and None removes it."""
         pure = PurePosixPath(path)
         is_odd = pure.is_absolute() or str(pure) != path or "\0" in path
@@ -89,26 +92,26 @@ class _Files:
                 folder.mkdir(mode=private_file.DIRECTORY_MODE, exist_ok=True)
             self._path = folder / pure.name
             self._file = os.fdopen(_made(self._path), "wb")
+            self._writer = SteadyWriter(self._file)
         except (FileExistsError, NotADirectoryError):
             raise SnapshotFault(f"it holds {path!r} twice: it was altered") from None
         return self._take
 
-    def _take(self, data: bytes | None) -> None:
-        assert self._file
+    def _take(self, data: Content | None) -> None:
+        assert self._writer
         if data:
-            self._file.write(data)
+            self._writer.write(data)
             return
+        if data is not None:
+            self._writer.finish()
+        self.close()
         if data is None:
-            self._file.close()
             self._path.unlink()
-            return
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
 
     def close(self) -> None:
         """Close the last file, also one that is not whole."""
-        if self._file:
+        if self._file and self._writer:
+            self._writer.close()
             with suppress(OSError):  # what was not written is removed anyway
                 self._file.close()
 

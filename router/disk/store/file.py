@@ -49,7 +49,6 @@ def open_file(path: Path, limits: StoreLimits, names: Sequence[str]) -> tuple[An
             str(path),
             map_size=_map_bytes(path, limits),
             max_dbs=len(names),
-            lock=False,
             sync=limits.synced,
             metasync=limits.synced,
             mode=0o600,
@@ -190,13 +189,6 @@ def reading(path: Path, name: str) -> Iterator[Any]:
         _make_readable(environment, path)
         with environment.begin() as txn:
             yield txn.cursor(environment.open_db(name.encode(), txn, create=False))
-
-
-def compact(path: Path, descriptor: int) -> None:
-    """Write the store in the folder `path`, which nobody has open, without its free pages. Errors of LMDB pass."""
-    with lmdb.open(str(path), lock=False, readonly=True) as environment:
-        _make_readable(environment, path)
-        environment.copyfd(descriptor, compact=True)
 
 
 def in_words(

@@ -1,13 +1,12 @@
-"""A lock beside the commits of a store, so that another process may copy its file while no commit changes it.
+"""A lock beside the commits of a store, so that another process may begin to read several databases at one moment.
 
-LMDB's own lock, under which a transaction of another process could read while commits go on, cannot be used: the thread
-that begins a transaction would have to end it, and commits run in another thread. Without it, commits use pages again
-that a reader of another process still reads. So a commit shares a lock of the file itself (flock, which LMDB does not
-use), and a copy holds it alone. The lock ends with its process.
+LMDB lets other processes read while commits go on, each database at a moment of its own. So that those of a snapshot
+are of the same moment, a commit shares a lock of the store's file itself (flock, which LMDB does not use), and a
+snapshot holds it alone while it begins to read. The lock ends with its process.
 
-A copy that was stopped (Ctrl-Z) must not hold up the node: after `REST_S_MAX` a commit goes on without the lock, and
-later ones do not wait until the lock could be had again. The copy notices, since each commit changes a page in which
-LMDB names its last transaction.
+A snapshot that was stopped (Ctrl-Z) just then must not hold up the node: after `REST_S_MAX` a commit goes on without
+the lock, and later ones do not wait until the lock could be had again. The snapshot notices, since each commit changes
+a page in which LMDB names its last transaction.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _HEADS_BYTES = 2 * PAGE_BYTES  # two pages, written in turn, each with the numbe
 
 
 class Disturbed(Exception):
-    """A commit went on while the file was copied."""
+    """A commit went on while the moment was taken."""
 
 
 class Rest:

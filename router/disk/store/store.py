@@ -1,9 +1,10 @@
 """The store: messages, queues, subscriptions, routes and the duplicate index in one LMDB environment.
 
 One owner, one writer. Puts run where the caller runs and only the commit, one long system call, goes to a thread:
-anything that takes the interpreter lock per message in a thread starves beside a busy loop. The environment is opened
-without LMDB's own lock file, which a commit from another thread would break; the home's lock keeps other processes out,
-and no read is open while a commit runs.
+anything that takes the interpreter lock per message in a thread starves beside a busy loop. That thread begins the next
+transaction as well, because LMDB's lock of writers belongs to the thread that took it (disk/store/commit_thread.py).
+The home's lock keeps other writers out. A snapshot reads in a process of its own, in a transaction of LMDB: the pages
+that it reads are not used again until it ends.
 
 Layout, all integers of keys and rows big endian, first = arrival number of a parcel's first message (8 bytes):
 
@@ -48,6 +49,7 @@ from router.core.wire.message import MULTICAST
 from router.disk.limits import StoreLimits
 from router.disk.room import DATA
 from router.disk.store import tables
+from router.disk.store.commit_thread import CallersThread, Commits, WriteTurns
 from router.disk.store.damage import Damage
 from router.disk.store.deadlines import Deadlines
 from router.disk.store.file import (
@@ -78,13 +80,13 @@ _NAMES = (
 
 
 class Store:
-    """One LMDB environment and a small cache of parcels. Not for use by two tasks at once.
+    """One LMDB environment and a small cache of parcels. Not for use by two tasks at once. `commits` runs commits.
 
     A read leaves damaged messages out of its answer, and keeps them for `take_damaged`.
     """
 
-    def __init__(self, path: Path, limits: StoreLimits, boot: bytes) -> None:
-        self._limits, self.path = limits, path
+    def __init__(self, path: Path, limits: StoreLimits, boot: bytes, commits: Commits | None = None) -> None:
+        self._limits, self.path, self.commits = limits, path, commits or CallersThread()
         check_format(path)
         self._env, self._db = open_file(path, limits, _NAMES)
         self._rest = Rest(path / DATA)
@@ -96,11 +98,12 @@ class Store:
         self.life = Life()
         self.clock: Belief | None = None  # transactions write it down for the next start
         self._state = [1, 1]  # next arrival number, next sequence number
-        self._txn: Any = None
+        self._turns = WriteTurns(self._env, self.commits)
         self._ids = IdIndex(self._db["ids"], self._db["late"], self._db["shares"])
         self.records = Records(path, self._env, self._db, self._ids, self._parcels, self._history)
 
     def close(self) -> None:
+        self._turns.abort()
         self._env.close()
         self._rest.close()
 
@@ -139,7 +142,7 @@ class Store:
             self.life = recovered.life
             self._kept.load(txn)
         if meta != (ours := cbor2.dumps([VERSION, router_key, epoch])):
-            with self._rest.disturbed(), self._env.begin(write=True) as txn:
+            with self._rest.disturbed(), self._turns.begin_here() as txn:
                 txn.put(b"store", ours, db=self._db["meta"])
                 txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         return recovered
@@ -149,7 +152,7 @@ class Store:
         """Move the events from `repeated_seq` on, and all later ones, behind those of the log beside this store, and
         later messages behind those that it names; return the next arrival number. For an older copy of the store."""
         by = beginning.seq - repeated_seq
-        with self._rest.disturbed(), self._env.begin(write=True) as txn:
+        with self._rest.disturbed(), self._turns.begin_here() as txn:
             self._unsealed.renumber(txn, repeated_seq, by)
             self._state = [max(self._state[0], beginning.arrival), self._state[1] + by]
             txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
@@ -160,7 +163,7 @@ class Store:
         """Let the numbers leap into a new life (core/log/life.py), and note that each message in a queue may have been
         handed over already; call `recover` again. It is done once, in one transaction."""
         next_arrival, next_seq = self._state
-        with self._rest.disturbed(), self._env.begin(write=True) as txn:
+        with self._rest.disturbed(), self._turns.begin_here() as txn:
             tables.begin_life(txn, self._db, *begun(restored, self.life, next_arrival, next_seq))
 
     # -- one transaction -------------------------------------------------------------------------------------
@@ -169,7 +172,7 @@ class Store:
     def apply(self, changes: Changes, wall_s: int) -> Applied:
         """Write one batch of decisions; `commit` makes it durable. May be called again after `MapFull`."""
         before = list(self._state), self._kept.sizes, self._unsealed.sealed_seq
-        txn = self._txn = self._env.begin(write=True)
+        txn = self._turns.begin()
         try:
             for parcel in changes.parcels:
                 self._put_parcel(txn, parcel)
@@ -184,7 +187,7 @@ class Store:
             self._state[1] += sum(map(span, changes.events))
             txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         except lmdb.MapFullError:
-            txn.abort()
+            self._turns.abort()
             self._restore(before)
             raise MapFull from None
         self._before = before
@@ -192,15 +195,18 @@ class Store:
 
     @in_words
     def commit(self) -> None:
-        """Make the transaction durable; may run in a thread, while nothing else of the store may run."""
-        txn, self._txn = self._txn, None
+        """Make the transaction durable, where `commits` runs that; meanwhile nothing else of the store may run."""
+        self.commits.call(self._commit)
+
+    def _commit(self) -> None:
         try:
             with self._rest.disturbed():
-                txn.commit()
+                self._turns.commit()
             self._ids.committed()
         except lmdb.MapFullError:
             self._restore(self._before)
             raise MapFull from None
+        self._turns.begin_ahead()
 
     def _restore(self, before: tuple[list[int], tuple[int, int], int]) -> None:
         self._ids.abort()

@@ -15,8 +15,9 @@ from samples.stores import KEYS, opened
 
 from router.core.log.life import Restored
 from router.disk import life_file
-from router.disk.snapshot.form import SnapshotFault, SnapshotReader, SnapshotWriter
+from router.disk.snapshot.form import SnapshotReader, SnapshotWriter
 from router.disk.snapshot.put_back import restore
+from router.disk.snapshot.terms import SnapshotFault
 
 NOW_NS = 1_800_000_000 * 10**9
 

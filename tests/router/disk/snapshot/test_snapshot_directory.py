@@ -16,8 +16,9 @@ from router.disk.snapshot.directory import (
     remove_expired,
     whole_file,
 )
-from router.disk.snapshot.form import FIRST, SnapshotFault
+from router.disk.snapshot.form import FIRST
 from router.disk.snapshot.series import draft_name, next_name
+from router.disk.snapshot.terms import SnapshotFault
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 

@@ -13,7 +13,9 @@ import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
 from msgspec import to_builtins
 
-from router.disk.snapshot.form import FIRST, VERSION, Cost, Manifest, SnapshotFault, SnapshotReader, SnapshotWriter
+from router.disk.snapshot import form
+from router.disk.snapshot.form import FIRST, VERSION, SnapshotReader, SnapshotWriter
+from router.disk.snapshot.terms import Content, Cost, Manifest, SnapshotFault
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "snapshots"
 CDDL = Validator(Path(__file__).parents[4] / "cddl" / "snapshot.cddl")
@@ -44,8 +46,8 @@ def written(files: dict[str, bytes], seal: tuple[bytes, Cost] | None) -> bytes:
 def read(data: bytes, passphrase: bytes = SEAL[0]) -> tuple[Manifest, dict[str, bytes]]:
     found = dict[str, bytearray]()
 
-    def begin(path: str) -> Callable[[bytes | None], object]:
-        def take(content: bytes | None) -> None:
+    def begin(path: str) -> Callable[[Content | None], object]:
+        def take(content: Content | None) -> None:
             found.pop(path) if content is None else found[path].extend(content)
 
         assert path not in found
@@ -63,16 +65,16 @@ def test_what_was_written_is_read(seal: tuple[bytes, Cost] | None) -> None:
     assert (manifest.at_s, manifest.router, manifest.damaged) == (1_800_000_000, bytes(32), ["store/data.mdb"])
 
 
-@pytest.mark.parametrize("size", [0, 1, (1 << 18) - 1, 1 << 18, (1 << 20) + 1, 3 << 20])
+@pytest.mark.parametrize("size", [0, 1, (1 << 20) - 5, 1 << 20, (1 << 20) + 1, 9 << 20])
 def test_files_of_many_pieces_are_read(size: int) -> None:
     files = {"store/data.mdb": Random(size).randbytes(size), "log/events": b"same line\n" * (size // 10)}
     assert read(written(files, PLAIN))[1] == files
 
 
-@pytest.mark.parametrize("name", ["plain", "sealed"])
-def test_a_snapshot_of_the_first_format_is_read(name: str) -> None:
-    """The samples were written by the program that knew no other format."""
-    manifest, found = read((SAMPLES / f"format1.{name}").read_bytes())
+@pytest.mark.parametrize("name", ["format1.plain", "format1.sealed", "format2.plain", "format2.sealed"])
+def test_a_snapshot_of_an_older_format_is_read(name: str) -> None:
+    """The samples were written by programs that knew no later format."""
+    manifest, found = read((SAMPLES / name).read_bytes())
     assert found == {
         "router.toml": b'[node]\nname = "old"\n',
         "keys/node.key": bytes(range(64)),
@@ -82,8 +84,9 @@ def test_a_snapshot_of_the_first_format_is_read(name: str) -> None:
     assert (manifest.at_s, manifest.router, manifest.damaged) == (1_790_000_000, bytes(range(32)), ["store/data.mdb"])
 
 
-def test_a_snapshot_of_the_first_format_that_was_cut_or_changed_is_refused() -> None:
-    data = (SAMPLES / "format1.plain").read_bytes()
+@pytest.mark.parametrize("name", ["format1.plain", "format2.plain"])
+def test_a_snapshot_of_an_older_format_that_was_cut_or_changed_is_refused(name: str) -> None:
+    data = (SAMPLES / name).read_bytes()
     for end in range(0, len(data), 7):
         with pytest.raises(SnapshotFault, match="it ends too early"):
             read(data[:end])
@@ -121,7 +124,7 @@ def test_a_snapshot_with_any_byte_changed_is_refused(seal: tuple[bytes, Cost] | 
 
 
 def test_pieces_that_were_left_out_doubled_or_exchanged_are_refused() -> None:
-    data = written({"store/data.mdb": Random(1).randbytes(4 << 18)}, PLAIN)
+    data = written({"store/data.mdb": Random(1).randbytes(4 << 20)}, PLAIN)
     at = data.index(b"\n") + 1
     cuts = [at := at + 4 + int.from_bytes(data[at : at + 4], "big")]
     while at < len(data):
@@ -131,6 +134,14 @@ def test_pieces_that_were_left_out_doubled_or_exchanged_are_refused() -> None:
     for pieces in ([first, *others], [first, first, second, *others], [second, first, *others], [*others]):
         with pytest.raises(SnapshotFault):
             read(head + b"".join(pieces))
+
+
+def test_a_piece_that_unpacks_to_more_than_a_reader_takes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(form, "PIECE_BYTES", 1 << 30)
+    data = written({"store/data.mdb": bytes(8 << 20)}, PLAIN)
+    assert len(data) < 1 << 16
+    with pytest.raises(SnapshotFault, match="it was altered or damaged"):
+        read(data)
 
 
 def test_bytes_behind_the_end_are_refused() -> None:

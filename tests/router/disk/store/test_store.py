@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -38,6 +39,7 @@ from router.core.routing.effects import Changes, Finished
 from router.core.routing.parcel import Parcel
 from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
 from router.core.wire.lifetime import expiry_s
+from router.disk.store.commit_thread import CallersThread, Commits, CommitThread
 from router.disk.store.rows import QueueRow, totals
 from router.disk.store.store import Store
 from router.disk.store.terms import Beginning, MapFull
@@ -57,7 +59,8 @@ def test_any_batches_give_the_same_answers(seed: int, tmp_path: Path) -> None:
     )  # fmt: skip
     pubsub = random.choice((None, PUBSUB))
     disk, wall_s = Disk(), WALL_S
-    store, plain = Store(tmp_path, limits, BOOT), PlainStore(disk, limits, BOOT)
+    commits = CommitThread() if seed % 2 else CallersThread()
+    store, plain = Store(tmp_path, limits, BOOT, commits), PlainStore(disk, limits, BOOT)
     beginning = Beginning(b"epoch..8", random.randrange(1, 9), random.randrange(1, 9))
     assert recovered_shape(store.recover(KEYS[0], beginning)) == recovered_shape(plain.recover(KEYS[0], beginning))
     for _ in range(40):
@@ -79,11 +82,12 @@ def test_any_batches_give_the_same_answers(seed: int, tmp_path: Path) -> None:
         check_same(random, store, plain, wall_s)
         if random.random() < 0.15:
             store.close()
-            store, plain = Store(tmp_path, limits, BOOT), PlainStore(disk, limits, BOOT)
+            store, plain = Store(tmp_path, limits, BOOT, commits), PlainStore(disk, limits, BOOT)
             assert recovered_shape(store.recover(KEYS[0])) == recovered_shape(plain.recover(KEYS[0]))
             check_same(random, store, plain, wall_s)
     assert recovered_shape(store.recover(KEYS[0])) == recovered_shape(plain.recover(KEYS[0]))
     store.close()
+    commits.close()
 
 
 # -- killed at any point -----------------------------------------------------------------------------------------
@@ -141,10 +145,14 @@ def large(random: Random, first: int, count: int = 4, size: int = 60_000) -> Par
     return parcel(random, first, WALL_S, count=count, size=size, recipients=2)
 
 
-def test_a_map_that_is_full_grows_and_the_batch_is_repeated_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("thread", [CallersThread, CommitThread])
+def test_a_map_that_is_full_grows_and_the_batch_is_repeated_whole(
+    thread: Callable[[], Commits], tmp_path: Path
+) -> None:
     """The rest of the batch (ends, deadlines, sealed events, keys) is applied once, and the counters agree."""
     random, disk = Random(3), Disk()
-    store, plain = opened(tmp_path), PlainStore(disk, LIMITS, BOOT)
+    store, plain = Store(tmp_path, LIMITS, BOOT, thread()), PlainStore(disk, LIMITS, BOOT)
+    store.recover(KEYS[0])
     plain.recover(KEYS[0])
     full = first = 0
     for number in range(40):
@@ -178,6 +186,7 @@ def test_a_map_that_is_full_grows_and_the_batch_is_repeated_whole(tmp_path: Path
     )
     assert recovered_shape(store.recover(KEYS[0]))[4:] == recovered_shape(plain.recover(KEYS[0]))[4:]
     store.close()
+    store.commits.close()
 
 
 def test_the_map_may_be_full_at_any_point_of_a_batch(tmp_path: Path) -> None:

@@ -1,0 +1,52 @@
+"""What begins and ends transactions runs in one thread, and is not given up half-way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+import trio
+
+from router.disk.store.commit_thread import CommitThread
+
+
+@pytest.fixture
+def commits() -> Iterator[CommitThread]:
+    with closing(CommitThread()) as found:
+        yield found
+
+
+async def test_all_jobs_run_in_one_thread_which_is_not_the_callers(commits: CommitThread) -> None:
+    threads = {await commits.run(threading.get_ident), commits.call(threading.get_ident)}
+    threads |= {await commits.run(threading.get_ident)}
+    assert len(threads) == 1 and threading.get_ident() not in threads
+
+
+async def test_an_error_of_a_job_is_its_callers(commits: CommitThread) -> None:
+    with pytest.raises(ZeroDivisionError):
+        await commits.run(lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        commits.call(lambda: 1 // 0)
+
+
+async def test_a_job_that_has_begun_is_not_cancelled(commits: CommitThread) -> None:
+    begun, may_end, ended = threading.Event(), threading.Event(), list[bool]()
+
+    def job() -> None:
+        begun.set()
+        may_end.wait()
+        ended.append(True)
+
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(commits.run, job)
+            await trio.to_thread.run_sync(begun.wait)
+            scope.cancel()
+            may_end.set()
+    assert ended == [True]
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await commits.run(job)
+    assert scope.cancelled_caught and ended == [True], "one that has not begun is not run"
