@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from rigs.commands import Run, RunningNode
 
-from router.cli.invite import LIFE_S_MAX, LISTED, list_table, why_unreached
+from router.cli.invite import LISTED, list_table, why_unreached
 from router.cli.output import columns
 from router.core.wire.grouplink import GroupLink
-from router.core.wire.invitation import RIGHTS, Invitation, parse_peer_link
+from router.core.wire.invitation import LIFE_S_MAX, RIGHTS, Invitation, parse_peer_link
 from router.core.wire.lifetime import expiry_s
 from router.settings import keyring
 from router.settings.home import Home
