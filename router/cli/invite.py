@@ -18,7 +18,7 @@ from router.cli import qr
 from router.cli.ask import ask
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import columns, hint, note, say, say_json, short_text
+from router.cli.output import NAME_MAX, clipped, columns, hint, note, say, say_json, short_text
 from router.cli.spans import span_s
 from router.core.control.guests import WITH_GUESTS
 from router.core.wire.address import (
@@ -217,6 +217,27 @@ def explain(issued: Issued, what_to_do: str) -> None:
     )
 
 
+LISTED = ("ID", "NAME", "RIGHTS", "USED", "STATE", "ENDS IN")
+"""The columns of `router invite list`."""
+LISTED_NAME_MAX = 14
+"""The most characters of a name in `router invite list`, whose widest row then has 80."""
+
+
+def list_table(rows: Iterable[dict[str, Any]], now_s: float) -> list[tuple[str, ...]]:
+    """Return the cells of `router invite list`, a row for each invitation; with its columns they fit 80 characters."""
+    return [
+        (
+            one["id"][:8],
+            clipped(one["name"] or "-", LISTED_NAME_MAX),
+            ",".join(one["grants"]),
+            f"{one['used']}/{one['uses']}",
+            one["state"],
+            span_text(one["expires_s"] - now_s) if one["state"] == "open" else "-",
+        )
+        for one in rows
+    ]
+
+
 @invite.command("list", cls=Command)
 @json_option
 def list_invitations(as_json: bool) -> None:
@@ -225,22 +246,11 @@ def list_invitations(as_json: bool) -> None:
     if as_json:
         say_json([{**one, "expires": _time_text(one["expires_s"])} for one in rows])
         return
-    now_s = time.time()
-    table = [
-        (
-            one["id"][:8],
-            one["name"] or "-",
-            ",".join(one["grants"]),
-            f"{one['used']}/{one['uses']}",
-            one["state"],
-            span_text(one["expires_s"] - now_s) if one["state"] == "open" else "-",
-        )
-        for one in rows
-    ]
-    columns(("ID", "NAME", "RIGHTS", "USED", "STATE", "ENDS IN"), table, "no invitations; `router invite` makes one")
+    table = list_table(rows, time.time())
+    columns(LISTED, table, "no invitations; `router invite` makes one")
     for row in rows:
         for guest in row["guests"]:
-            name = f"{guest['name']} " if guest["name"] else ""
+            name = f"{clipped(guest['name'], NAME_MAX)} " if guest["name"] else ""
             told = "" if guest["written"] else ", not yet in router.toml"
             say(f"{row['id'][:8]}  {name}{short_text('addr', bytes.fromhex(guest['address']))}{told}")
 

@@ -159,8 +159,7 @@ class RulesHost(Service):
         self.nursery.start_soon(self._read_messages)  # by now it is known which groups come as they were published
         self.place.on_open()
         while True:
-            with trio.move_on_at(self._sending.due_s):
-                await self._work.wait()
+            await self._sending.until_due_or(self._work)
             self._work = trio.Event()
             while self._heard or self._sending.is_due:
                 if self._gathering is not None:
@@ -373,8 +372,7 @@ class RulesHost(Service):
             self._again.later(failures, _message(one), one)
 
     def _log_failure(self, text: str, error: Exception) -> None:
-        is_answer = isinstance(error, SaidError)  # of the router, which says all that there is to say
-        self.log.error("%s %s", self, text, exc_info=None if is_answer else error)
+        self.log.error("%s %s", self, text, exc_info=None if isinstance(error, SaidError) else error)  # it says all
 
     # -- carrying out --------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ class Sending:
         self._work = trio.Event()
         self._sent: list[int] = []
         self.due_s = inf
-        """The time of trio's clock from which the state should delete messages; infinity: none is in custody."""
+        """Trio's time from which the state should delete messages; infinity: none is in custody."""
         self._unheard: dict[tuple[str, bytes], list[int]] = {}  # several may be the same to the byte
         self._copies = Copies()
 
@@ -70,6 +70,11 @@ class Sending:
     def is_due(self) -> bool:
         """Whether the state should delete messages that are in custody, though it is not written to otherwise."""
         return len(self._sent) >= SENT_MAX or self.due_s <= self._now_s()
+
+    async def until_due_or(self, work: trio.Event) -> None:
+        """Wait until there is other work, or until the state should delete messages."""
+        with trio.move_on_at(self.due_s):
+            await work.wait()
 
     def take_sent(self, told: Iterable[c.Sent] = ()) -> list[int]:
         """Return the numbers of messages in custody, or refused, of which the rules have heard; each once. `told`: of

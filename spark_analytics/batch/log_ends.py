@@ -104,7 +104,8 @@ def gaps(rows: Iterable[Row]) -> list[Gap]:
 
 def witnesses(rows: Iterable[Row]) -> list[Witness]:
     """Return the heads of logs that routers heard from their neighbours."""
-    heads = ([row[name] for name in Witness._fields] for row in rows if row["event"] == "link")
+    names = (*Witness._fields[:-1], "t")
+    heads = ([row[name] for name in names] for row in rows if row["event"] == "link")
     return [Witness(*head) for head in heads if None not in head]
 
 

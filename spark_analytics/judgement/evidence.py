@@ -18,7 +18,7 @@ from .chain import TWO_HISTORIES, Seal, events, fits, fork, missing
 from .comparison import Head
 from .footer import Verify
 from .heads import Heads
-from .lives import Restore, leave_out_former
+from .lives import UNTRUE, Restore, leave_out_former
 from .log_files import Content, FileFacts, Problem, Reading, Seen
 from .tails import Tails
 
@@ -85,12 +85,13 @@ class Gap(NamedTuple):
 
 class Witness(NamedTuple):
     """A `link` line of `router`: its neighbour `peer` announced that its own log ends at `head_seq` with that
-    digest."""
+    digest. `told_ns`: when it last did so, by the clock of `router`; None if that is not known."""
 
     router: str
     peer: str
     head_seq: int
     head_digest: str
+    told_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +191,7 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
         ours = Heads(seal for seal in evidence.seals if seal.router == log.router)
         before = len(holes)
         seen = sorted(heads.pop(log.router, ()), key=lambda one: (one.head_seq, one.head_digest, one.router))
+        holes += _denied([restore for restore in evidence.restores if restore.router == log.router], seen)
         for one in seen:
             if ours.have(one.head_seq, one.head_digest):
                 vouched[log.router] = one.head_seq
@@ -218,6 +220,17 @@ def _gone(gap: Gap, restores: Iterable[Restore]) -> Hole:
         if one.router == gap.router and one.skips(first, last):
             return Hole(gap.router, one.after_seq + 1, one.life_seq - 1, one.why)
     return Hole(gap.router, first, last, why)
+
+
+def _denied(restores: Sequence[Restore], seen: Iterable[Witness]) -> Iterable[Hole]:
+    """Yield a hole for each restore that a neighbour contradicts."""
+    for restore in restores:
+        for one in seen:
+            told_s = None if one.told_ns is None else one.told_ns // 10**9
+            if told_s is not None and (when := restore.denied(one.head_seq, told_s)):
+                said = f"the neighbour {one.router} was told {when}, that this log reaches to {one.head_seq}"
+                yield Hole(restore.router, restore.after_seq + 1, one.head_seq, f"{said}: {UNTRUE}")
+                break
 
 
 def _leave_out_odd_tails(files: list[Seen]) -> list[Problem]:

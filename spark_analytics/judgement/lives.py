@@ -19,6 +19,13 @@ from .segment_lines import lines_of
 RESTORED = "what it did in between is not in its log"
 """The last words of a hole's `why` where a router was restored."""
 
+UNTRUE = "the restore that the log names was not as it says"
+"""The last words of a hole's `why` where a neighbour contradicts a restore."""
+
+CLOCKS_S = 3 * 86_400
+"""How far the clocks of a router and of a neighbour may be apart before a restore is doubted: a clock that was days
+wrong must accuse nobody."""
+
 
 class Restore(NamedTuple):
     """A `start` in a restored home: the number of the life, the Unix seconds of the snapshot and of the restore, the
@@ -34,15 +41,31 @@ class Restore(NamedTuple):
     @property
     def why(self) -> str:
         """Return why the events between the lives are missing."""
-        on, moment = (
-            datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-            for at_s in (self.restored_s, self.snapshot_s)
-        )
-        return f"restored on {on} from a snapshot of {moment}; {RESTORED}"
+        return f"restored on {_utc(self.restored_s)} from a snapshot of {_utc(self.snapshot_s)}; {RESTORED}"
 
     def skips(self, first_seq: int, last_seq: int) -> bool:
         """Whether the numbers from `first_seq` to `last_seq` lie between the lives."""
         return self.after_seq < first_seq <= last_seq < self.life_seq
+
+    def denied(self, head_seq: int, told_s: int) -> str | None:
+        """Return what contradicts this restore in what a neighbour was told, at `told_s` by its own clock: that the log
+        ends at `head_seq`; None if nothing does.
+
+        Events between the lives were written after the snapshot and before the restore. So a neighbour cannot have been
+        told of them before the one, nor after the other. A restore that took place in truth, for whatever reason, is
+        contradicted by nobody.
+        """
+        if not self.skips(head_seq, head_seq):
+            return None
+        if told_s > self.restored_s + CLOCKS_S:
+            return f"on {_utc(told_s)}, after the restore of {_utc(self.restored_s)}"
+        if told_s < self.snapshot_s - CLOCKS_S:
+            return f"on {_utc(told_s)}, before the snapshot of {_utc(self.snapshot_s)}"
+        return None
+
+
+def _utc(at_s: int) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def leave_out_former(files: Sequence[Seen], content: Content) -> list[Restore]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from spark_analytics.judgement.chain import TWO_HISTORIES, events
 from spark_analytics.judgement.evidence import BEGUN_ANEW, REWRITTEN
-from spark_analytics.judgement.lives import RESTORED
+from spark_analytics.judgement.lives import RESTORED, UNTRUE
 from spark_analytics.judgement.log_files import SIGNED_SO, UNLISTED, UNREADABLE
 from spark_analytics.judgement.tails import TAKEN_AWAY
 
@@ -102,11 +102,27 @@ def rewritten(summary: Row) -> Iterator[Finding]:
             )
 
 
+def restore_denied(summary: Row) -> Iterator[Finding]:
+    """Yield a finding for each restore that a neighbour contradicts."""
+    for hole in summary["holes"]:
+        if hole["why"].endswith(UNTRUE):
+            yield say(
+                "bad",
+                f"The log of the router {hole['router']} names a restore that a neighbour contradicts: {hole['why']} "
+                f"({events(hole['first_seq'], hole['last_seq'])}).",
+                "If the home of before still runs, stop it: both have one key. If a clock was wrong by days, set it "
+                "and audit again. Otherwise whoever has the router's key wrote the restore into the log to leave these "
+                "events out: compare the logs of its neighbours, and make a new key if it was not you.",
+            )
+
+
 def restored(summary: Row) -> Iterator[Finding]:
     """Yield a finding for each restore of a router from a snapshot."""
     unknown = {row["router"]: row["unknown"] for row in summary["by_router"]}
+    denied = {hole["router"] for hole in summary["holes"] if hole["why"].endswith(UNTRUE)}
     for hole in (hole for hole in summary["holes"] if hole["why"].endswith(RESTORED)):
-        router = hole["router"]
+        if (router := hole["router"]) in denied:
+            continue
         former = sum(file["status"] == "former" and file["router"] == router for file in summary["files"])
         are = "is" if former == 1 else "are"
         aside = f" {many(former, 'file')} of a life before {are} left out." if former else ""
@@ -128,7 +144,7 @@ def incomplete(summary: Row) -> Iterator[Finding]:
     unknown = {row["router"]: row["unknown"] for row in summary["by_router"]}
     for log in summary["logs"]:
         of_it = (hole for hole in summary["holes"] if hole["router"] == log["router"])
-        holes = [hole for hole in of_it if not hole["why"].endswith(RESTORED)]
+        holes = [hole for hole in of_it if not hole["why"].endswith((RESTORED, UNTRUE))]
         if holes:
             count, more = unknown.get(log["router"], 0), len(holes) - 1
             spans = f"{events(holes[0]['first_seq'], holes[0]['last_seq'])} ({holes[0]['why']})"

@@ -4,20 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spark_analytics.judgement.lives import RESTORED
+
 from .finding import many
-from .reading import Row, rows, whole
+from .reading import Row, rows, whole, words
 
 
 def headline(summary: Row) -> str:
     """Return the verdict in one sentence, with a second one if the balance is right but something else is not."""
     bad = sum(1 for row in rows(summary, "findings") if row.get("level") == "bad")
-    broken = sum(1 for log in rows(summary, "logs") if log.get("whole") is False and log.get("problems"))
+    broken = sum(log.get("whole") is False and _is_doubtful(log) for log in rows(summary, "logs"))
     if broken:
         logs = f"The {'log' if broken == 1 else 'logs'} of {many(broken, 'router')}"
         return f"{logs} cannot be believed in all parts: what follows rests on the others. {balanced(summary)}"
     if bad and not whole(summary, "unaccounted") and not whole(summary, "residual"):
-        return f"{balanced(summary)} Yet {many(bad, 'finding')} below must not be ignored."
-    return balanced(summary)
+        return f"{_restored(summary)}{balanced(summary)} Yet {many(bad, 'finding')} below must not be ignored."
+    return f"{_restored(summary)}{balanced(summary)}"
+
+
+def _is_doubtful(log: Row) -> bool:
+    """Whether a log has a problem other than that its router was restored from a snapshot, and said so."""
+    return any(not text.endswith(RESTORED) for text in words(log, "problems"))
+
+
+def _restored(summary: Row) -> str:
+    """Return a sentence about the routers that were restored, with a space behind it; nothing if none was."""
+    found = {str(hole.get("router")): str(hole.get("why")) for hole in _holes(summary, after_restore=True)}
+    if len(found) > 1:
+        lack = "what they did in between is not in their logs"
+        return f"{many(len(found), 'router')} were restored from snapshots; {lack}. "
+    return "".join(f"1 router was {why}. " for why in found.values())
+
+
+def _holes(summary: Row, *, after_restore: bool) -> list[Row]:
+    """Return the missing parts of logs: those before a restore, or all others."""
+    return [hole for hole in rows(summary, "holes") if str(hole.get("why")).endswith(RESTORED) is after_restore]
 
 
 def balanced(summary: Row) -> str:
@@ -33,7 +54,7 @@ def balanced(summary: Row) -> str:
             f"No loss was found, but {unknown:,} of {owed:,} deliveries cannot be judged: parts of the "
             "logs are missing, and what was accepted in them is not counted."
         )
-    if rows(summary, "holes"):
+    if _holes(summary, after_restore=False):
         return "No loss was found, but parts of the logs are missing: what was accepted in them is not counted."
     if not owed and any(whole(row, "owed") for row in rows(summary, "services")):
         return _of_services(rows(summary, "services"))

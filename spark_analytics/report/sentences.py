@@ -17,7 +17,17 @@ from .conflict_sentences import (
     unsent,
     went_on,
 )
-from .file_sentences import bad_files, forks, incomplete, no_log, other_problems, restored, rewritten, unlisted
+from .file_sentences import (
+    bad_files,
+    forks,
+    incomplete,
+    no_log,
+    other_problems,
+    restore_denied,
+    restored,
+    rewritten,
+    unlisted,
+)
 from .finding import LEVELS, Finding, Row, many, say, utc
 from .headline import balanced
 from .unfollowed import unfollowed
@@ -367,9 +377,9 @@ def _quality(summary: Row) -> Iterator[Finding]:
 
 _RULES: tuple[Callable[[Row], Iterator[Finding]], ...] = (
     _residual, _unaccounted, _services, alarms, _broken, _contradictions, unsent, again, early, claims, two_histories,
-    bad_files, unlisted, forks, rewritten, restored, no_log, incomplete, overdue, pruned_open, _ended_badly,
-    _duplicates, barred, _future, _clocks, _disputed, _filling, other_problems, _ended_otherwise, went_on, _strays,
-    _turned_away, _flaps, _not_followed, _quality, compared,
+    bad_files, unlisted, forks, rewritten, restore_denied, restored, no_log, incomplete, overdue, pruned_open,
+    _ended_badly, _duplicates, barred, _future, _clocks, _disputed, _filling, other_problems, _ended_otherwise, went_on,
+    _strays, _turned_away, _flaps, _not_followed, _quality, compared,
 )  # fmt: skip
 
 BY_ROUTER: tuple[tuple[str, Callable[[Row], Iterator[Finding]], str, str, str], ...] = (
@@ -386,6 +396,7 @@ BY_ROUTER: tuple[tuple[str, Callable[[Row], Iterator[Finding]], str, str, str], 
     ("bad-files", bad_files, "files", "", ""),
     ("fork", forks, "files", "", ""),
     ("rewritten", rewritten, "holes", "", ""),
+    ("restore-denied", restore_denied, "holes", "", ""),
     ("restored", restored, "holes", "", ""),
     ("incomplete", incomplete, "logs", "", ""),
     ("overdue", overdue, "overdue", "", ""),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from samples.audit_logs import LATE, A, B, Log, audited, name, states
+from samples.audit_logs import LATE, SECOND, START, A, B, Log, audited, name, states
 
 from router.core.log.life import Life
+from spark_analytics.judgement.lives import UNTRUE
+from spark_analytics.report.headline import headline
 
 FIRST = 10_100_000_004
 
@@ -40,4 +42,20 @@ def test_a_restored_router_beside_its_older_log_and_a_neighbours(tmp_path: Path)
         f"The router {name(A)} was restored on 2026-09-21 14:15:00 UTC from a snapshot of 2026-09-21 14:13:20 UTC; "
         f"what it did in between is not in its log (events 4 to {FIRST - 1}). 1 file of a life before is left out."
     )
+    assert headline(found).startswith("1 router was restored on 2026-09-21 14:15:00 UTC from a snapshot of 2026-09-21")
+    assert "cannot be believed" not in headline(found)
     assert not any("not whole: it lacks" in one["text"] for one in found["findings"])
+
+
+def test_a_neighbour_that_heard_of_the_life_before_after_the_restore_contradicts_it(tmp_path: Path) -> None:
+    """The moments are ten days before the neighbour's line, and the head that it was told of lies between the lives."""
+    log, neighbour = Log(), Log(B)
+    at_s = START // SECOND - 10 * 86_400
+    log.accepted(1, range(3))
+    log.state("log_gap", n=FIRST - 4, missing=FIRST - 4)
+    log.state("start", arrival=FIRST, **dict(Life(at_s * 1000, at_s - 50, at_s, 3, FIRST).told()))
+    neighbour.state("link", peer=name(A), head_seq=9, head_digest="77" * 32)
+    found = audited(*(each.write(tmp_path / str(number)) for number, each in enumerate((log, neighbour))))
+    assert [hole["last_seq"] for hole in found["holes"] if hole["why"].endswith(UNTRUE)] == [9]
+    assert found["verdict"] == "bad" and headline(found).startswith("The log of 1 router cannot be believed in all")
+    assert not any("was restored on" in one["text"] for one in found["findings"])

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from rigs.commands import Run, RunningNode
 
-from router.cli.invite import why_unreached
+from router.cli.invite import LISTED, list_table, why_unreached
+from router.cli.output import columns
 from router.core.wire.grouplink import GroupLink
-from router.core.wire.invitation import Invitation, parse_peer_link
+from router.core.wire.invitation import LIFE_S_MAX, RIGHTS, Invitation, parse_peer_link
 from router.core.wire.lifetime import expiry_s
 from router.settings import keyring
 from router.settings.home import Home
@@ -42,6 +43,15 @@ def test_a_link_says_where_and_with_which_rights_and_is_listed(at_node: Run, nod
     found = listed(at_node, row["id"])
     assert (found["uses"], found["used"], found["guests"], found["state"]) == (3, 0, [], "open")
     assert found["expires"] == row["expires"] and row["id"][:8] in at_node("invite", "list").stdout
+
+
+def test_the_widest_row_of_the_list_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    one = {"id": "ab" * 16, "name": "n" * 60, "grants": list(RIGHTS), "used": 1000, "uses": 1000, "state": "open"}
+    widest = {**one, "expires_s": LIFE_S_MAX}
+    columns(LISTED, list_table([widest, {**widest, "state": "used-up", "name": None}], 1), "")
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert first == "abababab  nnnnnnnnnnnnn…  join,store,relay,why  1000/1000  open     3659 d 23 h"
+    assert second == "abababab  -               join,store,relay,why  1000/1000  used-up  -" and len(first) <= 80
 
 
 def test_defaults_are_one_use_seven_days_and_the_rights_of_a_guest(at_node: Run) -> None:

@@ -45,6 +45,15 @@ def _advertisement(number: int) -> dict[str, Any]:
     return fields | {"sig": sign(SEEDS["router"], b"\x01" + cbor(fields))}
 
 
+def _first_word(*groups: bytes) -> bytes:
+    """Return the frame with the fingerprint of all groups, which begins an agreement of Alice with Bob."""
+    ends = b"".join(sorted((PUBLIC["alice"], PUBLIC["bob"])))
+    drawn = (blake.blake3(b"upsycle agree 1" + ends + FIRST + SECOND + one).digest(length=72) for one in groups)
+    total = sum(int.from_bytes(one[8:40], "big") for one in drawn) % (1 << 256)
+    counted = PUBLIC["alice"] + b"\0" + len(groups).to_bytes(4, "big") + total.to_bytes(32, "big")
+    return bytes(3) + blake3(b"upsycle agree range 1" + counted)[:16]
+
+
 def test_topic_place_and_filter() -> None:
     assert FROZEN["topic"] == T.hex()
     assert FROZEN["place"] == (PUBLIC["pubsub"] + PUBLIC["router"]).hex()
@@ -67,5 +76,7 @@ def test_messages() -> None:
         "compare": [11, compare | {"m": b"\x61\x00\x00\x02\x00", "age": 3600}],
         "compared": [12, compare | {"m": b"\x61", "order": bytes.fromhex("010000000700"), "old": 7}],
         "have": [13, {"t": T, "ids": [blake3(b"first"), blake3(b"second")]}],
+        "ask_groups": [15, {"a": T, "i": 0, "m": _first_word(PUBLIC["group"], PUBLIC["bob"])}],
+        "tell_groups": [16, {"a": T, "i": 0, "m": bytes(1)}],
     }
     assert FROZEN["message"] == {name: cbor(value).hex() for name, value in expected.items()}

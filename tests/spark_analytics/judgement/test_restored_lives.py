@@ -19,7 +19,7 @@ from router.core.log.segment import file_name
 from spark_analytics.judgement.comparison import UNKNOWN, Head, compared
 from spark_analytics.judgement.evidence import Evidence, Gap, Hole, Witness, witnessed
 from spark_analytics.judgement.footer import decode_line
-from spark_analytics.judgement.lives import Restore
+from spark_analytics.judgement.lives import CLOCKS_S, UNTRUE, Restore
 from spark_analytics.judgement.schema import LEAP_MIN
 
 SNAPSHOT_S, RESTORED_S = 1_790_000_000, 1_790_100_000
@@ -129,6 +129,30 @@ def test_what_neighbours_saw_of_the_life_before_is_no_rewriting(old: Path, tmp_p
     assert head.result == UNKNOWN
     prune(new, *(file_name(seq) for seq in (1, 3, 5)))
     assert witnessed(evidence(new), [], seen).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("seq", "told_s", "when"),
+    [
+        (8, RESTORED_S + CLOCKS_S + 1, "on 2026-09-25 18:00:01 UTC, after the restore of 2026-09-22 18:00:00 UTC"),
+        (6, SNAPSHOT_S - CLOCKS_S - 1, "on 2026-09-18 14:13:19 UTC, before the snapshot of 2026-09-21 14:13:20 UTC"),
+        (8, RESTORED_S + CLOCKS_S, None),
+        (6, SNAPSHOT_S - CLOCKS_S, None),
+        (4, SNAPSHOT_S - 10**6, None),
+        (4, RESTORED_S + 10**6, None),
+    ],
+)
+def test_a_restore_that_a_neighbour_contradicts_is_told(
+    seq: int, told_s: int, when: str | None, old: Path, tmp_path: Path
+) -> None:
+    """Events between the lives were written after the snapshot and before the restore, and at no other time."""
+    new, who = restored(tmp_path / "new", old), "ab" * 32
+    seen = Witness(who, ROUTER, seq, digest_of(old / file_name(seq - 1)), told_s * 10**9)
+    found = witnessed(evidence(new), [Gap(ROUTER, 6, LEAP_MIN + 994)], [seen])
+    [*denied, honest] = found.holes
+    assert honest == Hole(ROUTER, 6, LEAP_MIN + 999, WHY)
+    said = f"the neighbour {who} was told {when}, that this log reaches to {seq}: {UNTRUE}"
+    assert denied == ([Hole(ROUTER, 6, seq, said)] if when else [])
 
 
 def test_two_nodes_that_go_on_from_one_log_are_two_histories_also_in_a_later_life(old: Path, tmp_path: Path) -> None:

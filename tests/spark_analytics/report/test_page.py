@@ -19,6 +19,7 @@ import pytest
 from samples.summaries import HOSTILE, ROUTERS, key, sample
 
 from spark_analytics.judgement.evidence import Evidence
+from spark_analytics.judgement.lives import RESTORED
 from spark_analytics.report.page import render
 from spark_analytics.report.page.script import SCRIPT
 from spark_analytics.report.page.states import NAMES
@@ -190,6 +191,15 @@ def test_a_residual_and_every_level_are_said() -> None:
         "The log of 1 router cannot be believed in all parts: what follows rests on the others. "
         "100 deliveries arrived; none vanished."
     )
+    why = f"restored on X from a snapshot of Y; {RESTORED}"
+    honest = {"router": "a", "whole": False, "problems": [f"events 5 to 99 are not known: {why}"]}
+    hole = {"router": "a", "first_seq": 5, "last_seq": 99, "why": why}
+    assert verdict(logs=[honest], holes=[hole]) == f"1 router was {why}. 100 deliveries arrived; none vanished."
+    assert verdict(logs=[honest], holes=[hole, {**hole, "router": "b"}]) == (
+        "2 routers were restored from snapshots; what they did in between is not in their logs. "
+        "100 deliveries arrived; none vanished."
+    )
+    assert verdict(logs=[honest, *spoilt], holes=[hole]).startswith("The log of 1 router cannot be believed in all")
     assert verdict(unaccounted=1) == "1 delivery of 100 is lost without a trace."
     assert verdict(unaccounted=2, unknown=1_000).endswith("are lost without a trace. Another 1,000 cannot be judged.")
     assert verdict(unknown=7).startswith("No loss was found, but 7 of 100 deliveries cannot be judged")

@@ -6,6 +6,7 @@ import pytest
 from test_summary import AS_OF, DAY, START, WHOLE, A, B, C, evidence, summary, totals
 
 from spark_analytics.judgement.evidence import REWRITTEN, File, Hole
+from spark_analytics.judgement.lives import RESTORED, UNTRUE
 from spark_analytics.judgement.log_files import Problem
 from spark_analytics.report.finding import utc
 from spark_analytics.report.headline import balanced
@@ -75,6 +76,12 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "rewritten": (
         {"found": evidence(BROKEN_LOG, holes=(hole(f"a neighbour says: {REWRITTEN}"),))}, "bad",
         f"The log of the router {A} is not what its neighbours saw: a neighbour says: {REWRITTEN} (events 3 to 4).",
+    ),
+    "a restore that a neighbour contradicts": (
+        {"found": evidence(BROKEN_LOG, holes=(hole(f"a neighbour was told otherwise: {UNTRUE}"),
+                                              hole(f"restored on X from a snapshot of Y; {RESTORED}")))}, "bad",
+        f"The log of the router {A} names a restore that a neighbour contradicts: a neighbour was told otherwise: "
+        f"{UNTRUE} (events 3 to 4).",
     ),
     "no log": ({"found": evidence()}, "warning", "No router's log is among the files: there is nothing to judge."),
     "a hole": (
