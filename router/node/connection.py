@@ -174,6 +174,11 @@ class Connection:
         self.last_words = LastWords()
         self.link_writer = StreamWriter(number, self._session, stream)
 
+    @property
+    def is_turned_down(self) -> bool:
+        """Whether the other end's hello came, and was not what it has to be."""
+        return self._session.hello is not None and not self.is_up
+
     async def run(self) -> str:
         """Run the connection to its end; return why it ended, for people."""
         text = "the other end closed"

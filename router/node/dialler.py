@@ -24,6 +24,7 @@ from router.core.wire.address import AddressSource, IpAddress, ip_address_of, re
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
 from router.core.wire.text import BadText, key_text, short
+from router.node.followers import Answerer, Followers
 from router.settings.config import Link
 from router.transport import contract as transport
 from router.transport.contract import ConnectFailed, Stream
@@ -33,10 +34,6 @@ log = logging.getLogger(__name__)
 
 HURRIED_S = 2.0
 """The longest pause between two dials of a neighbour whose answer a command waits for."""
-NO_FOLLOWER_S = 600.0
-"""For how long a key that answered at a neighbour's address, and has not followed it, is not dialled for it again."""
-NO_FOLLOWERS_MAX = 256
-
 ASKS_FOLLOWER = Reason.CONNECT_FAILED, "the key that answered is asked first whether it has followed that one"
 OnFailed = Callable[[Neighbour, str, bool], None]
 """Callback that gets why a neighbour was not connected to, and whether the cause was other than its refusal."""
@@ -94,7 +91,7 @@ class Dialler:
         self._moved: set[bytes] = set()  # had a task when the network changed: earlier failures no longer count
         self._approaches: dict[bytes, Approach] = {}
         self._answered_by_others: dict[bytes, tuple[PublicKey, str]] = {}  # the key that may be a neighbour's follower
-        self._no_followers: dict[tuple[bytes, bytes], float] = {}  # a neighbour's key, and one that has not followed it
+        self._followers = Followers()
         self._back_off = BackOff(pause_s_min=self._link.dial_backoff_s_min, pause_s_max=self._link.dial_backoff_s_max)
         self._rests = False
         self._room = trio.Semaphore(self._link.dials_max)
@@ -114,6 +111,7 @@ class Dialler:
         self._neighbours = {one.key: one for one in neighbours}
         self._refused_by &= self._neighbours.keys()
         self._approaches = {key: one for key, one in self._approaches.items() if key in self._neighbours}
+        self._followers.keep({key for key, one in self._neighbours.items() if before.get(key) == one})
         for key in before:
             if before[key] != self._neighbours.get(key):
                 self.problems.pop(key, None)
@@ -213,7 +211,7 @@ class Dialler:
             words = await self._run(stream, PublicKey(neighbour.key))
             other = self._answered_by_others.pop(neighbour.key, None)
             if words.is_other and other is not None:
-                self._no_follower(neighbour.key, other[0])
+                self._followers.turn_down(neighbour.key, other[0], trio.current_time())
                 words = LastWords(other[1])
             if words.is_displaced and self._may_have_crossed(neighbour, trio.current_time() - began):
                 words = LastWords()
@@ -244,7 +242,7 @@ class Dialler:
         approach = self._approaches.setdefault(neighbour.key, Approach())
         urls = (*neighbour.urls, *neighbour.said_urls)
         doubted = urls if neighbour.doubted else neighbour.said_urls
-        others: list[tuple[str, PublicKey]] = []
+        others: list[Answerer] = []
         attempt = partial(self._dial_at, neighbour, others)
         try:
             stream, problems = await approach.dial(urls, self._resolve, attempt, doubted=doubted)
@@ -261,31 +259,26 @@ class Dialler:
         return await transport.resolve(url, timeout_s=self._link.dial_timeout_s)
 
     async def _dial_follower(
-        self, neighbour: Neighbour, others: Sequence[tuple[str, PublicKey]], failed: ConnectFailed
+        self, neighbour: Neighbour, others: Sequence[Answerer], failed: ConnectFailed
     ) -> Stream | None:
-        """Dial the first address where another key answered as that key, which may have followed the one that was
-        dialled; its hello must show that. None if there is no such address, or it does not answer any more."""
-        for address, key in others[:1]:
-            with suppress(ConnectFailed):
-                stream = await transport.dial(address, self._key, key, timeout_s=self._link.dial_timeout_s)
-                self._answered_by_others[neighbour.key] = key, failed.text
-                return stream
+        """Dial the first address where another key answered, now or before, as that key, which may have followed the
+        one that was dialled; its hello must show that. None if there is none, or it does not answer any more."""
+        one = self._followers.take(neighbour.key, others, trio.current_time())
+        if one is None:
+            return None
+        with suppress(ConnectFailed):
+            stream = await transport.dial(one.address, self._key, one.key, timeout_s=self._link.dial_timeout_s)
+            self._answered_by_others[neighbour.key] = one.key, failed.text
+            return stream
         return None
-
-    def _no_follower(self, key: bytes, other: bytes) -> None:
-        """Remember that a key which answered in place of a neighbour's has not followed that."""
-        self._no_followers.pop((key, other), None)
-        if len(self._no_followers) >= NO_FOLLOWERS_MAX:
-            del self._no_followers[next(iter(self._no_followers))]
-        self._no_followers[key, other] = trio.current_time() + NO_FOLLOWER_S
 
     def _may_follow(self, neighbour: Neighbour, other: PublicKey | None) -> bool:
         """Whether a key that answered at an address may have followed the neighbour's: of those that were chosen."""
-        if other is None or other == neighbour.key or neighbour.doubted:
+        if other is None or neighbour.doubted:
             return False
-        return self._no_followers.get((neighbour.key, other), 0.0) <= trio.current_time()
+        return self._followers.may_follow(neighbour.key, other, trio.current_time())
 
-    async def _dial_at(self, neighbour: Neighbour, others: list[tuple[str, PublicKey]], one: DialTarget) -> Stream:
+    async def _dial_at(self, neighbour: Neighbour, others: list[Answerer], one: DialTarget) -> Stream:
         """Dial an address; add it to `others` if another key answers there that may have followed the neighbour's.
 
         While one of the configuration has such an answer, those that the neighbour has said are not dialled: a thief of
@@ -299,7 +292,7 @@ class Dialler:
                 return await self._connect_to(neighbour, one)
         except ConnectFailed as error:
             if error.answered_by is not None and self._may_follow(neighbour, error.answered_by):
-                others.append((one.address, error.answered_by))
+                others.append(Answerer(one.address, error.answered_by))
             raise
 
     async def _connect_to(self, neighbour: Neighbour, one: DialTarget) -> Stream:

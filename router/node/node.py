@@ -433,7 +433,7 @@ class RunningNode:
             log.info("%s: %s", stream.where, await connection.run())
         except* Exception:  # one neighbour's input must not end the node
             log.exception("%s: a fault of this program ended the connection", stream.where)
-        if expect is not None and stream.peer not in (None, expect) and not connection.is_up:
+        if expect is not None and stream.peer not in (None, expect) and connection.is_turned_down:
             return connection.last_words._replace(is_other=True)
         if expect is not None and self._guest.has_heard_block(expect):
             return connection.last_words._replace(is_logged=True)

@@ -96,6 +96,7 @@ async def _follow(found: Rig, core: NodeProcess, edges: list[NodeProcess], away:
         for node in away.led_on:
             await node.start()
             await node.until_connected(core.address)
+            await node.until_answer("it knows the new address", "peers", lambda rows: there in _said(rows, core))
         await _publish(app, group, range(2 * EACH, 3 * EACH))
         async with trio.open_nursery() as reading:
             for reader in readers:

@@ -136,7 +136,7 @@ class Names(HostnameResolver):
         return [*sixes, (socket.AF_INET, *tcp, ("192.0.2.1", port)), sixes[0]]
 
     async def getnameinfo(self, sockaddr: Any, flags: int) -> Any:
-        raise NotImplementedError
+        raise socket.gaierror(socket.EAI_NONAME, "no address has a name here")
 
 
 async def test_name_is_resolved_to_its_addresses_of_both_families_by_turns() -> None:

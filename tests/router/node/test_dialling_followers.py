@@ -12,6 +12,7 @@ from test_dialler import NOBODY_THERE, NOTHING_WRONG, OTHER, THERE, House
 from router.core.neighbours.directory import Neighbour
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.node.dialler import LastWords
+from router.node.followers import TRIES_MAX
 from router.transport import contract as transport
 from router.transport.contract import Stream, StreamBroken
 
@@ -96,4 +97,34 @@ async def test_where_somebody_else_has_the_configured_address_the_neighbour_is_f
     here, moved = await listening_at(nursery, THERE), await listening_at(nursery, OTHER)
     found = await connected_to(nursery, (here,), (moved,), 3, LastWords(is_other=True))
     assert found == [THERE.public, OTHER.public, OTHER.public]
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_follower_whose_connection_ended_before_its_hello_is_dialled_again_where_the_old_key_rests(
+    nursery: trio.Nursery,
+) -> None:
+    """Its router was just starting with the new key. The address rests for ten minutes for who expects the old one."""
+    url = await listening_at(nursery, THERE)
+    found = await connected_to(nursery, (NOBODY_THERE,), (url,), TRIES_MAX, LastWords("it ended"))
+    assert found == [THERE.public] * TRIES_MAX
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_key_that_never_says_hello_is_dialled_a_few_times_only(nursery: trio.Nursery) -> None:
+    """The address that a neighbour named may be a victim's."""
+    peers: list[PublicKey | None] = []
+
+    class Seen(House):
+        async def _run(self, stream: Stream, expect: PublicKey) -> LastWords:
+            peers.append(stream.peer)
+            return await super()._run(stream, expect)
+
+    url = await listening_at(nursery, THERE)
+    one = Neighbour(bytes(OTHER.public), "there", urls=(NOBODY_THERE,), said_urls=(url,), uplink=True)
+    house = Seen(nursery, last_words=LastWords("it ended"))
+    house.dialler(one, jitter=0.0).reconcile([one])
+    with trio.fail_after(HANG_S):
+        while len(house.failed) < TRIES_MAX + 3:
+            await trio.sleep(0.01)
+    assert peers == [THERE.public] * TRIES_MAX
     nursery.cancel_scope.cancel()
