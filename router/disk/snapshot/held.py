@@ -117,8 +117,9 @@ class HeldDatabase:
         a file, that `copy` has to do it. The parts raise `PagesFault` where the file is damaged."""
         size = self._env.stat()["psize"]
         try:
-            heads = [read_head(self._heads[:size]), read_head(self._heads[size:])]
-            [head] = [one for one in heads if one.transaction == self._txn.id() and one.page_bytes == size]
+            head = max(read_head(self._heads[:size]), read_head(self._heads[size:]), key=lambda one: one.transaction)
+            if head.transaction != self._txn.id() or head.page_bytes != size:
+                return None  # a commit came between the transaction and the heads, and its pages are not kept
             if head.last * size > self._size + SPARE_BYTES:
                 return None
             free = free_pages(head, lambda first, count: os.pread(self._descriptor, count * size, first * size))
