@@ -6,12 +6,15 @@ import os
 import resource
 import shutil
 import stat
+from contextlib import suppress
 from errno import EDQUOT, EFBIG, EIO, ENOSPC
 from pathlib import Path
 
 import lmdb
 
-DATA = "data.mdb"
+DATA, LOCK = "data.mdb", "lock.mdb"
+LOCK_BYTES = 8192
+"""The size of LMDB's lock file, for the 126 readers that it has room for."""
 FREE_BYTES_MIN = 16 << 20  # a disk with less is full: a large commit does not fit
 PAGE_BYTES = 4096
 
@@ -24,6 +27,26 @@ def check_data_file(path: Path) -> None:
         return
     if not stat.S_ISREG(mode):
         raise OSError(f"its {DATA} is no regular file")
+
+
+def allot_lock_file(path: Path) -> None:
+    """Give LMDB's lock file in the folder `path` its room on the disk; raise `OSError` if there is none. LMDB maps that
+    file without writing it, and on a full disk the first use of the map would end the process by a bus error.
+
+    A file that has its room is not opened: to close it would give up the locks of an environment of this process."""
+    file = path / LOCK
+    with suppress(FileNotFoundError):
+        if file.stat().st_blocks:
+            return
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, LOCK_BYTES)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno in (ENOSPC, EDQUOT, EFBIG):
+            raise
 
 
 def lack_of_room(path: Path, error: Exception) -> tuple[str, str] | None:

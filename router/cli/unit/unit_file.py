@@ -60,6 +60,7 @@ RestrictSUIDSGID=true
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallFilter=~@privileged @resources
+SystemCallFilter=setpriority
 {of_a_machine}
 [Install]
 WantedBy={target}

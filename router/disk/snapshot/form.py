@@ -239,23 +239,27 @@ class SnapshotReader:
 
     def _records(self) -> Iterator[tuple[bytes, Content]]:
         """Yield the records; the manifest is yielded only when nothing follows it."""
-        rest = b""
+        rest, needed = bytearray(), _RECORD.size
         pieces = self._unpacked()
         for piece in pieces:
+            if len(rest) + len(piece) < needed:
+                rest += piece
+                continue
             data = memoryview(rest + piece if rest else piece)
-            at = 0
+            at, needed = 0, _RECORD.size
             while len(data) - at >= _RECORD.size:
                 kind, size = _RECORD.unpack_from(data, at)
                 if size > (MANIFEST_BYTES_MAX if kind == _MANIFEST else RECORD_BYTES_MAX):
                     raise SnapshotFault(ALTERED)
                 if len(data) - at < _RECORD.size + size:
+                    needed = _RECORD.size + size
                     break
                 payload = data[at + _RECORD.size : at + _RECORD.size + size]
                 at += _RECORD.size + size
                 if kind == _MANIFEST and (len(data) > at or any(pieces)):
                     raise SnapshotFault(ALTERED)
                 yield kind, payload
-            rest = bytes(data[at:])
+            rest = bytearray(data[at:])
         raise SnapshotFault(ALTERED)
 
     def _unpacked(self) -> Iterator[bytes]:
@@ -334,7 +338,7 @@ def _opened(key: bytes, number: int, bits: int, piece: bytes, fault: str) -> byt
     if not bits & _PACKED:
         return packed
     try:
-        unpacker = zstd.ZstdDecompressor()
+        unpacker = zstd.ZstdDecompressor(options=older_forms.WINDOW)
         data = unpacker.decompress(packed, PIECE_BYTES_MAX)
     except (zstd.ZstdError, EOFError):
         raise SnapshotFault(ALTERED) from None

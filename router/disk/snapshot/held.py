@@ -21,14 +21,13 @@ from typing import Any, BinaryIO, Protocol
 import lmdb
 
 from router.disk import private_file
-from router.disk.room import DATA
+from router.disk.room import DATA, LOCK, allot_lock_file
 from router.disk.snapshot.hold_limit import HoldLimit
 from router.disk.snapshot.in_order import calm
 from router.disk.snapshot.lmdb_pages import FileHead, PagesCheck, PagesFault, free_pages, read_head
 from router.disk.snapshot.terms import SnapshotFault
 from router.disk.store.file import UNREADABLE
 
-LOCK = "lock.mdb"
 SPILL_S = 15.0
 """How long what reads a copy may hold the moment; then the rest of the copy goes to a file first."""
 HOLD_S_MAX = 3600.0
@@ -52,6 +51,7 @@ class HeldDatabase:
         self._heads, self._size, self._held_until_s = b"", 0, 0.0
         try:
             size = os.fstat(self._descriptor).st_size
+            allot_lock_file(folder)
             self._env = lmdb.open(
                 str(folder), map_size=2 * size + SPARE_BYTES, readonly=True, max_dbs=1, mode=private_file.FILE_MODE
             )
@@ -117,8 +117,9 @@ class HeldDatabase:
         a file, that `copy` has to do it. The parts raise `PagesFault` where the file is damaged."""
         size = self._env.stat()["psize"]
         try:
-            heads = [read_head(self._heads[:size]), read_head(self._heads[size:])]
-            [head] = [one for one in heads if one.transaction == self._txn.id() and one.page_bytes == size]
+            head = max(read_head(self._heads[:size]), read_head(self._heads[size:]), key=lambda one: one.transaction)
+            if head.transaction != self._txn.id() or head.page_bytes != size:
+                return None  # a commit came between the transaction and the heads, and its pages are not kept
             if head.last * size > self._size + SPARE_BYTES:
                 return None
             free = free_pages(head, lambda first, count: os.pread(self._descriptor, count * size, first * size))

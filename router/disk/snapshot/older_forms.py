@@ -21,6 +21,7 @@ PIECE_BYTES_MAX = 1 << 19
 UNPACKED_BYTES_MAX = 1 << 20
 WINDOW_LOG_MAX = 23
 """What a reader keeps of the unpacked bytes at the most, as a power of two."""
+WINDOW: dict[int, int] = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG_MAX}
 _TAG_MORE, _TAG_LAST = 0, bindings.crypto_secretstream_xchacha20poly1305_TAG_FINAL
 
 
@@ -54,7 +55,7 @@ def _pieces(
 
 
 def _decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    unpacker = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: WINDOW_LOG_MAX})
+    unpacker = zstd.ZstdDecompressor(options=WINDOW)
     try:
         for piece in pieces:
             data = piece

@@ -41,9 +41,9 @@ from msgspec import Struct, field
 from router.disk import private_file
 from router.disk.log.eventlog import NAME, PRUNED
 from router.disk.log.packed import packed_path, plain_path
-from router.disk.room import DATA, lack_of_room
+from router.disk.room import DATA, LOCK, lack_of_room
 from router.disk.snapshot.form import SnapshotWriter
-from router.disk.snapshot.held import LOCK, STOPPED_S_MAX, HeldDatabase, HeldStream
+from router.disk.snapshot.held import STOPPED_S_MAX, HeldDatabase, HeldStream
 from router.disk.snapshot.hold_limit import HoldLimit
 from router.disk.snapshot.terms import Manifest, SnapshotFault
 from router.disk.state.secrets import KEY_FILE, NEXT_FILE

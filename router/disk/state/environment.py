@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from router.core.wire.errors import RouterError
 from router.disk import private_file
-from router.disk.room import DATA, check_data_file, lack_of_room
+from router.disk.room import DATA, allot_lock_file, check_data_file, lack_of_room
 
 MAP_BYTES_MIN = 16 << 20
 GROWTHS_MAX = 20
@@ -98,6 +98,7 @@ class Environment:
         for folder in (path.parent.parent, path.parent, path):
             private_file.make_directory(folder)
         check_data_file(path)
+        allot_lock_file(path)
         self._env = lmdb.open(str(path), map_size=self._map_bytes(), max_dbs=len(form.tables), mode=0o600)
         try:
             self._env.reader_check()  # those that a kill has left would keep pages from being used again
@@ -162,6 +163,8 @@ class Environment:
                         with self._begin(write=True) as txn:
                             return change(txn)
                     except lmdb.MapFullError:
+                        if self._env.reader_check():  # a snapshot that was killed has kept pages from being used again
+                            continue
                         self.grow(2 * self._env.info()["map_size"])
         except (lmdb.Error, SystemError, OSError) as error:
             raise self.unusable("cannot be written", error) from None

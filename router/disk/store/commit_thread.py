@@ -90,7 +90,9 @@ class WriteTurns:
         return f"<write turns, {'in' if self._now is not None else 'between'} transactions>"
 
     def begin(self) -> Any:
-        """Return the next transaction; any thread may put into it."""
+        """Return the next transaction, into which any thread may put; one that was begun before is aborted."""
+        if self._now is not None:
+            self._commits.call(self._now.abort)
         self._now, self._next = self._next or self._commits.call(self._begin), None
         return self._now
 

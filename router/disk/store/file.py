@@ -15,7 +15,7 @@ import lmdb
 
 from router.core.wire.text import key_text
 from router.disk.limits import StoreLimits
-from router.disk.room import DATA, check_data_file, lack_of_room
+from router.disk.room import DATA, allot_lock_file, check_data_file, lack_of_room
 from router.disk.store.rows import READABLE, VERSION, read_subscription
 from router.disk.store.terms import StoreError
 
@@ -45,6 +45,7 @@ def open_file(path: Path, limits: StoreLimits, names: Sequence[str]) -> tuple[An
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         check_data_file(path)
+        allot_lock_file(path)
         environment = lmdb.open(
             str(path),
             map_size=_map_bytes(path, limits),

@@ -79,3 +79,27 @@ def test_systemd_finds_no_fault_in_a_unit_and_little_exposure_of_the_machine_s(u
             ["systemd-analyze", *check, file], capture_output=True, text=True, timeout=HANG_S, check=False
         )
         assert done.returncode == 0 and not (check[0] == "verify" and done.stderr), done.stdout + done.stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")
+def test_a_unit_may_lower_its_own_priority_and_alter_no_other_resource() -> None:
+    """Of a program that may not, the kernel would end the processes that work beside the node: they begin with it."""
+    allowed = set[str]()
+    for words in (
+        line.removeprefix("SystemCallFilter=").split()
+        for line in OF_THE_MACHINE.text().splitlines()
+        if line.startswith("SystemCallFilter=")
+    ):
+        named = set[str]().union(*(calls_of(word.removeprefix("~")) for word in words))
+        allowed = allowed - named if words[0].startswith("~") else allowed | named
+    assert "setpriority" in allowed and "write" in allowed
+    assert not allowed & (calls_of("@resources") - {"setpriority"}) and not allowed & calls_of("@privileged")
+
+
+def calls_of(name: str) -> set[str]:
+    """Return the system calls of that name of systemd.exec(5), or the one of that name."""
+    if not name.startswith("@"):
+        return {name}
+    said = subprocess.run(["systemd-analyze", "syscall-filter", name], capture_output=True, text=True, check=True)
+    words = {line.strip() for line in said.stdout.splitlines()[1:] if not line.strip().startswith("#")} - {""}
+    return set[str]().union(*(calls_of(word) if word.startswith("@") else {word} for word in words))

@@ -72,6 +72,18 @@ def holder(folder: Path, seconds: float) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
+class CommitsWhenHeld(HoldLimit):
+    """Lets another process commit as soon as a transaction has begun."""
+
+    def __init__(self, write: Callable[[int], None]) -> None:
+        super().__init__(HANG_S)
+        self._write = write
+
+    def hold(self) -> None:
+        super().hold()
+        self._write(1)
+
+
 @pytest.fixture
 def limit() -> Iterator[HoldLimit]:
     with closing(HoldLimit(HANG_S)) as found:
@@ -108,6 +120,22 @@ def test_a_moment_stays_while_another_process_commits_and_its_pages_are_used_aga
         for number in range(3, 9):
             write(number)
         assert (tmp_path / DATA).stat().st_size == size, "it lets go of the moment when it has been copied"
+
+
+def test_a_commit_between_the_transaction_and_the_heads_is_not_in_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its head would be the newer one in the copy, which has neither its new pages nor those that it took."""
+    monkeypatch.setattr(held, "FREE_PART_MAX", 1.0)  # half of a small file is free after a few commits
+    with (
+        writer(tmp_path) as write,
+        closing(CommitsWhenHeld(write)) as limit,
+        closing(HeldDatabase(tmp_path, limit)) as one,
+    ):
+        one.hold()
+        with closing(HeldStream(one, tmp_path / "rest")) as content:
+            read(content, tmp_path / "copy")
+        assert content.is_whole() and rows(tmp_path / "copy") == {b"0"}
 
 
 def test_pages_of_a_moment_are_copied_as_they_are_with_the_heads_of_that_moment(

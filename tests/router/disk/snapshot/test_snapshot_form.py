@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from io import BytesIO
@@ -10,12 +11,20 @@ from random import Random
 
 import cbor2
 import pytest
+from blake3 import blake3
 from cddl_verifier import Validator  # type: ignore[import-untyped]
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import to_builtins
+from nacl.pwhash import argon2id
 
 from router.disk.snapshot import form
 from router.disk.snapshot.form import FIRST, VERSION, SnapshotReader, SnapshotWriter
-from router.disk.snapshot.terms import Content, Cost, Manifest, SnapshotFault
+from router.disk.snapshot.terms import Content, Cost, Manifest, SavedFile, SnapshotFault
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "snapshots"
 CDDL = Validator(Path(__file__).parents[4] / "cddl" / "snapshot.cddl")
@@ -56,6 +65,18 @@ def read(data: bytes, passphrase: bytes = SEAL[0]) -> tuple[Manifest, dict[str, 
 
     manifest = SnapshotReader(BytesIO(data), lambda: passphrase).read(begin)
     return manifest, {path: bytes(content) for path, content in found.items()}
+
+
+def taken_apart(data: bytes) -> tuple[bytes, list[bytes]]:
+    """Return what is before the first piece, and the pieces, each with its length."""
+    at = data.index(b"\n") + 1
+    at += 4 + int.from_bytes(data[at : at + 4], "big")
+    head, pieces = data[:at], list[bytes]()
+    while at < len(data):
+        end = at + 4 + (int.from_bytes(data[at : at + 4], "big") & 0x3FFFFFFF)
+        pieces.append(data[at:end])
+        at = end
+    return head, pieces
 
 
 @pytest.mark.parametrize("seal", [SEALED, PLAIN])
@@ -136,12 +157,74 @@ def test_pieces_that_were_left_out_doubled_or_exchanged_are_refused() -> None:
             read(head + b"".join(pieces))
 
 
+@pytest.mark.parametrize("seal", [SEALED, PLAIN])
+def test_pieces_are_sealed_as_the_cddl_says(seal: tuple[bytes, Cost] | None) -> None:
+    """Each under its own nonce, and under a key of that one snapshot."""
+    data = written({"store/data.mdb": Random(1).randbytes(2 << 20) + bytes(1 << 20)}, seal)
+    head, pieces = taken_apart(data)
+    key = blake3(b"router snapshot, plain").digest()
+    if seal:
+        key = argon2id.kdf(32, seal[0], seal[1].salt, seal[1].operations, seal[1].memory)
+    cipher, opened, kinds = AESGCM(blake3(head, key=key).digest()), b"", set[int]()
+    for number, piece in enumerate(pieces):
+        bits = piece[0] & 0xC0
+        kinds.add(bits)
+        content = cipher.decrypt(number.to_bytes(8, "big") + bytes((bits, 0, 0, 0)), piece[4:], None)
+        opened += zstd.decompress(content) if bits & 0x40 else content
+    assert [bool(piece[0] & 0x80) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    assert {bits & 0x40 for bits in kinds} == {0, 0x40}, "one is compressed, and one is not"
+    assert opened.startswith(b"P" + (14).to_bytes(4, "big") + b"store/data.mdbD")
+
+
+@pytest.mark.parametrize("seal", [SEALED, PLAIN])
+def test_no_two_snapshots_have_one_key(seal: tuple[bytes, Cost] | None) -> None:
+    """Their pieces have the same numbers, and so the same nonces; none fits into the other."""
+    (head, first), (other_head, other) = (taken_apart(written(FILES, seal)) for _ in range(2))
+    assert head != other_head and len(first) == len(other) == 1 and first[0][4:] != other[0][4:]
+    with pytest.raises(SnapshotFault):
+        read(head + other[0])
+
+
+def test_a_piece_that_wants_a_larger_window_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compress(data: bytes, _: int) -> bytes:
+        wide = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 27})
+        return wide.compress(data[:1]) + wide.compress(data[1:]) + wide.flush()
+
+    monkeypatch.setattr(zstd, "compress", compress)
+    data = written(FILES, PLAIN)
+    with pytest.raises(SnapshotFault, match="it was altered or damaged"):
+        read(data)
+
+
+def test_records_may_be_cut_into_pieces_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(form, "PIECE_BYTES", 1)
+    data = written(FILES, PLAIN)
+    assert len(taken_apart(data)[1]) > 2 * len(FILES)
+    assert read(data)[1] == FILES
+
+
 def test_a_piece_that_unpacks_to_more_than_a_reader_takes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(form, "PIECE_BYTES", 1 << 30)
     data = written({"store/data.mdb": bytes(8 << 20)}, PLAIN)
     assert len(data) < 1 << 16
     with pytest.raises(SnapshotFault, match="it was altered or damaged"):
         read(data)
+
+
+def test_a_length_beyond_what_a_reader_takes_is_refused_before_it_is_read() -> None:
+    head, _ = taken_apart(snapshot(PLAIN))
+    with pytest.raises(SnapshotFault, match="it was altered or damaged"):
+        read(head + (form.PIECE_BYTES_MAX + 1).to_bytes(4, "big"))
+
+
+def test_a_manifest_that_does_not_agree_with_the_parts_is_refused() -> None:
+    out = BytesIO()
+    writer = SnapshotWriter(out.write, PLAIN)
+    writer.part("router.toml", BytesIO(b"x = 1\n"))
+    writer._parts[0] = SavedFile("router.toml", 6, bytes(32))
+    writer.finish(1, b"", [])
+    with pytest.raises(SnapshotFault, match="it was altered or damaged"):
+        read(out.getvalue())
 
 
 def test_bytes_behind_the_end_are_refused() -> None:

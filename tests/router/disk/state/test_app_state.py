@@ -18,6 +18,7 @@ from cddl_verifier import Validator  # type: ignore[import-untyped]
 from rigs.small_disk import on_a_small_disk
 
 from router.client.old_places import attempts_row, prekey_row
+from router.disk.room import DATA
 from router.disk.state import environment
 from router.disk.state.app_rows import AppBatch, AppRows
 from router.disk.state.app_state import AppState
@@ -133,6 +134,22 @@ def test_a_state_grows_as_it_fills(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     state.commit(AppBatch(forgets=True))
     assert len(state.rows("large")) == 64
     state.close()
+
+
+def test_a_reader_that_was_killed_does_not_let_a_state_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "MAP_BYTES_MIN", 1 << 20)
+    reads = "import lmdb, sys; txn = lmdb.open(sys.argv[1], readonly=True).begin(); print(1, flush=True); input()"
+    command = [sys.executable, "-c", reads, str(tmp_path)]
+    state, batch = AppState(tmp_path), AppBatch()
+    batch.put("large", b"", bytes(100_000))
+    state.commit(batch)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        process.kill()
+    for _ in range(30):
+        state.commit(batch)
+    state.close()
+    assert (tmp_path / DATA).stat().st_size <= 1 << 20
 
 
 @pytest.mark.parametrize(("table", "key"), [("Prekeys", b"a"), ("a/b", b"a"), ("", b"a"), ("a", b"k" * 401)])

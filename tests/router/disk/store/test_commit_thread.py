@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
+import lmdb
 import pytest
 import trio
+import trio.testing
 
-from router.disk.store.commit_thread import CommitThread
+from router.disk.store.commit_thread import CommitThread, WriteTurns
 
 
 @pytest.fixture
@@ -32,21 +35,40 @@ async def test_an_error_of_a_job_is_its_callers(commits: CommitThread) -> None:
 
 
 async def test_a_job_that_has_begun_is_not_cancelled(commits: CommitThread) -> None:
-    begun, may_end, ended = threading.Event(), threading.Event(), list[bool]()
+    begun, may_end, ended, waited = threading.Event(), threading.Event(), list[bool](), list[bool]()
 
     def job() -> None:
         begun.set()
         may_end.wait()
         ended.append(True)
 
+    async def wait_for_it() -> None:
+        try:
+            await commits.run(job)
+        finally:
+            waited.extend(ended)
+
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(commits.run, job)
+            nursery.start_soon(wait_for_it)
             await trio.to_thread.run_sync(begun.wait)
             scope.cancel()
+            with trio.CancelScope(shield=True):
+                await trio.testing.wait_all_tasks_blocked()
             may_end.set()
-    assert ended == [True]
+    assert ended == waited == [True]
     with trio.CancelScope() as scope:
         scope.cancel()
         await commits.run(job)
     assert scope.cancelled_caught and ended == [True], "one that has not begun is not run"
+
+
+def test_a_transaction_that_was_not_committed_is_aborted_by_the_next(commits: CommitThread, tmp_path: Path) -> None:
+    with lmdb.open(str(tmp_path)) as environment:
+        turns = WriteTurns(environment, commits)
+        turns.begin().put(b"first", b"")
+        turns.begin().put(b"second", b"")
+        commits.call(turns.commit)
+        with environment.begin() as txn:
+            assert [*txn.cursor().iternext(values=False)] == [b"second"]
+        turns.abort()

@@ -13,6 +13,7 @@ from random import Random
 import cbor2
 import lmdb
 import pytest
+from rigs.small_disk import on_a_small_disk
 from samples.stores import KEYS, WALL_S, apply, opened, parcel
 
 from router.core.routing.effects import Changes
@@ -21,6 +22,8 @@ from router.disk.room import DATA, FREE_BYTES_MIN
 from router.disk.store.file import owner, unusable
 from router.disk.store.rows import VERSION
 from router.disk.store.terms import StoreError
+
+TESTS = Path(__file__).parents[3]
 
 
 def test_another_routers_store_is_refused(tmp_path: Path) -> None:
@@ -152,3 +155,29 @@ def test_a_time_that_does_not_fit_is_a_wrong_clock_not_a_damaged_store(tmp_path:
     store = opened(tmp_path)
     with closing(store), pytest.raises(StoreError, match=r"set this machine's clock, which is wrong, and start again"):
         apply(store, Changes(away=[(KEYS[0], 1 << 32)]))
+
+
+OPEN = """
+from pathlib import Path
+from samples.stores import opened
+from router.disk.store.terms import StoreError
+import sys
+opened(Path("full/store")).close()
+Path("full/store/lock.mdb").unlink()
+try:
+    Path("full/rest").write_bytes(bytes(1 << 20))
+except OSError:
+    pass
+try:
+    opened(Path("full/store"))
+except StoreError as error:
+    print(error, file=sys.stderr)
+"""
+
+
+def test_on_a_full_disk_a_store_without_a_lock_file_is_an_error_not_a_crash(tmp_path: Path) -> None:
+    """So is one of a program that needed no lock file, and one that was restored."""
+    (tmp_path / "open.py").write_text(OPEN)
+    found = f"PYTHONPATH={TESTS}:{TESTS.parent} {sys.executable} open.py"
+    said, code, _ = on_a_small_disk(tmp_path, found)
+    assert code == "code 0" and "full/store cannot be opened: its disk is full" in said
