@@ -245,6 +245,17 @@ def test_store_of_a_flooded_point_keeps_a_share_of_each_side() -> None:
     assert left() == held
 
 
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 12), st.integers(0, 3)), max_size=60))
+def test_store_is_within_its_limits_whatever_is_left(puts: list[tuple[int, int, int]]) -> None:
+    here = store(records_max=9, of_point_max=4, of_router_max=2, of_prefix_max=5, of_prefix_at_point_max=2, keep_s=20)
+    for at, (point, router, prefix) in enumerate(puts):
+        here.put(bytes((point,)) * 32, sealed(), contact(router, bytes((prefix,))), 0, float(at))
+        assert len(here) <= 9
+        assert all(len(here.told(bytes((one,)) * 32, float(at))) <= TOLD_MAX for one in range(3))
+    here.told(POINT, 1_000.0)
+    assert len(here) == 0
+
+
 # -- who is known -----------------------------------------------------------------------------------------------------
 
 
@@ -338,3 +349,24 @@ def test_search_asks_few_of_one_network_and_remembers_a_bounded_number() -> None
     search.answer(contact(1).router, [contact(place, b"net" if place < 7 else None) for place in (5, 6, 7, 8)])
     assert places(search) == [7, 8]
     assert repr(search) == "<search: 3 asked of 8 known>"
+
+
+@given(st.data())
+def test_search_ends_whatever_it_is_told(data: st.DataObject) -> None:
+    chance = Random(data.draw(st.integers(0, 1 << 32)))
+    networks = (None, b"one", b"two", b"three")
+    search = Search(POINT, contact(0).router, [contact(place) for place in range(200, 205)], FEW)
+    waiting = search.next_asks()
+    asked = list(waiting)
+    while waiting:
+        router = waiting.pop(chance.randrange(len(waiting)))
+        if chance.random() < 0.3:
+            search.fail(router)
+        else:
+            search.answer(router, [contact(chance.randrange(200), chance.choice(networks)) for _ in range(4)])
+        more = search.next_asks()
+        waiting += more
+        asked += more
+        assert len(waiting) <= FEW.at_once
+    assert search.is_done and len(set(asked)) == len(asked) == search.asks <= FEW.asks_max
+    assert len(search.storers) <= FEW.storers
