@@ -17,6 +17,7 @@ from services.pubsub.simulation.hub import HUB
 from services.pubsub.simulation.keeping import BOOTSTRAP, CHURN, HEALING
 from services.pubsub.simulation.many import MANY
 from services.pubsub.simulation.reconciling import RECONCILE
+from services.pubsub.simulation.rendezvous import RENDEZVOUS
 from services.pubsub.simulation.spreading import CATASTROPHE, DROPPERS, LOSS, STATIC
 from services.pubsub.simulation.topics import TOPICS
 from services.pubsub.simulation.withholding import WITHHOLDING
@@ -33,6 +34,7 @@ SCENARIOS = {
     "withholding": "Nodes that take messages and pass none on lose their places; honest ones, however slow, do not.",
     "topics": "Many topics, of which each node wants a few: rings by hints or filters, and the number of neighbours.",
     "many": "Two services that want thousands of groups each find those that both want.",
+    "rendezvous": "Two routers of a group, without a hint, find each other among many, some of which lie.",
     "privacy": "How well somebody who knows a topic guesses from a filter whether its owner wants it.",
     "reconcile": "Nodes compare what they have: the bytes it costs, and how soon all have all.",
     "baselines": "This protocol beside random gossip, HyParView and Plumtree, and GossipSub; and Cyclon as published.",
@@ -188,6 +190,18 @@ many = _command(
 
     Each wants ten groups for each of --nodes: half of them in common, all, all but ten, or none. Bytes are those of
     both sides, without the meeting before; an id is one group of one side.
+    """,
+)
+rendezvous = _command(
+    "rendezvous",
+    RENDEZVOUS,
+    """Simulate points of rendezvous, which the service does not have: records of a group at the routers nearest to it.
+
+    Groups of two routers among --nodes, half of which begin together, half minutes apart. A fifth of all routers lie,
+    each in one of four ways: they tell of liars alone and of no record, tell of routers that do not exist, return
+    records that they made, or write down what they see. Then all is compared with records at random routers, and keys
+    are ground for the point of a group by who knows it. Bytes are those of a day in which a record is left twice,
+    divided by 24. 10,000 nodes take minutes.
     """,
 )
 privacy = _command(
