@@ -78,9 +78,8 @@ class RecordStore:
         return len(self._order)
 
     def put(self, point: bytes, record: bytes, by: Contact, nearer: int, now_s: float) -> NotKept | None:
-        """Keep a record of a router, in place of the one that it left there before; or return why not,
-        and keep that one. `nearer`: the
-        number of known routers that are nearer to the point than this one."""
+        """Keep a record of a router, in place of the one that it left there before; or return why not, and keep that
+        one. `nearer`: the number of known routers that are nearer to the point than this one."""
         self._age(now_s)
         kept = Kept(record, by, self._rank(point, by.router), now_s + self._limits.keep_s)
         is_here = by.router in self._points.get(point, ())

@@ -57,6 +57,7 @@ class Ends:
         self.told: list[LinkEvent] = []
         self.heard: set[float] = set()
         self.said = ""
+        self.lets_in = True
         self.session = Session(
             offer("app"), ALICE, dialler=True, expect=NODE.public, limits=LinkLimits(link_items_per_s=1e6)
         )
@@ -69,7 +70,7 @@ class Ends:
             dialled=False,
             expect=None,
             limits=limits,
-            welcome=lambda _: Welcome(paces is not None),
+            welcome=lambda _: Welcome(paces is not None) if self.lets_in else None,
         )
         self._ours: Stream = ours
 
@@ -132,6 +133,24 @@ async def connected(
 
 def letter(size: int) -> bytes:
     return frame(seal_unicast(ALICE, BOB.public, bytes(size), ttl_s=60, expiry_min=1))
+
+
+# -- whom it turns down ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("says_hello", [False, True])
+async def test_other_end_is_turned_down_by_its_hello_alone(says_hello: bool, autojump_clock: MockClock) -> None:
+    """One that ends before that may just be starting."""
+    async with connected(shakes_hands=False) as ends:
+        ends.lets_in = False
+        if says_hello:
+            await ends.flush()
+            ends.session.receive(await ends.stream.receive_some(1 << 16), 0)
+            await ends.flush()
+        await ends.stream.aclose()
+        while not ends.said:
+            await wait_all_tasks_blocked()
+        assert (ends.connection.is_turned_down, ends.connection.is_up) == (says_hello, False)
 
 
 # -- what is read and not settled --------------------------------------------------------------------------------
