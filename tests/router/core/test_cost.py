@@ -8,6 +8,7 @@ bounded by the reader's limit on items.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -42,6 +43,7 @@ from samples.core import (
 )
 from samples.discovery import MESSAGES
 from samples.dmq_messages import SUBMISSION
+from samples.pubsub import MESSAGES as PUBSUB
 
 from router.core.link.machine import RemoteProtocolError
 from router.core.link.session import MessageRun, Session
@@ -79,6 +81,9 @@ from services.capd.core.nexa.own_commands import OWN_READERS
 from services.capd.core.nexa.packets import read_packet
 from services.discovery.core.messages import decode_message, encode_message
 from services.dmq.core import handshake, keep_alive, peer_sharing_messages, submission
+from services.pubsub.core.messages import decode_message as decode_pubsub
+from services.pubsub.core.messages import encode_message as encode_pubsub
+from services.pubsub.core.rendezvous_words import decode_point_word
 
 ROOT = Path(__file__).parents[3]
 CORES = (ROOT / "router" / "core", *ROOT.glob("services/*/core"))
@@ -147,7 +152,11 @@ COSTS = {
     "grouplink.parse_link": Cost(lambda data: parse_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
     "hint.decode_hint": Cost(decode_hint, 16_000, 0.1),
     "invitation.parse_peer_link": Cost(lambda data: parse_peer_link("upsycle:" + data.decode("latin-1")), 12_000, 0.1),
-    "messages.decode_message": Cost(decode_message, 80_000, 8),  # up to eight advertisements, or 1,024 tags
+    "discovery's messages.decode_message": Cost(
+        decode_message, 120_000, 8
+    ),  # up to eight advertisements, or 1,024 tags
+    "pubsub's messages.decode_message": Cost(decode_pubsub, 400_000, 8),  # up to 64 advertisements
+    "rendezvous_words.decode_point_word": Cost(decode_point_word, 60_000, 8),  # up to four advertisements
     "handshake.decode_message": Cost(handshake.decode_message, 6000, 200),  # of at most 5,760 bytes, head by head
     "keep_alive.decode_message": Cost(keep_alive.decode_message, 3000, 200),  # of at most 1,408 bytes
     "peer_sharing_messages.decode_message": Cost(peer_sharing_messages.decode_message, 3000, 200),  # of at most 5,760
@@ -182,7 +191,7 @@ SAMPLES = (
     encode_inquiry(Inquiry("why", "ab 1")), encode_inquiry(Answer(b'{"why":{"message":"')),
     encode_report(REPORT), b'{"why": {"outcomes":', frame(WIRES[0]),
     *(one.text().removeprefix("upsycle:").encode() for one in (*LINKS, *INVITATIONS)),
-    *map(encode_message, MESSAGES), *map(submission.encode_message, SUBMISSION),
+    *map(encode_message, MESSAGES), *map(encode_pubsub, PUBSUB), *map(submission.encode_message, SUBMISSION),
     handshake.encode_message(handshake.propose(handshake.MAGICS["preview"])),
     *map(encode_redemption, REDEMPTIONS), *(one.message for one in ADVERTISEMENTS), b"tls://[2001:db8::7]:4101",
 )  # fmt: skip
@@ -194,6 +203,7 @@ OPENINGS: tuple[bytes, ...] = (
     ACCEPT_VERSION,
     PROPOSE_VERSIONS,
     *(bytes((0x81 + count, kind)) for count in range(6) for kind in range(13)),
+    *(bytes((0x82, kind)) for kind in range(13, 19)),
 )
 FILLERS = (
     b"\xa0", b"\x80", b"\x00", b"\x40", b"\x60", b"\xf6", b"\x20", b"\x61a", b"\x41a", b"\x81\x00", b"\x82\x00\x61a",
@@ -285,13 +295,17 @@ def test_honest_samples_are_within_it_too(name: str) -> None:
 
 
 def readers() -> Iterator[str]:
-    """Return the functions in the cores of router and services that read the input of others."""
-    for path in sorted(found for core in CORES for found in core.rglob("*.py")):
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.FunctionDef) and node.name.startswith(
-                ("decode", "open_message", "unseal", "parse_")
-            ):
-                yield f"{path.stem}.{node.name}"
+    """Return the functions in the cores of router and services that read the input of others; those of one name by
+    their service too."""
+    found = [
+        (f"{path.stem}.{node.name}", core.parent.name)
+        for core in CORES
+        for path in sorted(core.rglob("*.py"))
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith(("decode", "open_message", "unseal", "parse_"))
+    ]
+    owners = Counter(name for name, _ in set(found))
+    yield from (f"{owner}'s {name}" if owners[name] > 1 else name for name, owner in found)
 
 
 ELSEWHERE = {"events.decode_events", "id_prefix.parse_prefix", "line.decode_line", "text.parse_key"}
