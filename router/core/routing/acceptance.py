@@ -100,7 +100,6 @@ class Acceptance:
         and all later messages of their link wait. Returns the links that have now exceeded their limit of false
         signatures.
         """
-        self._plans.current()
         by_link: dict[Link, list[Job]] = {}
         for job in jobs:
             job.look_up(on_disk)

@@ -268,7 +268,7 @@ class Plans:
         self._not_kept: dict[tuple[bytes, bytes], tuple[bytes, ...]] = {}
 
     def current(self) -> Mapping[PlanKey, Plan]:
-        """Return the plans that are still valid; must be called before each read and each decision."""
+        """Return the plans that are still valid: what is decided about one message may change those of the next."""
         if (revision := self._revision()) != self._made_at:
             self._plans, self._not_kept, self._made_at = {}, {}, revision
         return self._plans
@@ -278,7 +278,7 @@ class Plans:
         return isinstance(plan, ForUs) or (isinstance(plan, tuple) and all(map(self._routing.is_local, plan)))
 
     def of(self, which: PlanKey, link: Link, wall_s: int) -> Plan:
-        plan = self._plans.get(which)
+        plan = self.current().get(which)
         if plan is None:
             kind, signer, destination, via, _ = which
             plan = self._routing.plan(kind, signer, destination, via, link.key, link.standing, wall_s)
@@ -292,6 +292,7 @@ class Plans:
         kind, group, _, via, _ = which
         if kind != MULTICAST or (via is not None and link.standing is Standing.LOCAL):
             return ()
+        self.current()
         found = self._not_kept.get((group, link.key))
         if found is None:
             if len(self._not_kept) >= PLANS_MAX:

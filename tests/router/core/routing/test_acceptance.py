@@ -11,7 +11,7 @@ from router.core.neighbours.directory import JOIN, Neighbour
 from router.core.routing.limits import AcceptanceLimits, CoreLimits, QueueLimits
 from router.core.routing.parcel_draft import PARCEL_MESSAGES_MAX
 from router.core.wire.codec import frame
-from router.core.wire.control import Carried, Join, encode_control
+from router.core.wire.control import Carried, Join, Leave, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.link_items import Outcome, RecipientOutcome
@@ -252,6 +252,30 @@ def test_recipients_are_named_at_this_moment() -> None:
     one.router.link_down(bob, one.now())
     one.cycle()
     assert [recipients for *_, recipients in one.accepted()] == [(BOB.public,), (BOB.public, CEM.public)]
+
+
+def test_who_joins_in_a_cycle_is_owed_what_is_accepted_after_that() -> None:
+    one, alice, _ = house()
+    cem = one.link(CEM.public)
+    one.bring(alice, news(b"1"))
+    one.cycle()
+    one.bring(cem, join(CEM))
+    one.bring(alice, news(b"2"))
+    one.cycle()
+    assert [recipients for *_, recipients in one.accepted()] == [(BOB.public,), (BOB.public, CEM.public)]
+    assert one.handed(cem) == [news(b"2")]
+
+
+def test_who_leaves_in_a_cycle_is_owed_nothing_that_is_accepted_after_that() -> None:
+    one, alice, bob = house()
+    cem = one.link(CEM.public)
+    one.bring(cem, join(CEM))
+    one.bring(alice, news(b"1"))
+    one.cycle()
+    one.bring(bob, letter(ME.public, encode_control(Leave(GROUP.public)), source=BOB, ttl_s=0))
+    one.bring(alice, news(b"2"))
+    one.cycle()
+    assert [recipients for *_, recipients in one.accepted()] == [(BOB.public, CEM.public), (CEM.public,)]
 
 
 # -- rates and room ----------------------------------------------------------------------------------------------
