@@ -86,6 +86,16 @@ def test_it_is_told_ids_until_it_asks_for_messages_and_both_are_history() -> Non
     assert [held[at + 4 : at + 36] for at in range(0, len(held), 36)] == ids
 
 
+def test_what_is_published_in_the_cycle_in_which_it_asks_for_messages_is_given_to_it() -> None:
+    one = House()
+    one.ids_only(True)
+    one.publish(b"1")
+    whole = encode_inquiry(TakeParts((GROUP.public,), ("whole",)).inquiry())
+    one.bring(one.service, seal_unicast(SERVICE, ME.public, whole, ttl_s=0, expiry_min=EXPIRY))
+    one.publish(b"2")
+    assert one.accepted()[-1][2] == (BOB.public, SERVICE.public)
+
+
 def test_a_join_asks_for_messages_again() -> None:
     one = House()
     one.ids_only(True)
