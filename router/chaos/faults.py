@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 
 import trio
 
@@ -89,9 +87,7 @@ class Faults:
                 await trio.sleep(fault.for_s)
                 await app.launch()
             case _:
-                for pid in node.pids_apart():
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+                await node.kill_apart()
 
     async def _restore(self, node: FleetNode, fault: Fault) -> None:
         """Lose the node's machine some time after a snapshot: its app ends with it, and begins anew in the restored

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -59,14 +61,28 @@ class FleetNode(NodeProcess):
         draft.replace(self.clock_path)
 
     def pids_apart(self) -> list[int]:
-        """Return the processes of its services that run apart."""
+        """Return the processes of its services that run apart, whichever of its threads started them."""
         found = []
-        with suppress(OSError):
-            for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
-                with suppress(OSError):
-                    if MODULE_OF_APART in Path(f"/proc/{pid}/cmdline").read_bytes():
-                        found.append(int(pid))
+        for children in Path(f"/proc/{self.pid}/task").glob("*/children"):
+            with suppress(OSError):
+                for pid in children.read_text().split():
+                    with suppress(OSError):
+                        if MODULE_OF_APART in Path(f"/proc/{pid}/cmdline").read_bytes():
+                            found.append(int(pid))
         return found
+
+    async def kill_apart(self) -> None:
+        """Kill its services that run apart, as soon as there is one. Raise `RigFailed` if none comes."""
+        found: list[int] = []
+
+        async def is_one_there() -> bool:
+            found[:] = self.pids_apart()
+            return bool(found)
+
+        await until(f"a service of {self.name} runs apart", is_one_there)
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     async def save(self, file: Path) -> None:
         """Take a snapshot. Raise `RigFailed`."""
