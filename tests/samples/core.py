@@ -29,7 +29,7 @@ from router.core.wire import link_items as link
 from router.core.wire.codec import decode, encode
 from router.core.wire.crypto import MessageId, Signature, SigningKey
 from router.core.wire.reasons import Reason
-from router.core.wire.run_claim import RunPlace, claim_run, stop_run
+from router.core.wire.run_claim import LIFE_MAX, RunPlace, claim_run, stop_run
 
 
 def value_of(data: bytes) -> Any:
@@ -101,7 +101,7 @@ ITEMS: tuple[link.Item, ...] = (
         run=link.Run(7, 9),
         claim=claim_run(ALICE, RunPlace(7, 9, bytes(8))),
     ),
-    link.OtherRun(claim_run(ALICE, RunPlace((1 << 53) - 1, (1 << 64) - 1, b"tag....8"))),
+    link.OtherRun(claim_run(ALICE, RunPlace(LIFE_MAX, (1 << 64) - 1, b"tag....8"))),
     link.StoppedRun(stop_run(ALICE, RunPlace(0, 1, bytes(8)), RunPlace(0, 1 << 63, b"tag....8"))),
     link.Proof(ALICE.sign(b"x")),
     link.Settled(0),

@@ -29,7 +29,7 @@ from router.core.wire.lifetime import UINT32_MAX
 from router.core.wire.link_items import StoppedRun
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
-from router.core.wire.run_claim import RunClaim, RunPlace, RunStopped, claim_run, stop_run
+from router.core.wire.run_claim import LIFE_MAX, RunClaim, RunPlace, RunStopped, claim_run, stop_run
 
 from .part import Orders, Part
 
@@ -55,6 +55,10 @@ NEIGHBOUR = (
     "`router copy keep` and removes the other"
 )
 
+LAST_LIFE = (
+    "no life is later than that of the other node, which no clock shows: whoever has this node's key made it up; make "
+    "a new node, and have it added in the place of this one"
+)
 FORMER = "an earlier copy of its home still ran, and has stopped; its operator removes it"
 
 
@@ -224,6 +228,10 @@ class NodeCopies(Part):
             if self.found is None:
                 raise ValueError("no other node with this node's key was heard of, so there is nothing to decide")
             life = next_life(max(life, self.found.run.life), now.wall_ns // 1_000_000)
+            if now.wall_s > UINT32_MAX:
+                raise ValueError("the clock of this machine is beyond the year 2105, and no such life is begun: set it")
+            if life > LIFE_MAX:
+                raise ValueError(LAST_LIFE)
             self._pending.effects.append(BeginAnew(Restored(life, now.wall_s, now.wall_s)))
         return {"life": life, "copy": self.facts()}
 

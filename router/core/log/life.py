@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from router.core.wire.run_claim import LIFE_MAX
+
 EVENTS_PER_MS = 1000
 """The most events and messages a millisecond that any life has written since the snapshot; none writes so many."""
 LEAP_MIN = 10_000_000_000
@@ -26,7 +28,7 @@ class Restored(Struct, frozen=True, forbid_unknown_fields=True):
     restored_s: int
 
     def __post_init__(self) -> None:
-        if not (0 < self.life < 1 << 53 and 0 <= self.snapshot_s < 1 << 32 and 0 <= self.restored_s < 1 << 32):
+        if not (0 < self.life <= LIFE_MAX and 0 <= self.snapshot_s < 1 << 32 and 0 <= self.restored_s < 1 << 32):
             raise ValueError("its numbers are beyond their ranges")
 
 

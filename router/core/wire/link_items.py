@@ -24,7 +24,7 @@ from . import shape
 from .codec import Malformed, TooLarge, decode, encode, first_of, head
 from .crypto import ID_BYTES, MessageId, PublicKey, Signature, digest
 from .reasons import reason_from
-from .run_claim import TAG_BYTES, RunClaim, RunPlace, RunStopped
+from .run_claim import LIFE_MAX, TAG_BYTES, RunClaim, RunPlace, RunStopped
 from .succession import Former, read_formers
 from .text import TEXT_BYTES_MAX, clean, counted, key_text, short
 
@@ -369,7 +369,7 @@ def _hello(fields: Any) -> Hello:
 
 def _run(said: Any) -> Run:
     life, start_ms = shape.array(said, "run", 2, 2)
-    return Run(shape.uint(life, "a life"), shape.uint(start_ms, "a start"))
+    return Run(shape.uint(life, "a life", LIFE_MAX), shape.uint(start_ms, "a start"))
 
 
 def _signed_run(run: Run | None, said: Any) -> RunClaim | None:
@@ -382,7 +382,7 @@ def _signed_run(run: Run | None, said: Any) -> RunClaim | None:
 
 def _place(said: Any) -> RunPlace:
     life, start_ms, tag = shape.array(said, "a run", 3, 3)
-    numbers = shape.uint(life, "a life"), shape.uint(start_ms, "a start")
+    numbers = shape.uint(life, "a life", LIFE_MAX), shape.uint(start_ms, "a start")
     return RunPlace(*numbers, shape.octets(tag, "tag", TAG_BYTES))
 
 

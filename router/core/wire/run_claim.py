@@ -14,6 +14,9 @@ from .crypto import PublicKey, Signature, SigningKey, verify
 
 CLAIM_LABEL, STOP_LABEL = b"upsycle run claim 1", b"upsycle run stopped 1"
 TAG_BYTES = 8
+LIFE_MAX = 10**14 - 1
+"""The greatest number of a life, a millisecond of the year 5138, which no clock shows. Numbers of events and messages
+leap with it, a thousand for each (`router.core.log.life`), and stay within the 18 digits of a line of the log."""
 
 
 class RunPlace(NamedTuple):

@@ -21,7 +21,7 @@ from router.core.wire.lifetime import expiry_min
 from router.core.wire.link_items import OtherRun, Run, StoppedRun
 from router.core.wire.message import seal_unicast
 from router.core.wire.reasons import Reason
-from router.core.wire.run_claim import RunClaim, RunPlace, RunStopped, claim_run, stop_run
+from router.core.wire.run_claim import LIFE_MAX, RunClaim, RunPlace, RunStopped, claim_run, stop_run
 
 HUB = SigningKey(b"h" * 32)
 BARRED_ONE = claim_run(HUB, RunPlace(0, 0, bytes(8)))
@@ -169,15 +169,27 @@ def test_keep_begins_a_life_after_that_of_the_other() -> None:
         home.one.router.copies.ORDERS["copy"](home.one.router.copies, "keep", home.one.now())
     with pytest.raises(ValueError, match="takes no request but 'keep', not 'kep'"):
         home.one.router.copies.ORDERS["copy"](home.one.router.copies, "kep", home.one.now())
-    ahead = claim_run(ME, RunPlace(1 << 50, 0, b"l" * 8))
+    ahead = claim_run(ME, RunPlace(1 << 46, 0, b"l" * 8))
     home.one.router.shown_run(ahead, home.one.now())
     said = home.one.router.copies.ORDERS["copy"](home.one.router.copies, "keep", home.one.now())
     home.one.cycle()
-    assert said["life"] == (1 << 50) + 1
+    assert said["life"] == (1 << 46) + 1
     assert home.begun_anew() == [
         BeginAnew(),
         BeginAnew(Restored(said["life"], home.one.now().wall_s, home.one.now().wall_s)),
     ]
+
+
+def test_keep_says_what_to_do_where_no_life_can_follow() -> None:
+    """Who has the key may claim the last life that there is; and no life is begun by a clock that cannot be kept."""
+    home = next(homes(1))
+    home.one.router.shown_run(claim_run(ME, RunPlace(LIFE_MAX, 0, b"l" * 8)), home.one.now())
+    assert home.is_barred
+    now = home.one.now()
+    with pytest.raises(ValueError, match="made it up; make a new node, and have it added"):
+        home.one.router.copies.ORDERS["copy"](home.one.router.copies, "keep", now)
+    with pytest.raises(ValueError, match="beyond the year 2105, and no such life is begun: set it"):
+        home.one.router.copies.ORDERS["copy"](home.one.router.copies, "keep", now._replace(wall_ns=1 << 63))
 
 
 @pytest.mark.parametrize("back_s", [0.0, -5.0, -1e6])

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from router.core.log.life import EVENTS_PER_MS, LEAP_MIN, Life, Restored, begun, next_life
+from router.core.wire.run_claim import LIFE_MAX
+from spark_analytics.judgement.line_grammar import NUMBER_MAX
 
 NUMBERS = some.integers(1, 1 << 50)
 MOMENTS_S = some.integers(0, 1 << 31)
@@ -52,7 +54,15 @@ def test_the_first_life_says_nothing_of_itself() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("wrong", [(0, 1, 1), (1 << 53, 1, 1), (1, -1, 1), (1, 1, 1 << 32)])
+def test_the_greatest_life_leaves_its_numbers_within_a_line_of_the_log() -> None:
+    """Of nine lives in a row that leap as far as any can; beyond, no auditor would read what the node writes."""
+    life, arrival = Life(), 1
+    for _ in range(9):
+        life, arrival = begun(Restored(LIFE_MAX, 0, 0), life, arrival, life.first_seq)
+    assert max(life.first_seq, arrival, life.skipped) <= NUMBER_MAX
+
+
+@pytest.mark.parametrize("wrong", [(0, 1, 1), (LIFE_MAX + 1, 1, 1), (1, -1, 1), (1, 1, 1 << 32)])
 def test_numbers_beyond_their_ranges_are_refused(wrong: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match="beyond their ranges"):
         Restored(*wrong)

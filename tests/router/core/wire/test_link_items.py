@@ -14,6 +14,7 @@ from router.core.wire import link_items as link
 from router.core.wire.codec import Malformed, TooLarge, encode, head
 from router.core.wire.crypto import SigningKey, digest, verify
 from router.core.wire.reasons import Reason
+from router.core.wire.run_claim import LIFE_MAX
 from router.core.wire.succession import CHAIN_MAX, formers
 
 ID, KEY, SIG = bytes(IDS[0]), bytes(GROUP.public), bytes(64)
@@ -182,7 +183,7 @@ def test_hello_names_the_pubsub_service_of_a_router() -> None:
     )
 
 
-@pytest.mark.parametrize("run", [[], [1], [1, 2, 3], [1, -2], [1, "2"], {"life": 1}, None])
+@pytest.mark.parametrize("run", [[], [1], [1, 2, 3], [1, -2], [LIFE_MAX + 1, 2], [1, "2"], {"life": 1}, None])
 def test_a_run_of_another_shape_is_refused(run: object) -> None:
     with pytest.raises(Malformed):
         link.decode_item(encode([2, FIELDS | {"run": run}]))
@@ -199,7 +200,7 @@ def test_hello_has_a_limit() -> None:
         versions=((1 << 64) - 1,) * link.VERSIONS_MAX, role="router", epoch=bytes(8), durable=True,
         frame_bytes_max=(1 << 64) - 1, window_messages=(1 << 64) - 1, window_bytes=(1 << 64) - 1,
         features=("x" * link.FEATURE_BYTES_MAX,) * link.FEATURES_MAX, nonce=bytes(16),
-        key=ALICE.public, name="n" * link.NAME_BYTES_MAX, run=link.Run((1 << 64) - 1, (1 << 64) - 1), was=CHAIN,
+        key=ALICE.public, name="n" * link.NAME_BYTES_MAX, run=link.Run(LIFE_MAX, (1 << 64) - 1), was=CHAIN,
         pubsub=ALICE.public, discovery=ALICE.public,
     )  # fmt: skip
     assert len(link.encode_item(largest)) <= link.HELLO_BYTES_MAX
