@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -22,6 +23,8 @@ ROOTS = ("router.toml", "keys", "groups", "invitations", "services", "store", "l
 
 def check_free(home: Path) -> None:
     """Raise `SnapshotFault` if anything is at that path but an empty directory."""
+    if home.is_symlink():
+        raise SnapshotFault(f"{home} is a symbolic link, and no home is made in its place: name where it leads to")
     if os.path.lexists(home) and (not home.is_dir() or any(home.iterdir())):
         raise SnapshotFault(f"{home} is there already, and a home is never overwritten: choose another with --home DIR")
 
@@ -32,9 +35,8 @@ def restore(reader: SnapshotReader, home: Path, wall_ns: int) -> Manifest:
     is left then. What a killed command has left beside the home, `.NAME.restoring`, goes with the next attempt."""
     check_free(home)
     draft = home.with_name(f".{home.name}.restoring")
-    private_file.make_directory(draft)
     with ExitStack() as stack:
-        descriptor = os.open(draft, os.O_RDONLY)
+        descriptor = _opened(draft)
         stack.callback(os.close, descriptor)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -56,6 +58,27 @@ def restore(reader: SnapshotReader, home: Path, wall_ns: int) -> Manifest:
     return manifest
 
 
+def _opened(draft: Path) -> int:
+    """Return a descriptor of the directory in which the home is made, which only this user may enter. Raise
+    `SnapshotFault` if somebody else has put a directory or a link there: what it holds, or leads to, is removed before
+    the home is made, and whoever owns it could change the home."""
+    draft.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        draft.mkdir(mode=private_file.DIRECTORY_MODE)
+    said = f"{draft}, in which the home is made, is no directory of this user: remove it, or choose another --home DIR"
+    try:
+        descriptor = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.EACCES):
+            raise SnapshotFault(said) from None
+        raise
+    if os.fstat(descriptor).st_uid != os.geteuid():
+        os.close(descriptor)
+        raise SnapshotFault(said)
+    os.fchmod(descriptor, private_file.DIRECTORY_MODE)
+    return descriptor
+
+
 def _restored(store: Path, manifest: Manifest, wall_ns: int) -> Restored:
     life = next_life(life_number(store), wall_ns // 1_000_000)
     try:
@@ -67,7 +90,7 @@ def _restored(store: Path, manifest: Manifest, wall_ns: int) -> Restored:
 
 def _clear(draft: Path) -> None:
     for one in draft.iterdir():
-        shutil.rmtree(one) if one.is_dir() else one.unlink()
+        shutil.rmtree(one) if one.is_dir() and not one.is_symlink() else one.unlink()
 
 
 class _Files:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from collections.abc import Callable
 from contextlib import closing
 from errno import ENOSPC
 from io import BytesIO
@@ -16,7 +17,7 @@ from samples.stores import KEYS, opened
 from router.core.log.life import Restored
 from router.disk import life_file
 from router.disk.snapshot.form import SnapshotReader, SnapshotWriter
-from router.disk.snapshot.put_back import restore
+from router.disk.snapshot.put_back import check_free, restore
 from router.disk.snapshot.terms import SnapshotFault
 
 NOW_NS = 1_800_000_000 * 10**9
@@ -111,6 +112,61 @@ def test_what_a_killed_restore_has_left_goes_with_the_next_one(tmp_path: Path) -
     assert [one.name for one in tmp_path.iterdir()] == ["home"]
 
 
+def link_to_a_folder(draft: Path) -> None:
+    draft.symlink_to(draft.parent / "theirs")
+
+
+def link_to_nothing(draft: Path) -> None:
+    draft.symlink_to(draft.parent / "nothing")
+
+
+def file_there(draft: Path) -> None:
+    draft.touch()
+
+
+@pytest.mark.parametrize("prepare", [link_to_a_folder, link_to_nothing, file_there])
+def test_what_another_user_has_put_beside_the_home_is_neither_followed_nor_emptied(
+    prepare: Callable[[Path], None], tmp_path: Path
+) -> None:
+    """In a directory that others write to, as /tmp, anybody can be the first to use the name of the draft."""
+    kept = tmp_path / "theirs" / "kept" / "file"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    prepare(tmp_path / ".home.restoring")
+    with pytest.raises(SnapshotFault, match=r"\.home\.restoring, .* is no directory of this user: remove it, or"):
+        put_back(GOOD, tmp_path / "home")
+    assert kept.exists() and os.path.lexists(tmp_path / ".home.restoring")
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".home.restoring", "theirs"]
+
+
+def test_a_draft_of_another_user_becomes_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".home.restoring").mkdir()
+    (tmp_path / ".home.restoring" / "file").touch()
+    monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(SnapshotFault, match="is no directory of this user"):
+        put_back(GOOD, tmp_path / "home")
+    assert (tmp_path / ".home.restoring" / "file").exists()
+
+
+def test_a_draft_that_others_may_enter_is_closed_and_links_in_it_are_not_followed(tmp_path: Path) -> None:
+    draft, kept = tmp_path / ".home.restoring", tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").touch()
+    draft.mkdir()
+    draft.chmod(0o777)
+    (draft / "keys").symlink_to(kept)
+    put_back(GOOD, tmp_path / "home")
+    assert (kept / "file").exists() and [one.name for one in kept.iterdir()] == ["file"]
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
+
+
+def test_a_link_in_the_place_of_the_home_is_told_before_anything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "home").symlink_to("empty")
+    with pytest.raises(SnapshotFault, match="home is a symbolic link"):
+        check_free(tmp_path / "home")
+
+
 def test_two_restores_do_not_make_one_home(tmp_path: Path) -> None:
     draft = tmp_path / ".home.restoring"
     draft.mkdir()
@@ -126,7 +182,7 @@ def test_two_restores_do_not_make_one_home(tmp_path: Path) -> None:
 
 def test_each_restore_begins_a_life_after_that_of_its_snapshot(tmp_path: Path) -> None:
     for number, (before, expected) in enumerate(
-        ((None, NOW_NS // 10**6), (7, NOW_NS // 10**6), (1 << 50, (1 << 50) + 1))
+        ((None, NOW_NS // 10**6), (7, NOW_NS // 10**6), (1 << 46, (1 << 46) + 1))
     ):
         store = tmp_path / f"store{number}"
         with closing(opened(store)) as found:
