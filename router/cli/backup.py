@@ -20,7 +20,7 @@ from router.cli.output import note, say, say_json
 from router.cli.progress import CountedFile, progress
 from router.cli.signals import removing
 from router.cli.spans import WholeSeconds
-from router.core.wire.text import key_text, span_text
+from router.core.wire.text import key_text, printable, span_text
 from router.disk.snapshot import put_back, take
 from router.disk.snapshot.directory import check_directory, read_passphrase, whole_file
 from router.disk.snapshot.form import ReadableFile, SnapshotReader, SnapshotWriter
@@ -206,7 +206,7 @@ def list_parts(file: str, passphrase_file: Path | None, as_json: bool) -> None:
         say_json({"at": manifest.at_s, "parts": parts, "damaged": manifest.damaged})
         return
     for one in manifest.parts:
-        say(f"{one.size:>14,}  {one.path}")
+        say(f"{one.size:>14,}  {printable(one.path)}")
     note(_described(manifest))
 
 

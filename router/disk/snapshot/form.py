@@ -26,7 +26,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import ValidationError, convert, to_builtins
 from nacl import bindings
+from nacl.exceptions import CryptoError
 
+from router.core.wire.crypto import KEY_BYTES
 from router.disk.snapshot import older_forms
 from router.disk.snapshot.in_order import InOrder, calm, thread_count
 from router.disk.snapshot.terms import (
@@ -59,7 +61,11 @@ PIECE_BYTES_MAX = 1 << 22
 """How many bytes a reader takes for one piece, packed or unpacked."""
 RECORD_BYTES_MAX = 1 << 20
 MANIFEST_BYTES_MAX = 64 << 20
+PARTS_MAX, PATH_BYTES_MAX = 1_000_000, 4096
+"""Most files of a snapshot, and bytes of a path: a reader takes no more, however well they are compressed."""
 HEADER_BYTES_MAX = 1 << 10
+AT_S_MAX = 253_402_300_799
+"""The latest Unix second that has a date of four digits."""
 COMPRESSION_LEVEL = 1
 STREAM_BYTES = 24
 PLAIN = blake3(b"router snapshot, plain").digest()
@@ -148,6 +154,9 @@ class SnapshotWriter:
         """Write the manifest and the last piece; return the manifest."""
         parts = [[one.path, one.size, one.digest] for one in self._parts]
         said = cbor2.dumps({"at_s": at_s, "router": router, "parts": parts, "damaged": damaged})
+        if len(parts) > PARTS_MAX or len(said) + len(PLAIN) > MANIFEST_BYTES_MAX:
+            most = f"a snapshot lists {PARTS_MAX:,} files in {MANIFEST_BYTES_MAX >> 20} MiB at the most"
+            raise SnapshotFault(f"the home has {len(parts):,} files, and {most}: let the node keep less of its log")
         self._record(_MANIFEST, blake3(said).digest() + said)
         self._piece(_LAST)
         self._pieces(self._sealing.rest())
@@ -231,7 +240,7 @@ class SnapshotReader:
                 take(b"")
             if kind == _MANIFEST:
                 return _agreed(payload, found)
-            if kind != _PART:
+            if kind != _PART or len(found) == PARTS_MAX or len(payload) > PATH_BYTES_MAX:
                 break
             path = bytes(payload).decode(errors="replace")
             take, part = begin(path), _Hash(hashing)
@@ -363,8 +372,13 @@ def _header(content: bytes) -> SnapshotHeader:
 
 @lru_cache(maxsize=1)  # a snapshot is read back where it was written
 def _key(passphrase: bytes, cost: Cost) -> bytes:
+    """Return the key that a passphrase makes at this cost; raise `SnapshotFault` without the memory for it."""
     kind = bindings.crypto_pwhash_ALG_ARGON2ID13
-    return bindings.crypto_pwhash_alg(len(PLAIN), passphrase, cost.salt, cost.operations, cost.memory, kind)
+    try:
+        return bindings.crypto_pwhash_alg(len(PLAIN), passphrase, cost.salt, cost.operations, cost.memory, kind)
+    except (CryptoError, MemoryError):
+        said = f"its passphrase takes {cost.memory >> 20} MiB of memory at once, and there is not as much"
+        raise SnapshotFault(f"{said}: end what takes memory here, or do it on another machine") from None
 
 
 def _own_key(key: bytes, head: bytes) -> bytes:
@@ -379,5 +393,7 @@ def _agreed(payload: Content, found: list[SavedFile]) -> Manifest:
     except (cbor2.CBORError, ValueError, ValidationError):
         raise SnapshotFault(ALTERED) from None
     if blake3(said).digest() != digest or manifest.parts != found:
+        raise SnapshotFault(ALTERED)
+    if not 0 <= manifest.at_s <= AT_S_MAX or len(manifest.router) not in (0, KEY_BYTES):
         raise SnapshotFault(ALTERED)
     return manifest

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from contextlib import closing
+from io import BytesIO
 from pathlib import Path
 
 import lmdb
@@ -21,6 +22,7 @@ from rigs.small_disk import on_a_small_disk
 
 from router.actors.process import program
 from router.disk.limits import StoreLimits
+from router.disk.snapshot.form import SnapshotWriter
 from router.disk.store.store import Store
 from router.disk.store.terms import Beginning
 from router.settings import keyring
@@ -79,6 +81,16 @@ def test_a_plain_snapshot_is_listed_and_verified(home: Path, tmp_path: Path) -> 
     refused = restored(file, tmp_path / "other")
     assert (refused.exit_code, "nothing of it is left" in refused.stderr) == (1, True)
     assert not (tmp_path / "other").exists()
+
+
+def test_a_name_in_a_snapshot_adds_no_line_to_its_list(home: Path, tmp_path: Path) -> None:
+    """Whoever made the snapshot chose the names; they write nothing below the list, nor on the terminal."""
+    with (tmp_path / "snapshot").open("wb") as out:
+        writer = SnapshotWriter(out.write, None)
+        writer.part("keys/a\n             0  keys/\x1b[2J\u202eb", BytesIO(b""))
+        writer.finish(1, b"", [])
+    listed = run_in(home)("backup", "list", str(tmp_path / "snapshot"))
+    assert listed.stdout == "             0  keys/a              0  keys/ [2J b\n"
 
 
 def test_a_snapshot_through_a_pipe_is_the_same(home: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -265,3 +266,58 @@ def test_header_and_manifest_are_what_the_cddl_says(seal: tuple[bytes, Cost] | N
     said = cbor2.dumps(to_builtins(manifest, builtin_types=(bytes,)))
     assert CDDL.validate(said, "manifest").valid
     assert not CDDL.validate(cbor2.dumps({"at_s": -1}), "manifest").valid
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sets a limit by the size of this process, which it reads in /proc")
+def test_a_passphrase_for_which_there_is_no_memory_is_told() -> None:
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    out = BytesIO()
+    resource.setrlimit(resource.RLIMIT_AS, (size + (256 << 20), hard))
+    try:
+        with pytest.raises(SnapshotFault, match="takes 1024 MiB of memory at once, and there is not as much: end what"):
+            SnapshotWriter(out.write, (b"a passphrase", Cost(bytes(16), 1, 1 << 30)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    assert not out.getvalue()
+
+
+def test_files_without_number_are_refused_before_they_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same record again and again takes no room in a compressed piece, and some in a list of files."""
+    monkeypatch.setattr(form, "PARTS_MAX", 3)
+    names = [f"keys/{number}" for number in range(4)]
+    whole = written(dict.fromkeys(names[:3], b""), PLAIN)
+    assert len(read(whole)[1]) == 3
+    with pytest.raises(SnapshotFault, match="4 files, and a snapshot lists 3 files in 64 MiB at the most: let"):
+        written(dict.fromkeys(names, b""), PLAIN)
+    begun = list[str]()
+    monkeypatch.setattr(form, "PARTS_MAX", 4)
+    more = written(dict.fromkeys(names, b""), PLAIN)
+    monkeypatch.setattr(form, "PARTS_MAX", 3)
+
+    def begin(path: str) -> Callable[[Content | None], object]:
+        begun.append(path)
+        return lambda _: None
+
+    with pytest.raises(SnapshotFault, match="altered or damaged"):
+        SnapshotReader(BytesIO(more), lambda: b"").read(begin)
+    assert begun == names[:3]
+
+
+@pytest.mark.parametrize(("at_s", "router"), [(-1, b""), (form.AT_S_MAX + 1, b""), (1 << 63, b""), (1, bytes(31))])
+def test_a_time_without_a_date_or_a_key_of_another_size_is_refused(at_s: int, router: bytes) -> None:
+    """Both are printed."""
+    out = BytesIO()
+    SnapshotWriter(out.write, None).finish(at_s, router, [])
+    with pytest.raises(SnapshotFault, match="altered or damaged"):
+        read(out.getvalue())
+
+
+def test_a_path_that_no_file_can_have_is_refused_before_it_is_tried() -> None:
+    for size in (4096, 4097):
+        data = written({"k" * size: b""}, PLAIN)
+        if size == 4096:
+            assert list(read(data)[1]) == ["k" * size]
+        else:
+            with pytest.raises(SnapshotFault, match="altered or damaged"):
+                read(data)
