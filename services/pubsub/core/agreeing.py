@@ -26,13 +26,21 @@ _NAME_LABEL = b"upsycle agreement 1"
 class AgreeingLimits(Struct, frozen=True):
     """At most `open_max` agreements are under way, beyond which one without groups in common yet is cut off, else the
     one begun first; each waits `answer_s` for a word, and is cut off after `whole_s`, or `ROUNDS_MAX` frames of each
-    side. `groups_per_s` of all agreements are compared, `groups_burst` of them at once: further ones are cut off."""
+    side. `groups_per_s` of all agreements are compared, `groups_burst` of them at once: further ones are cut off.
+
+    With one router `of_one_max` are under way, beyond which its first is cut off, and `of_one_per_s` are begun,
+    `of_one_burst` at once: so one that meets again and again leaves room for others. That is remembered of
+    `routers_max` routers."""
 
     open_max: int = 16
     answer_s: float = 15.0
     whole_s: float = 60.0
     groups_per_s: float = 20_000.0
     groups_burst: float = 200_000.0
+    of_one_max: int = 2
+    of_one_per_s: float = 1 / 15
+    of_one_burst: float = 4.0
+    routers_max: int = 1_024
 
 
 # -- deeds -------------------------------------------------------------------------------------------------------------
@@ -90,6 +98,7 @@ class Agreeing:
         self._limits = limits or AgreeingLimits()
         self._runs: dict[bytes, Run] = {}
         self._groups = Allowance(self._limits.groups_per_s, self._limits.groups_burst)
+        self._of_one: dict[bytes, Allowance] = {}  # by router; the one that began something last stands last
 
     def __repr__(self) -> str:
         return f"<{len(self._runs)} agreements by ranges>"
@@ -102,13 +111,16 @@ class Agreeing:
     def begin(self, told: GoOn, now_s: float) -> list[Deed]:
         """Begin an agreement: say the first word, or wait for it."""
         deeds, limits, meeting = list[Deed](), self._limits, told.meeting
+        its = [name for name, one in self._runs.items() if one.told.router == told.router]
+        for name in its[: max(0, len(its) + 1 - limits.of_one_max)]:
+            deeds += self._cut_off(name)
         while len(self._runs) >= limits.open_max:
             in_vain = (name for name, one in self._runs.items() if one.agreement is None or not one.agreement.common)
             deeds += self._cut_off(next(in_vain, next(iter(self._runs))))
         name = digest(_NAME_LABEL + meeting.first + meeting.second)[:TAG_BYTES]
         run = self._runs[name] = Run(told, name, now_s + limits.whole_s, now_s + limits.answer_s)
         if told.asks:
-            groups = self._group_set(meeting, now_s)
+            groups = self._group_set(told, now_s)
             if groups is None:
                 return [*deeds, *self._cut_off(name)]
             run.agreement = Agreement(groups, asks=True)
@@ -121,7 +133,7 @@ class Agreeing:
         if run is None:
             return [Unused(router, Reason.NOT_AUTHORISED)]
         if run.agreement is None:
-            groups = self._group_set(run.told.meeting, now_s)
+            groups = self._group_set(run.told, now_s)
             if groups is None:
                 return [Unused(router, Reason.RATE_LIMITED)]
             run.agreement = Agreement(groups, asks=False)
@@ -153,14 +165,18 @@ class Agreeing:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _group_set(self, meeting: Meeting, now_s: float) -> GroupSet | None:
+    def _group_set(self, told: GoOn, now_s: float) -> GroupSet | None:
         """Return what is wanted, filled up with random keys, so that no count is told exactly; None if too many groups
-        are compared already."""
-        wanted = self._wanted()
-        if not self._groups.take(max(1, len(wanted)), now_s):
+        are compared already, or this router has begun too many agreements."""
+        limits, wanted = self._limits, self._wanted()
+        its = self._of_one.pop(told.router, None) or Allowance(limits.of_one_per_s, limits.of_one_burst)
+        self._of_one[told.router] = its
+        if len(self._of_one) > limits.routers_max:
+            del self._of_one[next(iter(self._of_one))]
+        if not its.take(1, now_s) or not self._groups.take(max(1, len(wanted)), now_s):
             return None
         missing = -len(wanted) % TAGS_STEP if wanted else TAGS_STEP
-        return GroupSet(meeting, [*wanted, *[self._random(KEY_BYTES) for _ in range(missing)]])
+        return GroupSet(told.meeting, [*wanted, *[self._random(KEY_BYTES) for _ in range(missing)]])
 
     def _run(self, router: PublicKey, word: AskGroups | TellGroups, now_s: float, *, asks: bool) -> Run | None:
         run = self._runs.get(word.a)

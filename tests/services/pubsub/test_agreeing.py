@@ -134,6 +134,32 @@ def test_more_agreements_than_there_is_room_for_end_those_without_success() -> N
     assert one.begin(TWO, asks=True, now_s=50.0), "it has room again"
 
 
+def test_a_router_that_meets_again_and_again_leaves_room_for_others() -> None:
+    """All that is compared is bounded, so what one router takes of it is another's; and so are the places."""
+    one = End(ONE, keys(0, 50))
+    taken = 0
+    for second in range(60):
+        taken += len(one.begin(THREE, asks=True, first=second.to_bytes(1, "big") * NONCE_BYTES, now_s=second * 2.0))
+    assert taken == LIMITS.of_one_burst + 118 // 15, "and not one each two seconds"
+    assert one.begin(TWO, asks=True, now_s=118.0)
+    other = End(ONE, keys(0, 50))
+    said = other.begin(TWO, asks=True)
+    for at in range(LIMITS.open_max):
+        other.begin(THREE, asks=False, first=bytes((at,)) * NONCE_BYTES)
+    two = End(TWO, keys(0, 50))
+    two.begin(ONE, asks=False)
+    while said and (answers := two.hear(ONE, said[0])):
+        said = other.hear(TWO, answers[0])
+    assert [(found.router, found.is_whole) for found in other.found] == [(TWO, True)]
+
+
+def test_of_very_many_routers_the_one_that_began_longest_ago_is_forgotten() -> None:
+    one = End(ONE, keys(0, 50), AgreeingLimits(of_one_burst=1, routers_max=2))
+    routers = [PublicKey(bytes((number,)) * 32) for number in (2, 3, 2, 4, 2, 3)]
+    begun = [len(one.begin(other, asks=True, first=bytes((at,)) * NONCE_BYTES)) for at, other in enumerate(routers)]
+    assert begun == [1, 1, 0, 1, 0, 1], "3 is forgotten, as 2 has asked since"
+
+
 def test_pairs_with_thousands_of_groups_share_all_and_tell_their_routers() -> None:
     count = TAGS_MAX + 600
     one, two = Side(1, [*keys(0, count), *keys(count, 300)]), Side(2, [*keys(0, count), *keys(count + 300, 40)])
