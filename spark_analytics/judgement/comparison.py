@@ -4,10 +4,12 @@ that shows each auditor another log is told."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .chain import Seal
+from .footer import NATURAL_MAX
 from .heads import Heads
 
 SUMMARY_BYTES_MAX = 256 << 20
@@ -51,12 +53,22 @@ def heads_in(audit: str, data: bytes) -> tuple[Head, ...]:
     if "heads" not in found:
         raise NotASummary(f"{audit} names no heads of logs: make that audit again with this version")
     try:
-        heads = tuple(Head(audit, str(row["router"]), int(row["event"]), str(row["digest"])) for row in found["heads"])
+        heads = {_head(audit, row) for row in found["heads"]}
     except (KeyError, TypeError, ValueError):
         raise NotASummary(f"{audit} names heads of logs in another form: {_WHICH}") from None
-    return tuple(sorted(set(heads)))
+    return tuple(sorted(heads))
 
 
+def _head(audit: str, row: Any) -> Head:
+    """Return a head as summaries name it; raise `ValueError`, `KeyError` or `TypeError`. Whoever wrote the summary may
+    have put anything in its place: what is no key, number or digest goes neither into tables nor onto a terminal."""
+    router, event, digest = row["router"], row["event"], row["digest"]
+    if not (type(event) is int and 0 <= event <= NATURAL_MAX and _HEX32.fullmatch(router) and _HEX32.fullmatch(digest)):
+        raise ValueError("no head of a log")
+    return Head(audit, router, event, digest)
+
+
+_HEX32 = re.compile("[0-9a-f]{64}")
 _WHICH = "name the summary.json of an `--out`, or what `--json` printed"
 
 

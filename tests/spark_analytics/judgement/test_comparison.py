@@ -19,7 +19,7 @@ from spark_analytics.judgement.comparison import (
     heads_in,
 )
 
-ROUTER, STRANGER = "a" * 64, "b" * 64
+ROUTER, STRANGER, DIGEST = "a" * 64, "b" * 64, "d" * 64
 SEALS = (
     Seal(ROUTER, 1, 40, None, "d40", 3, False, "pruned.jsonl"),  # three footers folded into one
     Seal(ROUTER, 41, 50, "d40", "d50", 1, True, "events-41"),
@@ -43,9 +43,9 @@ def test_of_a_log_that_is_not_given_nothing_is_known() -> None:
 
 
 def test_heads_are_read_from_a_summary_each_once() -> None:
-    rows = [{"router": ROUTER, "event": 60, "digest": "d60"}] * 2
+    rows = [{"router": ROUTER, "event": 60, "digest": DIGEST}] * 2
     found = heads_in("theirs", json.dumps({"verdict": "good", "heads": rows}).encode())
-    assert found == (Head("theirs", ROUTER, 60, "d60"),)
+    assert found == (Head("theirs", ROUTER, 60, DIGEST),)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,18 @@ def test_heads_are_read_from_a_summary_each_once() -> None:
 def test_what_is_no_summary_is_refused_with_what_to_name(content: bytes, said: str) -> None:
     with pytest.raises(NotASummary, match=said):
         heads_in("theirs", content)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"event": "1e999"}, {"event": "Infinity"}, {"event": "NaN"}, {"event": "60.5"}, {"event": "true"}, {"event": "-1"},
+     {"event": "9223372036854775808"}, {"event": '"60"'}, {"router": '"addr1\\u001b[2J"'}, {"router": '"\\ud800"'},
+     {"router": f'"{ROUTER.upper()}"'}, {"router": f'"{ROUTER}\\n"'}, {"digest": '"d60"'}, {"digest": "[]"}],
+)  # fmt: skip
+def test_a_head_that_no_log_has_is_refused_and_goes_nowhere(odd: dict[str, str]) -> None:
+    """The summary comes from somebody else, and what it names goes into tables and onto the terminal."""
+    row = {"router": f'"{ROUTER}"', "event": "60", "digest": f'"{DIGEST}"', **odd}
+    head = ", ".join(f'"{name}": {value}' for name, value in row.items())
+    text = f'{{"verdict": "good", "heads": [{{{head}}}]}}'
+    with pytest.raises(NotASummary, match="in another form"):
+        heads_in("theirs", text.encode())
