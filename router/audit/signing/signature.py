@@ -15,6 +15,7 @@ from msgspec import Struct
 from router.audit.signing.digests import OddFile, file_digests
 from router.core.wire.codec import encode
 from router.core.wire.crypto import InvalidKey, PublicKey, SigningKey, verify
+from router.core.wire.lifetime import UINT32_MAX
 from router.core.wire.text import printable
 
 VERSION = 1
@@ -119,4 +120,6 @@ def _read(path: Path) -> tuple[AuditSignature, PublicKey]:
         is_good = False
     if not is_good:
         raise NotAsSigned(f"{path} was changed: its signature is not by the key that it names; {_AGAIN}")
+    if said.at_s > UINT32_MAX:
+        raise NotAsSigned(f"{path} says that it was signed after 2105, which no clock shows; {_AGAIN}")
     return said, key

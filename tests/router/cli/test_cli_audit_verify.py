@@ -34,6 +34,9 @@ def test_signed_report_is_verified_in_a_copy_of_it(router: Run, logs: Path, tmp_
     assert (done.exit_code, done.stderr) == (
         1, f"{copy} was signed by {address}, not by {key_text('addr', OTHER.public)}\n",
     )  # fmt: skip
+    assert router("audit-verify", str(copy), "--newer-than", "1d").exit_code == 0
+    done = router("audit-verify", str(copy), "--newer-than", "0s")
+    assert done.exit_code == 1 and f"{copy} was signed on " in done.stderr and "ask the auditor" in done.stderr
     (copy / "report.html").write_text(page.replace("3", "4"))
     done = router("audit-verify", str(copy))
     assert done.exit_code == 1 and "report.html was changed after it was signed" in done.stderr

@@ -13,6 +13,7 @@ import cbor2
 import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
 
+from router.audit.signing.command import AHEAD_S_MAX, too_old
 from router.audit.signing.digests import OddFile, file_digests, table_digests
 from router.audit.signing.signature import FILE, LABEL, CheckedAudit, NotAsSigned, check, sign, signed_bytes
 from router.core.wire.crypto import SigningKey, verify
@@ -68,6 +69,13 @@ def other_file(path: Path) -> None:
     change(key=KEY.public.hex())(path)
 
 
+def signed_after(at_s: int) -> Callable[[Path], object]:
+    """Have the auditor, whose clock is wrong, sign at this time."""
+    return lambda path: sign(
+        path, {name: digest for name, digest in file_digests(path).items() if name != FILE}, KEY, at_s
+    )
+
+
 def pipe_as_signature(path: Path) -> None:
     (path / FILE).unlink()
     os.mkfifo(path / FILE)
@@ -84,6 +92,8 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "newer": (change(v=2), "has version 2 of .* use a newer one"),
     "another time": (change(at_s=AT_S + 1), "was changed: its signature is not by the key"),
     "a negative time": (change(at_s=-1), "was changed"),
+    "a time without a date": (signed_after(1 << 32), "was signed after 2105"),
+    "the greatest time": (signed_after((1 << 64) - 1), "was signed after 2105"),
     "a huge time": (change(at_s=1 << 63), "was changed"),
     "other files": (change(files={}), "was changed"),
     "no digests": (change(files={"summary.json": "zz"}), "was changed"),
@@ -134,3 +144,24 @@ def test_a_file_that_was_not_signed_is_not_read(audit: Path) -> None:
     assert "large" in found
     with pytest.raises(NotAsSigned, match="large was not signed"):
         check(audit)
+
+
+NOW_NS = (AT_S + 5) * 10**9 + 1
+
+
+@pytest.mark.parametrize(
+    ("at_s", "newer_than", "said"),
+    [
+        (AT_S, (AT_S - 1) * 10**9, ""),
+        (AT_S, -6.0, ""),
+        (AT_S, AT_S * 10**9, "was signed on 2027-01-15 08:00:00 UTC, and not after 2027-01-15 08:00:00 UTC: ask"),
+        (AT_S, -5.0, "and not after 2027-01-15 08:00:00 UTC"),
+        (0, -(10.0**9), "was signed on 1970-01-01 00:00:00 UTC, and not after"),
+        (AT_S + 5 + AHEAD_S_MAX, AT_S * 10**9, ""),
+        (AT_S + 6 + AHEAD_S_MAX, AT_S * 10**9, "ahead of this machine's clock: set the clock that is wrong"),
+        ((1 << 32) - 1, (1 << 63) - 1, "ahead of this machine's clock"),
+    ],
+)
+def test_an_audit_is_newer_than_a_time_only_if_it_was_signed_after_it(at_s: int, newer_than: float, said: str) -> None:
+    found = too_old(at_s, newer_than, NOW_NS)
+    assert said in found and bool(said) == bool(found)
