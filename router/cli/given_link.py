@@ -134,11 +134,12 @@ def _text_in(data: bytes) -> str:
     if links_in(text) or _ENCODING not in text.lower():
         return text
     from email import message_from_bytes
-    from email.message import EmailMessage
-    from email.policy import default
 
-    mail = message_from_bytes(data, EmailMessage, policy=default)
-    parts = [one.get_payload(decode=True) for one in mail.walk() if one.get_content_maintype() == "text"]
+    try:  # by the policy that splits headers and parses none: that of others recurses into whatever a stranger sent
+        mail = message_from_bytes(data)
+        parts = [one.get_payload(decode=True) for one in mail.walk() if one.get_content_maintype() == "text"]
+    except RecursionError:  # parts within parts
+        return text
     texts = [text_from(one) for one in parts if isinstance(one, bytes)]
     return next((one for one in texts if links_in(one)), text)
 

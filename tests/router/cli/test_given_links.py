@@ -18,8 +18,9 @@ from click.testing import Result
 from rigs.commands import Run
 from samples.invitations import FRIENDS, invitation
 
+from router.cli.given_link import link_from
 from router.core.wire.crypto import SigningKey
-from router.core.wire.link_text import links_in
+from router.core.wire.link_text import INVITATION, links_in
 from router.settings import config, keyring, received
 from router.settings.home import Home
 
@@ -96,6 +97,14 @@ def test_a_link_is_found_however_mail_and_editors_write_it(router: Run, home: Pa
     file.write_bytes(ENCODED[how](TEXT))
     assert router("peer", "add", str(file), "--yes").exit_code == 5
     assert [one.invitation() for one in received.received(home)] == [GIVEN]
+
+
+def test_the_headers_of_a_mail_may_nest_as_deep_as_a_stranger_likes(tmp_path: Path) -> None:
+    file = tmp_path / "mail"
+    for kind in (b"text/plain; " + b"(" * 3000, b"text/" + b"(" * 3000 + b"plain", b'text/plain; a="' + b'\\"' * 3000):
+        head = b"Content-Transfer-Encoding: base64\nContent-Type: " + kind + b"\n\n"
+        file.write_bytes(head + base64.encodebytes(TEXT.encode()))
+        assert link_from(str(file), INVITATION) == TEXT
 
 
 def test_a_group_s_file_may_be_written_by_an_editor(home: Path) -> None:
