@@ -14,6 +14,7 @@ from router.cli.output import note
 from router.client.errors import NodeUnavailable
 from router.client.node import ANSWER_S, Node, connect
 from router.client.running_or_stopped import PAUSE_S
+from router.core.wire.admin import next_page, rows_in
 from router.core.wire.crypto import PublicKey
 from router.settings.home import Home
 
@@ -84,6 +85,22 @@ async def service_answer(node: Node, name: str, question: str, timeout_s: float 
         await trio.sleep(AGAIN_S)
 
 
+async def whole_answer(node: Node, word: str, argument: str = "", timeout_s: float = ANSWER_S) -> Any:
+    """Return the node's answer, decoded from JSON; of a list that comes in pages all rows. If that changes meanwhile, a
+    row may be missed or come twice."""
+    rows = list[Any]()
+    while True:
+        answer = json.loads(await node.ask(word, argument, timeout_s=timeout_s))
+        argument = next_page(answer)
+        if not argument and not rows:
+            return rows_in(answer)
+        if not isinstance(found := rows_in(answer), list):  # an error in the midst
+            return found
+        rows += found
+        if not argument:
+            return rows
+
+
 async def _asked(
     home: Home, word: str, argument: str, timeout_s: float, url: str | None = None
 ) -> tuple[Any, PublicKey]:
@@ -92,7 +109,7 @@ async def _asked(
             name, _, question = argument.partition(" ")
             answer = await service_answer(node, name, question, timeout_s)
         else:
-            answer = json.loads(await node.ask(word, argument, timeout_s=timeout_s))
+            answer = await whole_answer(node, word, argument, timeout_s)
         asker = node.key
     if isinstance(answer, dict) and "error" in answer:
         raise Failure(Exit.FAILED, str(answer["error"]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import click
 import trio
 
 from router.cli import given_link, loop
+from router.cli.ask import whole_answer
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.input import bodies
@@ -238,7 +238,7 @@ async def _send(to: PublicKey, posting: Posting, neighbour: str) -> None:
 
 async def _is_linked_router(node: Node, key: PublicKey) -> bool:
     """Whether a neighbour is connected to the node now as a router, and not as an app."""
-    rows = json.loads(await node.ask("peers"))
+    rows = await whole_answer(node, "peers")
     return any(one["address"] == key.hex() and one.get("app") is False for one in rows)
 
 

@@ -14,6 +14,7 @@ import trio
 from msgspec.structs import asdict
 
 from router.cli import loop
+from router.cli.ask import whole_answer
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure, innermost
 from router.cli.output import address_text, for_this_home, hint, say, say_json
@@ -145,8 +146,8 @@ async def _ask_node(facts: Facts, home: Home) -> None:
     try:
         with trio.move_on_after(NODE_S):
             async with connect(home=home) as node:
-                status = json.loads(await node.ask("status", timeout_s=NODE_S))
-                peers = json.loads(await node.ask("peers", timeout_s=NODE_S))
+                status = await whole_answer(node, "status", timeout_s=NODE_S)
+                peers = await whole_answer(node, "peers", timeout_s=NODE_S)
             facts.running = Running(status, tuple(one for one in peers if one["standing"] != "local"))
             return
     except* RouterError as group:

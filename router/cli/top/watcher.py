@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from router.cli.top.screen import Moment
 from router.client.errors import ClientError
 from router.client.node import Node, connect
+from router.core.wire.admin import rows_in
 from router.overview.facts import NodeFacts, with_answer
 from router.overview.forecasts import Forecasts
 from router.overview.hour import Hour
@@ -54,7 +55,7 @@ class Watcher:
         return self.moment()
 
     async def _ask(self, node: Node, word: str) -> None:
-        answer = json.loads(await node.ask(word))
+        answer = rows_in(json.loads(await node.ask(word)))
         if isinstance(answer, dict) and "error" in answer:
             raise ClientError(str(answer["error"]))
         if field := _KEY_FIELDS.get(word):

@@ -10,6 +10,8 @@ its router in `router/service/verbs/`.
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
 from . import shape
@@ -29,6 +31,11 @@ NUMBERED = "numbered"
 """The feature of a router that repeats the number of a service's request in its answer."""
 ALL_NUMBERED = "all-numbered"
 """The feature of a router that repeats the number of every inquiry in its answer, also of an app's."""
+
+
+PAGE, NEXT, LEFT_OUT = "page", "next", "left_out"
+"""Of a list that is longer than an answer: some of its rows, the number of the row with which the next page begins, to
+be asked for as the argument (none behind the last page), and how many rows come after these."""
 
 
 class Inquiry(Struct, frozen=True):
@@ -59,6 +66,16 @@ def without_number(text: str) -> tuple[int | None, str]:
 def numbered(mark: int | None, answer: bytes) -> bytes:
     """Return an answer as who asked knows it: under the number of the question, if that had one."""
     return answer if mark is None else with_number(mark, answer.decode()).encode()
+
+
+def rows_in(answer: Any) -> Any:
+    """Return the rows in an answer that is a list, or a page of one; any other answer as it is."""
+    return answer[PAGE] if isinstance(answer, dict) and PAGE in answer else answer
+
+
+def next_page(answer: Any) -> str:
+    """Return the argument by which the next page of a list is asked for, "" if there is none."""
+    return str(answer[NEXT]) if isinstance(answer, dict) and PAGE in answer and NEXT in answer else ""
 
 
 def is_inquiry(body: bytes) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respond
+from router.core.routing.groups import Subscription
+from router.node.questions.question import CycleView, ListPage, Questions, Respond, page_of
 
 
 class GroupQuestions(Questions):
@@ -23,15 +24,16 @@ class GroupQuestions(Questions):
     def answers(self) -> dict[str, Respond]:
         return {"groups": self._list}
 
-    def _list(self, asked: CycleView, _: str) -> list[dict[str, Any]]:
+    def _list(self, asked: CycleView, argument: str) -> ListPage | dict[str, str]:
         names, keys = self._known_names(), self._known_keys()
-        return [
-            {
+
+        def row(one: Subscription) -> dict[str, Any]:
+            return {
                 "group": one.group.hex(),
                 "name": names.get(bytes(one.group), ""),
                 "subscriber": one.subscriber.hex(),
                 "subscriber_name": keys.get(bytes(one.subscriber), ""),
                 "local": one.local,
             }
-            for one in list(asked.router.groups)[:ROWS_MAX]
-        ]
+
+        return page_of(list(asked.router.groups), argument, row)

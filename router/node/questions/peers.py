@@ -12,7 +12,7 @@ from router.core.wire.reasons import Reason
 from router.node.link_events import Measured
 from router.node.link_writer import LinkWriter
 from router.node.questions.invitations import InvitedRows
-from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respond
+from router.node.questions.question import CycleView, ListPage, Questions, Respond, page_of
 
 
 class PeerQuestions(Questions):
@@ -29,20 +29,24 @@ class PeerQuestions(Questions):
     def answers(self) -> dict[str, Respond]:
         return {"peers": self._list}
 
-    def _list(self, asked: CycleView, _: str) -> list[dict[str, Any]]:
-        found = dict[bytes, dict[str, Any]]()
-        newest = asked.router.directory.successors.newest
+    def _list(self, asked: CycleView, argument: str) -> ListPage | dict[str, str]:
+        newest, neighbours = asked.router.directory.successors.newest, asked.router.directory.neighbours
         problems = [(bytes.fromhex(one["inviter"]), one["problem"]) for one in self._invited(asked.router)]
         invited = {newest(key).hex(): problem for key, problem in problems if problem}
-        for number, writer in list(asked.open_links.writers.items())[:ROWS_MAX]:
-            link = asked.router.links.get(number)
-            if link is not None:
-                found[link.key] = _connected(asked, link, writer, invited.get(link.key.hex()))
-        for key, known in asked.router.directory.neighbours.items():
-            if key not in found:
-                found[key] = _away(asked, key, known, invited.get(key.hex()) or self._problems.get(key))
+        writers = asked.open_links.writers.items()
+        found = [(link, writer) for number, writer in writers if (link := asked.router.links.get(number)) is not None]
+        connected = {bytes(link.key): (link, writer) for link, writer in found}
         keys = self._known_keys()
-        return [{**row, "name": row["name"] or keys.get(bytes(key), "")} for key, row in found.items()]
+
+        def row(key: bytes) -> dict[str, Any]:
+            problem = invited.get(key.hex())
+            if key in connected:
+                made = _connected(asked, *connected[key], problem)
+            else:
+                made = _away(asked, key, neighbours[key], problem or self._problems.get(key))
+            return {**made, "name": made["name"] or keys.get(key, "")}
+
+        return page_of([*connected, *(bytes(key) for key in neighbours if bytes(key) not in connected)], argument, row)
 
 
 def _connected(asked: CycleView, link: Link, writer: LinkWriter, invited: str | None) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from router.core.routing.queues import Queue
 from router.core.wire.crypto import PublicKey
 from router.node.orders import ClearQueue
-from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respond
+from router.node.questions.question import CycleView, ListPage, Questions, Respond, page_of
 
 
 class QueueQuestions(Questions):
@@ -20,12 +21,13 @@ class QueueQuestions(Questions):
     def answers(self) -> dict[str, Respond]:
         return {"queue": self._list, "drop": self._drop}
 
-    def _list(self, asked: CycleView, _: str) -> list[dict[str, Any]]:
+    def _list(self, asked: CycleView, argument: str) -> ListPage | dict[str, str]:
         now_s, keys = asked.now().wall_s, self._known_keys()
         waiting = [one for one in asked.router.queues.by_recipient.values() if one.total.messages]
         waiting.sort(key=lambda one: -one.total.messages)
-        return [
-            {
+
+        def row(one: Queue) -> dict[str, Any]:
+            return {
                 "recipient": one.recipient.hex(),
                 "name": asked.router.directory.name_of(one.recipient) or keys.get(bytes(one.recipient), ""),
                 "messages": one.total.messages,
@@ -34,8 +36,8 @@ class QueueQuestions(Questions):
                 "limit_messages": one.total.messages_max,
                 "limit_bytes": one.total.bytes_max,
             }
-            for one in waiting[:ROWS_MAX]
-        ]
+
+        return page_of(waiting, argument, row)
 
     def _drop(self, asked: CycleView, recipient: str) -> dict[str, Any]:
         try:

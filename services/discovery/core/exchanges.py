@@ -12,6 +12,7 @@ from typing import Any
 
 from router.core.service.adverts import Verified, replaces, verified
 from router.core.wire.address import AddressSource, refusal_of
+from router.core.wire.admin import next_page, rows_in
 from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX, Advertisement, decode_advertisement
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
@@ -71,8 +72,9 @@ class Exchanges:
                 return self._renewed(verified(self._known.own, int(now.wall_s)), now)
             case d.Linked(router, service) if self._sampling is not None:
                 return self._deeds(self._sampling.hear(s.Linked(router, is_up=service is not None), now), now)
-            case c.Told(tag, _, list() as peers) if tag == LOOK:
-                return list(_dialled(peers))
+            case c.Told(tag, _, answer) if tag == LOOK and isinstance(peers := rows_in(answer), list):
+                more = next_page(answer)
+                return [*_dialled(peers), *([c.Inquire("peers", more, LOOK)] if more else [])]
             case c.Asked(number, "sampling"):
                 return [c.Answer(number, self._view())]
             case c.Tick() if self._sampling is not None:

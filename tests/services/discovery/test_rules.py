@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from router.core.wire.address import parse_address
 from router.core.wire.advert import Advertisement, decode_advertisement, make_advertisement
@@ -256,6 +257,9 @@ def test_configured_routers_that_are_away_are_dialled_and_asked_once_they_are_co
     others: list[dict[str, Any]] = [{"urls": []}, {"standing": "client"}, {"state": "connected"}, {"uplink": True}]
     told = c.Told(question.tag, question.word, [*({**row, **one} for one in others), row])
     assert rules.hear(told) == [d.Dial(key)]
+    page = {"page": [row], "left_out": 9, "next": 1400}
+    assert rules.hear(replace(told, answer=page)) == [d.Dial(key), c.Inquire("peers", "1400", question.tag)]
+    assert rules.hear(replace(told, answer={"page": [row], "left_out": 0})) == [d.Dial(key)]
     assert rules.hear(c.Told(question.tag, question.word, error="busy")) == []
     assert asked(rules.hear(d.Linked(key, FIRST.service.public))) == [key]
     rules.said(FIRST, [(3, SECOND.advert())], answer=True)

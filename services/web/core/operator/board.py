@@ -7,6 +7,7 @@ from math import inf
 
 import msgspec
 
+from router.core.wire.admin import rows_in
 from router.core.wire.text import counted
 from router.overview.facts import NodeFacts, with_answer
 from router.overview.forecasts import Forecasts
@@ -92,7 +93,7 @@ class Board:
             self._fail(heard.error, now)
             return True
         try:
-            self._facts = with_answer(self._facts, heard.word, heard.answer)
+            self._facts = with_answer(self._facts, heard.word, rows_in(heard.answer))
         except msgspec.ValidationError as error:
             self._fail(f"its answer to {heard.word} is of another version ({error})", now)
             return True
@@ -109,7 +110,8 @@ class Board:
             self._hour.add(self._facts.metrics, now.mono_s)
         elif heard.word == "queue":
             self._forecasts.add(self._facts.queues, now.mono_s)
-        if isinstance(heard.answer, list) and len(heard.answer) > ROWS_OFTEN_MAX:
+        rows = rows_in(heard.answer)
+        if isinstance(rows, list) and len(rows) > ROWS_OFTEN_MAX:
             self._rests[heard.word] = RARELY - 1
         elif heard.word in CALM_WORDS:
             self._rests[heard.word] = CALM - 1

@@ -13,7 +13,7 @@ import trio.testing
 
 from router.node.group_names import NAMES_S, GroupNames
 from router.node.questions.groups import GroupQuestions
-from router.node.questions.question import CycleView
+from router.node.questions.question import CycleView, ListPage
 
 GROUP = b"g" * 32
 
@@ -22,7 +22,7 @@ def asked(questions: GroupQuestions) -> Any:
     one = SimpleNamespace(group=GROUP, subscriber=b"s" * 32, local=True)
     other = SimpleNamespace(group=b"h" * 32, subscriber=b"s" * 32, local=False)
     view = SimpleNamespace(router=SimpleNamespace(groups=[one, other]))
-    return questions.answers()["groups"](cast(CycleView, view), "")
+    return cast(ListPage, questions.answers()["groups"](cast(CycleView, view), "")).rows
 
 
 class Disk:
