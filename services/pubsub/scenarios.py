@@ -43,11 +43,17 @@ SCENARIOS = {
 _HEADS = ("SETTING", "FIGURE", "GOAL", "MEAN", "SPREAD", "MET")
 
 
-def _command(name: str, scenario: Scenario, about: str) -> click.Command:
+NODES_MAX, MANY_NODES_MAX = 100_000, 20_000
+"""Most nodes of a scenario; of `many` as many as have the groups that a service compares at once."""
+
+
+def _command(name: str, scenario: Scenario, about: str, nodes_max: int = NODES_MAX) -> click.Command:
     """Return the command that runs a scenario. `about`: what its help says."""
 
     @click.command(name, cls=Command, help=about)
-    @click.option("--nodes", type=click.IntRange(20, 100_000), default=1_000, show_default=True, help="How many nodes.")
+    @click.option(
+        "--nodes", type=click.IntRange(20, nodes_max), default=1_000, show_default=True, help="How many nodes."
+    )
     @click.option("--seeds", type=click.IntRange(1, 1_000), default=1, show_default=True, help="How many runs.")
     @click.option("--seed", type=int, default=1, show_default=True, help="The seed of the first run.")
     @click.option(
@@ -191,6 +197,7 @@ many = _command(
     Each wants ten groups for each of --nodes: half of them in common, all, all but ten, or none. Bytes are those of
     both sides, without the meeting before; an id is one group of one side.
     """,
+    MANY_NODES_MAX,
 )
 rendezvous = _command(
     "rendezvous",

@@ -167,6 +167,7 @@ def test_the_command_lists_scenarios_of_every_service_and_runs_one(tmp_path: Pat
     [
         ("nothing", "No such command 'nothing'"),
         ("static --nodes 19", "19 is not in the range 20<=x<=100000"),
+        ("many --nodes 20001", "20001 is not in the range 20<=x<=20000"),
         ("static --nodes many", "'many' is not a valid integer"),
         ("static --seeds 0", "0 is not in the range 1<=x<=1000"),
         ("static --fanout 1", "1 is not in the range 2<=x<=10"),
