@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from warnings import catch_warnings
 
 import click
 
@@ -29,6 +30,8 @@ LEVELS = (("m", 362), ("l", 458))
 """Error-correction levels, the better one first, with the most characters that fit into 73 modules a side (version 14).
 """
 PIXELS_MAX = 40_000_000
+SIDE_PIXELS_MAX = 65_535
+"""Pixels of a side that the reader of codes takes."""
 PICTURE_BYTES_MAX = 64 << 20
 FORMATS = ("PNG", "JPEG")
 _STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
@@ -148,7 +151,8 @@ def texts_in(data: bytes, where: str) -> list[str]:
 
     Its size is judged before it is decoded. Raise `Failure`.
     """
-    picture = _opened(data, where)
+    with catch_warnings(action="ignore"):  # of a damaged file that can be read all the same
+        picture = _opened(data, where)
     import zxingcpp
 
     qr_codes = zxingcpp.BarcodeFormats(zxingcpp.BarcodeFormat.QRCode)
@@ -169,6 +173,9 @@ def _opened(data: bytes, where: str) -> Image:
         if picture.width * picture.height > PIXELS_MAX:
             size = f"{picture.width} x {picture.height} pixels, more than {PIXELS_MAX // 1_000_000} million"
             raise Failure(Exit.USAGE, f"{where} has {size}: cut out the code, or make it smaller")
+        if max(picture.size) > SIDE_PIXELS_MAX:
+            size = f"a side of {max(picture.size)} pixels, more than {SIDE_PIXELS_MAX}"
+            raise Failure(Exit.USAGE, f"{where} has {size}: cut out the code")
         picture.load()
         if picture.has_transparency_data:
             picture = picture.convert("RGBA")
@@ -183,5 +190,5 @@ def _larger(picture: Image) -> Iterator[Image]:
     """Yield the picture, then enlarged copies, in which codes of one or two pixels a module can be read."""
     yield picture
     for factor in (2, 4):
-        if picture.width * picture.height * factor**2 <= PIXELS_MAX:
+        if picture.width * picture.height * factor**2 <= PIXELS_MAX and max(picture.size) * factor <= SIDE_PIXELS_MAX:
             yield picture.resize((picture.width * factor, picture.height * factor))

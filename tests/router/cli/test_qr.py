@@ -7,6 +7,7 @@ import os
 import stat
 from itertools import product
 from pathlib import Path
+from warnings import catch_warnings
 
 import pytest
 import segno
@@ -138,6 +139,21 @@ def test_a_picture_that_gives_no_link_says_why(router: Run, tmp_path: Path) -> N
         path.write_bytes(data)
         for given, stdin in ((str(path), None), ("-", data)):
             assert said in refused(router("group", "add", given, stdin=stdin)), what
+
+
+def test_a_picture_longer_than_the_reader_of_codes_takes_is_told_and_enlarged_no_further() -> None:
+    longest = qr.SIDE_PIXELS_MAX
+    for size in ((longest, 20), (20, longest // 2), (longest // 4 + 1, 20)):
+        assert qr.texts_in(picture(Image.new("L", size, 255)), "it") == []
+    with pytest.raises(Failure, match="it has a side of 65536 pixels, more than 65535: cut out the code"):
+        qr.texts_in(picture(Image.new("L", (longest + 1, 20), 255)), "it")
+
+
+def test_what_is_odd_in_a_picture_that_can_be_read_prints_no_warning() -> None:
+    odd = io.BytesIO()
+    code(LINK).convert("L").save(odd, "JPEG", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\x02\x01\x12\0\x03")
+    with catch_warnings(action="error"):
+        assert qr.texts_in(odd.getvalue(), "it") == [LINK]
 
 
 def test_ours_is_found_beside_anothers(router: Run, tmp_path: Path) -> None:
