@@ -24,7 +24,7 @@ SETTINGS = {
 }
 """Spark settings of an audit in any session."""
 SMALL_BYTES = 512 << 20
-"""Logs of fewer bytes are read before Java's second compiler (C2) has paid for itself."""
+"""Logs of fewer bytes are read before Java's second compiler, C2, has paid for itself."""
 FEW_BYTES = 64 << 20
 """Logs of fewer bytes are audited by the first plan of each step: planning it again takes a tenth of the audit of a few
 MB, longer than a worse plan costs."""

@@ -1,4 +1,4 @@
-"""The rates at which datagrams are examined, before any signature is checked (D19).
+"""The rates at which datagrams are examined, before any signature is checked (R-D19).
 
 Each examined one costs a signature check of some 100 µs. Whatever the flood, `CHECKS_PER_S` of them are made in a
 second, 5 % of a core. A source beyond its own share uses what is left for all such sources, so neither a host that
