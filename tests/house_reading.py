@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from house import Tree, _modules, _nodes
-from house_debts import HANGING, UNUSED
+from house_debts import HANGING, UNEXPLAINED, UNUSED
 
 _HANGS = re.compile(r'(?:"""|help=f?")((?:The same|Or|Of|As|So many|That of|And|But)\b[^"\n]{0,40})')
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -19,6 +19,10 @@ _CALLED_BY_OTHERS = frozenset(("_missing_", "before_io_wait", "after_io_wait"))
 """Methods that the standard library or trio calls by their names."""
 _PLAIN = ("property", "cached_property", "staticmethod", "classmethod", "cache")
 """Decorators that use a function no more than its name does; others, as a command's, are its use."""
+
+EXPLAINED_LINES = 15
+_KNOWN = ("hear", "main")
+"""Functions whose name says what they do, wherever they stand."""
 
 
 def hanging(tree: Tree) -> Iterator[str]:
@@ -58,4 +62,18 @@ def _names(path: str, node: ast.AST) -> Iterator[tuple[str, int]]:
         yield from ((one.id, one.lineno) for one in node.targets if isinstance(one, ast.Name) and one.id.isupper())
 
 
-READING_RULES = (hanging, unused)
+def explained(tree: Tree) -> Iterator[str]:
+    """Require a docstring of public functions that are too long to be taken in at a glance, but for `UNEXPLAINED`."""
+    for path, module in _modules(tree):
+        if path.startswith(("tests/", "examples/")):
+            continue
+        classes = [one for one in module.body if isinstance(one, ast.ClassDef) and not one.name.startswith("_")]
+        for node in (*module.body, *(inner for one in classes for inner in one.body)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                is_known = node.name in _KNOWN or f"{path}:{node.name}" in UNEXPLAINED
+                if lines > EXPLAINED_LINES and not is_known and not ast.get_docstring(node):
+                    yield f"{path}:{node.lineno} {node.name} has {lines} lines: say in a docstring what it does"
+
+
+READING_RULES = (hanging, unused, explained)
