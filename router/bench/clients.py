@@ -149,6 +149,7 @@ class ReceivedNumbers:
         self._last = -1
 
     def add(self, data: bytes, spans: Sequence[Span]) -> None:
+        """Count the messages of one read: how many are new, came before, or are out of order."""
         seen, at, last, read_number = self.seen, self._order.number_at, self._last, _NUMBER.unpack_from
         for _, start, _ in spans:
             # VIA changes the array head, not the place of the body.

@@ -54,7 +54,10 @@ class _Numbers(click.ParamType[Any]):
     help="How long apps publish and faults come, in minutes.  [default: 1]",
 )
 @click.option(
-    "--seconds", type=click.FloatRange(SECONDS_MIN, 60 * MINUTES_MAX), metavar="S", help="The same in seconds."
+    "--seconds",
+    type=click.FloatRange(SECONDS_MIN, 60 * MINUTES_MAX),
+    metavar="S",
+    help="How long apps publish and faults come, in seconds.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Play the faults of an earlier run again.")
 @click.option("--only", type=_Numbers(), help="Play only these faults of the seed, by their numbers; or none.")

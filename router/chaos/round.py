@@ -32,8 +32,8 @@ POLL_S = 0.5
 
 
 class ChaosResult(Struct):
-    """What came of a round. `faults`: how many were done; `offers`: how many messages the
-    pools accepted; `failures`: a sentence for each thing that is wrong."""
+    """The outcome of a round. `faults`: how many were done; `offers`: how many messages the pools accepted;
+    `failures`: a sentence for each thing that is wrong."""
 
     faults: int = 0
     restores: int = 0

@@ -88,9 +88,9 @@ def check(draw: Drawing) -> None:
         if os.path.lexists(path):
             raise _taken(path)
         if not path.parent.is_dir():
-            raise Failure(Exit.FAILED, f"{path} cannot be written: No such file or directory")
+            raise Failure(Exit.FAILED, f"{path} cannot be written: there is no {path.parent}; make that directory")
         if not os.access(path.parent, os.W_OK):
-            raise Failure(Exit.FAILED, f"{path} cannot be written: {path.parent} is not to be written by this user")
+            raise Failure(Exit.FAILED, f"this user may not write in {path.parent}; name a file elsewhere")
     if draw.png is not None and draw.svg is not None and Path(draw.png) == Path(draw.svg):
         raise Failure(Exit.USAGE, "--png and --svg name the same file; name two")
 
@@ -183,7 +183,8 @@ def _opened(data: bytes, where: str) -> Image:
         return picture.convert("L")
     except (OSError, ValueError, SyntaxError, EOFError) as error:
         why = f" ({error})" if "BytesIO" not in str(error) else ""
-        raise Failure(Exit.USAGE, f"{where} is damaged, or no PNG or JPEG picture{why}") from None
+        said = f"{where} is damaged, or no PNG or JPEG picture{why}"
+        raise Failure(Exit.USAGE, f"{said}; give another picture, or the link as text") from None
 
 
 def _larger(picture: Image) -> Iterator[Image]:

@@ -31,7 +31,7 @@ class When(click.ParamType[Any]):
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is no time: write 2026-03-12, 2026-03-12T17:30 (UTC), or how long ago, 2d or 90m")
         if not 0 <= ns <= NS_MAX:
-            self.fail(f"{value!r} lies outside of the years 1970 to 2262")
+            self.fail(f"{value!r} lies outside of the years 1970 to 2262: write a time within them")
         return ns
 
 

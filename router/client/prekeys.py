@@ -33,7 +33,7 @@ from router.settings import keyring
 from router.settings.home import Home
 
 KEPT_MAX = 8
-"""So many prekeys of one app can be sealed to: the newest ones."""
+"""Number of prekeys of one app that can be sealed to: the newest ones."""
 PREKEYS = "prekeys"
 _MADE_BYTES = 8
 

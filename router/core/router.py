@@ -189,6 +189,7 @@ class Router:
         return link is not None and self._kernel.speaker.say(link, inquiry, now)
 
     def link_down(self, number: int, now: Now, *, replaced: bool = False, because: str = "") -> None:
+        """Handle the end of a link. `replaced`: by another link of the same neighbour, which keeps its rights."""
         link = self.links.get(number)
         if link is None:
             return

@@ -56,6 +56,7 @@ class Story:
         return f"<story of {self._counts.published} messages, {len(self.speaker.taken)} of them acknowledged>"
 
     async def play(self) -> DemoCounts:
+        """Play the steps one after the other; return what was counted."""
         began_s = time.monotonic()
         for step in (
             self._set_up,

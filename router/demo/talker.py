@@ -55,6 +55,7 @@ class TalkerBook:
 
 
 async def talk(home: str, name: str, own: str, path: Path) -> None:
+    """Read the group, and publish the numbers that each line of standard input orders: first, last, minutes of life."""
     book = TalkerBook(path)
     connected = router.connect(home=home, as_name="talker", when_down="queue", journal=path.with_suffix(".journal"))
     async with connected as node, trio.open_nursery() as nursery:

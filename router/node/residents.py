@@ -69,7 +69,7 @@ class Resident(Struct):
 
     @property
     def run(self) -> str:
-        """Where it runs: where the configuration says, else the service itself."""
+        """Return where it runs: where the configuration says, else where the service itself does."""
         return self.plugin.run if self.instance.run == DEFAULT else self.instance.run
 
     def has_warning(self, text: str) -> None:

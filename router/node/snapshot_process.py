@@ -24,14 +24,11 @@ from router.actors.process import STOP_SIGNALS, end_with_parent
 from router.disk.snapshot import directory as snapshots
 from router.disk.snapshot import take
 from router.disk.snapshot.form import SnapshotReader, SnapshotWriter
-from router.disk.snapshot.in_order import keep_large_blocks
+from router.disk.snapshot.in_order import CALM, keep_large_blocks
 from router.disk.snapshot.series import next_name
 from router.disk.snapshot.steady_writer import SteadyWriter
 from router.disk.snapshot.terms import SALT_BYTES, Cost, SnapshotFault, usual_cost
 from router.settings import core_dumps
-
-CALM = 5
-"""The niceness of the work after the pause of the node's commits."""
 
 
 class SnapshotDone(Struct, frozen=True, tag="done"):

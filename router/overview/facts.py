@@ -170,7 +170,7 @@ class Metrics(Struct, frozen=True):
 
 
 class NodeFacts(Struct, frozen=True, dict=True):
-    """All of it together. `problem`: why the router has not answered, "" if it has."""
+    """All facts of a node. `problem`: why the router has not answered, "" if it has."""
 
     status: Status = Status()
     peers: tuple[PeerRow, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 MANY = 64
-"""As many events wait for nothing more."""
+"""Number of events with which a cycle begins at once."""
 GATHER_S = 0.001
 """How long after a cycle the next one waits at most for as many events as that one dealt with."""
 

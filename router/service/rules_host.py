@@ -128,8 +128,8 @@ class RulesHost(Service):
         self._requests = RequestQueue(self._ask.do, self._sending.put, self._ask.until_answered)
 
     async def live(self) -> None:
-        state = self.state
-        self._kept = Kept(state)
+        """Make the rules of the kept state, and run their cycles until the service is to end."""
+        self._kept = Kept(self.state)
         self._doors = Doors(self._came, self.hear, self._dial_as_guest, self.place.home.path, self.warn)
         self._jobs = Jobs(self._computed)
         key, find = self.place.key.public, self.place.find_over_http
@@ -146,7 +146,7 @@ class RulesHost(Service):
             self, self._doors, self._jobs, self._alarm, self._ask, self._requests, self._sorter, self.hear
         )
         await self._doors.open(self.nursery, doors, admits)
-        self._sending.put(state.outbox())
+        self._sending.put(self.state.outbox())
         self._heard.appendleft((c.Started(await self.node.until_up()), None))  # before what has come at doors
         self._work.set()
         self.node.wires.on_lost = self._lost

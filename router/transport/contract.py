@@ -102,7 +102,7 @@ class Stream(Protocol):
 
     @property
     def path(self) -> PathView:
-        """How to find out about the path to the other end; `NO_PATH` if there is no network between."""
+        """The ways to find out about the path to the other end; `NO_PATH` if there is no network between."""
 
     @property
     def received_bytes(self) -> int:
@@ -110,7 +110,7 @@ class Stream(Protocol):
 
     @property
     def short_pieces(self) -> int:
-        """How many short pieces of what carries this stream have come, such as records of TLS
+        """The number of short pieces of what carries this stream that have come, such as records of TLS
         (`router.transport.reading_pauses`); 0 for a stream that nothing carries."""
 
     def link_proved(self, key: PublicKey) -> None:

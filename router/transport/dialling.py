@@ -20,8 +20,8 @@ from router.transport.contract import ConnectFailed, Stream
 STAGGER_S = 0.25
 """The time after which the next address is dialled as well, as RFC 8305 recommends; at once if one fails."""
 DOUBTED_STAGGER_S = 1.0
-"""The same for addresses that only advertisements, hints or datagrams name: they may be a victim's, and most answer
-sooner."""
+"""The time before the next of the addresses that only advertisements, hints or datagrams name: they may be a victim's,
+and most answer sooner."""
 AT_ONCE_MAX = 4
 """Most addresses of one router that are dialled at the same time."""
 OF_URL_MAX = 16

@@ -20,13 +20,13 @@ TRICKLE_BYTES = 256
 TRICKLE_S = 0.05
 """The first such pause."""
 TRICKLE_MAX_S = 0.2
-"""The longest; each is twice as long as the one before, until a frame is complete or more comes at once."""
+"""The longest pause; each is twice as long as the one before, until a frame is complete or more comes at once."""
 SHORT_BYTES = 128
 """A record of TLS, or a frame of a WebSocket, with fewer bytes is a short piece."""
 SHORT_PER_S = 8_000.0
 """Short pieces a second without a frame of their own that all streams together may bring: a tenth of a core."""
 SHORT_BURST_S = 0.25
-"""As many of them as in this time may come at once."""
+"""Seconds whose share of short pieces may come at once."""
 OWN_PER_S = 8.0
 """Short pieces a second that one stream may bring before it shares that rate: the ends of long frames, say."""
 OWN_BURST_S = 16.0

@@ -88,6 +88,7 @@ class DuplexStream(ABC):
         await self.send_parts((data,))
 
     async def send_parts(self, parts: Sequence[Buffer]) -> None:
+        """Send the parts in order. Raise `StreamBroken`, also after a send that was cancelled in its midst."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._broken is not None or self._unsendable is not None:
             raise StreamBroken(self._broken or self._unsendable)

@@ -22,7 +22,7 @@ UPGRADE_READ_BYTES = 1 << 12
 BARREN_PER_S = 8.0
 """Frames without data (pings, pongs, empty ones) that a peer may send in a second."""
 BARREN_BURST_S = 32.0
-"""As many of them as in this time may come at once."""
+"""Seconds whose share of frames without data may come at once."""
 BUSY_ANSWER = (
     b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 10\r\n"
     b"Content-Type: text/plain\r\nContent-Length: 49\r\n\r\ntoo many connect at this moment; try again later\n"

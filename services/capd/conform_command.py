@@ -26,13 +26,15 @@ CONNECT_S = 10.0
 
 @click.command(cls=Command)
 @click.argument("place", metavar="HOST:PORT")
-@click.option("--network", type=click.Choice(list(MAGICS)), default="regtest", show_default=True)
+@click.option(
+    "--network", type=click.Choice(list(MAGICS)), default="regtest", show_default=True, help="The network of the node."
+)
 @click.option("--only", multiple=True, metavar="CHECK", help="Make only this check; may be repeated.")
 @click.option(
     "--harmful/--harmless",
     default=None,
-    help="Also checks that cost points, and the one that gets this machine banned. Default: of a node on this machine, "
-    "all but that one.",
+    help="Make also the checks that cost points, and the one that gets this machine banned. Default: of a node on this "
+    "machine, all but that one.",
 )
 @click.option(
     "--timeout",

@@ -26,6 +26,7 @@ from services.capd.core.view import number, view_of
 
 LIFE_S = 86_400
 ALONE = "nobody: the pool is alone, and its offers stay here; name nodes in services.capd.connect, or pools in peers"
+NO_QUERY = "{0} has no such query; give the pattern with which `router capd watch --as {0}` left it"
 
 
 @click.command(cls=Command)
@@ -149,7 +150,7 @@ def watch(
             said = "--forget ends one query: give it as it was left, with --prefix, or with --value and --mask"
             raise Failure(Exit.USAGE, f"{said}; that for any data is --prefix ''")
         if not invocation().keeps_key(as_name):  # connecting would create the key
-            raise Failure(Exit.FAILED, f"{as_name} has no such query")
+            raise Failure(Exit.FAILED, NO_QUERY.format(as_name))
         loop.run(_forget, name, as_name, pattern)
         return
     try:
@@ -187,7 +188,7 @@ async def _forget(name: str, as_name: str, pattern: Pattern) -> None:
     async with pool_client(name, as_name) as pool:
         answer: m.Done = await pool.ask(m.Unwatch, pattern)
     if answer.result:
-        raise Failure(Exit.FAILED, f"{as_name} has no such query")
+        raise Failure(Exit.FAILED, NO_QUERY.format(as_name))
 
 
 async def _watch(

@@ -27,7 +27,7 @@ ENDING_PERIODS = 4
 """A certificate ends soon if so few KES periods are left of it."""
 PREFIX = "dmq_node_"
 PAGE_PREFIX = "router_dmq_"
-"""Of the names on the node's own page, which are in Prometheus's style throughout."""
+"""The beginning of names on the node's own page, which are in Prometheus's style throughout."""
 
 
 class PageFacts(Struct, frozen=True):

@@ -48,7 +48,7 @@ from services.dmq.settings import Settings
 TICK_S = 1.0
 DOUBT_GATHER_S = 0.01
 RELAYED_SLACK = 8
-"""So many messages of a pool may be live, when a peer brings one, beyond those that its pause allows in their life."""
+"""Messages of a pool that may be live, when a peer brings one, beyond those that its pause allows in their life."""
 METRICS = "metrics"
 DISK_FULL = "its disk is nearly full: messages are refused until there is room; free some space, or move the home"
 

@@ -58,12 +58,14 @@ MAGIC, CARDANO_MAGIC = "--dmq-network-magic", "--cardano-network-magic"
     "-t", "--topology-file", metavar="FILE", help="The other nodes, as dmq-node's; read again when it changes."
 )
 @click.option("--host-addr", metavar="IP", help="Where other nodes connect, as a dmq-node's.")
-@click.option("--host-ipv6-addr", metavar="IP", help="As --host-addr, besides, for IPv6.")
+@click.option("--host-ipv6-addr", metavar="IP", help="Where other nodes connect over IPv6, besides --host-addr.")
 @click.option("-p", "--port", metavar="PORT", help=f"The port for other nodes, as a dmq-node's. Default: {NODE_PORT}.")
-@click.option("--cardano-node-socket", metavar="PATH", help="As dmq-node's; no effect.")
-@click.option("--cardano-network-magic", metavar="MAGIC", help="As dmq-node's.")
-@click.option("--dmq-network-magic", metavar="MAGIC", help="As dmq-node's.")
-@click.option("--min-sig-delay", metavar="TIME", help="As dmq-node's: a pool's pause, as 0.01s; not on mainnet.")
+@click.option("--cardano-node-socket", metavar="PATH", help="A dmq-node's option, without effect here.")
+@click.option("--cardano-network-magic", metavar="MAGIC", help="The magic of the Cardano network, as a dmq-node's.")
+@click.option("--dmq-network-magic", metavar="MAGIC", help="The magic of the DMQ network, as a dmq-node's.")
+@click.option(
+    "--min-sig-delay", metavar="TIME", help="The least pause of a pool, such as 0.01s, as a dmq-node's; not on mainnet."
+)
 @json_option
 def serve(
     network: str | None,

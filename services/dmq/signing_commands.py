@@ -42,7 +42,14 @@ TTL_S = 1740
     metavar="N",
     help="The first KES period of the certificate. Default: that of the clock.",
 )
-@click.option("--issue-number", type=click.IntRange(0, 1 << 32), default=0, show_default=True, metavar="N")
+@click.option(
+    "--issue-number",
+    type=click.IntRange(0, 1 << 32),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="The issue number of the certificate; a higher one replaces lower ones.",
+)
 @network_option
 @genesis_option
 @json_option

@@ -12,13 +12,13 @@ from services.web.status_command import status
 from services.web.token_commands import token, tokens
 
 COMMANDS = {
-    "web": "Pages, scripts and links over HTTP: who may use them, and how they are used.",
+    "web": "Let browsers and scripts in over HTTP, and show what they do.",
 }
 
 
 @click.group(cls=CommandGroup)
 def web() -> None:
-    """Pages, scripts and links over HTTP: who may use them, and how they are used."""
+    """Let browsers and scripts in over HTTP, and show what they do."""
 
 
 for _command in (invite, logins, open_page, status, token, tokens, demo):

@@ -24,9 +24,10 @@ SETTINGS = {
 }
 """Spark settings of an audit in any session."""
 SMALL_BYTES = 512 << 20
-"""Logs of fewer bytes are read before Java's second compiler (C2) has paid for itself."""
+"""Logs of fewer bytes are read before Java's second compiler, C2, has paid for itself."""
 FEW_BYTES = 64 << 20
-"""Of logs of fewer bytes, planning each step again takes longer than a worse plan: a tenth of the audit of a few MB."""
+"""Logs of fewer bytes are audited by the first plan of each step: planning it again takes a tenth of the audit of a few
+MB, longer than a worse plan costs."""
 _JAVA = "-XX:+UseParallelGC -XX:MetaspaceSize=256m"
 """Options for Java: on few cores G1 costs an audit an eighth more, and loading classes at the start must not trigger a
 collection."""

@@ -16,6 +16,7 @@ _AUDIT_THE_OLDER = " If its log began anew, audit its older log, if there is a c
 
 
 def bad_files(summary: Row) -> Iterator[Finding]:
+    """Yield a finding for the files of each router that cannot be read or believed, by the reason."""
     bad: dict[tuple[str, str], list[str]] = {}
     for file in summary["files"]:
         if file["status"] == "bad":
@@ -70,6 +71,7 @@ def unlisted(summary: Row) -> Iterator[Finding]:
 
 
 def forks(summary: Row) -> Iterator[Finding]:
+    """Yield a finding for each log that has two histories."""
     first: dict[str, int] = {}
     for file in summary["files"]:
         if file["status"] == "fork":
@@ -90,6 +92,7 @@ def forks(summary: Row) -> Iterator[Finding]:
 
 
 def rewritten(summary: Row) -> Iterator[Finding]:
+    """Yield a finding for each log that is not what neighbours saw of it."""
     for hole in summary["holes"]:
         if hole["why"].endswith(REWRITTEN):
             yield say(
@@ -136,11 +139,13 @@ def restored(summary: Row) -> Iterator[Finding]:
 
 
 def no_log(summary: Row) -> Iterator[Finding]:
+    """Yield a finding if no router's log is among the files."""
     if not summary["logs"]:
         yield say("warning", "No router's log is among the files: there is nothing to judge.", "Name its directory.")
 
 
 def incomplete(summary: Row) -> Iterator[Finding]:
+    """Yield a finding for each log that lacks events other than by a restore."""
     unknown = {row["router"]: row["unknown"] for row in summary["by_router"]}
     for log in summary["logs"]:
         of_it = (hole for hole in summary["holes"] if hole["router"] == log["router"])
@@ -162,6 +167,7 @@ def incomplete(summary: Row) -> Iterator[Finding]:
 
 
 def other_problems(summary: Row) -> Iterator[Finding]:
+    """Yield a finding for the problems with files that no other finding explains."""
     explained = {file["path"] for file in summary["files"] if file["status"] in ("bad", "fork")}
     rest = [text for text in summary["problems"] if not any(text.startswith(f"{path}:") for path in explained)]
     rest = [text for text in rest if not text.endswith(REWRITTEN) and f": {UNLISTED}: " not in text]

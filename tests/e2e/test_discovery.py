@@ -1,4 +1,4 @@
-"""Cores that know one other core come to know all, on real sockets (D21, D24)."""
+"""Cores that know one other core come to know all, on real sockets (R-D21, R-D24)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Two nodes whose services agree on a group as LAN neighbours: messages of one reach the other once and in order,
-though both are killed while messages wait; no message of another group does (C25)."""
+though both are killed while messages wait; no message of another group does (R-C25)."""
 
 from __future__ import annotations
 

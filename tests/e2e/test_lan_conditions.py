@@ -105,7 +105,7 @@ async def test_a_laptop_whose_addresses_were_gone_hears_the_others_again(tmp_pat
 
 
 async def test_a_renamed_interface_is_of_another_network_which_is_silent_until_it_is_allowed(tmp_path: Path) -> None:
-    """Without a gateway the interface's name is part of the network's identity (D18)."""
+    """Without a gateway the interface's name is part of the network's identity (R-D18)."""
     with bridged(NETWORK) as bridge:
         async with rig(tmp_path) as found:
             one, two = laptop(found, bridge, "one", "--lan"), laptop(found, bridge, "two", "--lan")

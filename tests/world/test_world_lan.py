@@ -1,5 +1,5 @@
 """LAN neighbours in seeded worlds: each message arrives once and in order, across cut cables and killed nodes; messages
-from one are not passed to another, and one that lies achieves nothing (C25)."""
+from one are not passed to another, and one that lies achieves nothing (R-C25)."""
 
 from __future__ import annotations
 

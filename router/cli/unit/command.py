@@ -46,7 +46,11 @@ def service() -> None:
 @_name
 @_system
 @click.option(
-    "--role", type=click.Choice(["edge", "core"]), default="edge", show_default=True, help="Of a home that is new."
+    "--role",
+    type=click.Choice(["edge", "core"]),
+    default="edge",
+    show_default=True,
+    help="The role of a home that is new.",
 )
 def install(name: str, system: bool, role: str) -> None:
     """Install and start the node of this home as a service.

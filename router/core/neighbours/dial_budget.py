@@ -37,9 +37,9 @@ class WhoAnswered(Enum):
 
 
 class DialLimits(Struct, frozen=True):
-    """The numbers of D22. `absent_s_min`, `absent_s_max`: how long an address rests where nobody answers. `places_max`:
-    addresses that are remembered; while all of them count, no further one is dialled. `of_prefix`: connections to a
-    public network, or on a LAN to a host."""
+    """The numbers of R-D22. `absent_s_min`, `absent_s_max`: how long an address rests where nobody answers.
+    `places_max`: addresses that are remembered; while all of them count, no further one is dialled. `of_prefix`:
+    connections to a public network, or on a LAN to a host."""
 
     keys: int = 3
     connections: int = 3

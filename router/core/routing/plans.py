@@ -87,6 +87,7 @@ class Routing:
     def unicast(
         self, source: bytes, destination: bytes, via: bytes | None, neighbour: bytes, standing: Standing, now_s: int
     ) -> Plan:
+        """Return to whom a unicast of a source to a destination goes, or the reason why it is not taken."""
         directory = self._directory
         from_local = standing is Standing.LOCAL
         if directory.successors:
@@ -178,6 +179,7 @@ class Routing:
     # -- multicast: steps 2, 3 and 8 of the multicast routing algorithm ----------------------------------------
 
     def multicast(self, group: bytes, via: bytes | None, neighbour: bytes, standing: Standing) -> Plan:
+        """Return to whom a multicast in a group goes, or the reason why it is not taken."""
         directory = self._directory
         if not directory.may_bring(neighbour, standing, group):
             return NOT_SHARED if standing is Standing.MET else Reason.NOT_AUTHORISED

@@ -69,7 +69,7 @@ class GroupLink(Struct, frozen=True):
     def check(self) -> str:
         """Return a check of the group and its content key, for people to compare.
 
-        A link has no checksum (C2): many a changed letter gives the keys of another group, or a key that opens nothing.
+        A link has no checksum (R-C2): a changed letter may give the keys of another group, or one that opens nothing.
         """
         return digest(b"check of a group link" + self.group + self.content_key).hex()[:CHECK_DIGITS]
 

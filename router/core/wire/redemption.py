@@ -27,8 +27,6 @@ REDEEM = b"\x82\x09"
 REDEEMED = b"\x82\x0a"
 ASK_TERMS = b"\x82\x0c"
 TERMS = b"\x82\x0d"
-TO_INVITER = frozenset((REDEEM, ASK_TERMS))
-"""The first bytes of a guest's requests to the router that invited it; the other bodies are that router's answers."""
 
 _ITEMS_MAX = 13  # of REDEEMED
 _GRANTED = 0

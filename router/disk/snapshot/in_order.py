@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 THREADS_MAX = 4
 CALM = 5
-"""The niceness of threads that work beside a node."""
+"""The niceness of threads and processes that work beside a node."""
 BLOCK_BYTES, FREE_BYTES = 8 << 20, 256 << 20
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
 

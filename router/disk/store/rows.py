@@ -83,6 +83,7 @@ def totals(raw: bytes) -> tuple[int, int, bytes, bytes]:
 
 
 def encode_parcel(parcel: Parcel) -> bytes:
+    """Return the row of a parcel: CBOR, whose last item is a checksum of what is before it."""
     row = cbor2.dumps(
         [
             VERSION,

@@ -130,6 +130,7 @@ async def prefix(bench: Bench) -> Rows:
 
 
 async def standing_queries(bench: Bench) -> Rows:
+    """Measure which standing queries a message meets, beside a loop over all of them."""
     chance = Random(4)
     watches = Watches()
     plain: list[tuple[int, int, int, PublicKey]] = []
@@ -159,6 +160,7 @@ async def standing_queries(bench: Bench) -> Rows:
 
 
 async def priorities(bench: Bench) -> Rows:
+    """Measure the priorities of all live messages, beside a loop over their numbers."""
     columns, now_s = bench.pool.columns, NOW_S
     live = columns.live()
     rows = list(zip(columns.initials[live].tolist(), columns.created[live].astype(int).tolist(), strict=True))
@@ -207,6 +209,7 @@ def _admission_s(pool: Pool, coming: list[list[tuple[CapdMessage, bytes]]]) -> f
 
 
 async def codec(bench: Bench) -> Rows:
+    """Measure reading and judging a message, beside a plain class."""
     chance = Random(5)
     wires = [
         CapdMessage(
@@ -242,6 +245,7 @@ async def codec(bench: Bench) -> Rows:
 
 
 async def solver(bench: Bench) -> Rows:
+    """Measure the solver, beside plain loops of SHA-256."""
     stage1 = bytes(32)
 
     def plain() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from struct import Struct
 
-DIGEST_BYTES = 20
 _BLOCK, _STATE = Struct("<16I"), Struct("<5I")
 _WORD = 0xFFFF_FFFF
 _START = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)

@@ -1,4 +1,4 @@
-"""DIAL_ME and DIALLED: whether other nodes reach this one from outside (D23).
+"""DIAL_ME and DIALLED: whether other nodes reach this one from outside (R-D23).
 
 `router doctor` asks `reach PORT ROUTER…`; the discovery services of those routers are asked to dial back. A node that
 is asked dials only the address that the asker's own link comes from, expects the asker's router there, and does so once

@@ -1,4 +1,4 @@
-"""SAMPLE and SAMPLED between discovery services, by which each core gets to know all others (D21).
+"""SAMPLE and SAMPLED between discovery services, by which each core gets to know all others (R-D21).
 
 `Sampling` decides whom to ask and which entries to keep; here its questions become messages, and received entries are
 checked before they count. Partners are asked through their routers, which this node's router is told of first, so no
@@ -188,7 +188,7 @@ class Exchanges:
         return rev != one.rev or now.mono_s - at_s >= ANNOUNCE_AGAIN_S
 
     def _announce(self, one: Advertised, now: c.Now) -> Iterator[c.Deed]:
-        """Publish verified advertisements in the service's own group, where this node's router hears them (C26)."""
+        """Publish verified advertisements in the service's own group, where this node's router hears them (R-C26)."""
         self._announced.pop(one.key, None)
         while len(self._announced) >= ANNOUNCED_MAX:
             del self._announced[next(iter(self._announced))]

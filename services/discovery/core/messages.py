@@ -1,9 +1,9 @@
 """Messages between discovery services, in the bodies of unicasts (specification, "Peer Discovery Service").
 
     [1 PEER_ADVERTISEMENT]     in the service's group and on the LAN: `router.core.wire.advert`
-    [2 SAMPLE] [3 SAMPLED]     an exchange of views, with ages outside the signatures (D21)
-    [4 MEET] [5 MET]           which groups both want (D20): `router.core.wire.meeting`
-    [6 DIAL_ME] [7 DIALLED]    whether a node can be reached from outside (D23)
+    [2 SAMPLE] [3 SAMPLED]     an exchange of views, with ages outside the signatures (R-D21)
+    [4 MEET] [5 MET]           which groups both want (R-D20): `router.core.wire.meeting`
+    [6 DIAL_ME] [7 DIALLED]    whether a node can be reached from outside (R-D23)
 
 Size and type are judged before anything is decoded. Signatures of advertisements are not checked.
 """
@@ -39,7 +39,7 @@ _VIEW = b"\xa1\x64view"
 
 
 class Entry(NamedTuple):
-    """An entry of a view: an advertisement, and its age in periods, which is never reset (D11)."""
+    """An entry of a view: an advertisement, and its age in periods, which is never reset (R-D11)."""
 
     age: int
     advert: Advertisement
@@ -104,7 +104,7 @@ def _encoded(value: Message) -> bytes:
 
 
 def _view(view: tuple[Entry, ...]) -> bytes:
-    """Return the encoded map of a view; advertisements go into it as they were received (D11)."""
+    """Return the encoded map of a view; advertisements go into it as they were received (R-D11)."""
     return _VIEW + head(len(view), 4) + b"".join(b"\x82" + head(age, 0) + advert.wire for age, advert in view)
 
 

@@ -1,4 +1,4 @@
-"""The advertisement of this node's own router: requested at the start, and signed again in time (D24)."""
+"""The advertisement of this node's own router: requested at the start, and signed again in time (R-D24)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random peer sampling between core nodes: Cyclon's exchange, followed by the stream sampler (D21).
+"""Random peer sampling between core nodes: Cyclon's exchange, followed by the stream sampler (R-D21).
 
 `Sampling.hear` takes one event after the other and returns deeds. It checks no signature: its caller decodes and
 verifies first, and knows the router of each service.

@@ -1,4 +1,4 @@
-"""Groups that this node shares with routers on local networks, found by MEET and MET (D20, C25).
+"""Groups that this node shares with routers on local networks, found by MEET and MET (R-D20, R-C25).
 
 `Meetings` decides; this file turns its words into messages, and shared groups into a `ShareGroups`. Only routers
 nearby are met, and no group is named, so a router that does not know a group learns nothing of it. An agreement

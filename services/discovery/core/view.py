@@ -16,7 +16,7 @@ from router.service.contract import Chance
 
 
 class Advertised(Protocol):
-    """A node's signed advertisement, verified before sampling sees it; it is passed on unchanged (D11).
+    """A node's signed advertisement, verified before sampling sees it; it is passed on unchanged (R-D11).
 
     The wire's `Advertisement` has neither deadline nor public network: the receiving part adds both."""
 
@@ -45,7 +45,7 @@ class ViewEntry(NamedTuple):
 
 
 class ViewLimits(Struct, frozen=True):
-    """The size of the view, the greatest age in periods, and the entries of one public prefix (D21)."""
+    """The size of the view, the greatest age in periods, and the entries of one public prefix (R-D21)."""
 
     size: int = 20
     age_max: int = 25

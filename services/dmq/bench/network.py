@@ -55,6 +55,7 @@ class NetworkBench:
 
 
 async def ten_nodes(bench: NetworkBench) -> list[Goal]:
+    """Measure bytes, delay and CPU of messages that are handed in at one of ten nodes."""
     bare_us, cost = bench.bare_us(), await bench.honest_round()
     said, most = f"{bench.messages:,} messages at one of ten nodes", max(cost.bytes_in[1:]) / bench.size
     late_s = cost.times.read_s - cost.times.answered_s

@@ -54,6 +54,7 @@ class Counts(Struct, frozen=True):
         ]
 
     def checks(self) -> Iterator[Condition]:
+        """Yield each count of the demo, and whether it is as it must be."""
         lines, answers = self.script.lines, self.played.answers
         accepted = [key_of(lines[number]) for number, one in answers.items() if one["answer"] == ACCEPTED]
         rejected = [number for number, one in answers.items() if one["answer"] == REJECTED]
@@ -74,8 +75,7 @@ class Counts(Struct, frozen=True):
             doubled = sum(self._doubled(name).values())
             yield Condition(f"given to the {name} aggregator again after it acknowledged", doubled, not doubled)
         aside = {one["name"]: one["set_aside"] for one in self.status["consumers"]}
-        is_there = choking in self.peers_at
-        wanted = {CONSUMERS[0]: int(is_there), CONSUMERS[1]: 0}
+        wanted = {CONSUMERS[0]: int(choking in self.peers_at), CONSUMERS[1]: 0}
         yield Condition("set aside for the aggregator that choked on it", aside[CONSUMERS[0]], aside == wanted)
         early, late = (self.peers_at.get(key_of(one), 0) for one in self.script.twice)
         kept_back = bool(early and late and abs(late - early) >= PAUSE_S)

@@ -1,4 +1,4 @@
-"""The choice of candidates to meet, and the back-off of those that were not there (C32)."""
+"""The choice of candidates to meet, and the back-off of those that were not there (R-C32)."""
 
 from __future__ import annotations
 

@@ -22,8 +22,6 @@ from services.pubsub.core.known import Neighbour, Topic
 from services.pubsub.core.targets import Target, Toward, replacement, targets
 from services.pubsub.core.untaken import Own, Untaken, UntakenLimits
 
-FANOUT_MIN = 2
-
 
 class ForwardingLimits(Struct, frozen=True):
     """The fan-out, times and bounds of forwarding.

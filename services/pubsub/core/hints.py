@@ -1,4 +1,4 @@
-"""Routers named in group links: they are dialled at once, because a small group is not found by chance (C28)."""
+"""Routers named in group links: they are dialled at once, because a small group is not found by chance (R-C28)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Exchange of filters: finds other nodes that may want the groups that this one wants, and so are worth a meeting
-(C36).
+(R-C36).
 
 `InterestTable` takes one event after the other and returns the nodes to ask; it checks no signature. Each period one of
 the nodes that were not asked for longest is asked, with the own filter and some of others. Ages travel outside the
-signatures and are never reset (D11).
+signatures and are never reset (R-D11).
 """
 
 from __future__ import annotations

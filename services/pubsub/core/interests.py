@@ -1,4 +1,4 @@
-"""INTERESTS between pub/sub services: finds nodes that may want the same groups, without listing these (C36).
+"""INTERESTS between pub/sub services: finds nodes that may want the same groups, without listing these (R-C36).
 
 `InterestTable` decides which nodes to ask and to meet; here its questions become messages, and received data is checked
 before it counts. Other nodes are known from discovery's announcements on this node, and from each other.

@@ -1,11 +1,11 @@
 """Messages between pub/sub services, the bodies of unicasts (specification, "Publish-Subscribe Service").
 
-    [5 MEET] [6 MET]             which groups both want (D20): `router.core.wire.meeting`
-    [7] [8 INTERESTS]            a question and its answer: filters of oneself and of others (C36)
-    [9] [10 RINGS]               a question and its answer: members of shared topics, with ages (C32)
-    [11] [12 COMPARE]            a question and its answer: which messages each has (C35)
-    [13 HAVE]                    ids of large messages that can be asked for (C34)
-    [15] [16 GROUPS]             a question and its answer: which of very many groups both want (D20)
+    [5 MEET] [6 MET]             which groups both want (R-D20): `router.core.wire.meeting`
+    [7] [8 INTERESTS]            a question and its answer: filters of oneself and of others (R-C36)
+    [9] [10 RINGS]               a question and its answer: members of shared topics, with ages (R-C32)
+    [11] [12 COMPARE]            a question and its answer: which messages each has (R-C35)
+    [13 HAVE]                    ids of large messages that can be asked for (R-C34)
+    [15] [16 GROUPS]             a question and its answer: which of very many groups both want (R-D20)
 
 Types 1 to 4 are SUB, UNSUB and their acknowledgements (`router.core.wire.pubsub`). A shared group is named by the topic
 from a meeting; no message names a group itself. Size and type are checked before anything is decoded. Signatures are
@@ -119,7 +119,7 @@ class TellRings(Struct, frozen=True):
 class Compare(Struct, frozen=True):
     """A step of a comparison of a topic's messages whose expiry minute is at least `lo` and less than `hi`.
 
-    `m`: the negentropy frame (C35). `age`: seconds for which the topic has been wanted here; messages that the other
+    `m`: the negentropy frame (R-C35). `age`: seconds for which the topic has been wanted here; messages that the other
     took earlier are no news to the apps of this node."""
 
     t: bytes
@@ -214,7 +214,7 @@ def _encoded(value: Message) -> bytes:
 
 
 def _interests(mine: Filter, view: tuple[Interested, ...]) -> bytes:
-    """Return the encoded map; advertisements go into it as they were received (D11)."""
+    """Return the encoded map; advertisements go into it as they were received (R-D11)."""
     others = b"".join(b"\x83" + head(age, 0) + advert.wire + _filter(one) for age, advert, one in view)
     return b"\xa2\x64mine" + _filter(mine) + b"\x64view" + head(len(view), 4) + others
 

@@ -1,4 +1,4 @@
-"""Positions on the ring: the same numbers in every topic, so that the neighbours of topics coincide (C32)."""
+"""Positions on the ring: the same numbers in every topic, so that the neighbours of topics coincide (R-C32)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RINGS between pub/sub services: members of the topics that two routers share (C32).
+"""RINGS between pub/sub services: members of the topics that two routers share (R-C32).
 
 `Overlay` decides which members to ask and to meet; here its questions become messages, with the advertisements of the
 members that they name, and received data is checked before it counts.

@@ -1,4 +1,4 @@
-"""The ring of one topic as a node keeps it: its neighbours, and the candidates that may become neighbours (C32)."""
+"""The ring of one topic as a node keeps it: its neighbours, and the candidates that may become neighbours (R-C32)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A view of a topic's ring: the nearest members on each side, and some at random, each with its age (C32)."""
+"""A view of a topic's ring: the nearest members on each side, and some at random, each with its age (R-C32)."""
 
 from __future__ import annotations
 

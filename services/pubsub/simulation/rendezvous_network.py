@@ -20,9 +20,9 @@ from router.core.wire.advert import Advertisement, decode_advertisement, make_ad
 from router.core.wire.crypto import KEY_BYTES, SIGNATURE_BYTES, PublicKey, Signature, SigningKey, digest
 from router.core.wire.hint import Hint
 from router.core.wire.message import seal_unicast
-from services.pubsub.core.rendezvous_answers import PointAnswers
-from services.pubsub.core.rendezvous_contacts import Contacts
-from services.pubsub.core.rendezvous_points import (
+from services.pubsub.core.rendezvous.answers import PointAnswers
+from services.pubsub.core.rendezvous.contacts import Contacts
+from services.pubsub.core.rendezvous.points import (
     PLACE_BYTES,
     Contact,
     contact_of,
@@ -32,10 +32,10 @@ from services.pubsub.core.rendezvous_points import (
     place_of,
     point_of,
 )
-from services.pubsub.core.rendezvous_records import NONCE_BYTES, RECORD_BYTES, Unread, open_record, seal_record
-from services.pubsub.core.rendezvous_search import Search, SearchLimits
-from services.pubsub.core.rendezvous_store import RecordStore, StoreLimits
-from services.pubsub.core.rendezvous_words import (
+from services.pubsub.core.rendezvous.records import NONCE_BYTES, RECORD_BYTES, Unread, open_record, seal_record
+from services.pubsub.core.rendezvous.search import Search, SearchLimits
+from services.pubsub.core.rendezvous.store import RecordStore, StoreLimits
+from services.pubsub.core.rendezvous.words import (
     BUT_MAX,
     NEAR_MAX,
     TOLD_MAX,

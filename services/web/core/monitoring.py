@@ -19,8 +19,8 @@ LIVE, READY, METRICS = "/health/live", "/health/ready", "/metrics"
 FRESH_S = 1.0
 """Seconds for which an answer of the router serves all who ask."""
 FRESH_OF_PAGE_S = 2.0
-"""The same for an answer to the operator's page, which asks again about a second later: if it is late, its next answer
-is on its way already."""
+"""Seconds for which an answer of the router serves the operator's page, which asks again about a second later: if it is
+late, its next answer is on its way already."""
 ACCEPTS_MAX = 8
 """Forms of the page of metrics that are kept until the router answers anew, by what clients accept."""
 PATIENCE_S = 5.0

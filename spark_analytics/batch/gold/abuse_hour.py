@@ -14,6 +14,7 @@ KEY = ("router", "hour", "peer", "prefix", "signer", "reason", "event")
 
 
 def abuse_hour(rows: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
+    """Return the table, made of the lines about messages that were turned away."""
     is_note = F.expr(f"event LIKE '%!{NOTED}' ESCAPE '!' AND other.fields['service'] IS NOT NULL")
     turned = (
         rows.where(F.col("event").isin(*TURNED_EVENTS) | is_note)

@@ -94,6 +94,7 @@ def units(blocks: DataFrame) -> DataFrame:
 
 
 def delivery(units: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataFrame:
+    """Return the table, made of what is owed (`units`) and of the lines that accepted it."""
     line = accepted.select("router", "parcel", "said.*", "bytes")
     found = units.join(line, ["router", "parcel"], "inner")
     return named(found, routers).select(

@@ -18,6 +18,7 @@ _NEAR_S = 1e-3
 
 
 def clocks(summary: Row) -> Markup:
+    """Return the figure of how far apart the clocks of two routers are."""
     title = "How far apart the clocks of two routers are"
     bounded = [each for each in rows(summary, "clocks") if any(end is not None for end in _ends(each))]
     if not bounded:

@@ -112,7 +112,7 @@ def test_the_code_is_drawn_and_the_picture_is_private_and_new(at_node: Run, tmp_
     before = at_node("invite", "list", "--json").stdout
     for option, path, code, said in (
         ("--png", picture, 2, "exists already; name another file"),
-        ("--svg", tmp_path / "none" / "code.svg", 1, "cannot be written: No such file or directory"),
+        ("--svg", tmp_path / "none" / "code.svg", 1, "none; make that directory"),
         ("--svg", tmp_path, 2, "takes the name of a new file"),
     ):
         again = at_node("invite", "--group", "unheard-of", option, str(path))

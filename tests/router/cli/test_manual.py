@@ -27,6 +27,10 @@ def test_every_command_has_a_page(router: Run, tmp_path: Path) -> None:
         options = [one for one in ctx.command.get_params(ctx) if isinstance(one, click.Option) and not one.hidden]
         missing = [one.opts for one in options if escaped(one.opts[-1]) not in written[name]]
         assert not missing, f"{name} does not tell of {missing}"
+        mute = [one.opts for one in options if not one.help]
+        assert not mute, f"{name} does not say what {mute} are for"
+        about = (ctx.command.help or "").strip().split("\n\n")[0]
+        assert about.endswith((".", ":")), f"{name} does not begin with a sentence"
     assert done.stderr == f"wrote {len(written)} pages into {tmp_path / 'man/man1'}\n"
 
 

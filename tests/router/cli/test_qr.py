@@ -125,7 +125,7 @@ def bad() -> dict[str, tuple[bytes, str]]:
         "others'": (two_codes("https://example.org", "https://example.com"), "shows 2 QR codes of other programs, and"),
         "several": (two_codes(LINK, OTHER), "shows 2 links (a group link): cut out the code that is meant"),
         "cut": (picture(code(LINK))[:300], "is damaged, or no PNG or JPEG picture"),
-        "head only": (b"\x89PNG\r\n\x1a\n", "is damaged, or no PNG or JPEG picture\n"),
+        "head only": (b"\x89PNG\r\n\x1a\n", "or no PNG or JPEG picture; give another picture, or the link as text\n"),
         "100 megapixels": (picture(Image.new("1", (10_000, 10_000))), "10000 x 10000 pixels, more than 40 million"),
         "a film": (b"\x00\x00\x00\x18ftypmp42" + bytes(9_000), "is neither a link nor a PNG or JPEG picture"),
         "a letter": (b"dear all\n", "does not begin with upsycle:"),
@@ -170,7 +170,7 @@ def test_what_cannot_be_opened_is_named(router: Run, tmp_path: Path) -> None:
     assert f"{tmp_path} is a directory; name the file that" in refused(router("group", "add", str(tmp_path)))
     assert router("group", "new", "family").exit_code == 0
     failed = router("group", "share", "family", "--png", str(tmp_path / "no" / "f.png"))
-    assert (failed.exit_code, "cannot be written: No such file" in failed.stderr) == (1, True)
+    assert (failed.exit_code, "no; make that directory" in failed.stderr) == (1, True)
     for name in ("", "-", str(tmp_path)):
         assert "--png takes the name of a new file" in refused(router("group", "share", "family", "--png", name))
 

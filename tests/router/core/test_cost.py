@@ -83,7 +83,7 @@ from services.discovery.core.messages import decode_message, encode_message
 from services.dmq.core import handshake, keep_alive, peer_sharing_messages, submission
 from services.pubsub.core.messages import decode_message as decode_pubsub
 from services.pubsub.core.messages import encode_message as encode_pubsub
-from services.pubsub.core.rendezvous_words import decode_point_word
+from services.pubsub.core.rendezvous.words import decode_point_word
 
 ROOT = Path(__file__).parents[3]
 CORES = (ROOT / "router" / "core", *ROOT.glob("services/*/core"))
@@ -156,7 +156,7 @@ COSTS = {
         decode_message, 120_000, 8
     ),  # up to eight advertisements, or 1,024 tags
     "pubsub's messages.decode_message": Cost(decode_pubsub, 400_000, 8),  # up to 64 advertisements
-    "rendezvous_words.decode_point_word": Cost(decode_point_word, 60_000, 8),  # up to four advertisements
+    "words.decode_point_word": Cost(decode_point_word, 60_000, 8),  # up to four advertisements
     "handshake.decode_message": Cost(handshake.decode_message, 6000, 200),  # of at most 5,760 bytes, head by head
     "keep_alive.decode_message": Cost(keep_alive.decode_message, 3000, 200),  # of at most 1,408 bytes
     "peer_sharing_messages.decode_message": Cost(peer_sharing_messages.decode_message, 3000, 200),  # of at most 5,760

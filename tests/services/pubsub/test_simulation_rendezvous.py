@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from router.core.wire.crypto import KEY_BYTES, PublicKey
-from services.pubsub.core.rendezvous_points import day_of
-from services.pubsub.core.rendezvous_records import Unread, open_record
+from services.pubsub.core.rendezvous.points import day_of
+from services.pubsub.core.rendezvous.records import Unread, open_record
 from services.pubsub.simulation.figures import measure
 from services.pubsub.simulation.rendezvous import RENDEZVOUS
 from services.pubsub.simulation.rendezvous_network import WALL_S, Lie, RendezvousNetwork, Seeking

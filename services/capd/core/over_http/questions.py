@@ -53,7 +53,7 @@ class PoolQuestions:
 
     @property
     def searches(self) -> int:
-        """How many searches are open."""
+        """Return the number of open searches."""
         return sum(one.too_fast is not None for one in self._open.values())
 
     def ask(

@@ -1,7 +1,7 @@
-"""Those who watch for messages over HTTP: each new match comes once, as a JSON line or a server-sent event.
+"""Clients that watch for messages over HTTP: each new match comes once, as a JSON line or a server-sent event.
 
 One standing query for each pattern is left at the pool for all who watch for it. The pool holds what came while one was
-away, so who comes again with the last hash that it has seen is first told what is newer.
+away, so a client that comes again with the last hash that it has seen is first told what is newer.
 """
 
 from __future__ import annotations

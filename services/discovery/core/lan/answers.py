@@ -1,4 +1,4 @@
-"""A node's advertisement sent to single routers: those that are new, and those that were silent for a while (D19)."""
+"""A node's advertisement sent to single routers: those that are new, and those that were silent for a while (R-D19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the routers that were heard on a network are dialled, and again after a failure (D19)."""
+"""When the routers that were heard on a network are dialled, and again after a failure (R-D19)."""
 
 from __future__ import annotations
 

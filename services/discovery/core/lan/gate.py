@@ -1,4 +1,4 @@
-"""The rates at which datagrams are examined, before any signature is checked (D19).
+"""The rates at which datagrams are examined, before any signature is checked (R-D19).
 
 Each examined one costs a signature check of some 100 µs. Whatever the flood, `CHECKS_PER_S` of them are made in a
 second, 5 % of a core. A source beyond its own share uses what is left for all such sources, so neither a host that
@@ -20,13 +20,13 @@ from services.discovery.reasons import LAN_FLOOD, LAN_OFF_LINK
 SHARED_PER_S, REST_PER_S = 100, 100
 """Datagrams examined in a second over IPv4, and over IPv6: of sources within their shares, and of others."""
 REST_BURST = 10
-"""Most of the latter at once; else they are 10 ms apart, so that who speaks once a second is not late each time."""
+"""Most datagrams of others at once; else they are 10 ms apart, so that one a second is not late each time."""
 SOURCE_BURST = 4
 """Number of datagrams from one source that are its share at once, before that is one a second: two nodes on one machine
 may each send news and a farewell within a second."""
 AT_HOME_PER_S, MOVED_PER_S = 50, 50
-"""The same in the name of keys that a link has proven: from addresses where these are, one a second from each after the
-burst, and from others, as many from each."""
+"""Datagrams examined in a second in the name of keys that a link has proven: from addresses where these are, one a
+second from each after the burst, and from others, as many from each."""
 CHECKS_PER_S = 2 * (SHARED_PER_S + REST_PER_S) + AT_HOME_PER_S + MOVED_PER_S
 RENEWED_EACH_S, RENEWED_BURST = 1.0, 4
 """Rate of repetitions of one neighbour's last datagram, from each address where it was heard, and from all others

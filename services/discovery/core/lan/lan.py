@@ -1,4 +1,4 @@
-"""A node's datagrams on local networks, and its reactions to those of others (D17, D18, D19).
+"""A node's datagrams on local networks, and its reactions to those of others (R-D17, R-D18, R-D19).
 
 `Lan.hear` takes one event after the other and returns deeds. `admits` judges each datagram before that, in a
 microsecond or two and without checking its signature: refused ones are counted by reason and cost nothing else.

@@ -1,4 +1,4 @@
-"""The neighbours that were heard: each one's last advertisement, its sources, its end, and who gives way (D17, D19).
+"""The neighbours that were heard: each one's last advertisement, its sources and end, and who gives way (R-D17, R-D19).
 
 Anybody can make keys, and send their datagrams from any address. So a place is kept only by a key that has proven
 itself by a link; the others give way to newcomers: first those of the host that has most, of these the one that came

@@ -1,4 +1,4 @@
-"""The local network of each interface, its names, and the operator's permission to be heard there (D18)."""
+"""The local network of each interface, its names, and the operator's permission to be heard there (R-D18)."""
 
 from __future__ import annotations
 

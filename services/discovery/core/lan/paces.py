@@ -1,4 +1,4 @@
-"""The rates at which datagrams are accepted and answered: counts in a window of time (D19)."""
+"""The rates at which datagrams are accepted and answered: counts in a window of time (R-D19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this node's router hears of the neighbours on local networks. Each report costs it a commit (D19)."""
+"""What this node's router hears of the neighbours on local networks. Each report costs it a commit (R-D19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The times of datagrams on an interface: at once, after 1, 2, 4 and 8 s, then every 10 s ± 25 % (D17).
+"""The times of datagrams on an interface: at once, after 1, 2, 4 and 8 s, then every 10 s ± 25 % (R-D17).
 
 Where many new routers wait for a place, a node that has begun lately speaks five times a second: who goes on speaking
 there has its turn sooner than others (`waiting.py`), and an attacker would have to speak as often for each of its keys.

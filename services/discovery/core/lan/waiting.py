@@ -1,4 +1,4 @@
-"""New routers that wait for a place, and which of them has the next turn (D19).
+"""New routers that wait for a place, and which of them has the next turn (R-D19).
 
 Each turn costs the router commits and this node a dial, so there are only a few a second. Anybody can make keys, send
 from any address, and repeat a signed datagram at no cost but its bytes. So the datagrams of a router count at most once

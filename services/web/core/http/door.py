@@ -307,11 +307,6 @@ class HttpDoor:
 
     # -- ending --------------------------------------------------------------------------------------------
 
-    @property
-    def next_due_s(self) -> float:
-        """Return when a connection has to be ended, as a time of the clock that never steps; infinity: none has."""
-        return min((one.by_s for one in self._clients.values()), default=inf)
-
     def overdue(self, now: c.Now) -> Iterator[c.Deed]:
         """End the connections whose clients have taken too long."""
         for peer, client in [(peer, one) for peer, one in self._clients.items() if one.by_s <= now.mono_s]:

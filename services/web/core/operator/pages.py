@@ -37,7 +37,7 @@ ID_CHARS_MAX = 80
 WHY = "operator-why/"
 _FORMS = ("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
           "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")  # fmt: skip
-"""As everywhere, but a form may ask this door."""
+"""The policy of pages with a form: that of all pages, but a form may ask this door."""
 
 
 class _Stream(Struct, frozen=True):

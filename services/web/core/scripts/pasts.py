@@ -13,7 +13,8 @@ from router.service.contract import Put, kept_under
 from .past import Entry, GroupPast
 
 PREFIX = b"past/"
-"""Of what is kept: under a group's key when its past began, and with a number behind it the JSON of a message."""
+"""Beginning of the keys of kept rows: a group's key follows, for when its past began, and behind that a number, for the
+JSON of a message."""
 _KEY_BYTES = 32
 _NUMBER, _TIME = struct.Struct(">Q"), struct.Struct(">d")
 

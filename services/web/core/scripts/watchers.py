@@ -40,7 +40,7 @@ class _Watcher(Struct):
 
 
 class Watchers:
-    """Those who read groups, which are named by their keys in hexadecimal digits, from the `pasts` on."""
+    """The readers of groups, which are named by their keys in hexadecimal digits, from the `pasts` on."""
 
     def __init__(self, pasts: Pasts) -> None:
         self._pasts = pasts

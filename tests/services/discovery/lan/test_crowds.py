@@ -1,4 +1,4 @@
-"""Crowds on a LAN: whose keys keep their places, what datagrams may cost, and which sources of a key count (D19).
+"""Crowds on a LAN: whose keys keep their places, what datagrams may cost, and which sources of a key count (R-D19).
 
 Anybody there can make keys and send from any address; a link alone proves both."""
 

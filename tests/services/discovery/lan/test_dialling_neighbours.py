@@ -1,4 +1,4 @@
-"""The neighbours that a node dials on a LAN, and the pauses after a failure (D19)."""
+"""The neighbours that a node dials on a LAN, and the pauses after a failure (R-D19)."""
 
 from __future__ import annotations
 

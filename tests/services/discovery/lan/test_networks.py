@@ -1,4 +1,4 @@
-"""The network of each interface, and the names of networks (D18)."""
+"""The network of each interface, and the names of networks (R-D18)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """How soon a node is met that speaks by the product's schedule, beside an attacker whose datagrams seem to come from
-other machines: by value (D19)."""
+other machines: by value (R-D19)."""
 
 from __future__ import annotations
 

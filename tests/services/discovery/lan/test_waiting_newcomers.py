@@ -1,4 +1,4 @@
-"""Who waits for a place, and whose turn it is: any order of datagrams, by value (D19)."""
+"""Who waits for a place, and whose turn it is: any order of datagrams, by value (R-D19)."""
 
 from __future__ import annotations
 

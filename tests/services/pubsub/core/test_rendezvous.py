@@ -20,9 +20,9 @@ from router.core.wire.codec import Malformed, encode
 from router.core.wire.crypto import PublicKey
 from router.core.wire.forms import UnknownMessage
 from router.core.wire.hint import Hint
-from services.pubsub.core.rendezvous_answers import AnswerLimits, PointAnswers
-from services.pubsub.core.rendezvous_contacts import ContactLimits, Contacts
-from services.pubsub.core.rendezvous_points import (
+from services.pubsub.core.rendezvous.answers import AnswerLimits, PointAnswers
+from services.pubsub.core.rendezvous.contacts import ContactLimits, Contacts
+from services.pubsub.core.rendezvous.points import (
     DAY_S,
     OVERLAP_S,
     PLACE_BYTES,
@@ -33,10 +33,10 @@ from services.pubsub.core.rendezvous_points import (
     place_of,
     point_of,
 )
-from services.pubsub.core.rendezvous_records import AGE_MAX_S, RECORD_BYTES, Opened, Unread, open_record, seal_record
-from services.pubsub.core.rendezvous_search import Search, SearchLimits
-from services.pubsub.core.rendezvous_store import NotKept, RecordStore, StoreLimits
-from services.pubsub.core.rendezvous_words import (
+from services.pubsub.core.rendezvous.records import AGE_MAX_S, RECORD_BYTES, Opened, Unread, open_record, seal_record
+from services.pubsub.core.rendezvous.search import Search, SearchLimits
+from services.pubsub.core.rendezvous.store import NotKept, RecordStore, StoreLimits
+from services.pubsub.core.rendezvous.words import (
     BUT_MAX,
     NEAR_MAX,
     TOLD_MAX,

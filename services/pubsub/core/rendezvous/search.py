@@ -16,8 +16,8 @@ from enum import Enum
 from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
-from services.pubsub.core.rendezvous_points import PLACE_BYTES, Contact, place_of
-from services.pubsub.core.rendezvous_words import BUT_MAX, NEAR_MAX
+from services.pubsub.core.rendezvous.points import PLACE_BYTES, Contact, place_of
+from services.pubsub.core.rendezvous.words import BUT_MAX, NEAR_MAX
 
 
 class SearchLimits(Struct, frozen=True):

@@ -17,7 +17,6 @@ from router.core.wire.crypto import PublicKey, digest
 
 POINT_BYTES = 32
 PLACE_BYTES = 8
-PLACE_BITS = 8 * PLACE_BYTES
 DAY_S = 86_400
 OVERLAP_S = 3_600
 """Seconds before a new day in which records are left for that day, too; a clock may be wrong by as much."""

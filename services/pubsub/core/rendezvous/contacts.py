@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
-from services.pubsub.core.rendezvous_points import Contact, nearest, place_of
+from services.pubsub.core.rendezvous.points import Contact, nearest, place_of
 
 
 class ContactLimits(Struct, frozen=True):

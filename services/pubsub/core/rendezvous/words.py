@@ -18,8 +18,8 @@ from router.core.wire import shape
 from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX, ADVERTISEMENT_ITEMS_MAX, Advertisement, read_advertisement
 from router.core.wire.codec import Malformed, encode, head
 from router.core.wire.forms import MessageForm, read_form
-from services.pubsub.core.rendezvous_points import PLACE_BYTES, POINT_BYTES
-from services.pubsub.core.rendezvous_records import RECORD_BYTES
+from services.pubsub.core.rendezvous.points import PLACE_BYTES, POINT_BYTES
+from services.pubsub.core.rendezvous.records import RECORD_BYTES
 
 NEAR_MAX = 4
 TOLD_MAX = 4

@@ -10,10 +10,10 @@ from msgspec import Struct
 from router.core.link.allowance import Allowance
 from router.core.wire.advert import Advertisement
 from router.core.wire.crypto import PublicKey
-from services.pubsub.core.rendezvous_contacts import Contacts
-from services.pubsub.core.rendezvous_points import PLACE_BYTES, Contact, place_of
-from services.pubsub.core.rendezvous_store import RecordStore
-from services.pubsub.core.rendezvous_words import BUT_MAX, NEAR_MAX, AskPoint, TellPoint
+from services.pubsub.core.rendezvous.contacts import Contacts
+from services.pubsub.core.rendezvous.points import PLACE_BYTES, Contact, place_of
+from services.pubsub.core.rendezvous.store import RecordStore
+from services.pubsub.core.rendezvous.words import BUT_MAX, NEAR_MAX, AskPoint, TellPoint
 
 
 class AnswerLimits(Struct, frozen=True):

@@ -21,7 +21,7 @@ from router.core.wire.codec import Malformed, decode, encode
 from router.core.wire.crypto import PublicKey
 from router.core.wire.hint import Hint, encoded_hints, read_hints
 from router.core.wire.lifetime import UINT32_MAX
-from services.pubsub.core.rendezvous_points import DAY_S, OVERLAP_S, point_of
+from services.pubsub.core.rendezvous.points import DAY_S, OVERLAP_S, point_of
 
 NONCE_BYTES = bindings.crypto_aead_xchacha20poly1305_ietf_NPUBBYTES
 PLAIN_BYTES = 144

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
 from router.service.contract import Chance
-from services.pubsub.core.rendezvous_points import Contact
-from services.pubsub.core.rendezvous_records import AGE_MAX_S, RECORD_BYTES
-from services.pubsub.core.rendezvous_words import TOLD_MAX
+from services.pubsub.core.rendezvous.points import Contact
+from services.pubsub.core.rendezvous.records import AGE_MAX_S, RECORD_BYTES
+from services.pubsub.core.rendezvous.words import TOLD_MAX
 
 RANK_BYTES = 16
 
