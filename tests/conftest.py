@@ -18,7 +18,7 @@ from fleets.shared import Fleets
 from hypothesis import settings
 from rigs.group_reports import pytest_runtest_makereport  # noqa: F401
 from rigs.hidden_java import hide_java
-from rigs.rewriting import pytest_configure  # noqa: F401
+from rigs.rewriting import pytest_collection, pytest_configure  # noqa: F401
 from rigs.short_temporary_files import keep_them_short
 from rigs.warm_start import WarmStart
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from router.audit import load, publish
 from router.audit.claims import claims
-from router.audit.database import MEMORY_BYTES, Database, database
+from router.audit.database import MEMORY_BYTES, Database, database, threads_for
 from router.audit.file_facts import content, read_facts
 from router.audit.listing import Listing
 from router.audit.spelling import Care
@@ -78,7 +78,7 @@ def audit(
     sizes = {one.path: one.size for one in facts}
     unlike: list[str] = []
     while True:
-        with database(memory_bytes, near) as tables:
+        with database(memory_bytes, near, threads_for(sum(sizes.values()))) as tables:
             report("reading the lines", 0)
             more = load.load(tables, evidence, sizes)
             if not more:

@@ -13,6 +13,7 @@ from spark_analytics.batch.gold.delivery import bits
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.pieces import unwritten_bits
 from spark_analytics.batch.gold.tables import Tables
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement.claim_sql import NEVER_AGAIN
 from spark_analytics.judgement.schema import VIA_BYTES
 
@@ -94,7 +95,7 @@ def _formerly_linked(tables: Tables, linked: set[tuple[str, str]]) -> set[tuple[
 def _acked_by(tables: Tables, pairs: list[tuple[str, str]]) -> DataFrame:
     keys = {row["router"]: row["number"] for row in rows(tables.routers.select("router", "number"))}
     wanted = [(keys[router], recipient) for router, recipient in pairs]
-    table = tables.rows.sparkSession.createDataFrame(wanted, "router long, recipient string")
+    table = table_of(tables.rows.sparkSession, wanted, "router long, recipient string")
     return tables.rows.where("event = 'acked'").join(F.broadcast(table), ["router", "recipient"], "left_semi")
 
 
@@ -261,9 +262,8 @@ def _refused_there(tables: Tables, there: DataFrame, words: Rows) -> Rows:
 
 def _accepted_at(tables: Tables, told: Rows) -> dict[tuple[int, str], int]:
     """Return the first acceptance of each of these messages at its taker, copies left aside: its event."""
-    wanted = tables.rows.sparkSession.createDataFrame(
-        sorted({(row["taker"], row["first"]["id"]) for row in told}), "router long, name string"
-    )
+    named_ids = sorted({(row["taker"], row["first"]["id"]) for row in told})
+    wanted = table_of(tables.rows.sparkSession, named_ids, "router long, name string")
     lines = tables.accepted.where(IS_OWN).withColumn("i", F.explode(F.expr("sequence(0L, n - 1)")))
     each = lines.select("router", "seq", F.lower(F.hex(F.expr(ID))).alias("name"))
     found = each.join(F.broadcast(wanted), ["router", "name"], "left_semi")

@@ -12,6 +12,7 @@ from spark_analytics.batch.gold.delivery import SUMS, UNWRITTEN
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.pieces import bits_of, cut, ended_bits, flying_bits
 from spark_analytics.batch.gold.tables import NotIncremental, Tables
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.span import Span, first_of
 from spark_analytics.judgement.schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
 from spark_analytics.report import summary
@@ -329,7 +330,7 @@ def _unaccounted(spark: SparkSession, tables: Tables) -> Rows:
     units = tables.units.where("unaccounted > 0").select("router", "parcel", "recipient", "unaccounted")
     lost = rows(units.orderBy("router", "parcel", "recipient").limit(EXAMPLES_MAX))
     keys = [(row["router"], row["parcel"], row["recipient"]) for row in lost]
-    wanted = F.broadcast(spark.createDataFrame(keys, "router long, parcel long, recipient string"))
+    wanted = F.broadcast(table_of(spark, keys, "router long, parcel long, recipient string"))
     parts = cut(tables.pieces.join(wanted, ["router", "parcel", "recipient"], "left_semi"))
     bits = parts.groupBy("router", "parcel", "recipient", "block").agg(
         *(bits_of(event) for event in ENDS), flying_bits()

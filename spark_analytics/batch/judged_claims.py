@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from spark_analytics.batch.claim_findings import apart
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement.claim_sql import CHANGES, FIELDS, FULL, HINT, IS_DOUBTFUL, NUMBERS, TEXTS, UNBORNE_MIN
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.schema import ENDS, NUMBER_OF_TEXT, TURNED_EVENTS
@@ -97,7 +98,7 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
         case "joined-there":
             return {"refused": _refused(tables), "apart": apart(tables)}
         case "other-time":
-            boots = tables.rows.sparkSession.createDataFrame(moved, "router long, boot long")
+            boots = table_of(tables.rows.sparkSession, moved, "router long, boot long")
             lines = tables.rows.select("router", "boot", "seq", "t", "mono")
             return {"timed": lines.join(F.broadcast(boots), ["router", "boot"], "left_semi")}
         case "not-handed":
@@ -147,9 +148,8 @@ def _of_filled(tables: Tables) -> dict[str, DataFrame]:
 
 def _ids(tables: Tables, told: Rows) -> dict[tuple[str, int], str]:
     """Return the id of the first message of each accepted line, by router and event."""
-    wanted = tables.rows.sparkSession.createDataFrame(
-        sorted({(row["router"], row["seq"]) for row in told}), "key string, seq long"
-    )
+    lines_told = sorted({(row["router"], row["seq"]) for row in told})
+    wanted = table_of(tables.rows.sparkSession, lines_told, "key string, seq long")
     numbers = tables.routers.select(F.col("number").alias("router"), F.col("router").alias("key"))
     lines = tables.accepted.select("router", "seq", F.lower(F.hex(F.expr("substring(ids, 1, 32)"))).alias("id"))
     found = lines.join(F.broadcast(wanted.join(numbers, "key", "inner")), ["router", "seq"], "inner")

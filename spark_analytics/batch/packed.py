@@ -15,7 +15,8 @@ from spark_analytics.judgement.schema import PACKED, UNPACKED_BYTES_MAX
 
 BLOCK_BYTES = 1 << 17
 """Most bytes of text in a block, as which each compressed one counts."""
-BLOCKS_MAX = 1 << 16
+BLOCKS_AT_ONCE = 1 << 8
+BLOCKS_MAX = BLOCKS_AT_ONCE**2
 """Most blocks and frames that are counted; a file with more is left out."""
 TOO_LARGE = (
     f"it may unpack to more than {UNPACKED_BYTES_MAX:,} bytes, the most that is read of a compressed file (each block"
@@ -47,14 +48,19 @@ def not_unpacked(version: str) -> str:
 
 def text_at_most() -> Column:
     """Return the most bytes of text that the zstd file in the column `content` can hold, as far as it is valid; null if
-    it has more than `BLOCKS_MAX` blocks and frames. It stops counting beyond `UNPACKED_BYTES_MAX`."""
+    it has more than `BLOCKS_MAX` blocks and frames. It stops counting beyond `UNPACKED_BYTES_MAX`.
+
+    Spark goes through a sequence to its end, also when nothing is left to count: there are two, one within the other.
+    """
     start = _STATE.format(at="1", text="0", sum="0", is_block="false")
     seen = f"hex(substring(content, cast(state.at as int), {_HEAD_BYTES}))"
     step = f"transform(array({seen}), head -> CASE WHEN state.is_block THEN {_block()} ELSE {_frame()} END)[0]"
     is_over = f"state.at >= {_END} OR state.text > {UNPACKED_BYTES_MAX}L"
     done = f"CASE WHEN state.at >= {_END} OR state.text > {UNPACKED_BYTES_MAX}L THEN state.text END"
     each = f"(state, i) -> CASE WHEN {is_over} THEN state ELSE {step} END"
-    counted = f"aggregate(sequence(1, {BLOCKS_MAX}), {start}, {each}, state -> {done})"
+    numbers = f"sequence(1, {BLOCKS_AT_ONCE})"
+    some = f"(state, i) -> CASE WHEN {is_over} THEN state ELSE aggregate({numbers}, state, {each}) END"
+    counted = f"aggregate({numbers}, {start}, {some}, state -> {done})"
     return F.expr(f"CASE WHEN content IS NOT NULL THEN {counted} END")
 
 

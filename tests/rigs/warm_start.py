@@ -35,9 +35,9 @@ from typing import Any, NamedTuple
 
 TREE = Path(__file__).resolve().parents[2]
 OURS = re.compile(
-    r"router|router\.(bench\.(clients|strangers|unlogged)|demo\.(listener|speaker)|node\.verifier_process"
-    r"|rig\.with_parent|service\.(apart|worker))|services\.(capd\.solver_process|dmq\.demo\.(aggregator|signers))"
-    r"|rigs\.\w+"
+    r"router|router\.(bench\.(clients|strangers|unlogged)|chaos\.(app|moved_clock)|demo\.(listener|speaker)"
+    r"|node\.verifier_process|rig\.with_parent|service\.(apart|worker))"
+    r"|services\.(capd\.solver_process|dmq\.demo\.(aggregator|signers))|rigs\.\w+"
 )
 """Modules that are run in a forked process."""
 SHARED = ("services", "transports")
@@ -48,10 +48,10 @@ VARIABLE = re.compile(r"\w+=.*", re.DOTALL)
 LOADED = (
     "router.actors", "router.cli", "router.client", "router.core", "router.demo", "router.disk", "router.doctor",
     "router.node", "router.service", "router.settings", "router.transport", "router.why", "router.audit.engine",
-    "router.audit.export", "router.bench.clients", "router.bench.strangers", "router.bench.unlogged", "transports",
-    "services.capd", "services.discovery", "services.dmq", "services.pubsub", "services.web",
+    "router.audit.export", "router.bench.clients", "router.bench.strangers", "router.bench.unlogged", "router.chaos",
+    "transports", "services.capd", "services.discovery", "services.dmq", "services.pubsub", "services.web",
 )  # fmt: skip
-STARTERS = re.compile(r" (serve|demo|bench|run) | router\.service\.apart ")
+STARTERS = re.compile(r" (serve|demo|bench|chaos|run) | router\.service\.apart ")
 """Words of commands that start others."""
 AT_START = (b"PYTHON", b"LC_", b"LANG", b"LD_")
 """Beginnings of variables that count while Python starts: where they differ, the command is executed."""

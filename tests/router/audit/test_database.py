@@ -12,7 +12,16 @@ from threading import Timer
 
 import pytest
 
-from router.audit.database import MEMORY_BYTES_MIN, UNLOCKED_S, AuditFailed, database, scratch
+from router.audit.database import (
+    ALONE_BYTES,
+    MEMORY_BYTES_MIN,
+    UNLOCKED_S,
+    AuditFailed,
+    cores,
+    database,
+    scratch,
+    threads_for,
+)
 
 HOLD = """
 import sys, time
@@ -100,3 +109,9 @@ def test_a_signal_ends_what_it_does_at_once(tmp_path: Path) -> None:
             tables.run("SELECT sum(one.range * two.range) FROM range(1000000) AS one, range(1000000) AS two")
         timer.join()
         assert tables.rows("SELECT 1 AS one") == [{"one": 1}]
+
+
+@pytest.mark.parametrize(("log_bytes", "threads"), [(0, 1), (ALONE_BYTES - 1, 1), (ALONE_BYTES, cores())])
+def test_few_lines_are_audited_by_one_thread(tmp_path: Path, log_bytes: int, threads: int) -> None:
+    with database(MEMORY_BYTES_MIN, tmp_path, threads_for(log_bytes)) as tables:
+        assert tables.rows("SELECT current_setting('threads') AS threads") == [{"threads": threads}]

@@ -40,13 +40,15 @@ class House:
     """A dialler, and the other ends that it reaches: `connected` has the time and the expected key of each connection.
 
     A connection lasts `lasts_s`, then ends with `last_words`; `failed`: the reports about neighbours not reached.
-    `owed`: keys with waiting messages; `asked`: how often that was asked.
+    `owed`: keys with waiting messages; `asked`: how often that was asked; `back_off_s`: the shortest and the longest
+    pause between dials.
     """
 
     nursery: trio.Nursery
     lasts_s: float = 0.0
     last_words: LastWords = NOTHING_WRONG
     me: SigningKey = ME
+    back_off_s: tuple[float, float] = (SHORTEST_S, LONGEST_S)
     owed: set[bytes] = field(default_factory=set)
     asked: int = 0
     failed: list[tuple[bytes, str, bool]] = field(default_factory=list)
@@ -54,7 +56,8 @@ class House:
     while_asked: Callable[[], None] = lambda: None
 
     def dialler(self, *neighbours: Neighbour, dials_max: int = 64, jitter: float = 0.999_999) -> Dialler:
-        limits = Link(dial_backoff_s_min=SHORTEST_S, dial_backoff_s_max=LONGEST_S, dials_max=dials_max)
+        shortest_s, longest_s = self.back_off_s
+        limits = Link(dial_backoff_s_min=shortest_s, dial_backoff_s_max=longest_s, dials_max=dials_max)
         return Dialler(
             self.me,
             neighbours,

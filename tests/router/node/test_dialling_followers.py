@@ -16,6 +16,9 @@ from router.node.followers import TRIES_MAX
 from router.transport import contract as transport
 from router.transport.contract import Stream, StreamBroken
 
+AGAIN_SOON_S = 0.01, 0.05
+"""The shortest and the longest pause between dials that a test waits for on the machine's own clock."""
+
 
 async def test_where_another_key_answers_it_is_dialled_as_itself_once_all_addresses_have_failed(
     nursery: trio.Nursery,
@@ -60,7 +63,7 @@ async def connected_to(
             return words if stream.peer != expect else NOTHING_WRONG
 
     one = Neighbour(bytes(OTHER.public), "there", urls=urls, said_urls=said_urls, uplink=True)
-    dialler = Seen(nursery).dialler(one, jitter=0.0)
+    dialler = Seen(nursery, back_off_s=AGAIN_SOON_S).dialler(one, jitter=0.0)
     dialler.reconcile([one])
     with trio.fail_after(HANG_S):
         while len(peers) < count:
@@ -121,7 +124,7 @@ async def test_a_key_that_never_says_hello_is_dialled_a_few_times_only(nursery: 
 
     url = await listening_at(nursery, THERE)
     one = Neighbour(bytes(OTHER.public), "there", urls=(NOBODY_THERE,), said_urls=(url,), uplink=True)
-    house = Seen(nursery, last_words=LastWords("it ended"))
+    house = Seen(nursery, last_words=LastWords("it ended"), back_off_s=AGAIN_SOON_S)
     house.dialler(one, jitter=0.0).reconcile([one])
     with trio.fail_after(HANG_S):
         while len(house.failed) < TRIES_MAX + 3:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_analytics.batch.gold.hop_latency import bucket
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement import latency
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def buckets(spark: SparkSession) -> tuple[dict[int, int], dict[int, int]]:
     """Return the buckets of values near all powers of two, as Spark finds them and as Python does."""
     near = {2**power + more for power in range(62) for more in (-2, -1, 0, 1, 2)} | {*range(600), 2**63 - 1}
     values = sorted(value for value in near if value >= 0)
-    table = spark.createDataFrame([(value,) for value in values], "v bigint")
+    table = table_of(spark, [(value,) for value in values], "v bigint")
     found = {row.v: row.bucket for row in table.select("v", bucket("v").alias("bucket")).collect()}
     return found, {value: latency.bucket(value) for value in values}
 
