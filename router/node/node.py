@@ -78,6 +78,7 @@ from router.service.verbs.listen import Listening
 from router.settings import core_dumps, keyring
 from router.settings.config import OWNER_URL, Config
 from router.settings.config_limits import Limits
+from router.settings.config_services import instances, key_name
 from router.settings.config_text import ConfigError
 from router.settings.home import Home
 from router.transport import contract as transport
@@ -188,11 +189,12 @@ class RunningNode:
             self._wall = wall_clock.WallClock(now, clock_limits(config), disk.clock())
             now = self._wall.now(now)
             self._directory = directory(config, self._key.public)
+            keys = self._home.key_path.parent
+            self._key_files = KeyFiles(keys)
             self._admit_services(config)
             router = Router(self._key, self._directory, core_limits(config), disk.recovered, now)
             self._guest = InvitationFiles(self._home, config.node.name)
-            self._is_barred, keys = router.copies.is_barred, self._home.key_path.parent
-            self._key_files = KeyFiles(keys)
+            self._is_barred = router.copies.is_barred
             claim, was = take_up(router, self._home.config_path, keys, self._guest, self._key_files, now)
             self._offer = offer_to_all(config, disk.recovered, claim, was, self._public_service)
             self._paces = Paces(pace_limits(config.limits))
@@ -204,12 +206,10 @@ class RunningNode:
                     await self._run_actors(router, disk.store, on_ready)
 
     def _admit_services(self, config: Config) -> None:
-        """Enter our services into the directory: their keys are local, and strangers may send to public ones."""
+        """Enter our services into the directory, by the keys that they have from now on."""
+        rotated = self._key_files.rotated(key_name(one.name) for one in instances(config.node.services))
         self._residents = residents = Residents(self._home, config, self._needed)
-        self._directory.configured_locals |= residents.keys
-        self._directory.locals |= residents.keys
-        self._directory.public |= residents.public
-        self._directory.services = residents.directory
+        self._directory.admit_services(residents.directory, residents.public, rotated)
 
     async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
         config = self._config
