@@ -74,7 +74,9 @@ def check(one: Home) -> None:
     assert router.groups.joined_by(new) == {GROUP.public} and not router.groups.joined_by(old)
     assert old not in router.queues.by_recipient
     assert new in router.directory.locals and old not in router.directory.locals
-    assert [(one.learned, one.grants) for one in router.directory.neighbours.values()] == [("capd", frozenset({"join"}))]
+    assert [(one.learned, one.grants) for one in router.directory.neighbours.values()] == [
+        ("capd", frozenset({"join"}))
+    ]
     assert {key[:33] for key in one.disk.book} >= {LEARNED + new, NOTED + new}
     assert not [key for key in one.disk.book if key[1:33] == old and key[:1] in (LEARNED, NOTED)]
     one.bring(one.operator, letter(3))
