@@ -31,7 +31,7 @@ VENDOR := services/web/static/vendor
 HASHES := _md.js _u64.js utils.js legacy.js
 CIPHERS := _arx.js _poly1305.js chacha.js utils.js
 
-.PHONY: help demo install test check house long bare bench soak dist deb release lock vendor axe browser trio-typing clean
+.PHONY: help demo install test check house long bare reboot bench soak dist deb release lock vendor axe browser trio-typing clean
 .DELETE_ON_ERROR:
 
 help:
@@ -41,6 +41,7 @@ help:
 	@echo "make check        format, lint, types, house rules, quick tests: before each commit"
 	@echo "make long         the long tests, types as trio-typing sees them, and $(REPORT)"
 	@echo "make bare         both commands of the README on a bare Debian, as an ordinary user (root, debootstrap)"
+	@echo "make reboot       a node as a service, in a Debian that is booted twice (root, debootstrap, systemd-nspawn)"
 	@echo "make bench        throughput and latency beside bare signature verification"
 	@echo "make soak HOURS=8  a fleet for hours: what grows in memory, descriptors, disk, loop lag, CPU"
 	@echo "make dist         wheel and source archive, into dist/"
@@ -94,6 +95,9 @@ long: .venv/dev.stamp trio-typing
 
 bare:
 	@.ci/bare
+
+reboot:
+	@.ci/reboot
 
 HOURS ?= 8
 soak: .venv/dev.stamp

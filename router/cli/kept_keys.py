@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from difflib import get_close_matches
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -25,15 +26,20 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.errors import RouterError
 from router.core.wire.renewal import Renewal, encode_renewal
 from router.core.wire.succession import KeySuccession
-from router.core.wire.text import key_text, span_text
+from router.core.wire.text import key_text, quoted, span_text
 from router.disk.state.environment import StateError
 from router.settings import keyring, own_successions, renewed_keys
+from router.settings.config_services import key_name
 from router.settings.home import Home, HomeBusy
 from router.settings.names import Names
 from router.settings.renewed_keys import RenewalError
 
 ROTATES_S, AGAIN_S = 60.0, 0.3
 """How long the node may take to begin anew with another key, and how often it is asked meanwhile."""
+SERVICE = key_name("")
+"""How the names of services' keys begin."""
+
+Found = TypeVar("Found")
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -125,29 +131,93 @@ def rotate_node(as_json: bool) -> None:
     note("make a new backup: an older one brings back the old key, which the neighbours refuse by then")
 
 
+@keys.command(cls=Command)
+@click.argument("service")
+@json_option
+def rotate(service: str, as_json: bool) -> None:
+    """Give a SERVICE of this node, such as pubsub, another key, and so another address.
+
+    The node ends for a moment, and starts again by itself. What waits for the service, its groups, its state and what
+    it has granted stay; for seven days it also has what comes to its old address. Neighbours hear of another key of
+    pubsub and discovery when they are linked the next time; whoever names another service by its address is to be told.
+    """
+    home = invocation().home
+    name = _service_key(home, service)
+    said = _rotated(home, name)
+    if as_json:
+        say_json({"name": name, "address": said.new, "former": said.old, "read_until_s": said.until_s})
+        return
+    say(key_text("addr", said.new))
+    note(f"that is the address of {name} now; what comes to the old one is read until {time_text(said.until_s)}")
+    note("make a new backup: an older one brings back the old key")
+
+
+def _service_key(home: Home, service: str) -> str:
+    """Return the name of the key of a service, given its own name or that of its key."""
+    kept = keyring.names(home)
+    if found := next((one for one in (key_name(service), service) if one in kept and one.startswith(SERVICE)), None):
+        return found
+    services = ", ".join(one.removeprefix(SERVICE) for one in kept if one.startswith(SERVICE))
+    said = f"{quoted(service, 60)} is no service of this node; its services are: {services or 'none'}"
+    if service == keyring.NODE:
+        said = "the key of this node is given another one by `router keys rotate-node`"
+    elif service in kept:
+        said = f"{service} is the key of an app: `router keys renew {service}` gives another one in its place"
+    raise Failure(Exit.USAGE, said)
+
+
+def _rotated(home: Home, name: str) -> Renewal:
+    """Begin to rotate the key of a service on the disk, and have the running node start again by the new one."""
+    folder = home.key_path.parent
+    try:
+        said = renewed_keys.begin(folder, name, partial(keyring.load, home, name), int(time.time()))
+    except RenewalError as error:
+        raise Failure(Exit.USAGE, str(error)) from None
+    try:
+        ask(home, "rotate-service", encode_renewal(said).hex())
+    except NodeUnavailable:
+        later = f"{name} gets its new key when the node starts; until then it stays what it is"
+        raise Failure(Exit.NO_NODE, f"no node is running: {later}") from None
+    except Failure:
+        renewed_keys.give_up(folder, name, said)
+        raise
+
+    def runs_by_the_new_key() -> bool | None:
+        services = ask(home, "status")["services"]
+        return any(one["address"] == said.new.hex() for one in services) or None
+
+    _until_anew(runs_by_the_new_key, "`router keys` lists which key it has")
+    return said
+
+
 def _rotated_by_the_node(home: Home, busy: HomeBusy) -> KeySuccession:
     """Have the running node end, get another key and start again; return the statement."""
     try:
         old = bytes.fromhex(ask(home, "rotate")["former"])
     except NodeUnavailable:
         raise Failure(Exit.FAILED, f"{busy}; wait until that has ended, and repeat this command") from None
+    return _until_anew(partial(_now_instead_of, home, old), "`router id` prints which key it has")
+
+
+def _until_anew(look: Callable[[], Found | None], remedy: str) -> Found:
+    """Ask again and again until the node has begun anew with another key, and return the answer. `look` returns None,
+    or fails, until then. Raise `Failure` if that takes too long."""
     until_s = time.monotonic() + ROTATES_S
-    while (said := _now_instead_of(home, old)) is None:
+    while True:
+        with suppress(Failure, RouterError):
+            if (found := look()) is not None:
+                return found
         if time.monotonic() > until_s:
             late = f"the node has not begun anew with another key within {ROTATES_S:g} s"
-            raise Failure(Exit.TIMED_OUT, f"{late}; its log says why, and `router id` which key it has")
+            raise Failure(Exit.TIMED_OUT, f"{late}; its log says why, and {remedy}")
         time.sleep(AGAIN_S)
-    return said
 
 
 def _now_instead_of(home: Home, old: bytes) -> KeySuccession | None:
     """Return the statement by which another key has the place of the old one, None until the node runs by that."""
-    try:
-        chain = own_successions.load(home.key_path.parent, keyring.load(home, keyring.NODE).public)
-        said = next((one for one in chain if one.old == old), None)
-        return said if said is not None and ask(home, "copy") else None
-    except (Failure, RouterError):
-        return None
+    chain = own_successions.load(home.key_path.parent, keyring.load(home, keyring.NODE).public)
+    said = next((one for one in chain if one.old == old), None)
+    return said if said is not None and ask(home, "copy") else None
 
 
 def _renewed(home: Home, name: str) -> Renewal:
@@ -185,13 +255,12 @@ def _renewed_at(home: Home, name: str, url: str) -> Renewal:
 
 
 def _check_renewable(name: str) -> None:
-    """End the command for a key that others know a node or service by."""
-    if name == keyring.NODE or name.startswith("service-"):
-        whose = "this node" if name == keyring.NODE else "a service"
-        said = f"{name} is the key of {whose}, which neighbours and configurations name; only keys of apps are renewed"
-        if name == keyring.NODE:
-            said = "the key of this node is given another one by `router keys rotate-node`"
-        raise Failure(Exit.USAGE, said)
+    """End the command for the key of the node or of a service, which begins anew with another one."""
+    if name == keyring.NODE:
+        raise Failure(Exit.USAGE, "the key of this node is given another one by `router keys rotate-node`")
+    if name.startswith(SERVICE):
+        command = f"router keys rotate {name.removeprefix(SERVICE)}"
+        raise Failure(Exit.USAGE, f"{name} is the key of a service: `{command}` gives another one in its place")
 
 
 @click.command(cls=Command)
@@ -251,7 +320,7 @@ def _row(
     home: Home, name: str, address: PublicKey, joined: list[dict[str, Any]] | None, former: dict[PublicKey, str]
 ) -> dict[str, Any]:
     groups = None if joined is None else [one["group"] for one in joined if one["subscriber"] == address.hex()]
-    kind = "node" if name == keyring.NODE else "service" if name.startswith("service-") else "app"
+    kind = "node" if name == keyring.NODE else "service" if name.startswith(SERVICE) else "app"
     return {
         "name": name,
         "address": address,

@@ -6,6 +6,8 @@ import logging
 import os
 import signal
 import socket
+from collections.abc import Mapping
+from functools import partial
 
 import click
 import trio
@@ -20,6 +22,7 @@ from router.cli.preflight import rules, verb_warnings
 from router.core.wire.text import clean, counted, key_text
 from router.node.descriptors import TooFewDescriptors, raise_limit
 from router.node.node import Ready, RunningNode
+from router.node.start_files import StartFiles
 from router.settings import config as configuration
 from router.settings import last_start
 from router.settings.config import Config
@@ -84,10 +87,7 @@ def serve(
 
     home = invocation().chosen_home
 
-    def load() -> Config:
-        config = configuration.load(home.config_path, flags, rules(home))[0]
-        return configuration.with_service(config, *LAN) if lan else config
-
+    load = StartFiles(home, partial(_load, home, flags, lan))
     is_new, config = not home.config_path.exists(), load()
     for said in verb_warnings(config):  # a fault on the command line makes no home
         log.warning("%s", said)
@@ -96,6 +96,11 @@ def serve(
         loop.run(_serve, node, home, as_json, start or _start())
     except* KeyboardInterrupt:
         log.info("interrupted before it was ready")  # Ctrl-C ends it, also before the signal receiver runs
+
+
+def _load(home: Home, flags: Mapping[str, object], lan: bool) -> Config:
+    config = configuration.load(home.config_path, flags, rules(home))[0]
+    return configuration.with_service(config, *LAN) if lan else config
 
 
 def _start() -> Start:

@@ -70,6 +70,7 @@ from router.node.questions.reports import ReportQuestions
 from router.node.questions.status import StatusQuestions
 from router.node.residents import Residents
 from router.node.snapshots import Snapshots
+from router.node.start_files import StartFiles
 from router.node.taking_up import offer_to_all, take_up
 from router.node.welcome import offer_to, welcome
 from router.service.running import guests_url, inside_url
@@ -78,6 +79,7 @@ from router.service.verbs.listen import Listening
 from router.settings import core_dumps, keyring
 from router.settings.config import OWNER_URL, Config
 from router.settings.config_limits import Limits
+from router.settings.config_services import instances, key_name
 from router.settings.config_text import ConfigError
 from router.settings.home import Home
 from router.transport import contract as transport
@@ -155,7 +157,7 @@ class RunningNode:
         self._key_names = GroupNames(home.path / "keys", partial(keyring.key_names, home))
         self._needed = needed
         self._config = config
-        self._load_config = load_config
+        self._load_config = load_config if isinstance(load_config, StartFiles) else StartFiles(home, load_config)
         self._clock = SystemClock()
         self._numbers = count(1)
         self._starts = NodeStarts(home.path)
@@ -168,8 +170,7 @@ class RunningNode:
         self._starts.stop()
 
     async def run(self, on_ready: Callable[[Ready], None]) -> None:
-        """Run the node until it is stopped; again where it learns that it is a copy, where its operator keeps it, and
-        where it gets another key."""
+        """Run the node until it is stopped; again where it is to begin anew (`NodeStarts`)."""
         await self._starts.each(partial(self._run, on_ready))
 
     async def _run(self, on_ready: Callable[[Ready], None], again: bool) -> None:
@@ -178,7 +179,9 @@ class RunningNode:
             held.callback(self._home.clear_socket)
             now = self._clock.now()
             wall_clock.check(now)
-            config = self._config = _that_fits(self._load_config() if again else self._config)
+            config = self._config = _that_fits(
+                self._load_config() if again or self._load_config.have_changed() else self._config
+            )
             core_dumps.hide_memory()
             if (new := self._starts.rotate(self._home)) is not None:
                 log.warning("this node has another key: its address is %s now", key_text("addr", new))
@@ -188,11 +191,12 @@ class RunningNode:
             self._wall = wall_clock.WallClock(now, clock_limits(config), disk.clock())
             now = self._wall.now(now)
             self._directory = directory(config, self._key.public)
+            keys = self._home.key_path.parent
+            self._key_files = KeyFiles(keys)
             self._admit_services(config)
             router = Router(self._key, self._directory, core_limits(config), disk.recovered, now)
             self._guest = InvitationFiles(self._home, config.node.name)
-            self._is_barred, keys = router.copies.is_barred, self._home.key_path.parent
-            self._key_files = KeyFiles(keys)
+            self._is_barred = router.copies.is_barred
             claim, was = take_up(router, self._home.config_path, keys, self._guest, self._key_files, now)
             self._offer = offer_to_all(config, disk.recovered, claim, was, self._public_service)
             self._paces = Paces(pace_limits(config.limits))
@@ -204,15 +208,12 @@ class RunningNode:
                     await self._run_actors(router, disk.store, on_ready)
 
     def _admit_services(self, config: Config) -> None:
-        """Enter our services into the directory: their keys are local, and strangers may send to public ones."""
+        """Enter our services into the directory, by the keys that they have from now on."""
+        rotated = self._key_files.rotated(key_name(one.name) for one in instances(config.node.services))
         self._residents = residents = Residents(self._home, config, self._needed)
-        self._directory.configured_locals |= residents.keys
-        self._directory.locals |= residents.keys
-        self._directory.public |= residents.public
-        self._directory.services = residents.directory
+        self._directory.admit_services(residents.directory, residents.public, rotated)
 
     async def _run_actors(self, router: Router, store: Store, on_ready: Callable[[Ready], None]) -> None:
-        config = self._config
         async with trio.open_nursery() as connections:
             dialler = self._dialler_in(connections, DialBudgets(router.rejections.dials))
             cycle = self._cycle_on(router, store, dialler)
@@ -222,11 +223,11 @@ class RunningNode:
                 cycle,
                 store,
                 self._logbook,
-                verifiers(config),
+                verifiers(self._config),
                 dialler,
                 HomeFiles(self._guest, file, self._key_files, self._starts),
                 self._asked,
-                cycle_limits(config).drain_s,
+                cycle_limits(self._config).drain_s,
             )
             self._side = NodeSide(
                 self._key,
@@ -238,12 +239,14 @@ class RunningNode:
                 self._paces,
             )
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
-            self._directory.addresses = addresses_of_node(config.node.advertise or self._listeners)
+            self._directory.addresses = addresses_of_node(self._config.node.advertise or self._listeners)
             await _read_names(self._home, connections, self._group_names, self._key_names)
             await self._start_services(connections)
             dialler.reconcile(self._directory.neighbours.values())
             connections.start_soon(watch, partial(self._network_changed, dialler))
             connections.start_soon(self._snapshots.run)
+            if self._load_config.have_changed() and (problem := self.reload()):
+                log.warning("%s", problem)
             on_ready(self._ready(router))
             await self._starts.stopping.wait()
             drained = trio.Event()
@@ -368,8 +371,7 @@ class RunningNode:
         }
 
     def reload(self) -> str:
-        """Read the neighbours and `[backup]` of `router.toml`, and the invitations, again; return its problems, "" if
-        there are none."""
+        """Read neighbours, `[backup]` and invitations again; return the problems of `router.toml`, "" if none."""
         try:
             config = self._load_config()
         except ConfigError as error:
@@ -390,8 +392,7 @@ class RunningNode:
         )
 
     async def _serve_accepted(self, stream: Stream) -> None:
-        """Serve an accepted connection; count one with an unknown key, because their number is limited, whether they
-        are let in or not."""
+        """Serve an accepted connection; count one with an unknown key, let in or not, as their number is limited."""
         is_known = stream.peer is None or self._is_known(stream.peer, stream.owner)
         self._unknown += not is_known
         try:

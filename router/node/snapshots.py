@@ -142,7 +142,7 @@ class Snapshots:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=child_environment()
             )
         except OSError as error:
-            return SnapshotFailed(f"its process cannot be started: {error.strerror}; it is tried again")
+            return SnapshotFailed(f"its process cannot be started: {error.strerror}")
         printed = b""
         try:
             with trio.move_on_after(limit_s) as limit:
@@ -158,7 +158,7 @@ class Snapshots:
             return json.decode(printed, type=SnapshotDone | SnapshotFailed)
         except (DecodeError, ValidationError):
             code = process.returncode
-            return SnapshotFailed(f"its process ended with exit code {code} before it was done; it is tried again")
+            return SnapshotFailed(f"its process ended with exit code {code} before it was done")
 
     def _has_made(self, done: SnapshotDone, began_s: float) -> None:
         if self._problem:

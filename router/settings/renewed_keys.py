@@ -7,7 +7,8 @@ the node has taken it.
                                     none of this home takes it
     keys/NAME.renewed     the statements of the renewals that are finished, the newest last
 
-A crash at any step leaves a renewal that has not begun, or one that the node finishes when it starts.
+A crash at any step leaves a renewal that has not begun, or one that the node finishes when it starts. The key of a
+service takes its place at a start of the node (`rotate`).
 """
 
 from __future__ import annotations
@@ -96,6 +97,17 @@ def finish(keys: Path, name: str, taken: Renewal, kind: str = HERE) -> None:
             private_file.replace(_path(keys, name, "renewed"), "".join(f"{one}\n" for one in lines).encode())
         private_file.replace(_path(keys, name, "key"), f"{begun.new.seed.hex()}\n".encode())
         private_file.remove(_path(keys, name, kind))
+
+
+def rotate(keys: Path, name: str) -> Renewal | None:
+    """Let a service sign on by its new key from now on, if a renewal of it has begun, and return the statement: a node
+    that starts moves what the old key has, and finishes the renewal when that is committed. May be repeated."""
+    with _alone(keys, name):
+        begun = _begun(keys, name)
+        if begun is None:
+            return None
+        private_file.replace(_path(keys, name, "key"), f"{begun.new.seed.hex()}\n".encode())
+        return begun.statement
 
 
 def give_up(keys: Path, name: str, refused: Renewal, kind: str = HERE) -> None:

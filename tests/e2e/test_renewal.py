@@ -215,18 +215,53 @@ async def test_a_renewal_that_a_kill_cut_short_is_finished_at_the_next_start(tmp
         assert await audited(node) == {"owed": 1, "delivered": 1, "unaccounted": 0, "residual": 0, "strays": 0}
 
 
-async def test_keys_that_others_know_a_node_or_a_service_by_are_not_renewed(tmp_path: Path) -> None:
+async def test_a_service_gets_another_key_by_one_command_while_apps_go_on(tmp_path: Path) -> None:
+    """It runs apart, and answers from the new address what is sent to either; without a node it waits for the next
+    start. Names of other keys are told the command that is theirs."""
     async with rig(tmp_path) as found:
         node = found.node("node")
+        block = '[[node.services]]\nname = "echo"\nmodule = "services.echo"\nrun = "apart"\n'
+        node.home.config_path.write_text(block)
         await node.start()
-        for name, said in (
-            ("node", "keys rotate-node`"),
-            ("service-web", "only keys of apps"),
-        ):
-            done = await node.run("keys", "renew", name)
-            assert done.code == 2 and said in done.stderr
-        done = await node.run("keys", "renew", "nobody")
-        assert done.code == 2 and 'there is no key "nobody"' in done.stderr
+        old = keyring.load(node.home, "service-echo").public
+        async with connect(home=node.home, as_name="laptop", when_down="queue") as laptop:
+
+            async def answered_by(source: PublicKey, to: PublicKey) -> None:
+                await laptop.send(to, b"hello", plain=True)
+                with trio.fail_after(HANG_S):
+                    answer = await anext(laptop.unicasts())
+                assert (answer.source, answer.body) == (source, b"echo: hello")
+                await answer.settle()
+
+            await answered_by(old, old)
+            done = await node.run("keys", "rotate", "echo", "--json")
+            assert done.code == 0, done.stderr
+            new = keyring.load(node.home, "service-echo").public
+            assert (done.json["address"], done.json["former"]) == (new.hex(), old.hex()) and new != old
+            for to in (old, new):
+                await answered_by(new, to)
+            for words, said in (
+                (("renew", "node"), "keys rotate-node`"),
+                (("rotate", "node"), "keys rotate-node`"),
+                (("renew", "service-echo"), "keys rotate echo`"),
+                (("rotate", "laptop"), "keys renew laptop`"),
+                (("rotate", "web"), "its services are: echo"),
+                (("renew", "nobody"), 'there is no key "nobody"'),
+            ):
+                refused = await node.run("keys", *words)
+                assert refused.code == 2 and said in refused.stderr, refused.stderr
+            await node.stop()
+            later = await node.run("keys", "rotate", "service-echo")
+            assert later.code == 3 and "gets its new key when the node starts" in later.stderr
+            newest = renewed_keys.begun(node.home.key_path.parent)["service-echo"].new
+            await node.start()
+            await answered_by(newest, old)
+        await node.until_drained()
+        [row] = [one for one in (await node.run("keys", "--json")).json if one["name"] == "service-echo"]
+        assert (row["address"], set(row["former"])) == (newest.hex(), {old.hex(), new.hex()})
+        await node.stop()
+        found_in_all = await audited(node)
+        assert found_in_all == {"owed": 8, "delivered": 8, "unaccounted": 0, "residual": 0, "strays": 0}
 
 
 async def test_a_key_is_renewed_at_the_node_of_another_home_for_two_programs_with_queue_and_grants(

@@ -56,10 +56,14 @@ class OneRouter:
         services: Mapping[bytes, str] | None = None,
         key: SigningKey = ME,
         life: Life | None = None,
+        rotated: Mapping[bytes, bytes] | None = None,
     ) -> None:
         of_node = {key: ServiceFacts(name, role=ROLES.get(name)) for key, name in (services or {}).items()}
         kept = frozenset((*locals, *of_node))
-        directory = Directory(key.public, strangers, locals=set(kept), configured_locals=kept, services=of_node)
+        here, rotated = {*kept, *(rotated or ())}, rotated or {}
+        directory = Directory(
+            key.public, strangers, locals=here, configured_locals=kept, services=of_node, rotated=rotated
+        )
         directory.replace_neighbours(neighbours)
         self.disk = disk or Disk()
         self.seconds = seconds

@@ -6,6 +6,8 @@ import os
 import pwd
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from router.cli.output import facts, note, say, say_json
 from router.cli.unit.service_manager import STARTS_WITHIN_S, ServiceManager, let_linger, lingers, make_account
 from router.cli.unit.unit_file import STATE, UNIT_NAME, Unit, UnitFault, home_of, is_made
 from router.disk import private_file
+from router.settings.default_home import VARIABLE
 from router.settings.home import Home, HomeBusy
 
 NAME = "router"
@@ -25,14 +28,16 @@ LINES = 20
 UNIT_CHARS_MAX = 1 << 16
 
 
-def _checked(ctx: click.Context, option: click.Parameter, name: str) -> str:
-    if not UNIT_NAME.fullmatch(name):
+def _checked(ctx: click.Context, option: click.Parameter, name: str | None) -> str | None:
+    if name is not None and not UNIT_NAME.fullmatch(name):
         raise click.BadParameter(f'"{name}" is no name of a unit: use a-z, 0-9 and dashes, and begin with a letter.')
     return name
 
 
 _name = click.option(
-    "--name", default=NAME, show_default=True, callback=_checked, help="The name of the unit, for a second node."
+    "--name",
+    callback=_checked,
+    help=f"The name of the unit, for a second node. Default: that of the unit of --home, or {NAME}.",
 )
 _system = click.option("--system", is_flag=True, help="A service of the machine, as root; without it, the user's own.")
 
@@ -52,7 +57,7 @@ def service() -> None:
     show_default=True,
     help="The role of a home that is new.",
 )
-def install(name: str, system: bool, role: str) -> None:
+def install(name: str | None, system: bool, role: str) -> None:
     """Install and start the node of this home as a service.
 
     As the user: a unit of your own, which goes on when you log out and comes back after a reboot. With --system, as
@@ -61,6 +66,7 @@ def install(name: str, system: bool, role: str) -> None:
     """
     manager = ServiceManager(of_machine=system)
     manager.check()
+    name = _chosen(manager, name)
     home = Home(_machine_home(name)) if system else invocation().chosen_home
     unit = Unit(name, _program(system), str(home.path), NAME if system else "")
     try:
@@ -115,13 +121,14 @@ def _start(manager: ServiceManager, unit: str, how: str) -> None:
 @_name
 @_system
 @json_option
-def status(name: str, system: bool, as_json: bool) -> None:
+def status(name: str | None, system: bool, as_json: bool) -> None:
     """Show the service: whether it runs, since when, and what it printed last. The code is 3 if it does not run."""
     manager = ServiceManager(of_machine=system)
     manager.check()
-    unit = f"{name}.service"
-    packaged = manager.packaged(unit)
-    text, found = _read(packaged or manager.folder / unit), manager.facts(unit)
+    path, text = _unit_file(manager, name)
+    unit, packaged = path.name, manager.packaged(path.name)
+    is_anothers = not text and path.exists()
+    found = {"ActiveState": "inactive", "SubState": "dead"} if is_anothers else manager.facts(unit)
     shown: dict[str, Any] = {
         "unit": unit,
         "installed": bool(text),
@@ -139,7 +146,7 @@ def status(name: str, system: bool, as_json: bool) -> None:
     if as_json:
         say_json(shown)
     elif not text:
-        say(f"{unit} is not installed: `{_command('install', name, system)}` does it")
+        say(_not_there(manager, path))
     else:
         rows = [(key.replace("_", " "), value) for key, value in shown.items() if value is not None]
         facts([*rows, *(("", f"| {line}") for line in manager.last_lines(unit, 5))])
@@ -152,11 +159,10 @@ def status(name: str, system: bool, as_json: bool) -> None:
 @_system
 @click.option("--follow", is_flag=True, help="Go on with what comes.")
 @click.option("--lines", type=click.IntRange(1, 1_000_000), default=100, show_default=True, help="How many at most.")
-def logs(name: str, system: bool, follow: bool, lines: int) -> None:
+def logs(name: str | None, system: bool, follow: bool, lines: int) -> None:
     """Print what the service has printed, from the journal."""
-    manager = ServiceManager(of_machine=system)
-    manager.check()
-    command = manager.log_command(f"{name}.service", "--lines", str(lines), *(["--follow"] if follow else []))
+    manager, path, _ = _installed(name, system)
+    command = manager.log_command(path.name, "--lines", str(lines), *(["--follow"] if follow else []))
     try:
         os.execvp(command[0], command)
     except OSError as error:
@@ -166,21 +172,21 @@ def logs(name: str, system: bool, follow: bool, lines: int) -> None:
 @service.command("stop", cls=Command)
 @_name
 @_system
-def stop(name: str, system: bool) -> None:
+def stop(name: str | None, system: bool) -> None:
     """Stop the node until `router service start`, or until the machine starts again.
 
     What it has in custody is on its disk. Stop it before its home goes to another machine.
     """
     manager, path, text = _installed(name, system)
     manager.do("stop", path.name, within_s=STARTS_WITHIN_S)
-    again = _command("start", name, system)
+    again = _command("start", path.stem, system)
     say(f"{path.name} is stopped; `{again}` starts the node of {home_of(text) or 'its home'} again")
 
 
 @service.command("start", cls=Command)
 @_name
 @_system
-def start(name: str, system: bool) -> None:
+def start(name: str | None, system: bool) -> None:
     """Start the node that was stopped; return when it is ready."""
     manager, path, text = _installed(name, system)
     _start(manager, path.name, "start")
@@ -190,7 +196,7 @@ def start(name: str, system: bool) -> None:
 @service.command("restart", cls=Command)
 @_name
 @_system
-def restart(name: str, system: bool) -> None:
+def restart(name: str | None, system: bool) -> None:
     """Stop the node and start it, as an upgrade of the program or a changed `router.toml` needs it."""
     manager, path, text = _installed(name, system)
     _start(manager, path.name, "restart")
@@ -200,7 +206,7 @@ def restart(name: str, system: bool) -> None:
 @service.command("remove", cls=Command)
 @_name
 @_system
-def remove(name: str, system: bool) -> None:
+def remove(name: str | None, system: bool) -> None:
     """Stop the service and remove its unit; the home stays as it is."""
     manager, path, text = _installed(name, system)
     packaged = manager.packaged(path.name)
@@ -224,16 +230,67 @@ def _command(word: str, name: str, system: bool) -> str:
     return " ".join(("router service", word, *named, *(["--system"] if system else [])))
 
 
-def _installed(name: str, system: bool) -> tuple[ServiceManager, Path, str]:
-    """Return the service manager, and the path and text of the unit of that name. Raise `Failure` if there is none."""
+def _installed(name: str | None, system: bool) -> tuple[ServiceManager, Path, str]:
+    """Return the service manager, and the path and text of the chosen unit. Raise `Failure` if there is none."""
     manager = ServiceManager(of_machine=system)
     manager.check()
-    path = manager.packaged(f"{name}.service") or manager.folder / f"{name}.service"
-    text = _read(path)
+    path, text = _unit_file(manager, name)
     if not text:
-        install = _command("install", name, system)
-        raise Failure(Exit.FAILED, f"{path} is not there, so no service is installed: `{install}` does it")
+        raise Failure(Exit.FAILED, _not_there(manager, path))
     return manager, path, text
+
+
+def _unit_file(manager: ServiceManager, name: str | None) -> tuple[Path, str]:
+    """Return path and text of the chosen unit, "" if there is none. Raise `Failure` if it is of another home than the
+    one that was named."""
+    unit = f"{_chosen(manager, name)}.service"
+    path, home = manager.packaged(unit) or manager.folder / unit, _named_home(manager.of_machine)
+    text = _read(path)
+    if home is None or not (found := home_of(text)) or _is_same(found, home):
+        return path, text
+    if name is not None:
+        raise Failure(Exit.USAGE, f"{path} runs the node of {found}, not of {home}; leave out --name or --home")
+    return path, ""
+
+
+def _not_there(manager: ServiceManager, path: Path) -> str:
+    """Say that there is no unit of this name, or of the home that was named, and what to do."""
+    system, home = manager.of_machine, _named_home(manager.of_machine)
+    install = _command("install", path.stem, system)
+    if home is None:
+        return f"{path} is not there, so no service is installed: `{install}` does it"
+    others = ", ".join(f"{path.stem} runs that of {of}" for path, of in _nodes(manager))
+    said = f"no service runs the node of {home}{f' ({others})' if others else ''}"
+    return f"{said}: `{install}` does it"
+
+
+def _chosen(manager: ServiceManager, name: str | None) -> str:
+    """Return the name of the unit that is meant: the one that was given, else that of the unit of the home that was
+    named, else the usual one."""
+    home = _named_home(manager.of_machine)
+    if name is not None or home is None:
+        return name or NAME
+    return next((path.stem for path, of in _nodes(manager) if _is_same(of, home)), NAME)
+
+
+def _nodes(manager: ServiceManager) -> Iterator[tuple[Path, str]]:
+    """Yield the units that run a node, each with its home as the file names it."""
+    for path in manager.unit_files():
+        if UNIT_NAME.fullmatch(path.stem):
+            with suppress(Failure):  # another's, which nobody may read
+                if home := home_of(_read(path)):
+                    yield path, home
+
+
+def _named_home(system: bool) -> Path | None:
+    """Return the home that --home names, or for a service of the user ROUTER_HOME; None if nothing does."""
+    named = invocation().home_option or (None if system else os.environ.get(VARIABLE))
+    return Home.chosen(named).path if named else None
+
+
+def _is_same(one: str, home: Path) -> bool:
+    """Whether both paths lead to one directory; symbolic links are followed as far as this user may."""
+    return os.path.realpath(one) == os.path.realpath(home)
 
 
 def _machine_home(name: str) -> str:

@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from router.cli.exits import Exit, Failure
@@ -50,6 +51,15 @@ class ServiceManager:
         """Return the unit file that a package has installed, None if there is none, or another in its place."""
         path = OF_PACKAGES / unit
         return path if self.of_machine and path.is_file() and not (self.folder / unit).exists() else None
+
+    def unit_files(self) -> Iterator[Path]:
+        """Yield the unit files of services, each name once: those of packages behind the others."""
+        seen = set[str]()
+        for folder in (self.folder, *([OF_PACKAGES] if self.of_machine else [])):
+            for path in sorted(folder.glob("*.service")) if folder.is_dir() else ():
+                if path.name not in seen:
+                    seen.add(path.name)
+                    yield path
 
     def words(self, *words: str) -> str:
         """Return the command by which a person does this."""

@@ -17,7 +17,7 @@ from router.core.neighbours.renewals import Renewals, RenewalVerdict
 from router.core.neighbours.successors import RENEWED, SUCCEEDED, Statement, Successor
 from router.core.routing.admission import SIGN_ON_ANEW, Admission
 from router.core.routing.delivery import Delivery
-from router.core.routing.effects import KeyRenewed
+from router.core.routing.effects import BeginAnew, KeyRenewed
 from router.core.routing.kernel import Kernel
 from router.core.routing.route_changes import move_routes
 from router.core.wire.crypto import PublicKey
@@ -31,6 +31,7 @@ from .part import Orders, Part
 from .rights import Rights
 
 RENEW = "renew"
+ROTATE_SERVICE = "rotate-service"
 RENEWALS = "renewals"
 
 
@@ -79,6 +80,22 @@ class Renewing(Part):
         self._pending.effects.append(KeyRenewed(said))
         return {"old": said.old.hex(), "new": said.new.hex(), "was_known": verdict is RenewalVerdict.KNOWN}
 
+    def _rotate_service(self, argument: str, now: Now) -> dict[str, str]:
+        """Have the node end and start again, which gives a service the key that the statement in hex names. What the
+        old key has is moved by that start, before anything is decided."""
+        try:
+            said = decode_renewal(bytes.fromhex(argument))
+        except ValueError as error:
+            raise ValueError(f"that is no renewal of a key: {error}") from None
+        service = self._directory.services.get(said.old)
+        if service is None:
+            raise ValueError(f"{key_text('addr', said.old)} is the key of no service of this node")
+        verdict = self.believed.judge(said, now.judged_s)
+        if not verdict.is_believed:
+            raise ValueError(f"the key is not rotated: {verdict.sentence}")
+        self._pending.effects.append(BeginAnew())
+        return {"service": service.name}
+
     def hear(self, said: Statement, now: Now) -> RenewalVerdict:
         """Judge a statement about a key whose place may be taken here; carry it out at the end of the cycle if it is
         believed and news."""
@@ -107,10 +124,13 @@ class Renewing(Part):
     def _why_not(self, said: Renewal) -> str:
         """Return why a key is not renewed here, "" if it may be."""
         directory = self._directory
+        if directory.rotated.get(said.old) == said.new:
+            return ""  # of a service, which begins with its new key in this run
         service = directory.services.get(said.old)
         if service is not None or directory.me in (said.old, said.new):
             whose = "this node" if service is None else f"its service {service.name}"
-            return f"that is the key of {whose}, which others know it by; only keys of apps are renewed"
+            command = "rotate-node" if service is None else f"rotate {service.name}"
+            return f"that is the key of {whose}: `router keys {command}` gives another one in its place"
         if directory.is_blocked(said.old):
             return "that key is blocked here; `router peer unblock` lets it in again"
         if self._kernel.links.to(said.new) is not None or self.is_in_use(said.new):
@@ -122,7 +142,7 @@ class Renewing(Part):
         kernel = self._kernel
         return self._directory.is_known(key) or bool(kernel.groups.joined_by(key)) or key in kernel.queues.by_recipient
 
-    ORDERS: ClassVar[Orders] = {RENEW: _renew, RENEWALS: _list}
+    ORDERS: ClassVar[Orders] = {RENEW: _renew, ROTATE_SERVICE: _rotate_service, RENEWALS: _list}
 
     # -- what follows --------------------------------------------------------------------------------------------
 
@@ -143,7 +163,7 @@ class Renewing(Part):
         one = Successor.of(said, kernel.arrivals.following)
         self._delivery.move(old, new)
         self._departure.move(old, new)
-        if old in self._directory.locals:
+        if old in self._directory.locals and old not in self._directory.rotated:
             changes.locals.append(new)
             changes.locals_gone.append(old)
         self._directory.succeed(one)

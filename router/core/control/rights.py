@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from router.core.log import events as ev
 from router.core.neighbours.advertisements import Entry
-from router.core.neighbours.book import Row
+from router.core.neighbours.book import Row, move_services
 from router.core.neighbours.directory import Neighbour
 from router.core.routing.kernel import Kernel
 from router.core.routing.links import Link
@@ -89,6 +89,8 @@ class Rights(Part):
     def began(self, rows: Sequence[tuple[bytes, bytes]], now: Now) -> None:
         """Load the book from the store, without entries that have ended, and merge it into the directory."""
         names = {key: one.name for key, one in self._directory.services.items()}
+        rows, moved = move_services(rows, self._directory.rotated)
+        self.write(moved)
         gone = [*self._book.load(rows, names), *self._book.over(now.judged_s), *self._book.used_up()]
         over, deleted = self._book.adverts_over(now.judged_s)
         self.write([*gone, *deleted])

@@ -54,6 +54,22 @@ Row = tuple[bytes, bytes | None]
 """Key and value of a row in the store; the value None deletes the row."""
 
 
+def move_services(
+    rows: Sequence[tuple[bytes, bytes]], rotated: Mapping[bytes, bytes]
+) -> tuple[list[tuple[bytes, bytes]], list[Row]]:
+    """Return the rows of the store with those of services by their present keys, and the changes that make it so.
+    `rotated`: these keys by the former ones."""
+    found, changed = list[tuple[bytes, bytes]](), list[Row]()
+    for key, value in rows:
+        new = rotated.get(key[1:33]) if key[:1] in OF_SERVICES else None
+        if new is not None:
+            changed.append((key, None))
+            key = key[:1] + new + key[33:]
+            changed.append((key, value))
+        found.append((key, value))
+    return found, changed
+
+
 class Book:
     """The entries by service and key, `learned_max` neighbours at most, and as many advertisements; its methods return
     changes as rows for the store."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Literal
 
@@ -91,6 +91,8 @@ class Directory(Struct):
     public: frozenset[bytes] = frozenset()
     agreements: Agreements = field(default_factory=Agreements)
     successors: Successors = field(default_factory=Successors)
+    rotated: Mapping[bytes, bytes] = field(default_factory=dict)
+    """The keys that services have been given since the last run, by their former ones, whose place they are to take."""
     addresses: tuple[TransportAddress, ...] = ()
     met: set[bytes] = field(default_factory=set)
     """The first bytes of the keys of routers known by meetings, with which groups are agreed."""
@@ -139,6 +141,16 @@ class Directory(Struct):
         self.locals.add(key)
         self.revision += 1
         return True
+
+    def admit_services(
+        self, services: dict[bytes, ServiceFacts], public: Iterable[bytes], rotated: Mapping[bytes, bytes]
+    ) -> None:
+        """Enter the services of this node: their keys are local, also those in whose place others have come, and
+        strangers may send to the `public` ones."""
+        self.services, self.rotated = services, rotated
+        self.configured_locals |= services.keys()
+        self.locals |= services.keys() | rotated.keys()
+        self.public |= frozenset(public)
 
     def succeed(self, one: Successor) -> None:
         """Give a key the place of a renewed one among the local keys and in the configuration; `merge` gives it its

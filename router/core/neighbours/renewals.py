@@ -97,12 +97,13 @@ class Renewals(Generic[Said]):
 
     def hear(self, said: Said, now_s: int) -> RenewalVerdict:
         """Judge a statement, and keep it if it is believed and news. Statements of a chain may come in any order."""
-        verdict = self._verdict(said, now_s)
+        verdict = self.judge(said, now_s)
         if verdict is RenewalVerdict.NEWS:
             self._by_old[bytes(said.old)] = self._by_new[bytes(said.new)] = said
         return verdict
 
-    def _verdict(self, said: Said, now_s: int) -> RenewalVerdict:
+    def judge(self, said: Said, now_s: int) -> RenewalVerdict:
+        """Return what `hear` would make of a statement."""
         known = self._by_old.get(said.old)
         if not said.verify():
             return RenewalVerdict.FORGED

@@ -52,15 +52,15 @@ from router.disk.store.rest import REST_S_MAX, Disturbed, at_rest
 
 STAGE, SPILL = ".snapshot", "rest"
 SMALL = ("router.toml", "keys", "groups", "invitations")
-NODE_KEY = ("node.key", "node.rotating", "node.successions")
-"""The files in `keys` that belong to the store's owner (`router.settings.node_rotation`)."""
+STORE_KEYS = ("node.*", "service-*.*")
+"""The files in `keys` that fit one store: of its owner (`router.settings.node_rotation`), and of its services."""
 ATTEMPTS_MAX = 5
 """How often a state is read anew because its secrets were sealed under another key meanwhile."""
 
 
 class Staged(Struct):
     """One moment of a home: its store is held, the rest is in `folder`. `held_s`: how long the store's commits waited
-    for that; `key_digest`: that of the files of the node's key then."""
+    for that; `key_digest`: that of the files of these keys then."""
 
     folder: Path
     at_s: int
@@ -106,8 +106,8 @@ def size_at_most(home: Path, copies: Staged) -> int:
 
 
 def write(home: Path, copies: Staged, writer: SnapshotWriter) -> Manifest:
-    """Write the whole snapshot, and let go of its moment as soon as that is read. Raise `SnapshotFault` if the node got
-    another key meanwhile: its store would belong to the former one."""
+    """Write the whole snapshot, and let go of its moment as soon as that is read. Raise `SnapshotFault` if the node or
+    a service of it got another key meanwhile: what is in the store would belong to the former one."""
     if copies.store is not None:
         _write_store(copies, copies.store, writer)
     for root, names in ((copies.folder, ("store", "services", "log")), (home, SMALL)):
@@ -115,16 +115,16 @@ def write(home: Path, copies: Staged, writer: SnapshotWriter) -> Manifest:
             with suppress(FileNotFoundError), file.open("rb", buffering=0) as content:  # removed since it was listed
                 writer.part(str(file.relative_to(root)), content)
     if _key_digest(home) != copies.key_digest:
-        raise SnapshotFault(f"the node of {home} got another key while its snapshot was taken: take it again")
+        raise SnapshotFault(f"the node of {home} or a service got another key during its snapshot: take it again")
     return writer.finish(copies.at_s, copies.router, copies.damaged)
 
 
 def _key_digest(home: Path) -> bytes:
-    """Return the SHA-256 of the files that a rotation of the node's key changes."""
+    """Return the SHA-256 of the files that a rotation of a key changes, the node's or a service's."""
     found = sha256()
-    for name in NODE_KEY:
+    for path in sorted(path for pattern in STORE_KEYS for path in (home / "keys").glob(pattern)):
         with suppress(FileNotFoundError):
-            found.update(name.encode() + (home / "keys" / name).read_bytes())
+            found.update(path.name.encode() + path.read_bytes())
     return found.digest()
 
 

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from rigs.commands import Run, run_in
 from rigs.patience import HANG_S
 
+from router.cli import main
 from router.cli.exits import Exit
 from router.cli.unit import service_manager
+from router.cli.unit.unit_file import Unit
 from router.rig.process import POLL_S
 
 SYSTEMD = Path("/lib/systemd/systemd")
@@ -47,6 +50,59 @@ def test_unit_of_a_package_counts_where_nothing_stands_before_it(
     assert user.packaged("router.service") is None and machine.packaged("other.service") is None
     (of_root / "router.service").write_text("[Unit]\n")
     assert machine.packaged("router.service") is None
+
+
+@pytest.fixture
+def units(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return the folder of a user's units; what `systemctl` is asked is answered by `true`."""
+    monkeypatch.setattr(service_manager, "BOOTED", tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("ROUTER_HOME", raising=False)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n')
+    (programs / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    folder = tmp_path / "config" / "systemd" / "user"
+    folder.mkdir(parents=True)
+    for name in ("router", "second"):
+        (folder / f"{name}.service").write_text(Unit(name, ("/bin/router",), str(tmp_path / name)).text())
+    (folder / "other.service").write_text("[Service]\nExecStart=/bin/true\n")
+    return folder
+
+
+def test_unit_of_the_named_home_is_chosen(units: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "second").mkdir()
+    (tmp_path / "link").symlink_to("second")
+
+    def asked(*words: str) -> list[str]:
+        (tmp_path / "asked").unlink(missing_ok=True)
+        done = CliRunner().invoke(main, ["service", *words])
+        assert done.exit_code == 0, done.stderr
+        return [one for one in (tmp_path / "asked").read_text().splitlines() if "show-environment" not in one]
+
+    assert asked("stop") == ["--user --no-pager stop router.service"]
+    for home in ("second", "link"):
+        assert asked("restart", "--home", str(tmp_path / home)) == ["--user --no-pager restart second.service"]
+    monkeypatch.setenv("ROUTER_HOME", str(tmp_path / "second"))
+    assert asked("start") == ["--user --no-pager start second.service"]
+    assert asked("stop", "--home", str(tmp_path / "router")) == ["--user --no-pager stop router.service"]
+    assert asked("stop", "--name", "second") == ["--user --no-pager stop second.service"]
+
+
+def test_home_of_no_unit_or_of_another_than_the_named_one_is_refused(units: Path, tmp_path: Path) -> None:
+    none = run_in(tmp_path / "none")
+    for word in ("stop", "start", "restart", "remove", "logs"):
+        told = none("service", word)
+        assert told.exit_code == Exit.FAILED and f"no service runs the node of {tmp_path}/none" in told.stderr
+        assert f"second runs that of {tmp_path}/second" in told.stderr
+        assert f"`router --home {tmp_path}/none service install` does it" in told.stderr
+    shown = none("service", "status", "--json")
+    found = json.loads(shown.stdout)
+    assert shown.exit_code == Exit.NO_NODE and (found["installed"], found["state"]) == (False, "inactive")
+    both = run_in(tmp_path / "router")("service", "stop", "--name", "second")
+    assert both.exit_code == Exit.USAGE and "leave out --name or --home" in both.stderr
+    assert "stop" not in (tmp_path / "asked").read_text() and len([*units.iterdir()]) == 3
 
 
 def test_health_is_one_code(at_node: Run, router: Run) -> None:
@@ -92,6 +148,11 @@ def test_installed_node_comes_back_after_a_kill_and_a_hang_and_is_removed(system
     assert (first["state"], first["home"], first["changed_by_hand"]) == ("active", str(home), False)
     other = run_in(tmp_path / "other")("service", "install")
     assert other.exit_code == Exit.FAILED and str(home) in other.stderr and not (tmp_path / "other").exists()
+    beside = run_in(tmp_path / "beside")
+    assert beside("service", "install", "--name", "second").exit_code == 0
+    assert beside("service", "restart").exit_code == 0 and status(beside)["unit"] == "second.service"
+    assert beside("service", "stop").exit_code == 0 and status(beside)["state"] == "inactive"
+    assert beside("service", "remove").exit_code == 0 and status(run)["pid"] == first["pid"]
     os.kill(first["pid"], signal.SIGKILL)
     second = _until_another(run, first["pid"])
     unit = tmp_path / ".config/systemd/user/router.service"

@@ -52,6 +52,15 @@ from router.settings.home import Home
 from router.settings.node_rotation import rotate
 rotate(Home(Path(sys.argv[1])), 1_800_000_000)
 """
+ROTATES_A_SERVICE = """
+import sys
+from pathlib import Path
+from router.settings import keyring, renewed_keys
+home, name = Path(sys.argv[1]), "service-web"
+said = renewed_keys.begin(home / "keys", name, lambda: keyring.load(home, name), 1_800_000_000)
+renewed_keys.rotate(home / "keys", name)
+renewed_keys.finish(home / "keys", name, said)
+"""
 TIMES = 3
 LATER = 20
 """More commits than those for which LMDB would leave the pages alone without a reader."""
@@ -103,13 +112,13 @@ def test_what_is_handed_over_meanwhile_is_in_the_store_or_still_with_its_owner(c
             process.communicate(timeout=HANG_S)
 
 
-@pytest.mark.parametrize("rotates", [False, True])
-def test_no_snapshot_has_the_store_of_one_key_and_another_key(rotates: bool, tmp_path: Path) -> None:
-    """The node's key may be rotated between the copy of its store and that of its keys: the store of what would be
-    restored would belong to another router."""
+@pytest.mark.parametrize("rotates", ["", ROTATES, ROTATES_A_SERVICE])
+def test_no_snapshot_has_the_store_of_one_key_and_another_key(rotates: str, tmp_path: Path) -> None:
+    """The key of the node or of a service may be rotated between the copy of the store and that of the keys: what would
+    be restored would belong to the former one."""
     home = Home(tmp_path / "home")
     home.create()
-    key = keyring.load_or_create(home, keyring.NODE)
+    key, _ = (keyring.load_or_create(home, name) for name in (keyring.NODE, "service-web"))
     with closing(Store(home.store_path, StoreLimits(), b"b" * 16)) as store:
         store.recover(bytes(key.public))
     written = list[bytes]()
@@ -118,7 +127,7 @@ def test_no_snapshot_has_the_store_of_one_key_and_another_key(rotates: bool, tmp
         pytest.raises(SnapshotFault, match="take it again") if rotates else nullcontext(),
     ):
         if rotates:
-            rotates_it = [sys.executable, "-c", ROTATES, str(home.path)]
+            rotates_it = [sys.executable, "-c", rotates, str(home.path)]
             subprocess.run(rotates_it, check=True, timeout=HANG_S, env={"PYTHONPATH": str(TESTS.parent)})
         write(home.path, copies, SnapshotWriter(written.append, None))
     assert copies.router == key.public and written
