@@ -81,6 +81,8 @@ def test_few_messages_are_verified_at_once_unless_wrong_ones_come() -> None:
     assert node.rules.batch_delay_s(node.now) > 0 == host().rules.batch_delay_s(node.now), (
         "and more are awaited each time"
     )
+    opened = c.Opened("local", "new")
+    assert host().rules.is_urgent(opened, node.now) and not node.rules.is_urgent(opened, node.now)
 
 
 def test_a_message_alone_is_verified_at_once() -> None:
