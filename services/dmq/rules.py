@@ -150,7 +150,7 @@ class DmqNode:
             yield from self._decided(verdict, now)
         for client in self._consumers.wake(now.mono_s):
             yield from self._go_on(client, now)
-        yield from self._admission.batches()
+        yield from self._admission.batches(moment_of(now))
         yield from self._nodes.settled(now, may_pull=self._stake.is_ready and self._holdings.can_take)
         yield from self._wake(now)
         yield from self._logged()
@@ -206,7 +206,7 @@ class DmqNode:
 
     def _wake(self, now: c.Now) -> Iterator[c.Deed]:
         """Ask for a tick when something is due next, unless that is asked for."""
-        due_s = max(now.mono_s, min(self._tick_s, self._consumers.due_s, self._nodes.due_s))
+        due_s = max(now.mono_s, min(self._tick_s, self._consumers.due_s, self._nodes.due_s, self._admission.due_s))
         if due_s != self._wakes_at_s:
             self._wakes_at_s = due_s
             yield c.Wake(now.wall_s + due_s - now.mono_s)
