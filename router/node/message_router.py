@@ -35,6 +35,7 @@ from router.disk.store.terms import MapFull
 from router.node.cycle import Cycle, Heard, VerifyJob
 from router.node.housekeeping import Tidy
 from router.node.verifiers import Verifiers
+from router.transport.whole_times import next_whole_s
 from router.why.steps import Find, Remind
 
 TICK_S = 1.0
@@ -172,7 +173,7 @@ class MessageRouter(TrioActor):
 
     async def _tick(self) -> None:
         while True:
-            due_s = trio.current_time() + TICK_S
+            due_s = next_whole_s(TICK_S)
             await trio.sleep_until(due_s)
             self.cycle.lag.observe(trio.current_time() - due_s)
             self.cycle.tick()

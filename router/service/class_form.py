@@ -15,6 +15,7 @@ RULES_METHODS = {
     "doors": (),
     "settled": ("now",),
     "batch_delay_s": ("now",),
+    "is_urgent": ("heard", "now"),
     "admits": ("came", "mono_s"),
 }
 """What a host calls on rules, with the arguments that it passes by position; all but `hear` may be missing."""

@@ -389,6 +389,10 @@ class PacedRules(BatchRules, Protocol):
     def batch_delay_s(self, now: Now) -> float:
         """Return for how long after a cycle the next one waits for more; 0: no longer than usual."""
 
+    def is_urgent(self, heard: Heard, now: Now) -> bool:
+        """Whether the next cycle does not wait for `batch_delay_s` because of what has just come; without this method
+        all waits for it."""
+
 
 # -- what is kept ---------------------------------------------------------------------------------------------------
 

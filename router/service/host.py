@@ -52,8 +52,9 @@ STATES = "services"
 EVENTS_BYTES_MAX = 48 * 1024
 LOG_AGAIN_S = 1.0
 """How long a service waits before it offers events again that the log did not take."""
-GATHER_S = 0.2
-"""How long events gather after some were handed to the log: each hand-over costs as much as dozens of them."""
+GATHER_S, GATHER_S_MAX = 0.2, 1.0
+"""How long events gather after some were handed to the log: each hand-over costs as much as dozens of them. While there
+are always new ones, they gather twice as long each time, at most so long."""
 FORGET_S = 1.0
 """How long events that the log has wait in the state for a transaction to go with."""
 
@@ -268,10 +269,12 @@ class Service(TrioActor):
         transaction, or with one of their own if there is none for a while."""
         state = self._state
         assert state is not None
+        gather_s = GATHER_S
         while True:
             first, events = state.events(EVENTS_BYTES_MAX, self._noted)
             if not events:
                 await self._until_events()
+                gather_s = GATHER_S
                 continue
             faults = [self._fault_of(state, number, one) for number, one in enumerate(events, first)]
             fit = next((at for at, fault in enumerate(faults) if fault), len(faults))
@@ -281,7 +284,8 @@ class Service(TrioActor):
                 last = self._leave_out(first, events, faults)
             if last >= first:
                 self._noted, self._done_with = last, self._done_with + last + 1 - first
-            await trio.sleep(GATHER_S if last >= first + fit - 1 else LOG_AGAIN_S)
+            await trio.sleep(gather_s if last >= first + fit - 1 else LOG_AGAIN_S)
+            gather_s = next_gather_s(gather_s, sum(map(len, events)))
 
     async def _until_events(self) -> None:
         """Wait until there are new events; meanwhile, remove those that the log has."""
@@ -361,6 +365,12 @@ def _said(answer: bytes) -> dict[str, Any]:
     if "error" in found:
         raise SaidError(str(found["error"]))
     return found
+
+
+def next_gather_s(gather_s: float, handed_bytes: int) -> float:
+    """Return for how long events gather after the next hand-over, if there is no pause before it: twice as long as
+    after this one, but not while so many bytes of events come that the next one could not take all of them."""
+    return GATHER_S if 2 * handed_bytes > EVENTS_BYTES_MAX else min(2 * gather_s, GATHER_S_MAX)
 
 
 async def _as_failure(own: Awaitable[None]) -> None:

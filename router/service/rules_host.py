@@ -28,7 +28,7 @@ from router.service.confinement import Confinement
 from router.service.cycle_changes import CycleChanges, DeedSorter, Source, listed
 from router.service.deed_checks import DeedChecks
 from router.service.doors import Doors, admit_all, door_urls
-from router.service.gathering import Gathering
+from router.service.gathering import Gathering, never_urgent, no_delay_s
 from router.service.heard_again import HeardAgain
 from router.service.heard_lately import HeardLately, leaves_trace
 from router.service.host import Place, SaidError, Service
@@ -135,9 +135,9 @@ class RulesHost(Service):
         key, find = self.place.key.public, self.place.find_over_http
         self._rules = self._kind(c.Setup(self.name, key, self.settings, self._kept, _CHANCE, find))
         self._settled: Callable[[c.Now], object] | None = getattr(self._rules, "settled", None)
-        self._gathering = Gathering() if self._settled is not None else None
-        delay_s: Callable[[c.Now], float] = getattr(self._rules, "batch_delay_s", lambda now: 0.0)
-        self._batch_delay_s = self._failures.guarded("batch_delay_s", delay_s, 0.0)
+        delay_s = self._failures.guarded("batch_delay_s", getattr(self._rules, "batch_delay_s", no_delay_s), 0.0)
+        is_urgent = self._failures.guarded("is_urgent", getattr(self._rules, "is_urgent", never_urgent), True)
+        self._gathering = Gathering(delay_s, is_urgent) if self._settled is not None else None
         admits = self._failures.guarded("admits", getattr(self._rules, "admits", admit_all), False)
         doors = door_urls(getattr(self._rules, "doors", dict)())
         self._checks = DeedChecks(doors, self._failures.doubt)
@@ -163,7 +163,7 @@ class RulesHost(Service):
             self._work = trio.Event()
             while self._heard or self._sending.is_due:
                 if self._gathering is not None:
-                    await self._gathering.until_enough(len(self._heard), self._batch_delay_s(clock.now()))
+                    await self._gathering.until_enough(len(self._heard))
                 await self._requests.until_room()
                 await self._cycle()
 
@@ -174,7 +174,7 @@ class RulesHost(Service):
         self._heard.append((heard, source))
         self._work.set()
         if self._gathering is not None:
-            self._gathering.came(len(self._heard))
+            self._gathering.came(heard, len(self._heard))
 
     def _say(self, text: str) -> None:
         self.log.warning("%s: %s", self, text)

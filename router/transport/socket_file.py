@@ -25,6 +25,7 @@ from trio.socket import SocketType
 
 from router.transport.contract import ListenFailed
 from router.transport.sockets import words
+from router.transport.whole_times import next_whole_s
 
 PATH_BYTES_MAX = 107
 """The longest path in a socket address."""
@@ -110,7 +111,7 @@ class SocketFile:
         """Make the file again whenever it is gone, and call `replace` with the socket that listens there now."""
         problem = ""
         while True:
-            await trio.sleep(AGAIN_S if problem else LOOK_S)
+            await trio.sleep_until(next_whole_s(AGAIN_S if problem else LOOK_S))
             if self.is_there:
                 problem = ""
                 with suppress(OSError):  # it goes just now, perhaps

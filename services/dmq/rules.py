@@ -47,6 +47,8 @@ from services.dmq.settings import Settings
 
 TICK_S = 1.0
 DOUBT_GATHER_S = 0.01
+PEERS_GATHER_S = 0.025
+"""How far apart cycles are at least that deal with other nodes alone: each costs as much as several messages."""
 RELAYED_SLACK = 8
 """Messages of a pool that may be live, when a peer brings one, beyond those that its pause allows in their life."""
 METRICS = "metrics"
@@ -124,8 +126,19 @@ class DmqNode:
         return list(self._heard(heard, now))
 
     def batch_delay_s(self, now: c.Now) -> float:
-        """Return how far apart cycles are: while wrongly signed messages come, so far that many are refused at once."""
-        return DOUBT_GATHER_S if self._admission.is_in_doubt(now.mono_s) else 0.0
+        """Return how far apart cycles are: while wrongly signed messages come, so far that many are refused at once;
+        with other nodes, so far that what several of them say is dealt with at once."""
+        if self._admission.is_in_doubt(now.mono_s):
+            return DOUBT_GATHER_S
+        return PEERS_GATHER_S if len(self._nodes.peers) else 0.0
+
+    def is_urgent(self, heard: c.Heard, now: c.Now) -> bool:
+        """Whether a client or an operator waits for what follows from this; the next words of other nodes, and of a
+        consumer that has just got a reply, may wait for others."""
+        if isinstance(heard, c.Tick) or self._nodes.hears(heard) or self._admission.is_in_doubt(now.mono_s):
+            return False
+        client = self._clients.get(heard.door, heard.peer) if isinstance(heard, c.Came) else None
+        return client is None or not self._consumers.has_just_read(client, now.mono_s)
 
     def settled(self, now: c.Now) -> list[c.Deed]:
         """Verify what has come, give consumers that wait what was taken, and tell the log of all that at once."""
@@ -137,7 +150,7 @@ class DmqNode:
             yield from self._decided(verdict, now)
         for client in self._consumers.wake(now.mono_s):
             yield from self._go_on(client, now)
-        yield from self._admission.batches()
+        yield from self._admission.batches(moment_of(now))
         yield from self._nodes.settled(now, may_pull=self._stake.is_ready and self._holdings.can_take)
         yield from self._wake(now)
         yield from self._logged()
@@ -193,7 +206,7 @@ class DmqNode:
 
     def _wake(self, now: c.Now) -> Iterator[c.Deed]:
         """Ask for a tick when something is due next, unless that is asked for."""
-        due_s = max(now.mono_s, min(self._tick_s, self._consumers.due_s, self._nodes.due_s))
+        due_s = max(now.mono_s, min(self._tick_s, self._consumers.due_s, self._nodes.due_s, self._admission.due_s))
         if due_s != self._wakes_at_s:
             self._wakes_at_s = due_s
             yield c.Wake(now.wall_s + due_s - now.mono_s)

@@ -80,8 +80,8 @@ class NetworkRig:
 
     async def round(self) -> RoundCost:
         """Play a round that is handed in at the first node."""
-        before_s = sum(node.cpu_s() for node in self.nodes)
         before = await self._bytes_in()
+        before_s = sum(node.cpu_s() for node in self.nodes)
         sockets = {f"the consumer of {node.base.name}": node.socket for node in self.nodes}
         times = await play_round(self._wires, self.nodes[0].socket, sockets)
         cpu_s = sum(node.cpu_s() for node in self.nodes) - before_s

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from math import inf
 
 from msgspec import Struct
 
@@ -31,6 +32,8 @@ BATCH_MAX = 64
 UNDER_WAY_MAX = 1
 AT_ONCE_MAX = 16
 """So many messages are verified here if nothing is under way, but none while wrong signatures come."""
+LATE_S = 0.1
+"""How long after a batch went to the other process, which gives way to everybody, some are verified here meanwhile."""
 DOUBT_S = 10.0
 """How long after a wrong signature others are expected."""
 KNOWN_HERE_MAX = 1024
@@ -102,6 +105,7 @@ class Admission:
         self._candidates: deque[Candidate] = deque()
         self._under_way: dict[str, list[Candidate]] = {}
         self._batches = 0
+        self._sent_s = 0.0
         self._failures = 0
 
     def __repr__(self) -> str:
@@ -135,19 +139,26 @@ class Admission:
         return self._decided(Candidate(source, message, expires_at, check, self._grounds(message)), fault, now)
 
     def at_once(self, now: Moment) -> list[AdmissionVerdict]:
-        """Verify what waits here, if it is little and nothing is under way; return what became of it."""
-        if self._under_way or len(self._candidates) > self._at_once_max or self.is_in_doubt(now.mono_s):
+        """Verify what waits here, if it is little and nothing is under way, or a part of it, if the other process is
+        late; return what became of it."""
+        is_late = bool(self._under_way) and now.mono_s >= self._sent_s + LATE_S
+        is_little = not self._under_way and len(self._candidates) <= self._at_once_max
+        if self.is_in_doubt(now.mono_s) or not (is_late or is_little):
             return []
-        faults = self._checker.faults([one.check for one in self._candidates])
-        found = [self._decided(one, fault, now) for one, fault in zip(self._candidates, faults, strict=True)]
-        self._candidates.clear()
-        return found
+        some = [self._candidates.popleft() for _ in range(min(self._at_once_max, len(self._candidates)))]
+        faults = self._checker.faults([one.check for one in some])
+        return [self._decided(one, fault, now) for one, fault in zip(some, faults, strict=True)]
+
+    @property
+    def due_s(self) -> float:
+        """When `at_once` has something to do, if the other process is not done by then."""
+        return self._sent_s + LATE_S if self._under_way and self._candidates else inf
 
     def is_in_doubt(self, mono_s: float) -> bool:
         """Whether wrong signatures have come just before."""
         return mono_s < self._doubted_until_s
 
-    def batches(self) -> list[c.Deed]:
+    def batches(self, now: Moment) -> list[c.Deed]:
         """Return the jobs that verify the waiting signatures, unless too many batches are under way."""
         deeds: list[c.Deed] = []
         while self._candidates and len(self._under_way) < UNDER_WAY_MAX:
@@ -155,6 +166,7 @@ class Admission:
             self._batches += 1
             tag = f"{TAG}{self._batches}"
             self._under_way[tag] = batch
+            self._sent_s = now.mono_s
             deeds.append(c.Compute(JOB, encode_batch([one.check for one in batch]), tag))
         return deeds
 

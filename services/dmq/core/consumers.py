@@ -48,6 +48,11 @@ class Consumers:
         """Return the named consumers that are connected."""
         return frozenset(self._holders)
 
+    @staticmethod
+    def has_just_read(client: ClientSession, now_s: float) -> bool:
+        """Whether the client has got a reply to a request that blocked so late that its next one gathers messages."""
+        return now_s < client.answered_s + GATHER_S
+
     def requested(self, client: ClientSession, request: Any, now_s: float) -> Iterator[c.Deed]:
         """Handle a request: answer it if there is a message, or if it does not block; of many that came ahead of their
         replies, some now and the others at the next `wake`."""
@@ -150,11 +155,11 @@ class Consumers:
 
     def _gathers(self, client: ClientSession, now_s: float) -> bool:
         """Whether the reply is to wait for more messages, since the last one went out just before."""
-        due_s, cursor = client.answered_s + GATHER_S, self._cursor(client)
-        if now_s >= due_s or not cursor.has_few(self._holdings.mempool):
+        cursor = self._cursor(client)
+        if not self.has_just_read(client, now_s) or not cursor.has_few(self._holdings.mempool):
             return False
         if cursor.last < self._holdings.mempool.last:
-            self.due_s = min(self.due_s, due_s)
+            self.due_s = min(self.due_s, client.answered_s + GATHER_S)
         return True
 
     def _shared_reply(self, client: ClientSession, found: Sequence[Row]) -> tuple[n.Message, bytes]:

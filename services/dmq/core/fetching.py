@@ -34,6 +34,9 @@ IN_FLIGHT_BATCHES_MAX = 4
 """Most bytes of bodies, and requests for some, that one peer has still to answer."""
 LATE_S = 0.6
 """Seconds after which a body is asked of another peer as well."""
+ACKNOWLEDGE_S = 0.1
+"""How long after a request for ids the next one waits that would only acknowledge some of those that are open: the peer
+answers it at once, with the few ids that have come meanwhile."""
 SIZE_SLACK = 32
 """How many bytes a message may differ from the size that was announced."""
 SIZE_MAX = 2_800
@@ -98,12 +101,16 @@ class AskBodies(Struct, frozen=True):
 class _Line(Struct):
     """What one peer has announced and was asked.
 
-    `order`: the ids that are not acknowledged; `open`: those of them whose end is not known yet, with their sizes;
-    `asked`: the requests for ids without an answer, as the most that each may bring; `batches`: those for bodies."""
+    `order`: the ids that need something of this peer, and those behind them; `acknowledged`: how many from before these
+    are still to be acknowledged; `open`: those whose end is not known yet, with their sizes; `asked`: the requests for
+    ids without an answer, as the most that each may bring; `asked_s`: when the last one was made; `batches`: those for
+    bodies."""
 
     order: deque[bytes] = field(default_factory=deque)
     open: dict[bytes, int] = field(default_factory=dict)
+    acknowledged: int = 0
     asked: deque[int] = field(default_factory=deque)
+    asked_s: float = -inf
     batches: deque[dict[bytes, int]] = field(default_factory=deque)
     may_have_more: bool = True
     is_ending: bool = False
@@ -111,13 +118,16 @@ class _Line(Struct):
     announced: int = 0
     withheld: int = 0
 
-    def acknowledge(self) -> int:
-        """Drop the ids from the front that need nothing more of this peer; return how many."""
-        count = 0
+    def let_go(self) -> None:
+        """Drop the ids from the front that need nothing more of this peer; they are to be acknowledged."""
         while self.order and self.order[0] not in self.open:
             self.order.popleft()
-            count += 1
-        return count
+            self.acknowledged += 1
+
+    @property
+    def is_urged(self) -> bool:
+        """Whether more ids are to be asked for at once: all are answered for, or the peer is likely to have more."""
+        return not self.order or (self.may_have_more and len(self.order) < WINDOW_MAX)
 
 
 class _Wanted(Struct):
@@ -142,6 +152,7 @@ class Fetching:
         self._wanted: dict[bytes, _Wanted] = {}
         self._todo: dict[bytes, None] = {}  # to be asked for as soon as a peer has room
         self._late: list[tuple[float, bytes]] = []  # heap of when ids are to be asked of another peer
+        self._acknowledge_s = inf
         self._refused: OrderedDict[bytes, None] = OrderedDict()
         self.unwanted_bytes = 0
         self.duplicates = 0
@@ -152,8 +163,10 @@ class Fetching:
 
     @property
     def due_s(self) -> float:
-        """When a body is to be asked of another peer."""
-        return self._late[0][0] if self._late else inf
+        """When a body is to be asked of another peer, or ids are to be acknowledged."""
+        while self._late and not self._is_awaited(*self._late[0]):
+            heappop(self._late)
+        return min(self._late[0][0] if self._late else inf, self._acknowledge_s)
 
     def __contains__(self, peer: str) -> bool:
         return peer in self._lines
@@ -287,8 +300,9 @@ class Fetching:
             if (peer := self._supplier(own_id)) is not None:
                 self._ask(own_id, peer, bodies, now_s)
         asks: list[AskIds | AskBodies] = []
+        self._acknowledge_s = inf
         for peer, line in self._lines.items():
-            if (ask := self._ids(peer, line)) is not None:
+            if (ask := self._ids(peer, line, now_s)) is not None:
                 asks.append(ask)
         for peer, ids in bodies.items():
             line = self._lines[peer]
@@ -298,17 +312,21 @@ class Fetching:
             self.made.bodies_requested += len(ids)
         return asks
 
-    def _ids(self, peer: str, line: _Line) -> AskIds | None:
+    def _ids(self, peer: str, line: _Line, now_s: float) -> AskIds | None:
         """Return the request for ids that is due: one that blocks if nothing is left to be answered for."""
         if line.asked or line.is_ending:
             return None
-        acknowledged = line.acknowledge()
-        left = len(line.order)
+        line.let_go()
+        if not line.is_urged:
+            if not line.acknowledged:
+                return None
+            if now_s < (due_s := line.asked_s + ACKNOWLEDGE_S):
+                self._acknowledge_s = min(self._acknowledge_s, due_s)
+                return None
+        left, acknowledged = len(line.order), line.acknowledged
         most = min(IDS_MAX, WINDOW_MAX - left)
-        if left and not (acknowledged or (most and line.may_have_more)):
-            return None
         line.asked.append(most)
-        line.may_have_more = False
+        line.asked_s, line.acknowledged, line.may_have_more = now_s, 0, False
         self.made.ids_requested += most
         if left:
             self.made.pipelined += 1
@@ -342,9 +360,13 @@ class Fetching:
         """Let each body that has not come in time be asked of another peer."""
         while self._late and self._late[0][0] <= now_s:
             late_s, own_id = heappop(self._late)
-            wanted = self._wanted.get(own_id)
-            if wanted is not None and not wanted.is_judged and late_s == wanted.asked_s + LATE_S:
+            if self._is_awaited(late_s, own_id):
                 self._todo[own_id] = None
+
+    def _is_awaited(self, late_s: float, own_id: bytes) -> bool:
+        """Whether a body is still missing that was asked for so long before this time, and of nobody since."""
+        wanted = self._wanted.get(own_id)
+        return wanted is not None and not wanted.is_judged and late_s == wanted.asked_s + LATE_S
 
     # -- what is wanted ------------------------------------------------------------------------------------
 

@@ -147,6 +147,8 @@ class _Item(Enum):
     BODIES = "bodies", 2
     DONE = "done", 1
 
+    __hash__ = object.__hash__  # as of `Agency`
+
 
 class MessageSubmission(NamedTuple):
     """A revision of the protocol. `numbers`: that of each kind of message; `provider`: the side of an instance that
@@ -167,9 +169,7 @@ class MessageSubmission(NamedTuple):
             case MsgRequestSigIdsNonBlocking(acknowledged, requested):
                 return encode([self.numbers[_Item.ASK_IDS], False, acknowledged, requested])
             case MsgReplySigIds(announced):
-                return self._listed(
-                    _Item.IDS, [b"\x82" + _octets(own_id) + head(size, UINT) for own_id, size in announced]
-                )
+                return self._listed(_Item.IDS, [_spelled(own_id, size) for own_id, size in announced])
             case MsgReplyNoSigIds():
                 return encode([self.numbers[_Item.NO_IDS]])
             case MsgRequestSigs(ids):
@@ -224,6 +224,13 @@ def check_in(state: Enum, message: Message) -> None:
     """Raise `Malformed` for an answer that its request does not allow."""
     if state is St.SIG_IDS_BLOCKING and message == MsgReplySigIds(()):
         raise Malformed("the answer to a request that blocks announces nothing")
+
+
+def _spelled(own_id: bytes, size: int) -> bytes:
+    """Return an id and its size as encoded."""
+    if len(own_id) == 32 and 0xFF < size < 1 << 16:  # nearly all
+        return b"\x82\x58\x20" + own_id + b"\x19" + size.to_bytes(2, "big")
+    return b"\x82" + _octets(own_id) + head(size, UINT)
 
 
 def _octets(content: bytes) -> bytes:

@@ -289,7 +289,7 @@ class PeerSession:
         talk = self._submissions.get(side)
         assert talk is not None, f"{side} does not run on this connection"
         self._queue(talk, message, now_s)
-        return self._collected(self._received(talk, now_s), now_s)
+        return self._collected(self._received(talk, now_s), now_s) if talk.has_unread else []
 
     def keep_alive(self, now_s: float) -> None:
         """Ask whether the peer is alive, now and from now on, if we may begin here and have not."""

@@ -32,7 +32,7 @@ NO_IDS_S = 17.0
 """Seconds after which a request that blocks is answered without ids; the peer waits for 20 s."""
 SPACING_SLACK_S = 2.0
 """Seconds that are added to a pool's pause, for the way and for clocks."""
-GATHER_S = 0.05
+GATHER_S = 0.1
 """How long after an answer with ids the next request that blocks waits at most for a full answer: each one costs both
 sides as much as several ids."""
 GIVEN_BYTES_MAX = 97_000
@@ -235,12 +235,13 @@ class Provider:
     # -- the order -----------------------------------------------------------------------------------------
 
     def _next(self, most: int, now: Moment) -> tuple[Announced, ...]:
-        self._queue_new()
         while self._held and self._held[0][0] <= now.mono_s:
             until_s, pool = heappop(self._held)
             if self._due.get(pool) == until_s:
                 self._queue(pool)
-        found: list[Announced] = []
+        found = [] if self._ready or self._many_are_new else self._told_at_once(most, now)
+        if len(found) < most:
+            self._queue_new()
         while self._ready and len(found) < most:
             pool = heappop(self._ready)[1]
             if self._due.get(pool) != -inf:
@@ -255,12 +256,34 @@ class Provider:
         self.told += len(found)
         return tuple(found)
 
+    def _told_at_once(self, most: int, now: Moment) -> list[Announced]:
+        """Tell new messages in their order, up to one that is not the only live one of a pool whose turn it is; nearly
+        all are, and stand in no queue."""
+        mempool, spacing, found = self._mempool, self._spacing, list[Announced]()
+        for row in mempool.after(self._queued_to):
+            if row.number not in self._done:
+                pool = row.pool
+                is_plain = len(mempool.of_pool(pool)) == 1 and pool not in self._due and row.peers_at <= now.wall_s
+                is_plain = is_plain and spacing.clear_s(pool) <= now.mono_s and row.id not in self._numbers
+                if len(found) == most or not is_plain or mempool.served(row.id) != row.number:
+                    break
+                self._done.add(row.number)
+                spacing.knows(pool, now.mono_s)
+                found.append(Announced(row.id, row.number, row.size))
+            self._queued_to = row.number
+        return found
+
+    @property
+    def _many_are_new(self) -> bool:
+        """Whether there are more new messages than pools."""
+        return self._mempool.last - self._queued_to > self._mempool.pools_count
+
     def _queue_new(self) -> None:
         """Let it be the turn of each pool with a message that was taken since the last time. Nothing is kept of each
         message, and of many ones each pool is looked at once: a peer that connects again and again costs little."""
-        mempool, after = self._mempool, self._queued_to
+        mempool, after, many = self._mempool, self._queued_to, self._many_are_new
         self._queued_to = mempool.last
-        if self._queued_to - after > mempool.pools_count:
+        if many:
             for pool in mempool.pools:
                 self._queue(pool)
             return

@@ -60,6 +60,11 @@ class Talk:
         return self._machine.agency is self.we and not self._ahead
 
     @property
+    def has_unread(self) -> bool:
+        """Whether bytes of the other side wait for their turn, or for their rest."""
+        return len(self._inbox) > 0
+
+    @property
     def state(self) -> Any:
         return self._machine.state
 

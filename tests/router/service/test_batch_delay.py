@@ -17,10 +17,11 @@ from router.service import contract as c
 
 class Paced:
     def __init__(self, setup):
-        self.ended, self.delays = 0, 0
+        self.ended, self.delays, self.urgent = 0, 0, []
 
     def hear(self, heard, now):
-        return [c.Answer(heard.number, [self.ended, self.delays])] if isinstance(heard, c.Asked) else []
+        found = [self.ended, self.delays, self.urgent]
+        return [c.Answer(heard.number, found)] if isinstance(heard, c.Asked) else []
 
     def settled(self, now):
         self.ended += 1
@@ -29,6 +30,10 @@ class Paced:
     def batch_delay_s(self, now):
         self.delays += 1
         return 0.0
+
+    def is_urgent(self, heard, now):
+        self.urgent.append(type(heard).__name__)
+        return self.urgent.count("Asked") > 1
 """
 
 
@@ -39,7 +44,7 @@ def test_the_host_looks_up_what_the_contract_names() -> None:
         for name, _ in inspect.getmembers(rules, inspect.isfunction)
         if not name.startswith("_") and name != "hear"
     }
-    assert optional == {"settled", "batch_delay_s"}
+    assert optional == {"settled", "batch_delay_s", "is_urgent"}
     text = inspect.getsource(rules_host)
     assert all(f'getattr(self._rules, "{name}"' in text for name in optional)
 
@@ -48,7 +53,8 @@ async def test_the_host_asks_rules_for_their_delay_and_ends_each_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with one_service(tmp_path, monkeypatch, "paced", RULES, module="paced_rules") as (_, node):
-        ended, delays = await ask(node, "paced it")
-        assert ended >= 1 and delays >= 1
-        more = await ask(node, "paced it")
-        assert more[0] > ended and more[1] > delays
+        ended, delays, urgent = await ask(node, "paced it")
+        assert ended >= 1 and delays >= 1 and urgent.count("Asked") == 1
+        more, later, urgent = await ask(node, "paced it")
+        assert more > ended and urgent.count("Asked") == 2
+        assert later == delays, "what is urgent waits for no delay, so none is asked for"

@@ -23,13 +23,21 @@ from router.core.wire.text import SUBJECT
 from router.service import plugins
 from router.service.attempts import Attempts
 from router.service.contract import LogEvent
-from router.service.host import Place, Service
+from router.service.host import EVENTS_BYTES_MAX, GATHER_S, GATHER_S_MAX, Place, Service, next_gather_s
 from router.service.running import supervise
 from router.settings import keyring
 from router.settings.home import Home
 
 FIRST, SECOND, THIRD = (MessageId(bytes((n,)) * 32) for n in range(3))
 QUICKLY = {"node.service_restart_s_min": 0.01, "node.service_restart_s_max": 0.01}
+
+
+def test_events_without_a_pause_gather_longer_each_time_unless_many_come() -> None:
+    gathered = [GATHER_S]
+    for _ in range(4):
+        gathered.append(next_gather_s(gathered[-1], 1_000))
+    assert gathered == [0.2, 0.4, 0.8, 1.0, 1.0] and gathered[-1] == GATHER_S_MAX
+    assert next_gather_s(GATHER_S_MAX, EVENTS_BYTES_MAX) == GATHER_S
 
 
 def test_attempts_are_counted_by_message_and_a_success_ends_the_count() -> None:

@@ -55,6 +55,23 @@ def test_a_message_handed_in_at_one_node_reaches_a_consumer_of_the_other(network
     assert back["announced"] == 0, "what a peer has announced itself is not announced to it"
 
 
+def test_a_node_with_peers_lets_them_wait_for_a_moment_and_nobody_else(network: Network) -> None:
+    node, other = network.add(1), network.add(2)
+    assert node.rules.batch_delay_s(node.now) == 0
+    network.name_roots(node, 2)
+    network.pass_time(3)
+    assert node.rules.batch_delay_s(node.now) > 0
+    signer, consumer = node.connect(), node.connect()
+    assert submit(network, other, wire()) == MsgAcceptMessage() and consumer.request() == (wire(),)
+    came = {who: c.Came("local", who.peer, b"more") for who in (signer, consumer)}
+    urgent = [c.Asked(1, "status"), came[signer], c.Opened("local", "new"), c.Computed("signatures 1")]
+    patient = [c.Tick(), c.Came("peers", "1", b"more"), c.Opened("peers", "2"), came[consumer]]
+    assert all(node.rules.is_urgent(heard, node.now) for heard in urgent)
+    assert not any(node.rules.is_urgent(heard, node.now) for heard in patient)
+    node.pass_time(1)
+    assert node.rules.is_urgent(came[consumer], node.now), "its last reply is long past"
+
+
 def test_ten_nodes_give_each_other_all_messages_once(network: Network) -> None:
     """A ring with chords: each dials three."""
     nodes = [network.add(port) for port in range(10)]

@@ -20,7 +20,7 @@ from router.service import contract as c
 from router.service.plugins import load_shown
 from services.dmq import reasons
 from services.dmq.core import handshake as h
-from services.dmq.core.admission import AT_ONCE_MAX
+from services.dmq.core.admission import AT_ONCE_MAX, LATE_S
 from services.dmq.core.cbor import array_of
 from services.dmq.core.certificate import issue
 from services.dmq.core.fault import Fault, Rejected
@@ -81,6 +81,29 @@ def test_few_messages_are_verified_at_once_unless_wrong_ones_come() -> None:
     assert node.rules.batch_delay_s(node.now) > 0 == host().rules.batch_delay_s(node.now), (
         "and more are awaited each time"
     )
+    opened = c.Opened("local", "new")
+    assert host().rules.is_urgent(opened, node.now) and not node.rules.is_urgent(opened, node.now)
+
+
+def test_what_waits_for_a_process_that_is_late_is_verified_here() -> None:
+    node = host(pause_s=0.0)
+    node.computes = node.settles = False
+    signers = [node.connect() for _ in range(2 * AT_ONCE_MAX + 2)]
+    for number, signer in enumerate(signers):
+        if number == AT_ONCE_MAX + 1:
+            node.settles = True
+            node.pass_time(0)  # these go to the other process
+            assert len(node.waiting) == 1
+            node.gathers = True
+        assert signer.submit(wire(number % len(POOLS), b"%d" % number)) is None
+    assert node.wake_s <= node.now.wall_s + LATE_S
+    node.pass_time(LATE_S)
+    answered = [number for number, signer in enumerate(signers) if signer.heard]
+    assert answered == list(range(AT_ONCE_MAX + 1, 2 * AT_ONCE_MAX + 1)), "a part at a time, the first ones first"
+    node.pass_time(0)
+    assert signers[-1].heard == [ACCEPTED] and not signers[0].heard
+    node.compute()
+    assert all(signer.heard == [ACCEPTED] for signer in signers)
 
 
 def test_a_message_alone_is_verified_at_once() -> None:

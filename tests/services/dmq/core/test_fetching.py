@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 
 import pytest
@@ -55,6 +56,24 @@ def test_an_id_is_asked_for_once_and_acknowledged_when_its_message_is_here() -> 
     assert of.requests(0.2) == [AskIds(A, True, 1, 33), AskIds(B, True, 1, 33)]
     assert of.announced(A, announced([first])) == [first.id], "what is live here is not asked for"
     assert of.requests(0.3) == [AskIds(A, True, 1, 33)]
+
+
+def test_some_of_several_open_ids_are_acknowledged_after_a_while() -> None:
+    of, mempool = fetching(A)
+    of.announced(A, announced(MESSAGES[:3]))
+    assert len(bodies(of.requests(0.01))[A]) == 3
+    of.delivered(A, MESSAGES[:3])
+    take(mempool, MESSAGES[0])
+    of.taken(MESSAGES[0].id)
+    assert of.requests(0.02) == [] and of.due_s == f.ACKNOWLEDGE_S
+    take(mempool, MESSAGES[1])
+    of.taken(MESSAGES[1].id)
+    assert of.requests(f.ACKNOWLEDGE_S) == [AskIds(A, False, 2, 33)]
+    of.announced(A, [])
+    take(mempool, MESSAGES[2])
+    of.taken(MESSAGES[2].id)
+    assert of.requests(f.ACKNOWLEDGE_S) == [AskIds(A, True, 1, 33)], "nothing is left to be answered for"
+    assert of.due_s == inf, "what has come in time is looked at no more"
 
 
 def test_a_full_reply_is_followed_by_the_next_request_at_once() -> None:

@@ -191,8 +191,8 @@ def test_without_a_pause_all_are_told_in_the_order_in_which_they_came() -> None:
     assert ids(provider.request_ids(True, 0, 33, NOW)) == [one.id for one in messages]
 
 
-@given(st.integers(0, 1 << 32), st.sampled_from((0.0, PAUSE_S)))
-def test_a_provider_keeps_every_rule_and_tells_each_message_once(seed: int, pause_s: float) -> None:
+@given(st.integers(0, 1 << 32), st.sampled_from((0.0, PAUSE_S)), st.sampled_from((3, 30)))
+def test_a_provider_keeps_every_rule_and_tells_each_message_once(seed: int, pause_s: float, pools: int) -> None:
     """A peer that keeps the rules is told each message at most once, of one pool never two within the spacing, and
     with patience all that lives; one that breaks a rule is told which."""
     chance, mempool = Random(seed), Mempool(FREE)
@@ -203,7 +203,7 @@ def test_a_provider_keeps_every_rule_and_tells_each_message_once(seed: int, paus
     for number in range(60):
         clock_s += chance.choice((0.0, 1.0, 20.0))
         if number < 30 and chance.random() < 0.6:
-            message = MESSAGES[number]
+            message = MESSAGES[pools][number]
             rows[message.id] = mempool.take(message, NOW.wall_s + 9000, at(clock_s), is_relayed=True)
         acknowledged, most = chance.randint(0, len(window)), chance.randint(1, 40)
         blocking = acknowledged == len(window)
@@ -227,7 +227,8 @@ def test_a_provider_keeps_every_rule_and_tells_each_message_once(seed: int, paus
     assert set(told) == set(rows)
 
 
-MESSAGES = [message_of(number, POOLS[number % 3]) for number in range(30)]
+MESSAGES = {count: [message_of(number, Pool(number % count)) for number in range(30)] for count in (3, 30)}
+"""Thirty messages, by the number of their pools."""
 
 
 def test_every_rule_has_the_name_that_a_dmq_node_gives_it() -> None:
