@@ -280,6 +280,7 @@ class Stream:
             self.writer.write(name, table)
         for name, table in tables.hours(lambda one: self.writer.read(self.spark, one, whole[one].schema)):
             self.writer.write(name, table)
+            whole[name] = table
         findings = find(self.spark, tables, made.words)
         return summary.build(findings, made.evidence, span.as_of_ns, "spark", run)
 

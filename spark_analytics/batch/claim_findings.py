@@ -29,9 +29,7 @@ _FACTS = {
 
 def claims(tables: Tables, hops: Iterable[Mapping[str, Any]], *, has_negative: bool) -> Rows:
     """Return the claims by router and peer, each with its first event. `hops`: rows of that finding; `has_negative`:
-    some wait is negative. A stream, which does not keep all lines, has none."""
-    if not tables.is_whole:
-        return []
+    some wait is negative."""
     pairs = _never_linked(tables, {(row["router"], row["recipient"]) for row in hops if row["event"] == "acked"})
     never = _told(tables, "never-linked", _acked_by(tables, pairs), "true") if pairs else []
     ends = tables.rows.where("event IN ('delivered', 'acked')")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from spark_analytics.batch import log_ends, sealed, silver
@@ -32,7 +33,7 @@ from spark_analytics.batch.silver import Part
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement.chain import Summed
 from spark_analytics.judgement.evidence import Evidence, witnessed
-from spark_analytics.judgement.schema import NOTED, ROUTE_EVENTS, TURNED_EVENTS, UNLIKE
+from spark_analytics.judgement.schema import NOTED, ROUTE_EVENTS, STATE_EVENTS, TURNED_EVENTS, UNLIKE
 
 from . import handovers, ledger
 from .state import State, Store, added_up
@@ -47,6 +48,10 @@ LAID = (
     "reason", "count", "link", "depth", "accepted",
 )  # fmt: skip
 CONFIG = "router long, event string, seq long, other struct<fields:map<string,string>>"
+OF_PARCELS = ("units", "waits", "ended", "lines", "arrivals", "readers", "written", "custody")
+"""The sums of closed parcels."""
+START = "array_max(filter(starts, start -> start <= seq))"
+"""Where the file of a line begins, among those that `_starts` gives."""
 MORE = ("is_new", "start", "taker")
 """The columns by which the stream's tally groups in addition to those of `findings`."""
 SIDE_BY_SIDE = (
@@ -134,6 +139,10 @@ class _Batch:
             added[name] = table.unionByName(late[name]) if name in late else table
         closed = self.rows.join(tables.open_parcels, list(PARCEL), "left_anti").select(*LAID)
         written["closed"] = closed.unionByName(late["closed"]) if late else closed
+        if self._has_new((*STATE_EVENTS, "renewal")):
+            written["links"] = self.new_links
+        every = [self.past("closed"), self.rows.select(*LAID), *([late["closed"]] if late else [])]
+        given["every"] = reduce(DataFrame.unionByName, every)
         written["open"] = self.rows.join(tables.open_parcels, list(PARCEL), "left_semi").select(*LAID)
         return Increment(
             self.base,
@@ -150,12 +159,14 @@ class _Batch:
 
     def _running(self, late: dict[str, DataFrame], given: dict[str, DataFrame]) -> Running:
         """Return the present tables. `given`: filled by later steps."""
-        past = {name: self.past(name) for name in ("units", "waits", "ended", "lines", "custody")}
+        self.new_links = cut_off(self._links())
+        given["links"] = cut_off(self.past("links").unionByName(self.new_links))
+        past = {name: self.past(name) for name in OF_PARCELS}
         for name in past.keys() & late.keys():
             past[name] = past[name].unionByName(late[name])
         return Running(
             self.rows,
-            self.configs,
+            self.configs.unionByName(given["links"].drop("t")),
             self.routers,
             self.span,
             self.has_more,
@@ -174,7 +185,7 @@ class _Batch:
         units = units.unionByName(late["delivery"]) if late else units
         # A hole does not matter to messages that have their ends.
         gold = {"delivery": units.withColumn("hole_first", F.lit(None).cast("bigint"))}
-        if self._has_new(ROUTE_EVENTS):
+        if self._has_new(ROUTE_EVENTS) or self.base.batch < 0:
             gold["route_change"] = self.route_changes
         return gold
 
@@ -238,18 +249,32 @@ class _Batch:
 
     def _tally(self) -> Rows:
         """Return `findings.tally` also by `start` (where a line's file begins) and `taker` (who took messages over)."""
-        starts: dict[str, list[int]] = {}
-        for part in self.lines.parts:
-            starts.setdefault(part.router, []).append(part.first_seq)
-        given = [(handovers.number_of(router), found) for router, found in starts.items()]
-        files = F.broadcast(self.spark.createDataFrame(given, "router long, starts array<long>"))
-        lines = self.laid.join(files, "router", "left").select(
+        lines = self.laid.join(self._starts(), "router", "left").select(
             "*",
-            F.expr("CASE WHEN is_new THEN array_max(filter(starts, start -> start <= seq)) END").alias("start"),
+            F.expr(f"CASE WHEN is_new THEN {START} END").alias("start"),
             F.expr("CASE WHEN event = 'acked' THEN recipient END").alias("taker"),
             F.expr("CASE WHEN is_new THEN 1L END").alias("seal"),
         )
         return rows(named(tally(lines, self.span, *MORE), self.numbers))
+
+    def _starts(self) -> DataFrame:
+        """Return by router where each of its new files begins."""
+        starts: dict[str, list[int]] = {}
+        for part in self.lines.parts:
+            starts.setdefault(part.router, []).append(part.first_seq)
+        given = [(handovers.number_of(router), found) for router, found in starts.items()]
+        return F.broadcast(self.spark.createDataFrame(given, "router long, starts array<long>"))
+
+    def _links(self) -> DataFrame:
+        """Return the new rows of the state's table `links`."""
+        lines = self.others.where(F.col("event").isin(*STATE_EVENTS)).join(self._starts(), "router", "inner")
+        order = Window.partitionBy("router", F.expr(START)).orderBy("seq")
+        followed = lines.withColumn("next", F.lead("event").over(order))
+        kept = followed.where("event IN ('start', 'link_up', 'link_down') OR next IS NULL OR next = 'start'")
+        names = ", ".join(f"'{name}'" for name in ("peer", "link", "standing", "old", "new"))
+        fields = F.expr(f"map_filter(other.fields, (name, said) -> name IN ({names}))")
+        both = kept.select(*silver.OTHER).unionByName(self.others.where("event = 'renewal'"))
+        return both.select("router", "event", "seq", "t", F.struct(fields.alias("fields")).alias("other"))
 
     def _compare_with_footers(self, found: Rows) -> None:
         """Raise `Unlike` for signed files whose lines do not match their footers."""
@@ -328,7 +353,12 @@ class _Batch:
         units = after.unit_windows.unionByName(less).withColumn("hole_first", F.lit(None).cast("bigint"))
         ranges = pieces.outward(late, self.has_more)
         found = cut_off(pieces.pieces(ranges, after.accepted, self.routers, self.span))
+        groups = flow.readers(before.units, before.accepted)
+        less = groups.withColumns({name: -F.col(name) for name in ("owed", "delivered", "acked")})
+        readers = flow.readers(after.units, after.accepted).unionByName(less)
         return {
+            "readers": cut_off(added_up("readers", readers)),
+            "written": cut_off(flow.written(found, after.accepted)),
             "units": cut_off(added_up("units", units)),
             "waits": cut_off(hop_latency.waits(found)),
             "ended": cut_off(queue_minute.ended(found)),
