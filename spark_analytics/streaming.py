@@ -246,7 +246,9 @@ class Stream:
         state = self._keep(made, files, steady, number)
         units = made.open_units()
         if passing:
+            is_turned = made.is_turned
             made = increment(self.store, state, files.evidence, files.lines(passing), span)
+            made.is_turned |= is_turned
             units = made.open_units().unionByName(made.gold["delivery"])
         return self._said(made, units, span, run), made.evidence
 
@@ -274,7 +276,7 @@ class Stream:
             "custody": tables.custody,
             "audit_window": audit_window.audit_window(tables.unit_windows, tables.routers),
         }
-        if made.is_turned or made.base.batch < 0:
+        if made.is_turned:
             whole["abuse_hour"] = tables.abuse_hour
         for name, table in whole.items():
             self.writer.write(name, table)

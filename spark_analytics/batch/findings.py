@@ -178,7 +178,7 @@ def _outside(tables: Tables) -> DataFrame:
 
 def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[str, Any]], *, is_again: bool) -> Rows:
     asked = [F.sum(F.when(F.col("is_within"), F.col(name)).otherwise(0)).alias(name) for name in SUMS]
-    unwritten = F.sum(F.when(F.col("is_within"), F.col(UNWRITTEN))).alias(UNWRITTEN)
+    unwritten = F.sum(F.when(F.expr("is_within AND hole_first IS NULL"), F.col(UNWRITTEN))).alias(UNWRITTEN)
     sums = tables.unit_windows.groupBy("router").agg(*asked, F.sum("strays").alias("strays"), unwritten)
     units = {row["router"]: row for row in rows(named(sums, tables.routers))}
     repeats: dict[str, int] = {}

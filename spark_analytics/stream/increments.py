@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analytics.batch import log_ends, sealed, silver
@@ -35,9 +35,9 @@ from spark_analytics.judgement.chain import Summed
 from spark_analytics.judgement.evidence import Evidence, witnessed
 from spark_analytics.judgement.schema import NOTED, ROUTE_EVENTS, STATE_EVENTS, TURNED_EVENTS, UNLIKE
 
-from . import handovers, ledger
+from . import handovers, ledger, links
 from .state import State, Store, added_up
-from .stream_tables import PARCEL, Running
+from .stream_tables import PARCEL, Running, without_holes
 
 ROW_BYTES = 256
 """Approximate bytes of memory for a row of the state."""
@@ -50,8 +50,6 @@ LAID = (
 CONFIG = "router long, event string, seq long, other struct<fields:map<string,string>>"
 OF_PARCELS = ("units", "waits", "ended", "lines", "arrivals", "readers", "written", "custody")
 """The sums of closed parcels."""
-START = "array_max(filter(starts, start -> start <= seq))"
-"""Where the file of a line begins, among those that `_starts` gives."""
 MORE = ("is_new", "start", "taker")
 """The columns by which the stream's tally groups in addition to those of `findings`."""
 SIDE_BY_SIDE = (
@@ -87,7 +85,7 @@ class Lines:
 class Increment:
     """The present tables, the evidence including the lines about logs, and the rows to write: `ledger`, `added`, and
     other tables of the state; and `gold`: rows that are final, or that replace rows of an earlier batch with the
-    same key. `is_turned`: there are lines for `abuse_hour`."""
+    same key. `is_turned`: there are lines for `abuse_hour`, or that was never written."""
 
     base: State
     tables: Running
@@ -125,6 +123,7 @@ class _Batch:
         self.spark.conf.set("spark.sql.shuffle.partitions", str(self.partitions))
         self.spark.conf.set(ADAPTIVE, str(self.partitions > PARTITIONS_FEW).lower())
         self.before = store.ledger(base)
+        self.starts = links.starts(self.spark, lines.parts)
 
     def made(self) -> Increment:
         self._lay_out()
@@ -154,19 +153,21 @@ class _Batch:
             added,
             written,
             self._gold(late),
-            self._has_new(TURNED_EVENTS) or any(row["event"].endswith(NOTED) for row in self.new["words"]),
+            self.base.batch < 0
+            or self._has_new(TURNED_EVENTS)
+            or any(row["event"].endswith(NOTED) for row in self.new["words"]),
         )
 
     def _running(self, late: dict[str, DataFrame], given: dict[str, DataFrame]) -> Running:
         """Return the present tables. `given`: filled by later steps."""
-        self.new_links = cut_off(self._links())
+        self.new_links = cut_off(links.kept(self.others, self.starts))
         given["links"] = cut_off(self.past("links").unionByName(self.new_links))
         past = {name: self.past(name) for name in OF_PARCELS}
         for name in past.keys() & late.keys():
             past[name] = past[name].unionByName(late[name])
         return Running(
             self.rows,
-            self.configs.unionByName(given["links"].drop("t")),
+            self.configs.unionByName(given["links"].where(F.col("event").isin(*links.EVENTS)).drop("t")),
             self.routers,
             self.span,
             self.has_more,
@@ -249,32 +250,13 @@ class _Batch:
 
     def _tally(self) -> Rows:
         """Return `findings.tally` also by `start` (where a line's file begins) and `taker` (who took messages over)."""
-        lines = self.laid.join(self._starts(), "router", "left").select(
+        lines = self.laid.join(self.starts, "router", "left").select(
             "*",
-            F.expr(f"CASE WHEN is_new THEN {START} END").alias("start"),
+            F.expr(f"CASE WHEN is_new THEN {links.START} END").alias("start"),
             F.expr("CASE WHEN event = 'acked' THEN recipient END").alias("taker"),
             F.expr("CASE WHEN is_new THEN 1L END").alias("seal"),
         )
         return rows(named(tally(lines, self.span, *MORE), self.numbers))
-
-    def _starts(self) -> DataFrame:
-        """Return by router where each of its new files begins."""
-        starts: dict[str, list[int]] = {}
-        for part in self.lines.parts:
-            starts.setdefault(part.router, []).append(part.first_seq)
-        given = [(handovers.number_of(router), found) for router, found in starts.items()]
-        return F.broadcast(self.spark.createDataFrame(given, "router long, starts array<long>"))
-
-    def _links(self) -> DataFrame:
-        """Return the new rows of the state's table `links`."""
-        lines = self.others.where(F.col("event").isin(*STATE_EVENTS)).join(self._starts(), "router", "inner")
-        order = Window.partitionBy("router", F.expr(START)).orderBy("seq")
-        followed = lines.withColumn("next", F.lead("event").over(order))
-        kept = followed.where("event IN ('start', 'link_up', 'link_down') OR next IS NULL OR next = 'start'")
-        names = ", ".join(f"'{name}'" for name in ("peer", "link", "standing", "old", "new"))
-        fields = F.expr(f"map_filter(other.fields, (name, said) -> name IN ({names}))")
-        both = kept.select(*silver.OTHER).unionByName(self.others.where("event = 'renewal'"))
-        return both.select("router", "event", "seq", "t", F.struct(fields.alias("fields")).alias("other"))
 
     def _compare_with_footers(self, found: Rows) -> None:
         """Raise `Unlike` for signed files whose lines do not match their footers."""
@@ -350,7 +332,7 @@ class _Batch:
         before, after = tables(old), tables(old.unionByName(late))
         counted = (*delivery.SUMS, "strays", delivery.UNWRITTEN)
         less = before.unit_windows.withColumns({name: -F.col(name) for name in counted})
-        units = after.unit_windows.unionByName(less).withColumn("hole_first", F.lit(None).cast("bigint"))
+        units = without_holes(after.unit_windows.unionByName(less))
         ranges = pieces.outward(late, self.has_more)
         found = cut_off(pieces.pieces(ranges, after.accepted, self.routers, self.span))
         groups = flow.readers(before.units, before.accepted)
@@ -358,7 +340,7 @@ class _Batch:
         readers = flow.readers(after.units, after.accepted).unionByName(less)
         return {
             "readers": cut_off(added_up("readers", readers)),
-            "written": cut_off(flow.written(found, after.accepted)),
+            "written": cut_off(flow.written(found, after.accepted, self.span)),
             "units": cut_off(added_up("units", units)),
             "waits": cut_off(hop_latency.waits(found)),
             "ended": cut_off(queue_minute.ended(found)),

@@ -92,11 +92,15 @@ class Running(Tables):
 
     @cached_property
     def written_now(self) -> DataFrame:
-        return self.kept.keep(flow.written(self.flagged(self.pieces), self.accepted, "is_open"))
+        return self.kept.keep(flow.written(self.flagged(self.pieces), self.accepted, self.span, "is_open"))
 
     @cached_property
     def unit_windows(self) -> DataFrame:
-        return self.kept.keep(self._with_past("units", self.unit_windows_now))
+        holes = F.broadcast(self.routers.select(F.col("number").alias("router"), "holes"))
+        is_there = "exists(holes, hole -> hole.first_seq = hole_first)"
+        units = self._with_past("units", self.unit_windows_now).join(holes, "router", "inner")
+        hole_first = F.expr(f"CASE WHEN {is_there} THEN hole_first END")
+        return self.kept.keep(units.withColumn("hole_first", hole_first).drop("holes"))
 
     @cached_property
     def waits(self) -> DataFrame:
@@ -125,8 +129,7 @@ class Running(Tables):
             "written": self.written_now,
         }
         found = {name: table.where("NOT is_open").drop("is_open") for name, table in tables.items()}
-        # A closed parcel has nothing unknown, so no hole matters to it.
-        found["units"] = added_up("units", found["units"].withColumn("hole_first", F.lit(None).cast("bigint")))
+        found["units"] = added_up("units", without_holes(found["units"]))
         return found
 
     @cached_property
@@ -184,3 +187,9 @@ class Running(Tables):
             F.col("group_key").alias("signer"),
             *("recipient", "owed", "delivered", "acked"),
         )
+
+
+def without_holes(units: DataFrame) -> DataFrame:
+    """Return sums of closed parcels without the holes that may come after them: these have nothing unknown. A hole is
+    kept where it may hold the line that a message was written."""
+    return units.withColumn("hole_first", F.expr(f"CASE WHEN {delivery.UNWRITTEN} <> 0 THEN hole_first END"))
