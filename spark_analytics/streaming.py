@@ -290,6 +290,9 @@ class Stream:
         """Audit all logs at once; the state then holds only which files there are."""
         given = audit.Given(files.uris, files.listed)
         found = audit.audit(self.spark, given, span, writer=self.writer, verify=self.verify)
+        # All rows are in `delivery` now, also those that may still change.
+        none = self.spark.createDataFrame([], self.spark.read.parquet(self.writer.place("delivery")).schema)
+        self.writer.write("delivery_open", none.coalesce(1))
         state = State(number, span.as_of_ns, full=why, parts={"ledger": base.parts.get("ledger", ())})
         self.store.commit(self.store.fold(self.store.note_down(state, files.notes((), is_fresh=False))))
         return found
