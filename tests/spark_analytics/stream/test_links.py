@@ -15,7 +15,7 @@ from spark_analytics.judgement.schema import STATE_EVENTS
 from spark_analytics.stream import links
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.xdist_group("spark")
 OTHERS = "router long, event string, seq long, t long, other struct<fields:map<string,string>>"
@@ -35,20 +35,23 @@ def test_kept_lines_give_the_links_of_all_lines_in_any_order_of_files(spark: Spa
     chance.shuffle(order)
     routers = spark.createDataFrame([(links.number_of(key), key) for key in KEYS], "number long, router string")
 
-    def link_lines(kept: list[tuple[object, ...]]) -> list[dict[str, object]]:
-        found = flow.link_line(spark.createDataFrame(kept, OTHERS), routers, Span(500))
-        return sorted(rows(found), key=lambda row: (row["router"], row["seq"]))
+    def link_lines(lines: DataFrame) -> list[dict[str, object]]:
+        found = rows(flow.link_line(lines, routers, Span(500)).orderBy("router", "seq"))
+        return [row | {"before_t": row["before_t"] if row["event"] == "start" else None} for row in found]
 
-    every = [line for lines in files.values() for line in lines]
-    kept: list[tuple[object, ...]] = []
-    for batch in (order[: FILES // 2], order[FILES // 2 :]):
+    def kept(batch: list[Part]) -> DataFrame:
         new = spark.createDataFrame([line for part in batch for line in files[part]], OTHERS)
-        kept += [tuple(row) for row in links.kept(new, links.starts(spark, batch)).collect()]
-    assert link_lines(kept) == link_lines(every)
-    assert any(row["before_t"] is not None for row in link_lines(kept) if row["event"] == "start")
-    assert len(kept) < len(every)
-    assert {line[1] for line in kept} >= {"start", "link_up", "link_down", "renewal"}
-    assert not any("queue_messages_max" in line[4].fields for line in kept)  # type: ignore[attr-defined]
+        return links.kept(new, links.starts(spark, batch))
+
+    both = kept(order[: FILES // 2]).unionByName(kept(order[FILES // 2 :]))
+    every = [line for lines in files.values() for line in lines]
+    found = link_lines(both)
+    assert found == link_lines(spark.createDataFrame(every, OTHERS))
+    assert any(row["before_t"] is not None for row in found)
+    lines = both.collect()
+    assert len(lines) < len(every)
+    assert {line.event for line in lines} >= {"start", *links.EVENTS} and "store" not in {line.event for line in lines}
+    assert not any("queue_messages_max" in line.other.fields for line in lines)
 
 
 def _line(chance: Random, key: str, seq: int) -> tuple[object, ...]:
