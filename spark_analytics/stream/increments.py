@@ -224,7 +224,7 @@ class _Batch:
         found = [row for row in self.tallied if row["is_new"]]
         if unlike := {row["reason"] for row in found if row["event"] == UNLIKE}:
             raise Unlike(unlike)
-        self._compare_with_footers(found)
+        _compare_with_footers(found, self.evidence, self.lines)
         self.has_more = self.base.has_more or any(row["more"] for row in found)
         self.takers = tuple(sorted({*self.base.takers, *(row["taker"] for row in self.tallied if row["taker"])}))
         others = self.laid.where("is_new AND other IS NOT NULL")
@@ -257,18 +257,6 @@ class _Batch:
             F.expr("CASE WHEN is_new THEN 1L END").alias("seal"),
         )
         return rows(named(tally(lines, self.span, *MORE), self.numbers))
-
-    def _compare_with_footers(self, found: Rows) -> None:
-        """Raise `Unlike` for signed files whose lines do not match their footers."""
-        sums: dict[tuple[str, int], list[Summed]] = {}
-        for row in found:
-            said = (row["event"], row["lines"], row["count"], row["numbers"] or 0, row["number_marks"] or 0)
-            sums.setdefault((row["router"], row["start"]), []).append(Summed(*said, row["min_t"], row["max_t"]))
-        seals = {seal.path: seal for seal in self.evidence.seals if seal.is_kept}
-        new = [seals[part.file] for part in self.lines.parts if part.file in seals]
-        odd = [seal.path for seal in new if not sealed.fits(seal, _by_event(sums.get(seal[:2], ())))]
-        if odd:
-            raise Unlike({self.lines.uris[path] for path in odd})
 
     def _stretches(self, found: Rows) -> Rows:
         """Check that a router's files hold ranges of arrival numbers that do not overlap; return the new ranges. Raise
@@ -418,6 +406,19 @@ class _Batch:
         tables = Tables(found, self.configs, self.routers, self.span, self.has_more, self.partitions, True, CutOff())
         given["repeats"] = tables.repeats
         return found
+
+
+def _compare_with_footers(found: Rows, evidence: Evidence, lines: Lines) -> None:
+    """Raise `Unlike` for signed files whose lines do not match their footers."""
+    sums: dict[tuple[str, int], list[Summed]] = {}
+    for row in found:
+        said = (row["event"], row["lines"], row["count"], row["numbers"] or 0, row["number_marks"] or 0)
+        sums.setdefault((row["router"], row["start"]), []).append(Summed(*said, row["min_t"], row["max_t"]))
+    seals = {seal.path: seal for seal in evidence.seals if seal.is_kept}
+    new = [seals[part.file] for part in lines.parts if part.file in seals]
+    odd = [seal.path for seal in new if not sealed.fits(seal, _by_event(sums.get(seal[:2], ())))]
+    if odd:
+        raise Unlike({lines.uris[path] for path in odd})
 
 
 def _by_event(sums: Iterable[Summed]) -> list[Summed]:
