@@ -13,6 +13,7 @@ from spark_analytics.batch.silver import Part
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement.schema import STATE_EVENTS
 from spark_analytics.stream import links
+from spark_analytics.stream.handovers import number_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +34,7 @@ def test_kept_lines_give_the_links_of_all_lines_in_any_order_of_files(spark: Spa
             files[part] = [_line(chance, key, seq) for seq in range(first, first + LINES)]
     order = [*files]
     chance.shuffle(order)
-    routers = spark.createDataFrame([(links.number_of(key), key) for key in KEYS], "number long, router string")
+    routers = spark.createDataFrame([(number_of(key), key) for key in KEYS], "number long, router string")
 
     def link_lines(lines: DataFrame) -> list[dict[str, object]]:
         found = rows(flow.link_line(lines, routers, Span(500)).orderBy("router", "seq"))
@@ -58,4 +59,4 @@ def _line(chance: Random, key: str, seq: int) -> tuple[object, ...]:
     fields = {"link": str(chance.randrange(5)), "standing": chance.choice(("local", "peer")), "queue_messages_max": "9"}
     if chance.random() < 0.9:
         fields["peer"] = chance.choice(KEYS)
-    return links.number_of(key), chance.choice(EVENTS), seq, 10 * seq, (fields,)
+    return number_of(key), chance.choice(EVENTS), seq, 10 * seq, (fields,)
