@@ -246,7 +246,9 @@ class Stream:
         state = self._keep(made, files, steady, number)
         units = made.open_units()
         if passing:
+            is_turned = made.is_turned
             made = increment(self.store, state, files.evidence, files.lines(passing), span)
+            made.is_turned |= is_turned
             units = made.open_units().unionByName(made.gold["delivery"])
         return self._said(made, units, span, run), made.evidence
 
@@ -274,12 +276,13 @@ class Stream:
             "custody": tables.custody,
             "audit_window": audit_window.audit_window(tables.unit_windows, tables.routers),
         }
-        if made.is_turned or made.base.batch < 0:
+        if made.is_turned:
             whole["abuse_hour"] = tables.abuse_hour
         for name, table in whole.items():
             self.writer.write(name, table)
         for name, table in tables.hours(lambda one: self.writer.read(self.spark, one, whole[one].schema)):
             self.writer.write(name, table)
+            whole[name] = table
         findings = find(self.spark, tables, made.words)
         return summary.build(findings, made.evidence, span.as_of_ns, "spark", run)
 
@@ -287,6 +290,9 @@ class Stream:
         """Audit all logs at once; the state then holds only which files there are."""
         given = audit.Given(files.uris, files.listed)
         found = audit.audit(self.spark, given, span, writer=self.writer, verify=self.verify)
+        # All rows are in `delivery` now, also those that may still change.
+        none = self.spark.createDataFrame([], self.spark.read.parquet(self.writer.place("delivery")).schema)
+        self.writer.write("delivery_open", none.coalesce(1))
         state = State(number, span.as_of_ns, full=why, parts={"ledger": base.parts.get("ledger", ())})
         self.store.commit(self.store.fold(self.store.note_down(state, files.notes((), is_fresh=False))))
         return found

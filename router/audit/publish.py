@@ -115,7 +115,7 @@ def _write(database: Database, evidence: Evidence, summary: dict[str, Any], dire
 
 def _follow(database: Database, restored: Collection[str]) -> None:
     """Fill `way` with the hops of every path, as far as these are not too many. `restored`: routers that were."""
-    database.run("CREATE TABLE step AS SELECT DISTINCT path, router, neighbour FROM stop")
+    database.make("step")
     [count] = database.rows("SELECT count(*) AS steps FROM step")
     if count["steps"] > STEPS_MAX:
         return

@@ -30,15 +30,14 @@ _FACTS = {
 
 def claims(tables: Tables, hops: Iterable[Mapping[str, Any]], *, has_negative: bool) -> Rows:
     """Return the claims by router and peer, each with its first event. `hops`: rows of that finding; `has_negative`:
-    some wait is negative. A stream, which does not keep all lines, has none."""
-    if not tables.is_whole:
-        return []
+    some wait is negative."""
     pairs = _never_linked(tables, {(row["router"], row["recipient"]) for row in hops if row["event"] == "acked"})
     never = _told(tables, "never-linked", _acked_by(tables, pairs), "true") if pairs else []
+    if not has_negative:
+        return never
     ends = tables.rows.where("event IN ('delivered', 'acked')")
     is_before = "boot = accepted_boot AND mono < accepted_mono OR seq < accepted_seq"
-    early = _told(tables, "before-accepted", ends, is_before)
-    return [*never, *(early if has_negative else ())]
+    return [*never, *_told(tables, "before-accepted", ends, is_before)]
 
 
 def barred(tables: Tables) -> Rows:
@@ -167,10 +166,11 @@ _LEAST_BIT = "bit_count((mask & -mask) - 1)"
 
 
 def judged_by_writing(tables: Tables, words: Rows, routers: set[str]) -> set[str]:
-    """Return those of the routers of which the logs tell of messages written, or are of a version that always does."""
+    """Return those of the routers of which the logs tell of messages written, or are of a version that always does. A
+    stream knows the last `config` of each."""
     told = {row["router"] for row in words if row["event"] == "forwarded"}
-    if routers <= told or not tables.is_whole:
-        return routers & told
+    if routers <= told:
+        return routers
     marked = tables.others.where("event = 'config' AND other.fields['clock_moves_s_max'] IS NOT NULL").select("router")
     return routers & (told | {row["router"] for row in rows(named(marked.distinct(), tables.routers))})
 

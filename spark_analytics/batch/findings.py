@@ -39,8 +39,6 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
     latencies = _latencies(tables, step)
     has_negative = any(row["negative"] for row in outside.values())
     is_early = any(row["early"] for row in outside.values())
-    if is_early and not tables.is_whole:
-        raise NotIncremental("messages expired before their time, and which is told from all lines")
     is_unlike = bool(distinct[0].get("unlike"))
     return {
         "span": [{"min_minute": first, "max_minute": last}],
@@ -51,7 +49,7 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         "unaccounted": _unaccounted(spark, tables) if is_lost else [],
         **windows,
         "overdue": conflict_findings.overdue(tables, windows["due"]),
-        "early": conflict_findings.early(tables) if is_early else [],
+        "early": conflict_findings.early(tables.everything) if is_early else [],
         "again": conflict_findings.again(tables, words),
         "unsent": conflict_findings.unsent(tables, words) if distinct[0].get("unsent") else [],
         **_claims(tables, words, totals, latencies["hops"], has_negative=has_negative, is_unlike=is_unlike),
@@ -72,12 +70,10 @@ def _claims(
     arrived unwritten away from `totals`."""
     arrived = {row["router"] for row in totals if row.pop(UNWRITTEN)}
     unwritten = claim_findings.judged_by_writing(tables, words, arrived) if arrived else set()
-    if unwritten and not tables.is_whole:
-        raise NotIncremental("messages arrived that were never written, and which is told from all lines")
     refused, went_on = claim_findings.gone_there(tables, words)
     found = [
-        *claim_findings.claims(tables, hops, has_negative=has_negative),
-        *(claim_findings.unwritten(tables, unwritten) if unwritten else []),
+        *claim_findings.claims(tables.everything, hops, has_negative=has_negative),
+        *(claim_findings.unwritten(tables.everything, unwritten) if unwritten else []),
         *refused,
         *judged_claims.claims(tables, words),
         *(claim_findings.unlike(tables) if is_unlike else []),
@@ -183,7 +179,7 @@ def _outside(tables: Tables) -> DataFrame:
 
 def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[str, Any]], *, is_again: bool) -> Rows:
     asked = [F.sum(F.when(F.col("is_within"), F.col(name)).otherwise(0)).alias(name) for name in SUMS]
-    unwritten = F.sum(F.when(F.col("is_within"), F.col(UNWRITTEN))).alias(UNWRITTEN)
+    unwritten = F.sum(F.when(F.expr("is_within AND hole_first IS NULL"), F.col(UNWRITTEN))).alias(UNWRITTEN)
     sums = tables.unit_windows.groupBy("router").agg(*asked, F.sum("strays").alias("strays"), unwritten)
     units = {row["router"]: row for row in rows(named(sums, tables.routers))}
     repeats: dict[str, int] = {}

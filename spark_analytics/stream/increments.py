@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
 
 from pyspark.sql import DataFrame, SparkSession
@@ -32,11 +33,11 @@ from spark_analytics.batch.silver import Part
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement.chain import Summed
 from spark_analytics.judgement.evidence import Evidence, witnessed
-from spark_analytics.judgement.schema import NOTED, ROUTE_EVENTS, TURNED_EVENTS, UNLIKE
+from spark_analytics.judgement.schema import NOTED, ROUTE_EVENTS, STATE_EVENTS, TURNED_EVENTS, UNLIKE
 
-from . import handovers, ledger
+from . import handovers, ledger, links
 from .state import State, Store, added_up
-from .stream_tables import PARCEL, Running
+from .stream_tables import PARCEL, Running, without_holes
 
 ROW_BYTES = 256
 """Approximate bytes of memory for a row of the state."""
@@ -47,6 +48,8 @@ LAID = (
     "reason", "count", "link", "depth", "accepted",
 )  # fmt: skip
 CONFIG = "router long, event string, seq long, other struct<fields:map<string,string>>"
+OF_PARCELS = ("units", "waits", "ended", "lines", "arrivals", "readers", "written", "custody")
+"""The sums of closed parcels."""
 MORE = ("is_new", "start", "taker")
 """The columns by which the stream's tally groups in addition to those of `findings`."""
 SIDE_BY_SIDE = (
@@ -82,7 +85,7 @@ class Lines:
 class Increment:
     """The present tables, the evidence including the lines about logs, and the rows to write: `ledger`, `added`, and
     other tables of the state; and `gold`: rows that are final, or that replace rows of an earlier batch with the
-    same key. `is_turned`: there are lines for `abuse_hour`."""
+    same key. `is_turned`: there are lines for `abuse_hour`, or that was never written."""
 
     base: State
     tables: Running
@@ -120,6 +123,7 @@ class _Batch:
         self.spark.conf.set("spark.sql.shuffle.partitions", str(self.partitions))
         self.spark.conf.set(ADAPTIVE, str(self.partitions > PARTITIONS_FEW).lower())
         self.before = store.ledger(base)
+        self.starts = links.starts(self.spark, lines.parts)
 
     def made(self) -> Increment:
         self._lay_out()
@@ -134,6 +138,10 @@ class _Batch:
             added[name] = table.unionByName(late[name]) if name in late else table
         closed = self.rows.join(tables.open_parcels, list(PARCEL), "left_anti").select(*LAID)
         written["closed"] = closed.unionByName(late["closed"]) if late else closed
+        if self._has_new((*STATE_EVENTS, "renewal")):
+            written["links"] = self.new_links
+        every = [self.past("closed"), self.rows.select(*LAID), *([late["closed"]] if late else [])]
+        given["every"] = reduce(DataFrame.unionByName, every)
         written["open"] = self.rows.join(tables.open_parcels, list(PARCEL), "left_semi").select(*LAID)
         return Increment(
             self.base,
@@ -145,17 +153,21 @@ class _Batch:
             added,
             written,
             self._gold(late),
-            self._has_new(TURNED_EVENTS) or any(row["event"].endswith(NOTED) for row in self.new["words"]),
+            self.base.batch < 0
+            or self._has_new(TURNED_EVENTS)
+            or any(row["event"].endswith(NOTED) for row in self.new["words"]),
         )
 
     def _running(self, late: dict[str, DataFrame], given: dict[str, DataFrame]) -> Running:
         """Return the present tables. `given`: filled by later steps."""
-        past = {name: self.past(name) for name in ("units", "waits", "ended", "lines", "custody")}
+        self.new_links = cut_off(links.kept(self.others, self.starts))
+        given["links"] = cut_off(self.past("links").unionByName(self.new_links))
+        past = {name: self.past(name) for name in OF_PARCELS}
         for name in past.keys() & late.keys():
             past[name] = past[name].unionByName(late[name])
         return Running(
             self.rows,
-            self.configs,
+            self.configs.unionByName(given["links"].where(F.col("event").isin(*links.EVENTS)).drop("t")),
             self.routers,
             self.span,
             self.has_more,
@@ -174,7 +186,7 @@ class _Batch:
         units = units.unionByName(late["delivery"]) if late else units
         # A hole does not matter to messages that have their ends.
         gold = {"delivery": units.withColumn("hole_first", F.lit(None).cast("bigint"))}
-        if self._has_new(ROUTE_EVENTS):
+        if self._has_new(ROUTE_EVENTS) or self.base.batch < 0:
             gold["route_change"] = self.route_changes
         return gold
 
@@ -212,7 +224,7 @@ class _Batch:
         found = [row for row in self.tallied if row["is_new"]]
         if unlike := {row["reason"] for row in found if row["event"] == UNLIKE}:
             raise Unlike(unlike)
-        self._compare_with_footers(found)
+        _compare_with_footers(found, self.evidence, self.lines)
         self.has_more = self.base.has_more or any(row["more"] for row in found)
         self.takers = tuple(sorted({*self.base.takers, *(row["taker"] for row in self.tallied if row["taker"])}))
         others = self.laid.where("is_new AND other IS NOT NULL")
@@ -238,30 +250,13 @@ class _Batch:
 
     def _tally(self) -> Rows:
         """Return `findings.tally` also by `start` (where a line's file begins) and `taker` (who took messages over)."""
-        starts: dict[str, list[int]] = {}
-        for part in self.lines.parts:
-            starts.setdefault(part.router, []).append(part.first_seq)
-        given = [(handovers.number_of(router), found) for router, found in starts.items()]
-        files = F.broadcast(self.spark.createDataFrame(given, "router long, starts array<long>"))
-        lines = self.laid.join(files, "router", "left").select(
+        lines = self.laid.join(self.starts, "router", "left").select(
             "*",
-            F.expr("CASE WHEN is_new THEN array_max(filter(starts, start -> start <= seq)) END").alias("start"),
+            F.expr(f"CASE WHEN is_new THEN {links.START} END").alias("start"),
             F.expr("CASE WHEN event = 'acked' THEN recipient END").alias("taker"),
             F.expr("CASE WHEN is_new THEN 1L END").alias("seal"),
         )
         return rows(named(tally(lines, self.span, *MORE), self.numbers))
-
-    def _compare_with_footers(self, found: Rows) -> None:
-        """Raise `Unlike` for signed files whose lines do not match their footers."""
-        sums: dict[tuple[str, int], list[Summed]] = {}
-        for row in found:
-            said = (row["event"], row["lines"], row["count"], row["numbers"] or 0, row["number_marks"] or 0)
-            sums.setdefault((row["router"], row["start"]), []).append(Summed(*said, row["min_t"], row["max_t"]))
-        seals = {seal.path: seal for seal in self.evidence.seals if seal.is_kept}
-        new = [seals[part.file] for part in self.lines.parts if part.file in seals]
-        odd = [seal.path for seal in new if not sealed.fits(seal, _by_event(sums.get(seal[:2], ())))]
-        if odd:
-            raise Unlike({self.lines.uris[path] for path in odd})
 
     def _stretches(self, found: Rows) -> Rows:
         """Check that a router's files hold ranges of arrival numbers that do not overlap; return the new ranges. Raise
@@ -325,10 +320,15 @@ class _Batch:
         before, after = tables(old), tables(old.unionByName(late))
         counted = (*delivery.SUMS, "strays", delivery.UNWRITTEN)
         less = before.unit_windows.withColumns({name: -F.col(name) for name in counted})
-        units = after.unit_windows.unionByName(less).withColumn("hole_first", F.lit(None).cast("bigint"))
+        units = without_holes(after.unit_windows.unionByName(less))
         ranges = pieces.outward(late, self.has_more)
         found = cut_off(pieces.pieces(ranges, after.accepted, self.routers, self.span))
+        groups = flow.readers(before.units, before.accepted)
+        less = groups.withColumns({name: -F.col(name) for name in ("owed", "delivered", "acked")})
+        readers = flow.readers(after.units, after.accepted).unionByName(less)
         return {
+            "readers": cut_off(added_up("readers", readers)),
+            "written": cut_off(flow.written(found, after.accepted, self.span)),
             "units": cut_off(added_up("units", units)),
             "waits": cut_off(hop_latency.waits(found)),
             "ended": cut_off(queue_minute.ended(found)),
@@ -406,6 +406,19 @@ class _Batch:
         tables = Tables(found, self.configs, self.routers, self.span, self.has_more, self.partitions, True, CutOff())
         given["repeats"] = tables.repeats
         return found
+
+
+def _compare_with_footers(found: Rows, evidence: Evidence, lines: Lines) -> None:
+    """Raise `Unlike` for signed files whose lines do not match their footers."""
+    sums: dict[tuple[str, int], list[Summed]] = {}
+    for row in found:
+        said = (row["event"], row["lines"], row["count"], row["numbers"] or 0, row["number_marks"] or 0)
+        sums.setdefault((row["router"], row["start"]), []).append(Summed(*said, row["min_t"], row["max_t"]))
+    seals = {seal.path: seal for seal in evidence.seals if seal.is_kept}
+    new = [seals[part.file] for part in lines.parts if part.file in seals]
+    odd = [seal.path for seal in new if not sealed.fits(seal, _by_event(sums.get(seal[:2], ())))]
+    if odd:
+        raise Unlike({lines.uris[path] for path in odd})
 
 
 def _by_event(sums: Iterable[Summed]) -> list[Summed]:

@@ -25,7 +25,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 10
+VERSION = 11
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -54,6 +54,9 @@ ADDED = {
     "reasons": "router string, hour long, event string, reason string, at_door boolean, count long, bytes long,"
     " lines long",
     "served": "router string, hour long, service string, event string, reason string, count long, lines long",
+    "arrivals": "router long, hour long, kind string, group_key string, peer string, messages long, bytes long",
+    "readers": "router long, group_key string, recipient string, hour long, owed long, delivered long, acked long",
+    "written": "router long, recipient string, hour long, messages long, bytes long, copies long",
 }
 """Tables whose rows of one key are summed: all in one part of each batch, a column for each table."""
 KEYS = {
@@ -67,6 +70,9 @@ KEYS = {
     "passed": ("router", "taker", "hour"),
     "reasons": ("router", "hour", "event", "reason", "at_door"),
     "served": ("router", "hour", "service", "event", "reason"),
+    "arrivals": ("router", "hour", "kind", "group_key", "peer"),
+    "readers": ("router", "group_key", "recipient", "hour"),
+    "written": ("router", "recipient", "hour"),
 }
 GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns")
 LEAST = ("pending_due_ns", "upper_ns")
@@ -80,10 +86,12 @@ SCHEMAS = {
     "ids": "id binary, router long, t long, parcel long, brought long",
     "waiting": _HANDED,
     "beyond": _HANDED,
+    "links": "router long, event string, seq long, t long, other struct<fields:map<string,string>>",
 }
-"""`waiting`: messages handed to routers that have not accepted them, as far as the logs reach, and copies of which the
-first acceptance has not been read; `beyond`: to routers without a log here; `again`: the parcels of ids accepted
-twice."""
+"""`links`: lines of links that came up and went down, of starts, and of keys that followed others; also the line of a
+router about itself before each start, and the last such line of each file; `waiting`: messages handed to routers that
+have not accepted them, as far as the logs reach, and copies of which the first acceptance has not been read; `beyond`:
+to routers without a log here; `again`: the parcels of ids accepted twice."""
 REPLACED = ("open", "again", "waiting")
 """Tables written whole with each batch; the others grow."""
 LARGE = ("open", "closed", "ids", "waiting", "beyond")

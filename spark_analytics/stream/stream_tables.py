@@ -15,14 +15,18 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold import accepted, delivery, flow, hop_latency, queue_minute
+from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.judgement import gold_sql
 
 from .state import added_up
 
 PARCEL = ("router", "parcel")
-HOURS = ("reason_hour", "service_hour", "custody_hour", "queue_hour", "slo_hour")
-"""The tables of `gold_sql` that a stream keeps: those that are made of sums."""
+HOURS = (
+    "reason_hour", "group_hour", "topology", "link_hour", "service_hour", "custody_hour", "queue_hour", "slo_hour",
+)  # fmt: skip
+"""The tables of `gold_sql` that a stream keeps: those that are made of sums and of the lines about links, in the order
+in which they are made."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,12 @@ class Running(Tables):
     past: Mapping[str, DataFrame]
     given: Mapping[str, DataFrame]
     is_whole: ClassVar[bool] = False
+
+    @cached_property
+    def everything(self) -> Tables:
+        """Return the tables of all lines about accepted messages, those of closed parcels too, made anew."""
+        others, routers = self.others, self.routers
+        return Tables(self.given["every"], others, routers, self.span, self.has_more, self.partitions, True, self.kept)
 
     @cached_property
     def blocks(self) -> DataFrame:
@@ -73,8 +83,24 @@ class Running(Tables):
         return self.kept.keep(sums)
 
     @cached_property
+    def arrivals_now(self) -> DataFrame:
+        return self.kept.keep(flow.arrivals(self.flagged(self.accepted), "is_open"))
+
+    @cached_property
+    def readers_now(self) -> DataFrame:
+        return self.kept.keep(flow.readers(self.flagged(self.units), self.accepted, "is_open"))
+
+    @cached_property
+    def written_now(self) -> DataFrame:
+        return self.kept.keep(flow.written(self.flagged(self.pieces), self.accepted, self.span, "is_open"))
+
+    @cached_property
     def unit_windows(self) -> DataFrame:
-        return self.kept.keep(self._with_past("units", self.unit_windows_now))
+        holes = F.broadcast(self.routers.select(F.col("number").alias("router"), "holes"))
+        is_there = "exists(holes, hole -> hole.first_seq = hole_first)"
+        units = self._with_past("units", self.unit_windows_now).join(holes, "router", "inner")
+        hole_first = F.expr(f"CASE WHEN {is_there} THEN hole_first END")
+        return self.kept.keep(units.withColumn("hole_first", hole_first).drop("holes"))
 
     @cached_property
     def waits(self) -> DataFrame:
@@ -98,10 +124,12 @@ class Running(Tables):
             "waits": self.waits_now,
             "ended": self.ended_now,
             "lines": self.lines_now,
+            "arrivals": self.arrivals_now,
+            "readers": self.readers_now,
+            "written": self.written_now,
         }
         found = {name: table.where("NOT is_open").drop("is_open") for name, table in tables.items()}
-        # A closed parcel has nothing unknown, so no hole matters to it.
-        found["units"] = added_up("units", found["units"].withColumn("hole_first", F.lit(None).cast("bigint")))
+        found["units"] = added_up("units", without_holes(found["units"]))
         return found
 
     @cached_property
@@ -135,7 +163,33 @@ class Running(Tables):
             "served": self.given["served"],
             "passed_on": self.given["passed_on"],
             "queue_limit": flow.queue_limit(self.others, self.routers),
+            "log_span": flow.log_span(self.routers, self.span),
+            "link_line": self.kept.keep(flow.link_line(self.given["links"], self.routers, self.span)),
+            "arrival": self.kept.keep(self._of_all("arrivals", self.arrivals_now)),
+            "handed": self._of_all("written", self.written_now),
+            "delivery": self._multicasts(),
+            "abuse_hour": self.abuse_hour,
         }
         for name in HOURS:
-            found = {one: read(one) for one in gold_sql.WRITTEN if f"{{{one}}}" in gold_sql.TEXTS[name]}
-            yield name, flow.made(name, sources | found, self.span)
+            wanted = [one for one in gold_sql.WRITTEN if f"{{{one}}}" in gold_sql.TEXTS[name] and one not in sources]
+            yield name, flow.made(name, sources | {one: read(one) for one in wanted}, self.span)
+
+    def _of_all(self, name: str, now: DataFrame) -> DataFrame:
+        """Return the sums of all batches and of the open parcels, with the routers' keys."""
+        return named(self._with_past(name, now), self.routers)
+
+    def _multicasts(self) -> DataFrame:
+        """Return the columns of `delivery` that `group_hour` reads, added up by the hour."""
+        return self._of_all("readers", self.readers_now).select(
+            "router",
+            F.expr("hour * 60").alias("minute"),
+            F.lit("multicast").alias("kind"),
+            F.col("group_key").alias("signer"),
+            *("recipient", "owed", "delivered", "acked"),
+        )
+
+
+def without_holes(units: DataFrame) -> DataFrame:
+    """Return sums of closed parcels without the holes that may come after them: these have nothing unknown. A hole is
+    kept where it may hold the line that a message was written."""
+    return units.withColumn("hole_first", F.expr(f"CASE WHEN {delivery.UNWRITTEN} <> 0 THEN hole_first END"))

@@ -23,7 +23,6 @@ STREAM_STATE = "state"
 NOT_OF_STREAMS = {
     "message": "it has a row for each message, which the log of each other router changes again",
     "journey": "how a message went is told by the logs of all routers together",
-    **dict.fromkeys(("group_hour", "link_hour", "topology"), "it would be written whole with each batch"),
 }
 """The tables that a stream does not keep, and why."""
 _AGAIN = "run `router audit LOGS --out {out}` again"

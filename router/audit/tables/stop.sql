@@ -3,8 +3,18 @@
 -- first: when it was accepted first, copies that the router sends on left aside, and by 1 more than the number of the
 -- router that brought it then (0: none with a log here), as one number. settled_ns: from its acceptance until the last
 -- local recipient had settled it.
-CREATE TABLE each_stop AS
-WITH arrival AS (
+-- Few messages are accepted several times at one router; the rows of the others are not added up.
+CREATE TABLE acceptance_of_message AS
+WITH several AS (
+    SELECT line, i, TRUE AS is_several
+    FROM accepted_id
+    SEMI JOIN (
+        SELECT low, high FROM message_id WHERE is_again
+        UNION ALL
+        SELECT low, high FROM accepted_id WHERE is_copy
+    ) more USING (low, high)
+),
+arrival AS (
     SELECT line, router, i, id_text(ids, i) AS id, least(t, getvariable('as_of_ns')) AS t
     FROM (
         SELECT line.line, line.router, line.ids, line.t, unnest(range(line.n)) AS i
@@ -32,11 +42,10 @@ bits AS (
         SELECT *, bit_of(i, is_whole) AS bit
         FROM (
             SELECT block.*, unnest(messages_of(block, n, block.is_whole))::INTEGER AS i,
-                CASE WHEN routers.router IS NULL THEN 4294967295 ELSE 0 END AS is_beyond
+                CASE WHEN taker IS NULL THEN 4294967295 ELSE 0 END AS is_beyond
             FROM block
             SEMI JOIN owed USING (line, recipient)
-            JOIN keys ON keys.id = block.recipient
-            LEFT JOIN routers ON routers.key = keys.key
+            LEFT JOIN taker USING (recipient)
         )
     )
     GROUP BY line, i
@@ -59,21 +68,24 @@ part_wait AS (
 handed AS (
     SELECT line, i, count(*) AS broken FROM broken_handover GROUP BY line, i
 ),
-judged AS (
+counted AS (
     SELECT
-        arrival.id, arrival.router, arrival.t,
+        arrival.id, arrival.router, is_several, arrival.t,
         CASE WHEN kind IS DISTINCT FROM 'copy' THEN (arrival.t::HUGEINT << 20)
             + CASE WHEN signer IS DISTINCT FROM peer THEN coalesce(taker + 1, 0) ELSE 0 END END AS first,
         greatest(whole_wait.settled_ns, part_wait.settled_ns) AS settled_ns,
-        coalesce(recipients.owed, 0) AS owed,
-        coalesce(delivered, 0) AS delivered, coalesce(acked, 0) AS acked, coalesce(unconfirmed, 0) AS unconfirmed,
-        coalesce(refused, 0) AS refused, coalesce(expired, 0) AS expired, coalesce(dropped, 0) AS dropped,
-        coalesce(evicted, 0) AS evicted, coalesce(broken, 0) AS broken, coalesce(beyond, 0) AS beyond,
-        coalesce(flying, 0) AS flying,
-        hole_first, is_over,
-        coalesce(recipients.owed, 0) - coalesce(
-            delivered + acked + unconfirmed + refused + expired + dropped + evicted, 0
-        ) AS open
+        coalesce(recipients.owed, 0)::INTEGER AS owed,
+        coalesce(delivered, 0)::INTEGER AS delivered,
+        coalesce(acked, 0)::INTEGER AS acked,
+        coalesce(unconfirmed, 0)::INTEGER AS unconfirmed,
+        coalesce(refused, 0)::INTEGER AS refused,
+        coalesce(expired, 0)::INTEGER AS expired,
+        coalesce(dropped, 0)::INTEGER AS dropped,
+        coalesce(evicted, 0)::INTEGER AS evicted,
+        coalesce(broken, 0)::INTEGER AS broken,
+        coalesce(beyond, 0)::INTEGER AS beyond,
+        coalesce(flying, 0)::INTEGER AS flying,
+        hole_first, is_over
     FROM arrival
     JOIN accepted USING (line)
     LEFT JOIN taker ON taker.recipient = accepted.peer
@@ -82,26 +94,41 @@ judged AS (
     LEFT JOIN whole_wait USING (line)
     LEFT JOIN part_wait USING (line, i)
     LEFT JOIN handed USING (line, i)
+    LEFT JOIN several USING (line, i)
 )
+SELECT * EXCLUDE (t, flying, hole_first, is_over), t AS first_t,
+    owed - delivered - acked - unconfirmed - refused - expired - dropped - evicted AS open,
+    CASE WHEN hole_first IS NOT NULL THEN open ELSE 0 END AS unknown,
+    CASE WHEN hole_first IS NOT NULL THEN 0 WHEN is_over THEN flying ELSE open END AS pending,
+    CASE WHEN hole_first IS NULL AND is_over THEN open - flying ELSE 0 END AS unaccounted
+FROM counted;
+
+CREATE VIEW each_stop AS
+SELECT id, router, first_t, first, settled_ns, owed, delivered, acked, unconfirmed, refused, expired, dropped, evicted,
+    unknown, pending, unaccounted, broken, beyond
+FROM acceptance_of_message
+WHERE is_several IS NULL
+UNION ALL
 SELECT
     id, router,
-    min(t) AS first_t,
-    min(first) AS first,
-    max(settled_ns) AS settled_ns,
-    sum(owed)::BIGINT AS owed,
-    sum(delivered)::BIGINT AS delivered,
-    sum(acked)::BIGINT AS acked,
-    sum(unconfirmed)::BIGINT AS unconfirmed,
-    sum(refused)::BIGINT AS refused,
-    sum(expired)::BIGINT AS expired,
-    sum(dropped)::BIGINT AS dropped,
-    sum(evicted)::BIGINT AS evicted,
-    coalesce(sum(open) FILTER (hole_first IS NOT NULL), 0)::BIGINT AS unknown,
-    coalesce(sum(CASE WHEN is_over THEN flying ELSE open END) FILTER (hole_first IS NULL), 0)::BIGINT AS pending,
-    coalesce(sum(open - flying) FILTER (hole_first IS NULL AND is_over), 0)::BIGINT AS unaccounted,
-    sum(broken)::BIGINT AS broken,
-    sum(beyond)::BIGINT AS beyond
-FROM judged
+    min(first_t),
+    min(first),
+    max(settled_ns),
+    sum(owed)::BIGINT,
+    sum(delivered)::BIGINT,
+    sum(acked)::BIGINT,
+    sum(unconfirmed)::BIGINT,
+    sum(refused)::BIGINT,
+    sum(expired)::BIGINT,
+    sum(dropped)::BIGINT,
+    sum(evicted)::BIGINT,
+    sum(unknown)::BIGINT,
+    sum(pending)::BIGINT,
+    sum(unaccounted)::BIGINT,
+    sum(broken)::BIGINT,
+    sum(beyond)::BIGINT
+FROM acceptance_of_message
+WHERE is_several
 GROUP BY id, router;
 
 -- t: when the router accepted the message first, of copies alone when it sent the first; neighbour: who brought it then.

@@ -23,7 +23,7 @@ from spark_analytics.judgement.schema import ENDS, STATES
 BLOCK = ("router", "parcel", "recipient", "block")
 LINE = ("seq", "t", "minute", "due_ns", "hole_first", "is_over", "is_within")
 UNWRITTEN = "unwritten"
-"""How many messages were delivered or acknowledged that were never written, by a log that is whole from then on."""
+"""How many messages were delivered or acknowledged and, as far as the lines tell, never written: a hole may tell it."""
 SUMS = ("owed", *STATES, "deliveries", "forwards", "forwarded", "deferred", "contradictions")
 
 
@@ -51,9 +51,7 @@ def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
         F.when(~is_hole & is_over, rest - flying).otherwise(none).alias("unaccounted"),
         F.bit_count("forwarded").cast("bigint").alias("forwarded"),
         F.bit_count(contradiction_bits()).cast("bigint").alias("contradictions"),
-        F.when(~is_hole & (F.col("owed") > 0), F.bit_count(unwritten_bits()).cast("bigint"))
-        .otherwise(none)
-        .alias(UNWRITTEN),
+        F.when(F.col("owed") > 0, F.bit_count(unwritten_bits()).cast("bigint")).otherwise(none).alias(UNWRITTEN),
     )
 
 

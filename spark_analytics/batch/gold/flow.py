@@ -80,13 +80,14 @@ def handed(pieces: DataFrame, accepted: DataFrame, links: DataFrame, routers: Da
     numbers = routers.select("number", F.col("router").alias("key"))
     linked = neighbours.distinct().join(F.broadcast(numbers), "key", "inner")
     linked = F.broadcast(linked.select(F.col("number").alias("router"), "recipient"))
-    near = pieces.where(span.is_within()).join(linked, ["router", "recipient"], "left_semi")
-    return named(written(near, accepted), routers)
+    near = pieces.join(linked, ["router", "recipient"], "left_semi")
+    return named(written(near, accepted, span), routers)
 
 
-def written(pieces: DataFrame, accepted: DataFrame, *more: str) -> DataFrame:
+def written(pieces: DataFrame, accepted: DataFrame, span: Span, *more: str) -> DataFrame:
     """Sum messages written to recipients, each time that they were, by (router, recipient, hour) and `more`."""
-    found = pieces.where(is_event("forwarded") & F.col("recipient").isNotNull() & F.expr("start < stop")).select(
+    forwarded = pieces.where(is_event("forwarded") & F.col("recipient").isNotNull()).where(span.is_within())
+    found = forwarded.where("start < stop").select(
         "router", "parcel", "recipient", F.expr("minute div 60").alias("hour"), "start", "stop", *more
     )
     line = accepted.select("router", "parcel", "said.kind", "n", "bytes", "sizes")

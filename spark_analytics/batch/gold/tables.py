@@ -65,6 +65,11 @@ class Tables:
         self.kept.forget()
 
     @cached_property
+    def everything(self) -> Tables:
+        """Return the tables of all lines about accepted messages."""
+        return self
+
+    @cached_property
     def accepted(self) -> DataFrame:
         return self.kept.keep(accepted.accepted(self.rows, self.routers, self.span))
 

@@ -14,10 +14,13 @@ import pytest
 from fleets.shared import Fleets
 from fleets.writing import TRUTH
 from pyspark.sql import SparkSession
+from rigs.questions_paper import given
 from samples.growing_logs import GrowingLogs, delivered, delivered_locally, said
 from samples.published_tables import published
 from world.mesh import play
 
+from router.audit.ask.answer import NOT_OF_STREAMS, NoAnswer, answer
+from router.audit.ask.catalogue import all_questions
 from spark_analytics.batch.writer import Writer
 from spark_analytics.stream.state import Store
 from spark_analytics.stream.stopped import Stopped, alone
@@ -78,6 +81,7 @@ def test_logs_that_grow_are_audited_as_if_they_had_come_at_once(
 
     assert "rebuilt" not in found["run"]
     if not is_copy_alone:
+        questions_are_answered_or_refused(out, tmp_path / "local")
         return
     rows = delivered(out)
     logs.bring([first[0]], under="0")
@@ -116,6 +120,22 @@ def test_logs_of_a_mesh_that_grow_are_audited_as_if_they_had_come_at_once(spark:
         assert published(out, "custody_hour") == published(tmp_path / "local", "custody_hour")
     assert len(published(out, "audit_history").rows) == 3
     assert found is not None and found["copies"] and "full" not in found["run"]
+
+
+def questions_are_answered_or_refused(out: Path, local: Path) -> None:
+    """Check that a stream's tables answer each question as the audit's do, or that a sentence says why they do not."""
+    refused = []
+    for name, question in all_questions().items():
+        sql = question.filled(given(question, local) | {"limit": "1000000"})
+        if {"audit_run", "audit_history"} & {*question.tables}:
+            assert answer(out, sql, question.tables).rows, name
+        elif NOT_OF_STREAMS.keys() & {*question.tables}:
+            with pytest.raises(NoAnswer, match="keeps no table"):
+                answer(out, sql, question.tables)
+            refused.append(name)
+        else:
+            assert answer(out, sql, question.tables) == answer(local, sql, question.tables), name
+    assert len(refused) == 6, "as docs/questions.md says"
 
 
 def _fail_at(patch: pytest.MonkeyPatch, step: int) -> None:

@@ -186,7 +186,7 @@ def test_what_a_stream_does_not_keep_is_told_with_the_reason(out: Path, tmp_path
     refused = run(of_stream, "incomplete messages")
     assert refused.exit_code == 1 and "keeps no table message: it has a row for each message" in refused.stderr
     assert "ask there" in run(of_stream, "detours").stderr
-    assert "it has had no batch yet" in run(of_stream, "custody").stderr
+    assert "it has had no batch yet" in run(of_stream, "hot groups").stderr
 
 
 def test_floods_tell_what_the_claims_contradict(tmp_path: Path) -> None:

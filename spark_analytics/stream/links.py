@@ -1,0 +1,41 @@
+"""The lines about links that a stream keeps, of which each batch makes the tables of links anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from spark_analytics.batch.silver import Part
+from spark_analytics.judgement.schema import STATE_EVENTS
+
+from .handovers import number_of
+
+EVENTS = ("link_up", "link_down", "renewal")
+"""The events that tell to whom a router had links, by their present and former keys."""
+START = "array_max(filter(starts, start -> start <= seq))"
+"""The first event of the file of a line, among those that `starts` gives."""
+_FIELDS = ", ".join(f"'{name}'" for name in ("peer", "link", "standing", "old", "new"))
+
+
+def starts(spark: SparkSession, parts: Iterable[Part]) -> DataFrame:
+    """Return the first events of these files by router: `router`, `starts`."""
+    found: dict[str, list[int]] = {}
+    for part in parts:
+        found.setdefault(part.router, []).append(part.first_seq)
+    rows = [(number_of(router), firsts) for router, firsts in found.items()]
+    return F.broadcast(spark.createDataFrame(rows, "router long, starts array<long>"))
+
+
+def kept(others: DataFrame, starts: DataFrame) -> DataFrame:
+    """Return the rows of the state's table `links` among new lines without a recipient: those of `EVENTS`, starts, and
+    of the other lines of a router about itself each that is the last of its file or before a start, as it may tell
+    until when a link was up. `starts`: of the new files."""
+    order = Window.partitionBy("router", F.expr(START)).orderBy("seq")
+    told = others.where(F.col("event").isin(*STATE_EVENTS)).join(starts, "router", "inner")
+    told = told.withColumn("next", F.lead("event").over(order))
+    told = told.where("event IN ('start', 'link_up', 'link_down') OR next IS NULL OR next = 'start'")
+    both = told.drop("starts", "next").unionByName(others.where("event = 'renewal'"))
+    fields = F.expr(f"map_filter(other.fields, (name, said) -> name IN ({_FIELDS}))")
+    return both.select("router", "event", "seq", "t", F.struct(fields.alias("fields")).alias("other"))

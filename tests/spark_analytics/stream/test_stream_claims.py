@@ -1,0 +1,77 @@
+"""What a log signs against itself is told by a stream as by the audit, also where the file that tells it comes late."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from fleets.shared import Fleets
+from fleets.writing import TRUTH
+from msgspec.structs import replace
+from pyspark.sql import SparkSession
+from sabotage.claimant import CLAIMS
+from sabotage.logs import Rows
+from sabotage.scene import Scene, copied
+from samples.growing_logs import GrowingLogs, delivered, delivered_locally, said
+from samples.published_tables import published
+
+from spark_analytics.stream.stream_tables import HOURS
+from spark_analytics.streaming import run_stream
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.long]
+TOLD = ["before-accepted", "never-linked", "never-written"]
+
+
+def test_lies_of_one_log_are_told_as_by_the_audit_after_each_batch(
+    spark: SparkSession, fleets: Fleets, tmp_path: Path
+) -> None:
+    """First each log lacks a file in its middle; a stream that is started again takes them."""
+    scene = copied(fleets(10, 100, 3), tmp_path / "lies", 1)
+    for lie in (_acked_by_a_stranger, _expired_at_once, *CLAIMS[1:3]):
+        lie(scene)
+    shutil.copy(scene.directory / TRUTH, tmp_path)
+    logs, out, local = GrowingLogs(scene.directory, tmp_path, seed=5), tmp_path / "out", tmp_path / "local"
+    every = {log: sorted(log.glob("events-*.jsonl")) for log in scene.logs.values()}
+    late = {files[len(files) // 2] for files in every.values()}
+    counts = []
+    for portion in ({one for files in every.values() for one in files} - late, late):
+        logs.bring(sorted(portion))
+        found = run_stream(spark, [str(logs.here)], str(out), as_of=lambda: logs.now)
+        assert found is not None and "full" not in found["run"]
+        assert said(found) == logs.audited(local)
+        assert delivered(out) == delivered_locally(local)
+        for table in (*HOURS, "claims", "custody"):
+            assert published(out, table) == published(local, table), table
+        counts.append({row["claim"]: row["count"] for row in found["claims"]})
+        assert found["early"]
+    assert sorted(counts[1]) == TOLD
+    assert counts[0] != counts[1], "a late file shows a claim"
+
+
+def _acked_by_a_stranger(scene: Scene) -> None:
+    """Let a router without a link take a message over, with an arrival number in its place, as a stream can add up."""
+    scene.forget_witnesses()
+    stranger = scene.chance.randbytes(32).hex()
+
+    def change(rows: Rows) -> Rows:
+        at, line = next((at, row) for at, row in enumerate(rows) if row.event == "accepted" and row.recipients)
+        acked = replace(
+            next(row for row in rows if row.event == "acked"), t=line.t, mono=line.mono, boot=line.boot,
+            recipient=stranger, parcel=line.first, ranges=[(line.first or 0, 1)], count=1,
+        )  # fmt: skip
+        told = replace(line, recipients=[*(line.recipients or ()), stranger])
+        return [*rows[:at], told, replace(acked, event="forwarded"), acked, *rows[at + 1 :]]
+
+    scene.again(scene.victim(), change)
+
+
+def _expired_at_once(scene: Scene) -> None:
+    """Let what an app got end as expired, at that time, of which no other log tells."""
+    scene.forget_witnesses()
+
+    def change(rows: Rows) -> Rows:
+        end = next(row for row in rows if row.event == "delivered")
+        return [replace(row, event="expired", reason="ttl-expired") if row is end else row for row in rows]
+
+    scene.again(scene.victim(), change)
