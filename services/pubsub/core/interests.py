@@ -246,9 +246,15 @@ class Interests:
             yield from self._others.learn(to.router, now)
             yield from self._send(to, AskInterests)
         if self._others.overlay is not None:
-            lonely = [(group, len(topic.neighbours)) for group, topic in self._known.topics.items()]
-            partners = {router for topic in self._known.topics.values() for router in topic.t}
-            self._others.overlay.suggest(table.suggested(lonely, partners))
+            self._others.overlay.suggest(self._suggested(table))
+
+    def _suggested(self, table: InterestTable) -> tuple[Neighbour, ...]:
+        """Return the nodes to meet; if all known ones are partners, no group is looked at."""
+        partners = self._known.partners
+        if not table.has_others(partners):
+            return ()
+        lonely = [(group, len(topic.neighbours)) for group, topic in self._known.topics.items()]
+        return table.suggested(lonely, partners)
 
     def _send(self, to: Neighbour, kind: type[AskInterests] | type[TellInterests]) -> Iterator[c.Deed]:
         own = self._others.adverts.own
