@@ -87,7 +87,7 @@ class Together:
             if plan is not None and not plan.missed:
                 self._arrivals.equal(group, now)
                 self._same.append(Fetch(group, router, is_open=False))
-        self._singly(outcome, now.mono_s, 0.0)
+        self._singly(outcome, now.mono_s)
         return True
 
     def take_same(self) -> list[Fetch]:
@@ -99,7 +99,9 @@ class Together:
         """Ask what is due; compare with others what was not answered in time."""
         for outcome in self.summing.take_silent(now.mono_s):
             self._places.left_unanswered(outcome.router)
-            self._known.silent(outcome.router)
+            topics = [self._known.topics[group] for group in outcome.different if group in self._known.topics]
+            if any(outcome.router in topic.neighbours for topic in topics):
+                self._known.silent(outcome.router)
             self._elsewhere(outcome, now)
         return list(self.summing.go_on(now))
 
@@ -108,13 +110,16 @@ class Together:
         self._elsewhere(self.summing.gone(router), now)
 
     def refused(self, tag: str, reason: Reason, now: c.Now) -> None:
-        """Compare topics one by one whose question was refused; other tags are of no question."""
+        """Compare topics one by one if a router does not know their question, and by sums again if it refused for
+        another reason; other tags are of no question."""
         if not tag.startswith(TAG):
             return
         router = PublicKey(bytes.fromhex(tag.removeprefix(TAG)))
-        is_unknown = reason is Reason.UNSUPPORTED
-        outcome = self.summing.refused(router, is_unknown=is_unknown)
-        self._singly(outcome, now.mono_s, 0.0 if is_unknown else self._limits.again_s)
+        if reason is Reason.UNSUPPORTED:
+            return self._singly(self.summing.refused(router, is_unknown=True), now.mono_s)
+        after_s = self._limits.apart_s if reason is reasons.MEET_FIRST else self._limits.again_s
+        for group in self.summing.refused(router, is_unknown=False).different:
+            self._plans.name(group, router, now.mono_s, after_s)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -148,9 +153,9 @@ class Together:
         self._waiting.begun(group, router)
         self.summing.put(router, service, group, now.mono_s)
 
-    def _singly(self, outcome: Outcome, now_s: float, after_s: float) -> None:
+    def _singly(self, outcome: Outcome, now_s: float) -> None:
         for group in outcome.different:
-            self._plans.name_singly(group, outcome.router, now_s + after_s)
+            self._plans.name_singly(group, outcome.router, now_s)
 
     def _elsewhere(self, outcome: Outcome, now: c.Now) -> None:
         for group in outcome.different:

@@ -190,7 +190,7 @@ class AskSums(Struct, frozen=True):
 
 class TellSums(Struct, frozen=True):
     """The answer to the `AskSums` of the same number: a byte for each topic, in its order. 0: the same; 1: others, or
-    the answerer cannot say; 2: it does not know yet."""
+    some are left out; 2: the answerer does not know yet."""
 
     number: int
     found: bytes

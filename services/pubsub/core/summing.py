@@ -3,7 +3,7 @@ differ; only those are compared (R-C35).
 
     row of a question = t(16), sum(16)    sum: fingerprint of the ids that expire in minute `lo` or later
     byte of an answer = 0                 the answerer holds the same messages of that topic
-                      | 1                 it does not, or it cannot say
+                      | 1                 it does not, or it leaves some out
                       | 2                 it does not know yet, and is asked again
 
 What a node was told by its router of a topic counts until a message of it comes: a message of which the service has not
@@ -40,7 +40,7 @@ class SummingLimits(Struct, frozen=True):
     """From `together_min` topics that are due at once they are asked for together, up to `rows_max` in a question, one
     question open with each router. Topics whose messages must be looked up first are waited for, for `gather_s`; it is
     looked again after `look_s`. An answer is waited for `answer_s`; topics that the other does not know yet are asked
-    for again after `later_s`, and compared one by one after `tries_max` questions in a row that brought nothing else.
+    for again after `later_s`, and compared one by one if after `tries_max` questions in a row some are not known.
     `routers_max`: routers that are known not to answer such questions; beyond it all are asked anew."""
 
     together_min: int = 4
@@ -71,7 +71,7 @@ class OpenSums(NamedTuple):
 
 class Partner(Struct):
     """The topics to be asked for at one router, since when they wait and when it is looked again, and the open
-    question. `tries`: how many answers in a row brought nothing."""
+    question. `tries`: how many answers in a row said of a topic that it is not known yet."""
 
     service: PublicKey
     since_s: float
@@ -135,8 +135,8 @@ class Summing:
         found = bytearray()
         for t, theirs in said.sums:
             topic = self._known.topic(router, t)
-            if topic is None:
-                found.append(DIFFERENT)
+            if topic is None:  # perhaps this node has not heard the end of the meeting yet
+                found.append(LATER)
             elif not self._held.is_known(topic.group, now):
                 self._held.wanted(topic.group)
                 found.append(LATER)
@@ -152,9 +152,10 @@ class Summing:
             return None
         rows = list(zip(asked.groups, said.found, strict=True))
         later = [group for group, one in rows if one == LATER]
-        partner.tries = partner.tries + 1 if len(later) == len(rows) else 0
+        partner.tries = partner.tries + 1 if later else 0
         partner.open = None
         is_over = partner.tries >= self.limits.tries_max
+        partner.tries *= not is_over
         if later and not is_over:
             partner.since_s, partner.look_s = now.mono_s, now.mono_s + self.limits.later_s
             partner.waiting |= dict.fromkeys(later)

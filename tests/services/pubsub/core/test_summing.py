@@ -210,6 +210,35 @@ def test_a_service_that_knows_no_sums_is_asked_topic_by_topic() -> None:
     assert one.told.keys() == set(one.wanted)
 
 
+def test_a_question_that_is_refused_for_now_is_asked_again() -> None:
+    """The other node has not heard the end of the meeting yet."""
+    found = pair(30, {3: [1]}, {4: [2]}, is_mute=True)
+    one, two = found.nodes
+    found.pass_s(4)
+    two.is_mute = False
+    found.hear(one, c.HopOutcome(f"sums {two.me.router.hex()}", ID, two.me.router, "refused", MEET_FIRST))
+    found.run()
+    found.pass_s(60)
+    assert one.held == two.held and one.told.keys() == set(one.wanted)
+    assert one.said[AskSums] == 2 and one.said[Compare] <= 4
+
+
+def test_a_topic_that_the_other_does_not_know_is_compared_singly_in_the_end() -> None:
+    found = pair(10, {0: [1]}, {0: [2]})
+    found.pass_s(60)
+    one, two = found.nodes
+    two.known.share(one.me.router, {group: tag_of(group) for group in one.wanted[1:]})
+    two.known.share(one.me.router, {group: tag_of(group) for group in one.wanted[1:]})
+    found.hear(one, o.Linked(two.me.router, None))
+    found.run()
+    found.pass_s(40)
+    before = one.said.copy()
+    found.hear(one, o.Linked(two.me.router, two.me.service))
+    found.run()
+    found.pass_s(120)
+    assert 20 <= (one.said - before)[AskSums] <= 22 and (one.said - before)[Compare] >= 1
+
+
 def test_a_router_that_does_not_answer_is_asked_again_and_loses_nothing() -> None:
     found = pair(30, {3: [1]}, {4: [2]}, is_mute=True)
     found.pass_s(10)
