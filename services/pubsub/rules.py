@@ -36,6 +36,7 @@ from services.pubsub.core.messages import (
     AskGroups,
     AskInterests,
     AskRings,
+    AskSums,
     Compare,
     Compared,
     Have,
@@ -43,6 +44,7 @@ from services.pubsub.core.messages import (
     TellGroups,
     TellInterests,
     TellRings,
+    TellSums,
     decode_message,
 )
 from services.pubsub.core.others import Others
@@ -73,7 +75,7 @@ class PubSub:
         comparing = self._comparing = Comparing(setup, self.known, is_leaf=is_leaf)
         barring = self._barring = Barring(self.known, self.others)
         self.parts = (*self.parts, comparing, barring)
-        self.readers |= {Compare: comparing, Compared: comparing}
+        self.readers |= dict.fromkeys((Compare, Compared, AskSums, TellSums), comparing)
         sent = dissemination.forwarding
         self._fan_out = FanOut(settings.fanout_s, sent.untaken_in, lambda: sent.untaken)
         if not is_leaf:

@@ -22,13 +22,20 @@ CALM = {**QUICK, "link.dial_backoff_s_min": 0.2, "link.dial_backoff_s_max": 1.0}
 """Settings with longer pauses between dials, for several nodes on one machine that dial one which is away."""
 
 
-def core(found: Rig, name: str, machine: NamespaceMachine | None = None, *, seeds: tuple[str, ...] = ()) -> NodeProcess:
+def core(
+    found: Rig,
+    name: str,
+    machine: NamespaceMachine | None = None,
+    *,
+    seeds: tuple[str, ...] = (),
+    period_s: float = PERIOD_S,
+) -> NodeProcess:
     """Return a core that is not started yet, on a machine of its own or on this one. `seeds`: links of the nodes that
-    it knows."""
+    it knows; `period_s`: the time between two questions to others."""
     url = f"tls://127.0.0.1:{free_port()}" if machine is None else f"tls://{machine.ip}:{PORT}"
     residents = {
-        "discovery": NewHomeService({"sampling": True, "period_s": PERIOD_S, "seeds": seeds}),
-        "pubsub": NewHomeService({"mode": "overlay", "period_s": PERIOD_S}),
+        "discovery": NewHomeService({"sampling": True, "period_s": period_s, "seeds": seeds}),
+        "pubsub": NewHomeService({"mode": "overlay", "period_s": period_s}),
     }
     Home(found.base / name).create("core", (url,), residents)
     node = found.node(name, "core", CALM, listens=False)

@@ -9,6 +9,7 @@ from services.pubsub.core.messages import (
     AskGroups,
     AskInterests,
     AskRings,
+    AskSums,
     Compare,
     Compared,
     Filter,
@@ -17,9 +18,11 @@ from services.pubsub.core.messages import (
     Member,
     Message,
     Ring,
+    Sum,
     TellGroups,
     TellInterests,
     TellRings,
+    TellSums,
     make_filter,
 )
 
@@ -43,4 +46,7 @@ MESSAGES: tuple[Message, ...] = (
     Have(OTHER_T, IDS[:3]),
     AskGroups(T, 0, b"a"),
     TellGroups(OTHER_T, 63, b"\0" + bytes(40)),
+    AskSums(0, 0, (Sum(T, bytes(16)),)),
+    AskSums((1 << 32) - 1, 3_100_000, (Sum(T, OTHER_T), Sum(OTHER_T, T))),
+    TellSums(7, b"\0\1\2"),
 )

@@ -34,8 +34,8 @@ ALL_NUMBERED = "all-numbered"
 
 
 PAGE, NEXT, LEFT_OUT = "page", "next", "left_out"
-"""Of a list that is longer than an answer: some of its rows, the number of the row with which the next page begins, to
-be asked for as the argument (none behind the last page), and how many rows come after these."""
+"""The fields of a list that is longer than an answer: some of its rows, the number of the row with which the next page
+begins, to be asked for as the argument (none behind the last page), and how many rows come after these."""
 
 
 class Inquiry(Struct, frozen=True):

@@ -46,10 +46,8 @@ class Answering:
     def asked(self, message: c.Message, said: Compare, router: PublicKey, group: PublicKey, now: c.Now) -> list[c.Deed]:
         """Answer a frame as soon as the messages held here are known."""
         limits = self._limits
-        rate = allowance_of(self._rates, router, limits.frames_per_s, limits.frames_burst, limits)
-        if not rate.take(1, now.mono_s):
+        if not self._is_paid(router, cost_of(said.m, limits), now):
             return [c.Refuse(reasons.LIMIT)]
-        rate.charge(cost_of(said.m, limits) - 1, now.mono_s)
         one = WaitingQuestion(message, said, router, group)
         if self._held.is_fresh(group, now):
             return self._answer(one, now)
@@ -62,6 +60,18 @@ class Answering:
             return [c.Refuse(reasons.NOT_COMPARED, str(error))]
         self._waiting.append(one)
         return self._held.refresh(group)
+
+    def may_ask(self, router: PublicKey, topics: int, now: c.Now) -> bool:
+        """Whether a question about the sums of so many topics is answered: it counts as a frame of so many ranges."""
+        return self._is_paid(router, 1 + topics // self._limits.ranges_of_frame, now)
+
+    def _is_paid(self, router: PublicKey, cost: int, now: c.Now) -> bool:
+        limits = self._limits
+        rate = allowance_of(self._rates, router, limits.frames_per_s, limits.frames_burst, limits)
+        if not rate.take(1, now.mono_s):
+            return False
+        rate.charge(cost - 1, now.mono_s)
+        return True
 
     def now_known(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
         """Answer the questions about a topic that have waited until the messages held of it are known."""

@@ -7,6 +7,7 @@ from router.service import contract as c
 from router.service.roles import overlay as o
 from services.pubsub.core.caught_up import Figures
 from services.pubsub.core.compare_plan import CompareLimits, Plans, Session
+from services.pubsub.core.held import Held
 
 
 class Arrivals:
@@ -16,9 +17,10 @@ class Arrivals:
     leaf, so its topics do not rest."""
 
     def __init__(
-        self, plans: Plans, figures: Figures, chance: c.Chance, limits: CompareLimits, *, is_leaf: bool
+        self, plans: Plans, held: Held, figures: Figures, chance: c.Chance, limits: CompareLimits, *, is_leaf: bool
     ) -> None:
         self._plans = plans
+        self._held = held
         self._figures = figures
         self._chance = chance
         self._limits = limits
@@ -43,11 +45,15 @@ class Arrivals:
 
     def compared(self, session: Session, now: c.Now) -> None:
         """Let a topic rest after a whole comparison that found both sides equal."""
+        if not (session.found.need or session.found.have):
+            self.equal(session.group, now)
+
+    def equal(self, group: PublicKey, now: c.Now) -> None:
+        """Let a topic rest of which this node and another hold the same messages."""
         limits = self._limits
-        if not (session.found.need or session.found.have or self._is_leaf):
-            self._plans.rest(
-                session.group, now.mono_s - limits.quiet_after_s, now.mono_s + limits.quiet_s * self.spread()
-            )
+        self._plans.equal(group)
+        if not self._is_leaf:
+            self._plans.rest(group, now.mono_s - limits.quiet_after_s, now.mono_s + limits.quiet_s * self.spread())
 
     def spread(self) -> float:
         """Return by how much a period is longer or shorter, so that comparisons of topics come at random times."""
@@ -55,7 +61,8 @@ class Arrivals:
 
     def _wake(self, group: PublicKey, now: c.Now) -> bool:
         plan = self._plans[group]
-        plan.heard_s, was_quiet = now.mono_s, plan.is_quiet
+        self._held.arrived(group)
+        plan.heard_s, was_quiet, plan.is_equal = now.mono_s, plan.is_quiet, False
         if was_quiet:
             self._plans.wake(group, now.mono_s + plan.period_s * self.spread())
         return was_quiet

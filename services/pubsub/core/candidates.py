@@ -68,10 +68,14 @@ class Candidates:
     def __repr__(self) -> str:
         return f"<{len(self._meetings)} candidates are met, {len(self._rests)} rest>"
 
-    def choose(self, rings: Sequence[TopicRing], chance: Chance, now_s: float) -> Iterator[Neighbour]:
-        """Yield the candidates to meet now: the nearest of all topics, then random ones, then lost neighbours."""
+    def choose(
+        self, rings: Sequence[TopicRing], chance: Chance, now_s: float, *, is_any_alone: bool
+    ) -> Iterator[Neighbour]:
+        """Yield the candidates to meet now: the nearest of all topics, then random ones, then lost neighbours.
+
+        `rings`: those with candidates; `is_any_alone`: whether a topic has no neighbours."""
         left = self._limits.meetings_max
-        for one in self._in_turn(rings, chance, now_s):
+        for one in self._in_turn(rings, chance, now_s, is_any_alone=is_any_alone):
             if not left:
                 return
             if one.neighbour.router not in self._meetings:
@@ -110,21 +114,22 @@ class Candidates:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _in_turn(self, rings: Sequence[TopicRing], chance: Chance, now_s: float) -> Iterator[Meeting]:
+    def _in_turn(
+        self, rings: Sequence[TopicRing], chance: Chance, now_s: float, *, is_any_alone: bool
+    ) -> Iterator[Meeting]:
         resting = {router for router, one in self._rests.items() if one.until_s > now_s}
         but = resting | self._meetings.keys()
         suggested = iter([Meeting(0, one, None) for one in self._suggested if one.router not in but])
-        if any(not len(ring.neighbours) for ring in rings):
+        if is_any_alone:
             yield from islice(suggested, 1)
-        with_some = [ring for ring in rings if ring.candidates]  # thousands may have none
         found = [
             (self._absent.get(seat.by or b"", 0) // 4, rank, ring.since, at, seat)
-            for at, ring in enumerate(with_some)
+            for at, ring in enumerate(rings)
             for rank, seat in ring.wishes(self._limits.meetings_max, self._kept_from(ring, but))
         ]
         yield from (_meeting(one[-1]) for one in sorted(found, key=lambda one: one[:4]))
         yield from suggested
-        for ring in sorted(with_some, key=lambda one: one.since):
+        for ring in sorted(rings, key=lambda one: one.since):
             seat = ring.random_wish(self._kept_from(ring, but), chance)
             if seat is not None:
                 yield _meeting(seat)

@@ -12,6 +12,9 @@ from struct import Struct
 from router.core.wire.crypto import KEY_BYTES, PublicKey
 from router.service import contract as c
 from router.service.roles import overlay as o
+from services.pubsub.core.compare_plan import CompareLimits, Plan
+from services.pubsub.core.fetching import Fetch
+from services.pubsub.core.known import Topic
 
 MISSED, CAUGHT_UP = b"missed/", b"caught-up/"
 KEPT_S = 7 * 86_400
@@ -80,6 +83,26 @@ class Figures:
         """Forget all rows of a group that nobody here reads any more."""
         for prefix in (MISSED + group, CAUGHT_UP + group):
             yield from (c.Put(prefix + key, None) for key, _ in c.kept_under(self._kept, prefix))
+
+
+def report(fetch: Fetch, plan: Plan, topic: Topic, figures: Figures, limits: CompareLimits, now: c.Now) -> list[c.Deed]:
+    """Record in a topic that a comparison has ended well and all is fetched; have the apps told if they wait for it, or
+    something was missing."""
+    fruitless = fetch.needed > 0 and fetch.known == fetch.needed
+    plan.period_s = min(limits.period_s_max, plan.period_s * 2) if fruitless else limits.period_s
+    new = fetch.news + plan.came
+    missing = max(fetch.missing, plan.missed - plan.arrived)
+    topic.caught_up_s, topic.missing = int(now.wall_s), missing
+    if not (new or plan.is_awaited):
+        return []
+    of = max(new, plan.missed)
+    plan.report()
+    fields: dict[str, str | int | bool] = {"group": fetch.group.hex(), "missing": missing, "of": of}
+    return [
+        figures.missed(fetch.group, 0, 0),
+        *figures.new(fetch.group, int(now.wall_s), missing, of),
+        *([c.LogEvent("pubsub_caught_up", fields=fields)] if of else []),
+    ]
 
 
 def _key(group: PublicKey, at_s: int) -> bytes:

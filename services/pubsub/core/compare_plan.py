@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
 
@@ -16,6 +16,8 @@ from services.pubsub.core.held import MINUTES_MAX
 from services.pubsub.core.negentropy import Differences, count_ranges
 
 TTL_S = 30
+GATHERED_S = 60.0
+"""Seconds until topics are compared again before their time because others are due."""
 TAG = "compared"
 """The tag of messages whose end is not logged for the operator: a neighbour that is away is noticed by its silence."""
 
@@ -64,32 +66,40 @@ class CompareLimits(Struct, frozen=True):
 class Plan(Struct):
     """A topic's comparisons: the time of the next one with a random neighbour, and what must be reported afterwards.
 
-    `is_urgent`: messages are probably missing, so the next one is with a router that is connected. `is_quiet`: the last
-    one found both sides equal, and no message has come since. `heard_s`: when the last message came.
+    `is_urgent`: messages are probably missing, so the next one is with a router that is connected. `is_equal`: the last
+    one found both sides equal, and no message has come since; `is_quiet`: so it rests. `heard_s`: when the last message
+    came.
     `missed`: messages of it that neighbours have dropped instead of bringing them here; `arrived`: how many have come
     since, whoever brought them; `came`: news that comparisons brought whose end is unknown. `named`: the neighbours
-    with which it is compared as soon as possible, each with the earliest second for it; `begun_s`: the last time with
-    each. Seconds are monotonic."""
+    with which it is compared as soon as possible, each with the earliest second for it, and `singly` those of them with
+    which it is not compared by sums; `begun_s`: the last time with each. Seconds are monotonic."""
 
     next_s: float
     period_s: float
     is_awaited: bool = True
     is_urgent: bool = True
+    is_equal: bool = False
     is_quiet: bool = False
     heard_s: float = -inf
     missed: int = 0
     arrived: int = 0
     came: int = 0
     named: dict[PublicKey, float] = field(default_factory=dict)
+    singly: set[PublicKey] = field(default_factory=set)
     begun_s: dict[PublicKey, float] = field(default_factory=dict)
 
     def name(self, router: PublicKey, now_s: float, apart_s: float) -> None:
         """Plan a comparison with this neighbour, at least `apart_s` after the last one."""
         self.named[router] = max(now_s, self.begun_s.get(router, -inf) + apart_s)
 
+    def forget(self, router: PublicKey) -> None:
+        """Plan no comparison with this neighbour any more."""
+        self.named.pop(router, None)
+        self.singly.discard(router)
+
     def begin(self, router: PublicKey, now_s: float, apart_s: float) -> None:
         """Record that a comparison with this neighbour begins."""
-        self.named.pop(router, None)
+        self.forget(router)
         self.is_urgent = False
         self.begun_s = {one: at_s for one, at_s in self.begun_s.items() if at_s > now_s - apart_s}
         self.begun_s[router] = now_s
@@ -115,6 +125,7 @@ class Plan(Struct):
     def put_off(self, now_s: float) -> None:
         """Plan no comparison before a period is over."""
         self.named.clear()
+        self.singly.clear()
         self.next_s = now_s + self.period_s
 
     def report(self) -> None:
@@ -140,6 +151,7 @@ class Plans(dict[PublicKey, Plan]):
         self._due = DueTopics()
         self._unread = unread
         self._put_off: set[PublicKey] = set()
+        self._gathered_s = -inf
 
     def __setitem__(self, group: PublicKey, plan: Plan) -> None:
         super().__setitem__(group, plan)
@@ -159,15 +171,28 @@ class Plans(dict[PublicKey, Plan]):
         """Look anew when a plan is due."""
         self._due.put(group, self[group].due_s)
 
-    def take_due(self, now_s: float) -> Iterator[tuple[PublicKey, Plan]]:
-        """Yield the plans that are due, each of which the caller changes; then look anew when it is."""
-        for group in self._due.take(now_s):
-            if group in self._unread:
-                self._put_off.add(group)
-                self[group].put_off(now_s)
-            else:
-                yield group, self[group]
+    def take_due(self, now_s: float, together_min: int) -> list[tuple[PublicKey, Plan]]:
+        """Return the plans that are due; the caller changes each, and calls `changed` then.
+
+        With one of a topic of which both sides were equal come the others alike, since one question is enough for all,
+        if there are at least `together_min`."""
+        due = self._due.take(now_s)
+        for group in self._unread & set(due):
+            self._put_off.add(group)
+            self[group].put_off(now_s)
             self.changed(group)
+        found = [(group, self[group]) for group in due if group not in self._unread]
+        kinds = {plan.is_quiet for _, plan in found if plan.is_equal and plan.next_s <= now_s}
+        if not kinds or now_s < self._gathered_s + GATHERED_S:
+            return found
+        more = [(group, plan) for group, plan in self.items() if plan.is_equal and plan.is_quiet in kinds]
+        more = [one for one in more if one[1].next_s > now_s and one[0] not in self._unread]
+        if len(found) + len(more) < together_min:
+            return found
+        self._gathered_s = now_s
+        for _, plan in more:
+            plan.next_s = now_s
+        return [*found, *more]
 
     def is_read(self, group: PublicKey, now_s: float) -> bool:
         """Whether a topic is read here; one that was put off, because nobody here read it, is compared at once then."""
@@ -182,6 +207,18 @@ class Plans(dict[PublicKey, Plan]):
         if group in self:
             self[group].name(router, now_s, apart_s)
             self.changed(group)
+
+    def name_singly(self, group: PublicKey, router: PublicKey, at_s: float) -> None:
+        """Plan a comparison with this neighbour at that second, not by sums, if the topic has a plan."""
+        if (plan := self.get(group)) is not None:
+            plan.named[router] = at_s
+            plan.singly.add(router)
+            self.changed(group)
+
+    def equal(self, group: PublicKey) -> None:
+        """Record that both sides were equal, until a message comes."""
+        if (plan := self.get(group)) is not None:
+            plan.is_equal = True
 
     def at_once(self, group: PublicKey, plan: Plan, router: PublicKey, now_s: float, limits: CompareLimits) -> None:
         """Plan a comparison with this neighbour for which an app waits."""

@@ -8,6 +8,8 @@
     when a neighbour says so            that messages to this node were dropped there
     when a comparison was cut off       with any neighbour, at once
 
+Topics that are due at one moment are compared by sums first (summing.py).
+
 Missing messages are fetched in the order in which the other took them. Those that the other took before the topic was
 wanted here are history: they are kept for other nodes, and not given to the apps of this node.
 
@@ -32,10 +34,11 @@ from services.pubsub.core.answering import Answering
 from services.pubsub.core.arrival_order import read_ranks
 from services.pubsub.core.arrivals import Arrivals
 from services.pubsub.core.begun import LATE_S, Begun
-from services.pubsub.core.caught_up import Figures
+from services.pubsub.core.caught_up import Figures, report
 from services.pubsub.core.clock_steps import ClockSteps
 from services.pubsub.core.compare_places import Places
 from services.pubsub.core.compare_plan import TAG, TTL_S, CompareLimits, Plan, Plans, Session
+from services.pubsub.core.compare_together import Together
 from services.pubsub.core.compare_waiting import Waiting
 from services.pubsub.core.fetching import Fetch, Fetching
 from services.pubsub.core.giving import TAG as GIVEN
@@ -43,9 +46,11 @@ from services.pubsub.core.giving import Giving
 from services.pubsub.core.held import MINUTES_MAX, Held, minute_at
 from services.pubsub.core.judging import Judging
 from services.pubsub.core.known import Known, Topic
-from services.pubsub.core.messages import Compare, Compared, encode_message
+from services.pubsub.core.messages import AskSums, Compare, Compared, TellSums, encode_message
 from services.pubsub.core.negentropy import Differences, ask, go_on
+from services.pubsub.core.summing import TAG as SUMS_TAG
 
+TAGS = (TAG, SUMS_TAG)
 RETRY_S = 1.0
 """Seconds after which it is checked again whether there is a partner, or room, for a comparison."""
 
@@ -66,12 +71,17 @@ class Comparing:
         self._plans = Plans(known.unread)
         self._waiting = Waiting(self._plans)
         self._judging = Judging(known, self._fetching, self._plans, self._limits)
-        self._timed = self._plans, self._fetching, self._giving, self._held, self._judging
         self._sessions: dict[tuple[PublicKey, PublicKey], Session] = {}  # by router and group
         self._presence = _Presence(self._limits)
         self._places = Places(self._sessions, self._limits)
         self._figures = Figures(setup.kept)
-        self._arrivals = Arrivals(self._plans, self._figures, setup.chance, self._limits, is_leaf=is_leaf)
+        self._arrivals = Arrivals(self._plans, self._held, self._figures, setup.chance, self._limits, is_leaf=is_leaf)
+        self._together = Together(
+            known, self._held, self._plans, self._arrivals, self._waiting, self._places, setup.chance, self._limits
+        )
+        every, summing = (self._fetching, self._giving, self._held, self._judging), self._together.summing
+        self._timed = (*every, self._plans, summing)
+        self._of_topics = (*every, self._answering, self._waiting, summing)
         self._early = self._figures.all_missed()  # of groups that are not wanted yet
         self._slept_s, self._begun = inf, 0
         known.is_history, known.is_asked = self._fetching.is_history, self._fetching.is_asked
@@ -102,7 +112,7 @@ class Comparing:
                 self._giving.gave(id, PublicKey(bytes.fromhex(tag.removeprefix(GIVEN))), is_taken=False)
             case c.HopOutcome(tag, id, to, reason=reason) if tag.startswith(GIVEN):
                 self._giving.gave(id, to, is_taken=reason is None)
-            case c.HopOutcome(tag, reason=reason) | c.Sent(tag, refused=reason) if reason and tag.startswith(TAG):
+            case c.HopOutcome(tag, reason=reason) | c.Sent(tag, refused=reason) if reason and tag.startswith(TAGS):
                 self._refused(tag, reason, now)
             case o.Linked(router, service):
                 self._linked(router, service, now)
@@ -120,9 +130,11 @@ class Comparing:
                 return deeds
         return [*deeds, *self._go_on(now)]
 
-    def read(self, message: c.Message, said: Compare | Compared, now: c.Now) -> list[c.Deed]:
-        """Handle a frame of a neighbour of the topic that it names."""
+    def read(self, message: c.Message, said: Compare | Compared | AskSums | TellSums, now: c.Now) -> list[c.Deed]:
+        """Handle a frame of a neighbour of the topics that it names."""
         router = message.via
+        if isinstance(said, AskSums | TellSums):
+            return [*self._together.read(message, said, self._answering, now), *self._go_on(now)]
         topic = None if router is None else self._known.topic(router, said.t)
         if router is None or topic is None:
             return [c.Refuse(reasons.MEET_FIRST)]
@@ -137,11 +149,13 @@ class Comparing:
         """Record a connected router; compare with a neighbour that is back after an absence."""
         if service is None:
             self._presence.gone(router, now)
+            self._together.gone(router, now)
             for session in [one for one in self._sessions.values() if one.router == router]:
                 self._end(session, now)
             for fetch in self._fetching.lost(router):
                 self._cut_off(fetch, now)
             return
+        self._together.summing.linked(router)
         self._waiting.partner_came((topic.group for topic in self._known.shared_with(router)), now.mono_s)
         if self._presence.came(router, service, now):
             for group, plan in self._plans.items():
@@ -180,15 +194,20 @@ class Comparing:
             self._end(session, now, is_silent=True)
         for _ in self._waiting.take_turns(now.mono_s, self._sessions):
             deeds += self._begin_due(now)
+        deeds += self._together.go_on(now)
         deeds += self._fetching.go_on(now)
         deeds += self._giving.give_more(now)
-        for fetch in self._fetching.take_over():
+        for fetch in (*self._fetching.take_over(), *self._together.take_same()):
             deeds += self._fetched(fetch, now)
         due_s = min([one.until_s for one in self._sessions.values()] + [part.due_s for part in self._timed])
         return deeds if due_s == inf else [*deeds, c.Wake(now.wall_s + max(1.0, due_s - now.mono_s))]
 
     def _begin_due(self, now: c.Now) -> list[c.Deed]:
-        return [deed for group, plan in self._plans.take_due(now.mono_s) for deed in self._begin(group, plan, now)]
+        deeds = list[c.Deed]()
+        for group, plan in self._together.take_due(self._presence.services, self._sessions, now):
+            deeds += self._begin(group, plan, now)
+            self._plans.changed(group)
+        return deeds
 
     def _wanted(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
         """Begin with a topic that is wanted, or end one that is not."""
@@ -196,7 +215,7 @@ class Comparing:
             return self.since.read(group, now) if self._plans.is_read(group, now.mono_s) else []
         if group in self._plans:
             del self._plans[group]
-            for part in (self._answering, self._fetching, self._giving, self._held, self._waiting, self._judging):
+            for part in self._of_topics:
                 part.left(group)
             for place in [place for place in self._sessions if place[1] == group]:
                 del self._sessions[place]
@@ -225,10 +244,11 @@ class Comparing:
         topic, deeds = self._known.topics[group], list[c.Deed]()
         partners = self._presence.partners(topic)
         for router in plan.due(now.mono_s):
-            is_busy = (router, group) in self._sessions or not self._fetching.has_room
+            is_busy = (router, group) in self._sessions or self._together.summing.is_under_way(router, group)
+            may_begin = self._places.has_one if router in plan.singly else self._places.may_begin
             if router not in partners:
-                del plan.named[router]
-            elif is_busy or not self._places.may_begin(router, now):
+                plan.forget(router)
+            elif is_busy or not self._fetching.has_room or not may_begin(router, now):
                 plan.named[router] = now.mono_s + RETRY_S
                 self._waiting.for_place(group, router)
             else:
@@ -315,7 +335,7 @@ class Comparing:
         """End a comparison whose frame was refused, and try again; this does not show that the neighbour is gone."""
         session = next((one for one in self._sessions.values() if tag == f"{TAG} {one.number}"), None)
         if session is None:
-            return
+            return self._together.refused(tag, reason, now)
         self._end(session, now)
         session.fetch.is_void = True
         after_s = self._limits.apart_s if reason is reasons.MEET_FIRST else self._limits.again_s
@@ -327,22 +347,7 @@ class Comparing:
         if plan is None or fetch.is_void:
             return []
         self._judging.fetched(fetch)
-        limits = self._limits
-        fruitless = fetch.needed > 0 and fetch.known == fetch.needed
-        plan.period_s = min(limits.period_s_max, plan.period_s * 2) if fruitless else limits.period_s
-        topic, new = self._known.topics[fetch.group], fetch.news + plan.came
-        missing = max(fetch.missing, plan.missed - plan.arrived)
-        topic.caught_up_s, topic.missing = int(now.wall_s), missing
-        if not (new or plan.is_awaited):
-            return []
-        of = max(new, plan.missed)
-        plan.report()
-        fields: dict[str, str | int | bool] = {"group": fetch.group.hex(), "missing": missing, "of": of}
-        return [
-            self._figures.missed(fetch.group, 0, 0),
-            *self._figures.new(fetch.group, int(now.wall_s), missing, of),
-            *([c.LogEvent("pubsub_caught_up", fields=fields)] if of else []),
-        ]
+        return report(fetch, plan, self._known.topics[fetch.group], self._figures, self._limits, now)
 
     def _now_known(self, group: PublicKey, now: c.Now) -> list[c.Deed]:
         """Answer and ask as soon as the messages held of a topic are known."""

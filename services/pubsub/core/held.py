@@ -18,9 +18,12 @@ from router.service import contract as c
 from router.service.roles import overlay as o
 from services.pubsub.core.arrival_times import ArrivalTimes
 from services.pubsub.core.id_set import KEY_BYTES, RANK_MAX, IdSet, key_of, minute_of
-from services.pubsub.core.negentropy import IdRange
+from services.pubsub.core.negentropy import IdRange, fingerprint_of
 
 MINUTES_MAX = 1 << 32
+KNOWN_S = 86_400.0
+"""Seconds for which an answer of the router counts for sums, if no message comes; messages let go in the meantime count
+as held."""
 
 
 def minute_at(wall_s: float) -> int:
@@ -32,7 +35,7 @@ class _Index(Struct):
     """The held messages of one topic. `upto`: the arrival number up to which the router was asked; `floor`: ids that
     expire before this minute are left out; `is_whole`: all pages are there, as of `at_s`; `is_anew`: all are asked for
     again. `count`: how many have been listed, each with
-    the next rank; `came`: when they came."""
+    the next rank; `came`: when they came. `is_stale`: a message has come since the router was asked."""
 
     ids: IdSet = field(default_factory=IdSet)
     count: int = 0
@@ -43,6 +46,7 @@ class _Index(Struct):
     at_s: float = -inf
     is_asked: bool = False
     is_anew: bool = True
+    is_stale: bool = False
 
     def take(self, page: o.HeldPage) -> None:
         """Add the messages of a page, in the order in which they arrived."""
@@ -63,7 +67,7 @@ class Held:
         self._retry_s = retry_s
         self._open_max = open_max
         self._indexes: dict[PublicKey, _Index] = {}
-        self._new: dict[PublicKey, None] = {}  # topics that were never looked up, in the order in which they began
+        self._new: dict[PublicKey, None] = {}  # topics to be looked up, in the order in which they began
         self._asked: set[PublicKey] = set()
         self._again_s: dict[PublicKey, float] = {}  # when the router is asked again that did not answer
         self.count = 0
@@ -80,6 +84,23 @@ class Held:
         index = self._indexes.get(group)
         return index is not None and not index.is_asked and index.at_s >= now.mono_s
 
+    def is_known(self, group: PublicKey, now: c.Now) -> bool:
+        """Whether everything is known that is held, as far as this service has heard of messages that came."""
+        index = self._indexes.get(group)
+        if index is None or index.is_asked or index.is_anew or index.is_stale:
+            return False
+        return now.mono_s - index.at_s < KNOWN_S
+
+    def arrived(self, group: PublicKey) -> None:
+        """Record that a message of a topic came, or was published here."""
+        if (index := self._indexes.get(group)) is not None:
+            index.is_stale = True
+
+    def sum_of(self, group: PublicKey, lo: int) -> bytes | None:
+        """Return the fingerprint of the held ids that expire in minute `lo` or later; None if some are left out."""
+        view = self.view(group, lo, MINUTES_MAX)
+        return None if view.lo > lo else fingerprint_of(view)
+
     def view(self, group: PublicKey, lo: int, hi: int) -> IdRange:
         """Return the held ids that expire in minute `lo` or later, before minute `hi`."""
         index = self._indexes[group]
@@ -94,11 +115,12 @@ class Held:
         return min(RANK_MAX, index.count if rank is None else rank)
 
     def wanted(self, group: PublicKey) -> None:
-        """Record a topic that has yet to be looked up."""
-        self._new[group] = None
+        """Record a topic that has yet to be looked up, or again."""
+        if group not in self._again_s:
+            self._new[group] = None
 
     def begin(self) -> list[c.Deed]:
-        """Ask the router for messages of topics that were never looked up, before they are needed."""
+        """Ask the router for messages of topics before they are needed, a few topics at a time."""
         room = max(0, self._open_max - len(self._asked))
         return [deed for group in list(islice(self._new, room)) for deed in self.refresh(group)]
 
@@ -108,7 +130,7 @@ class Held:
         index = self._indexes.setdefault(group, _Index())
         if index.is_asked:
             return []
-        index.is_asked = True
+        index.is_asked, index.is_stale = True, False
         self._asked.add(group)
         self._again_s.pop(group, None)
         return [o.ListHeld(group, index.upto)]

@@ -113,6 +113,10 @@ class InterestTable:
         found = [one for one in self._known.values() if one.filter is not None and one.neighbour.router != to]
         return tuple(self._chance.sample(found, min(self._limits.told_max, len(found))))
 
+    def has_others(self, but: Collection[PublicKey]) -> bool:
+        """Whether nodes are known besides these."""
+        return any(router not in but for router in self._known)
+
     def suggested(self, groups: Sequence[tuple[PublicKey, int]], but: Collection[PublicKey]) -> tuple[Neighbour, ...]:
         """Return the nodes to meet, the most promising first. `groups`: each with the number of its neighbours here."""
         if not groups:

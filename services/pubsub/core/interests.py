@@ -44,16 +44,17 @@ class ExchangeLimits(Struct, frozen=True):
     """The times and costs of exchanges of filters.
 
     A period lasts `period_s`, and each of the first `fast_periods` after the start and after an added group lasts
-    `fast_s`, give or take `jitter` of it; an answer is accepted for `answer_s`. The own filter is made again
-    `changed_s` after a group was added or removed, and every `renew_s`. A filter that was made more than `life_s` ago,
-    or `ahead_s` in the future, does not count. A router may ask `asks_per_s`, and `asks_burst` at once; the questions
-    of `routers_max` routers are counted. `signatures_per_s` are verified for all routers together, `signatures_burst`
-    of them at once.
+    `fast_s`, give or take `jitter` of it; one lasts `calm_s` while something is shared with every known node. An answer
+    is accepted for `answer_s`. The own filter is made again `changed_s` after a group was added or removed, and every
+    `renew_s`. A filter that was made more than `life_s` ago, or `ahead_s` in the future, does not count. A router may
+    ask `asks_per_s`, and `asks_burst` at once; the questions of `routers_max` routers are counted. `signatures_per_s`
+    are verified for all routers together, `signatures_burst` of them at once.
     """
 
     period_s: float = 10.0
     jitter: float = 0.25
     fast_s: float = 2.0
+    calm_s: float = 60.0
     fast_periods: int = 15
     answer_s: float = 5.0
     changed_s: float = 2.0
@@ -99,7 +100,7 @@ class Interests:
             case c.Started(router):
                 return [*self._start(router, now), self._wake(now)]
             case c.Message(body=body, group=group) if group is not None and group == self._discovery:
-                self._announced(body, now)
+                return self._announced(body, now)
             case o.Wanted():
                 self._make_s = min(self._make_s, now.mono_s + self._limits.changed_s)
                 return [self._wake(now)]
@@ -130,7 +131,7 @@ class Interests:
             self._refusals.count(router, Reason.NOT_AUTHORISED)
             return [c.Refuse(Reason.NOT_AUTHORISED, "only the pub/sub service that a router names speaks for it")]
         self._take_filter(self._table, router, by, 0, said.mine, now)
-        return list(self._send(by, AskInterests if not is_question else TellInterests)) if is_question else []
+        return [*(self._send(by, TellInterests) if is_question else ()), *self._hurry(self._table, now)]
 
     # -- the own filter ----------------------------------------------------------------------------------------------
 
@@ -164,16 +165,18 @@ class Interests:
 
     # -- what comes in -----------------------------------------------------------------------------------------------
 
-    def _announced(self, body: bytes, now: c.Now) -> None:
+    def _announced(self, body: bytes, now: c.Now) -> list[c.Deed]:
         """Handle an advertisement that discovery announces on this node; it was verified there, and is verified again
         here."""
         try:
             advert = decode_advertisement(body)
         except Malformed:
-            return
+            return []
         neighbour = self._judged(None, advert, now)
-        if neighbour is not None and self._table is not None:
-            self._table.offer(neighbour)
+        if neighbour is None or self._table is None:
+            return []
+        self._table.offer(neighbour)
+        return self._hurry(self._table, now)
 
     def _judged(self, by: PublicKey | None, advert: Advertisement, now: c.Now) -> Neighbour | None:
         adverts = self._others.adverts
@@ -228,6 +231,16 @@ class Interests:
         self._asks[router] = allowance
         return allowance.take(1, now.mono_s)
 
+    def _hurry(self, table: InterestTable, now: c.Now) -> list[c.Deed]:
+        """Let no calm period go on if a node is known with which nothing is shared."""
+        next_s = now.mono_s + self._limits.period_s
+        if self._period_s <= next_s + self._limits.jitter * self._limits.period_s or not table.has_others(
+            self._known.partners
+        ):
+            return []
+        self._period_s = next_s
+        return [self._wake(now)]
+
     # -- a period ----------------------------------------------------------------------------------------------------
 
     def _tick(self, table: InterestTable, now: c.Now) -> Iterator[c.Deed]:
@@ -237,7 +250,9 @@ class Interests:
         if now.mono_s < self._period_s:
             return
         spread = self._limits.jitter * (2 * self._chance.random() - 1)
-        self._period_s = now.mono_s + (self._limits.fast_s if self._fast else self._limits.period_s) * (1 + spread)
+        is_calm = not table.has_others(self._known.partners)
+        period_s = self._limits.calm_s if is_calm else self._limits.period_s
+        self._period_s = now.mono_s + (self._limits.fast_s if self._fast else period_s) * (1 + spread)
         self._fast = max(0, self._fast - 1)
         self._asked = {router: until_s for router, until_s in self._asked.items() if until_s > now.mono_s}
         to = table.period()
@@ -246,9 +261,15 @@ class Interests:
             yield from self._others.learn(to.router, now)
             yield from self._send(to, AskInterests)
         if self._others.overlay is not None:
-            lonely = [(group, len(topic.neighbours)) for group, topic in self._known.topics.items()]
-            partners = {router for topic in self._known.topics.values() for router in topic.t}
-            self._others.overlay.suggest(table.suggested(lonely, partners))
+            self._others.overlay.suggest(self._suggested(table))
+
+    def _suggested(self, table: InterestTable) -> tuple[Neighbour, ...]:
+        """Return the nodes to meet; if all known ones are partners, no group is looked at."""
+        partners = self._known.partners
+        if not table.has_others(partners):
+            return ()
+        lonely = [(group, len(topic.neighbours)) for group, topic in self._known.topics.items()]
+        return table.suggested(lonely, partners)
 
     def _send(self, to: Neighbour, kind: type[AskInterests] | type[TellInterests]) -> Iterator[c.Deed]:
         own = self._others.adverts.own

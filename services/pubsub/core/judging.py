@@ -33,6 +33,7 @@ class Judging:
         """Plan the comparison by which a router is to be judged."""
         for router, group in self._proofs.checks(now.mono_s, self._plans):
             self._plans.name(group, router, now.mono_s, self._limits.apart_s)
+            self._plans[group].singly.add(router)
 
     def watched(self, router: PublicKey, group: PublicKey, now: c.Now) -> list[bytes]:
         """Return the keys of the messages by which a router is judged."""

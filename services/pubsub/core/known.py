@@ -3,7 +3,7 @@ each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct
 
@@ -182,9 +182,18 @@ class Known:
         shared = self._shared.get(router, {})
         return tuple([self.topics[group] for group in shared if group in self.topics])
 
-    def groups_shared_with(self, router: PublicKey) -> Iterable[PublicKey]:
+    def groups_shared_with(self, router: PublicKey) -> Collection[PublicKey]:
         """Return the groups shared with a router, as of the last meeting, with some that are not wanted any more."""
         return self._shared.get(router, {}).keys()
+
+    def is_partner(self, router: PublicKey) -> bool:
+        """Whether a topic is shared with a router."""
+        return bool(self._shared.get(router))
+
+    @property
+    def partners(self) -> set[PublicKey]:
+        """Return the routers with which topics are shared."""
+        return {router for router, shared in self._shared.items() if shared}
 
     def share(self, router: PublicKey, topics: Mapping[PublicKey, bytes]) -> None:
         """Record the groups shared with a router and their topics, in place of the earlier ones.

@@ -6,6 +6,7 @@
     [11] [12 COMPARE]            a question and its answer: which messages each has (R-C35)
     [13 HAVE]                    ids of large messages that can be asked for (R-C34)
     [15] [16 GROUPS]             a question and its answer: which of very many groups both want (R-D20)
+    [19] [20 SUMS]               a question and its answer: in which of many topics both hold the same messages (R-C35)
 
 Types 1 to 4 are SUB, UNSUB and their acknowledgements (`router.core.wire.pubsub`). A shared group is named by the topic
 from a meeting; no message names a group itself. Size and type are checked before anything is decoded. Signatures are
@@ -27,6 +28,7 @@ from router.core.wire.forms import MessageForm, read_form
 from router.core.wire.lifetime import UINT32_MAX
 from router.core.wire.meeting import MET_ITEMS_MAX, TAG_BYTES, Meet, Met, meet_fields, met_fields, read_meet, read_met
 from services.pubsub.core.arrival_order import ORDER_BYTES_MAX
+from services.pubsub.core.id_set import FINGERPRINT_BYTES
 
 BODY_BYTES_MAX = 1 << 16
 MEET_BYTES_MAX = 64
@@ -43,6 +45,12 @@ GROUPS_BYTES_MAX = 60_000
 IDS_MAX = 64
 ROUNDS_MAX = 64
 """Most frames of each side in an agreement by ranges."""
+
+SUMS_MAX = 1_024
+"""Most topics in a question about sums."""
+SUM_BYTES = TAG_BYTES + FINGERPRINT_BYTES
+SUMS_BYTES_MAX = SUMS_MAX * SUM_BYTES + 64
+FOUND_MAX = 2
 
 FILTER_LABEL = b"upsycle interests 1"
 
@@ -164,6 +172,30 @@ class TellGroups(Struct, frozen=True):
     m: bytes
 
 
+class Sum(NamedTuple):
+    """The fingerprint of the messages of a topic that the sender holds."""
+
+    t: bytes
+    sum: bytes
+
+
+class AskSums(Struct, frozen=True):
+    """A question whether the recipient holds the same messages of these topics: those that expire in minute `lo` or
+    later."""
+
+    number: int
+    lo: int
+    sums: tuple[Sum, ...]
+
+
+class TellSums(Struct, frozen=True):
+    """The answer to the `AskSums` of the same number: a byte for each topic, in its order. 0: the same; 1: others, or
+    some are left out; 2: the answerer does not know yet."""
+
+    number: int
+    found: bytes
+
+
 Message = (
     Meet
     | Met
@@ -176,6 +208,8 @@ Message = (
     | Have
     | AskGroups
     | TellGroups
+    | AskSums
+    | TellSums
 )
 
 
@@ -211,6 +245,10 @@ def _encoded(value: Message) -> bytes:
             return encode([13, {"t": t, "ids": list(ids)}])
         case AskGroups(a, number, m) | TellGroups(a, number, m):
             return encode([15 if isinstance(value, AskGroups) else 16, {"a": a, "i": number, "m": m}])
+        case AskSums(number, lo, sums):
+            return encode([19, {"i": number, "lo": lo, "sums": b"".join(one.t + one.sum for one in sums)}])
+        case TellSums(number, found):
+            return encode([20, {"i": number, "found": found}])
 
 
 def _interests(mine: Filter, view: tuple[Interested, ...]) -> bytes:
@@ -298,6 +336,24 @@ def _read_groups(value: Any) -> tuple[bytes, int, bytes]:
     return name, number, shape.octets(found["m"], "m", 1, GROUPS_BYTES_MAX)
 
 
+def _read_sums(value: Any) -> tuple[int, int, tuple[Sum, ...]]:
+    found = shape.fields(value, "SUMS", ("i", "lo", "sums"))
+    number, lo = shape.uint(found["i"], "i", UINT32_MAX), shape.uint(found["lo"], "lo", UINT32_MAX)
+    rows = shape.octets(found["sums"], "sums", SUM_BYTES, SUMS_MAX * SUM_BYTES)
+    if len(rows) % SUM_BYTES:
+        raise Malformed(f"sums has {len(rows)} bytes, which are no rows of {SUM_BYTES}")
+    starts = range(0, len(rows), SUM_BYTES)
+    return number, lo, tuple([Sum(rows[at : at + TAG_BYTES], rows[at + TAG_BYTES : at + SUM_BYTES]) for at in starts])
+
+
+def _read_found(value: Any) -> tuple[int, bytes]:
+    found = shape.fields(value, "SUMS", ("i", "found"))
+    said = shape.octets(found["found"], "found", 1, SUMS_MAX)
+    if max(said) > FOUND_MAX:
+        raise Malformed(f"found has a {max(said)}; 0 to {FOUND_MAX} are known")
+    return shape.uint(found["i"], "i", UINT32_MAX), said
+
+
 def _topic(value: Any) -> bytes:
     return shape.octets(value, "t", TAG_BYTES)
 
@@ -321,4 +377,6 @@ _FORMS: dict[int, MessageForm] = {
     13: MessageForm("HAVE", HAVE_BYTES_MAX, 5 + IDS_MAX, _read_have),
     15: MessageForm("GROUPS", BODY_BYTES_MAX, 7, _to(AskGroups, _read_groups)),
     16: MessageForm("GROUPS", BODY_BYTES_MAX, 7, _to(TellGroups, _read_groups)),
+    19: MessageForm("SUMS", SUMS_BYTES_MAX, 7, _to(AskSums, _read_sums)),
+    20: MessageForm("SUMS", SUMS_BYTES_MAX, 5, _to(TellSums, _read_found)),
 }

@@ -240,6 +240,11 @@ def _close(view: IdRange, lower: int, end: int, frame: _Writer) -> _Writer:
     return frame
 
 
+def fingerprint_of(view: IdRange) -> bytes:
+    """Return the fingerprint of all ids of a view."""
+    return _fingerprint(view, *view.span)
+
+
 def _fingerprint(view: IdRange, lower: int, upper: int) -> bytes:
     return fingerprint(view.ids.sum_before(upper) - view.ids.sum_before(lower), _digits(upper - lower))
 

@@ -7,6 +7,8 @@ Each period one question is sent, about the topic that has waited longest: in tu
 predecessor and a random member. It covers all topics shared with that partner, up to `rings_max`, each with the members
 next to the partner's position and some at random. Received members are candidates; one becomes a neighbour by a
 meeting.
+
+A period looks at the rings that have changed and at those with candidates, not at all rings.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from router.service.contract import Chance
 from services.pubsub.core.candidates import CandidateLimits, Candidates
 from services.pubsub.core.known import Known, Neighbour
 from services.pubsub.core.ring import place_of
+from services.pubsub.core.ring_book import RingBook
 from services.pubsub.core.topic_ring import RANDOM, Told, TopicRing
-from services.pubsub.core.view import ViewLimits
+from services.pubsub.core.view import RingMembers, ViewLimits
 
 STALLED_S = 2.0
 """Seconds by which a period begins late if this node stood still."""
@@ -95,7 +98,7 @@ class Overlay:
     """A node's part in the rings of its topics. Seconds are monotonic."""
 
     __slots__ = (
-        "_asked", "_began_s", "_candidates", "_chance", "_fast", "_known", "_limits", "_next_s", "_own", "_period",
+        "_asked", "_began_s", "_candidates", "_chance", "_fast", "_known", "_limits", "_members", "_next_s", "_own",
         "_place", "_questions", "_rings",
     )  # fmt: skip
 
@@ -105,17 +108,17 @@ class Overlay:
         self._chance = chance
         self._limits = limits or OverlayLimits()
         self._place = place_of(known.service, own)
-        self._rings: dict[PublicKey, TopicRing] = {}
+        self._rings = RingBook()
+        self._members = RingMembers()
         known.nearest_since = self._nearest_since
         self._candidates = Candidates(self._limits.candidates, known.withholding.barred)
         self._asked: dict[PublicKey, Question] = {}
         self._next_s = self._began_s = -inf
-        self._period = 0
         self._fast = self._limits.fast_periods
         self._questions = 0
 
     def __repr__(self) -> str:
-        return f"<overlay: period {self._period}, {len(self._rings)} rings, {len(self._asked)} questions>"
+        return f"<overlay: period {self._members.period}, {len(self._rings)} rings, {len(self._asked)} questions>"
 
     @property
     def due_s(self) -> float:
@@ -129,15 +132,14 @@ class Overlay:
     def begin(self, group: PublicKey) -> None:
         """Maintain the ring of a topic from now on; the next periods are short.
 
-        The first one begins at once, unless one began within `fast_s`: topics of one moment share it, because each
-        costs something for every ring."""
-        barred = self._known.withholding.barred
-        self._rings[group] = TopicRing(self._known.topics[group], self._place, self._limits.view, self._period, barred)
+        The first one begins at once, unless one began within `fast_s`: topics of one moment share it."""
+        topic, barred = self._known.topics[group], self._known.withholding.barred
+        self._rings[group] = TopicRing(topic, self._place, self._limits.view, self._members, barred)
         self._fast, self._next_s = self._limits.fast_periods, min(self._next_s, self._began_s + self._limits.fast_s)
 
     def end(self, group: PublicKey) -> None:
         """Stop maintaining the ring of a topic."""
-        self._rings.pop(group, None)
+        self._rings.end(group)
 
     def is_whole(self, group: PublicKey) -> bool:
         """Whether the nearest known members on both sides are neighbours."""
@@ -145,9 +147,8 @@ class Overlay:
 
     def rearrange(self) -> None:
         """Look anew which neighbours are barred."""
-        for ring in self._rings.values():
-            ring.neighbours.rearrange()
-            ring.show()
+        for group in self._rings:
+            self._rings.show(group)
 
     def _nearest_since(self, group: PublicKey) -> dict[PublicKey, float]:
         ring = self._rings.get(group)
@@ -157,26 +158,32 @@ class Overlay:
         """Record a meeting with a router: it is a neighbour in exactly the topics that are shared with it."""
         router = neighbour.router
         shared = {topic.group for topic in self._known.shared_with(router)}
-        in_vain = not shared or any(
-            router in ring.candidates for group, ring in self._rings.items() if group not in shared
-        )
-        self._candidates.met(router, now_s, in_vain=in_vain)
+        with_it = [group for group, ring in self._rings.perhaps_with_candidates() if router in ring.candidates]
+        self._candidates.met(router, now_s, in_vain=not shared.issuperset(with_it) or not shared)
+        for group in with_it:
+            self._rings[group].candidates.remove(router)
+            self._rings.changed(group)
+        member = self._members.get(router)
+        was_silent = member is not None and member.hear(self._members.period)
         for group, ring in self._rings.items():
-            ring.candidates.remove(router)
             if group in shared:
+                if was_silent:
+                    ring.neighbours.rearrange()
                 ring.take(neighbour, (), self._own, 0)
+                self._rings.changed(group)
             elif router in ring.neighbours:
                 ring.neighbours.remove(router)
-                ring.show()
+                self._rings.show(group)
 
     def heard(self, router: PublicKey) -> None:
-        """Record that a router was heard just now."""
-        was_hidden = router in self._known.fell_silent
+        """Record that a router was heard just now. On how many rings it stands counts only if it was silent."""
+        was_hidden, member = router in self._known.fell_silent, self._members.get(router)
         self._known.fell_silent.discard(router)
-        for group in self._known.groups_shared_with(router):
-            ring = self._rings.get(group)
-            if ring is not None and (ring.neighbours.hear(router) or (was_hidden and router in ring.neighbours)):
-                ring.show()
+        if member is None:
+            return
+        if member.hear(self._members.period) or was_hidden:
+            for group in [group for group, ring in self._rings.items() if router in ring.neighbours]:
+                self._rings.show(group)
 
     def stands_with(self, router: PublicKey) -> bool:
         """Whether a router is a neighbour on a ring, as far as this node knows."""
@@ -188,6 +195,7 @@ class Overlay:
         ring = self._rings.get(group)
         if ring is not None and candidate.router != self._own and candidate.router not in ring.neighbours:
             ring.candidates.put(candidate, age)
+            self._rings.changed(group)
 
     def suggest(self, found: Sequence[Neighbour]) -> None:
         """Replace the routers that may want the same groups by these, the most promising first."""
@@ -196,7 +204,7 @@ class Overlay:
     def absent(self, router: PublicKey, now_s: float) -> None:
         """Record that a router could not be reached."""
         self._candidates.absent(router, now_s)
-        for ring in self._rings.values():
+        for _, ring in self._rings.perhaps_with_candidates():
             ring.candidates.silence(router)
         question = self._asked.get(router)
         if question is not None:
@@ -235,6 +243,7 @@ class Overlay:
                     continue
                 ring.candidates.remove(by.router)
                 ring.take(by, members, self._own, self._limits.view.age_max)
+                self._rings.changed(ring.topic.group)
         return found
 
     def _told(self, ring: TopicRing, partner: Neighbour) -> RingOf:
@@ -256,25 +265,22 @@ class Overlay:
         limits = self._limits
         if -inf < self._next_s < now_s - STALLED_S:
             self._known.withholding.stalled()
-        self._period += 1
+        self._members.period += 1
         self._questions = 0
         self._fast = max(0, self._fast - 1)
         self._began_s = now_s
         spread = limits.jitter * (2 * self._chance.random() - 1)
         self._next_s = now_s + (limits.fast_s if self._fast else limits.period_s * (1 + spread))
-        rings = list(self._rings.values())
-        for ring in rings:
-            ring.neighbours.grow_older()
-            ring.candidates.grow_older()
-            ring.candidates.forget_old()
-            ring.look(now_s)
+        self._rings.look(now_s)
         yield from self._ask_next(now_s)
-        yield from map(MeetWith, self._candidates.choose(rings, self._chance, now_s))
+        rings = [self._rings[group] for group in self._rings.with_candidates]
+        chosen = self._candidates.choose(rings, self._chance, now_s, is_any_alone=bool(self._rings.alone))
+        yield from map(MeetWith, chosen)
 
     def _ask_next(self, now_s: float) -> Iterator[ExchangeRings]:
         """Ask about the topic that has waited longest, among those for which a member can be asked."""
-        with_some = [ring for ring in self._rings.values() if ring.neighbours]  # thousands may have none
-        for ring in sorted(with_some, key=lambda one: one.since):
+        for group in self._rings.order:
+            ring = self._rings[group]
             partner = ring.partner(self._chance)
             if partner is None:
                 ring.next_turn()
@@ -283,13 +289,11 @@ class Overlay:
                 return
 
     def _ask(self, first: TopicRing, partner: Neighbour, now_s: float) -> ExchangeRings:
-        shared = [self._rings[one.group] for one in self._known.shared_with(partner.router) if one.group in self._rings]
-        riders = sorted((one for one in shared if one is not first), key=lambda one: one.since)
-        rings = [first, *riders][: self._limits.rings_max]
+        most, shared = self._limits.rings_max - 1, self._known.groups_shared_with(partner.router)
+        rings = [first, *self._rings.riders(first, partner.router, shared, most)]
         for ring in rings:
             if ring is first or ring.turn == RANDOM or ring.partner(self._chance) == partner:
-                ring.since = self._period
-                ring.next_turn()
+                self._rings.asked(ring, self._members.period)
         self._questions += 1
         self._asked[partner.router] = Question(now_s + self._limits.answer_s, first.topic.group)
         return ExchangeRings(partner, tuple([self._told(one, partner) for one in rings]))
@@ -302,7 +306,7 @@ class Overlay:
             rings = [ring for ring in self._rings.values() if router in ring.neighbours]
             for ring in rings:
                 ring.neighbours.silence(router)
-                ring.show()
+                self._rings.show(ring.topic.group)
             seat = rings[0].neighbours.get(router) if rings else None
             if seat is not None and router not in self._asked:
                 yield self._ask(rings[0], seat.neighbour, now_s)
@@ -328,6 +332,6 @@ class Overlay:
             if seat is not None:
                 lost = seat.neighbour
                 ring.neighbours.remove(router)
-                ring.show()
+                self._rings.show(ring.topic.group)
         if lost is not None:
             self._candidates.lost(lost, now_s)

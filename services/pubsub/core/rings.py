@@ -96,7 +96,7 @@ class Rings:
         overlay, router = self._others.overlay, message.via
         if overlay is None or router is None:
             return [c.Refuse(Reason.UNSUPPORTED, "this node keeps no rings")]
-        if not self._known.shared_with(router):
+        if not self._known.is_partner(router):
             self._refusals.count(router, MEET_FIRST)
             return [c.Refuse(MEET_FIRST, "no group is shared; meet first")]
         if isinstance(said, AskRings) and not self._may_ask(router, now):

@@ -9,7 +9,7 @@ from router.core.wire.crypto import PublicKey
 from router.service.contract import Chance
 from services.pubsub.core.known import Neighbour, Topic
 from services.pubsub.core.ring import ahead
-from services.pubsub.core.view import Seat, View, ViewLimits
+from services.pubsub.core.view import RingMembers, Seat, View, ViewLimits
 
 SUCCESSOR, PREDECESSOR, RANDOM = range(3)
 """The turns in which members are asked about a topic."""
@@ -26,17 +26,19 @@ class Told(NamedTuple):
 
 class TopicRing:
     """A topic's ring: whose turn it is to be asked, and the period of the last question. `nearest`: the nearest known
-    members on each side, and since which second they are."""
+    members on each side, and since which second they are. `members`: the routers on all rings of this node."""
 
     __slots__ = ("candidates", "nearest", "neighbours", "since", "topic", "turn")
 
-    def __init__(self, topic: Topic, place: int, limits: ViewLimits, since: int, barred: Container[bytes] = ()) -> None:
+    def __init__(
+        self, topic: Topic, place: int, limits: ViewLimits, members: RingMembers, barred: Container[bytes] = ()
+    ) -> None:
         self.topic = topic
         self.nearest: dict[PublicKey, float] = {}
-        self.neighbours = View(place, limits, barred)
-        self.candidates = View(place, limits)
+        self.neighbours = View(place, limits, barred, members, is_shared=True)
+        self.candidates = View(place, limits, (), members)
         self.turn = SUCCESSOR
-        self.since = since
+        self.since = members.period
 
     def __repr__(self) -> str:
         return f"<ring of {self.topic!r}, {len(self.candidates)} candidates>"
@@ -109,7 +111,7 @@ class TopicRing:
                 if age <= HEARD_AGE:
                     self.candidates.hear(router)
             elif not seat.is_silent:
-                seat.age = min(seat.age, age)
+                seat.renew(age)
         self.show()
 
     def wishes(self, count: int, but: Container[PublicKey]) -> Iterator[tuple[int, Seat]]:

@@ -1,4 +1,8 @@
-"""A view of a topic's ring: the nearest members on each side, and some at random, each with its age (R-C32)."""
+"""A view of a topic's ring: the nearest members on each side, and some at random, each with its age (R-C32).
+
+Ages are differences of period numbers, so a period that passes changes no member. A router that stands on many rings
+has one `RingMember` for all of them, so hearing it costs the same however many groups are shared with it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ from services.pubsub.core.known import Neighbour
 from services.pubsub.core.ring import ahead
 
 AGE_MAX = 255
+NEVER = -1 - AGE_MAX
+"""The period in which a member was heard that was never heard: older than any knowledge."""
 
 Sides = tuple[tuple[Neighbour, ...], tuple[Neighbour, ...], tuple[Neighbour, ...]]
 """The live members after and before this node, nearest first, and the others."""
@@ -29,34 +35,105 @@ class ViewLimits(Struct, frozen=True):
     of_prefix_max: int = 5
 
 
+class RingMember:
+    """The number of the period in which a router was heard last, and whether it is silent: it did not take or answer
+    something, and was not heard since. `seats`: in how many views it stands."""
+
+    __slots__ = ("heard", "is_silent", "seats")
+
+    def __init__(self) -> None:
+        self.heard = NEVER
+        self.is_silent = False
+        self.seats = 0
+
+    def __repr__(self) -> str:
+        return f"<heard in period {self.heard}{', silent' if self.is_silent else ''}, in {self.seats} views>"
+
+    def hear(self, period: int) -> bool:
+        """Record that the router was heard in this period; return whether it was silent."""
+        was_silent, self.heard, self.is_silent = self.is_silent, period, False
+        return was_silent
+
+
+class RingMembers(dict[bytes, RingMember]):
+    """The members that several views share, by their routers' keys, and the number of the present period.
+
+    One that stands in none of the views is forgotten."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.period = 0
+
+    def seat(self, router: bytes) -> RingMember:
+        """Return the member of a router that gets a seat."""
+        if (member := self.get(router)) is None:
+            member = self[router] = RingMember()
+        member.seats += 1
+        return member
+
+    def leave(self, router: bytes) -> None:
+        """Record that a router has lost a seat."""
+        member = self[router]
+        member.seats -= 1
+        if not member.seats:
+            del self[router]
+
+
 class Seat:
-    """A member in a view: its distance ahead of this node, and the age of this knowledge in periods.
+    """A member in a view: its distance ahead of this node, and the number of the period in which this knowledge was
+    true. `by`: the router that named it."""
 
-    `by`: the router that named it; `is_silent`: it did not take or answer something, and was not heard since."""
+    __slots__ = ("_members", "ahead", "by", "member", "neighbour", "since")
 
-    __slots__ = ("age", "ahead", "by", "is_silent", "neighbour")
-
-    def __init__(self, neighbour: Neighbour, ahead: int, age: int, by: bytes | None = None) -> None:
+    def __init__(
+        self, neighbour: Neighbour, ahead: int, members: RingMembers, member: RingMember, by: bytes | None
+    ) -> None:
+        self._members = members
         self.neighbour = neighbour
         self.ahead = ahead
-        self.age = age
+        self.since = NEVER
+        self.member = member
         self.by = by
-        self.is_silent = False
 
     def __repr__(self) -> str:
         return f"<{self.neighbour!r} of age {self.age}{', silent' if self.is_silent else ''}>"
+
+    @property
+    def age(self) -> int:
+        """Return the age of this knowledge in periods."""
+        return min(AGE_MAX, self._members.period - max(self.since, self.member.heard))
+
+    @property
+    def is_silent(self) -> bool:
+        return self.member.is_silent
+
+    def renew(self, age: int) -> None:
+        """Take younger knowledge in place of this one."""
+        self.since = max(self.since, self._members.period - age)
 
 
 class View:
     """Members by their routers' keys. Only those near on a side, or among the youngest others, have a place.
 
-    Those in `barred` are not live, unless nobody else is, and give way first; call `rearrange` when it changes."""
+    Those in `barred` are not live, unless nobody else is, and give way first. `members` counts the periods;
+    `is_shared`: what is heard of a member there counts for all views that share it. Call `rearrange` when somebody is
+    barred or not any more, and when a member is heard or falls silent in another view."""
 
-    __slots__ = ("_barred", "_order", "_own", "_seats", "_sides", "limits")
+    __slots__ = ("_barred", "_is_shared", "_members", "_order", "_own", "_seats", "_sides", "limits")
 
-    def __init__(self, own: int, limits: ViewLimits, barred: Container[bytes] = ()) -> None:
+    def __init__(
+        self,
+        own: int,
+        limits: ViewLimits,
+        barred: Container[bytes] = (),
+        members: RingMembers | None = None,
+        *,
+        is_shared: bool = False,
+    ) -> None:
         self._own = own
         self._barred = barred
+        self._members = RingMembers() if members is None else members
+        self._is_shared = is_shared
         self.limits = limits
         self._seats: dict[bytes, Seat] = {}
         self._order: list[Seat] = []
@@ -108,7 +185,7 @@ class View:
         return tuple([seat.neighbour.router for seat in (*self._order[:1], *self._order[-1:])])
 
     def rearrange(self) -> None:
-        """Look anew who is barred."""
+        """Look anew who is barred, and who is silent."""
         self._sides = None
 
     def rank(self, distance: int, *, is_after: bool) -> int:
@@ -125,10 +202,13 @@ class View:
         if seat is not None and seat.neighbour.service == neighbour.service:
             if seat.neighbour != neighbour:
                 seat.neighbour, self._sides = neighbour, None
-            seat.age = min(seat.age, age)
+            seat.renew(age)
             return
         self.remove(neighbour.router)
-        seat = self._seats[neighbour.router] = Seat(neighbour, ahead(self._own, neighbour.place), age, by)
+        place = ahead(self._own, neighbour.place)
+        member = self._members.seat(neighbour.router) if self._is_shared else RingMember()
+        seat = self._seats[neighbour.router] = Seat(neighbour, place, self._members, member, by)
+        seat.renew(age)
         self._order.insert(bisect_left(self._order, seat.ahead, key=_ahead), seat)
         self._sides = None
         self._trim()
@@ -136,35 +216,36 @@ class View:
     def remove(self, router: bytes) -> None:
         seat = self._seats.pop(router, None)
         if seat is not None:
+            if self._is_shared:
+                self._members.leave(router)
             self._order.remove(seat)
             self._sides = None
+
+    def clear(self) -> None:
+        """Remove all members."""
+        for router in list(self._seats):
+            self.remove(router)
 
     def hear(self, router: bytes) -> bool:
         """Record that a member was heard just now; return whether it is live again."""
         seat = self._seats.get(router)
-        if seat is None:
+        if seat is None or not seat.member.hear(self._members.period):
             return False
-        seat.age = 0
-        was_silent = seat.is_silent
-        if was_silent:
-            seat.is_silent, self._sides = False, None
-        return was_silent
+        self._sides = None
+        return True
 
     def silence(self, router: bytes) -> None:
         """Record that a member did not take or answer something; it is not live until it is heard."""
         seat = self._seats.get(router)
-        if seat is not None and not seat.is_silent:
-            seat.is_silent, self._sides = True, None
+        if seat is not None:
+            seat.member.is_silent, self._sides = True, None
 
-    def grow_older(self) -> None:
-        for seat in self._order:
-            if seat.age < AGE_MAX:
-                seat.age += 1
-
-    def forget_old(self) -> None:
-        """Drop the members older than the highest age."""
-        for router in [one.neighbour.router for one in self._order if one.age > self.limits.age_max]:
+    def forget_old(self) -> bool:
+        """Drop the members older than the highest age; return whether there were any."""
+        old = [one.neighbour.router for one in self._order if one.age > self.limits.age_max]
+        for router in old:
             self.remove(router)
+        return bool(old)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

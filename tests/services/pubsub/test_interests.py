@@ -217,9 +217,9 @@ def test_of_many_groups_those_with_the_fewest_neighbours_decide_who_is_met() -> 
     assert first == {(node(0),), (node(1),)}
 
 
-def test_filters_are_asked_for_often_at_first_and_after_a_group_was_added() -> None:
-    one, two = Side(1, GROUPS[:1]), Side(2, GROUPS[:1])
-    sides = Sides(one, two)
+def test_filters_are_asked_for_often_at_first_and_seldom_while_all_known_nodes_share_a_group() -> None:
+    one, two, other = Side(1, GROUPS[:1]), Side(2, GROUPS[:1]), Side(3, GROUPS[2:3])
+    sides = Sides(one, two, other)
     for here, there in ((one, two), (two, one)):
         body = there.advert().message
         here.hear(c.Message(MessageId(bytes(32)), body, group=here.advert().services["discovery"]))
@@ -229,8 +229,10 @@ def test_filters_are_asked_for_often_at_first_and_after_a_group_was_added() -> N
         sides.pass_time(seconds)
         return sum(isinstance(decode_message(sent.body), AskInterests) for by, sent in sides.sent if by is one)
 
-    at_first, later = asked(40), asked(100)
-    assert 12 <= at_first <= 20 and 8 <= later <= 13
+    at_first, calm = asked(40), asked(300)
+    assert 12 <= at_first <= 20 and 3 <= calm <= 8
+    announce(one, other)
+    assert 8 <= asked(100) <= 13, "one that shares nothing is known"
     one.wanted = (*one.wanted, GROUPS[1])
     one.hear(o.Wanted(GROUPS[1], True))
     assert 12 <= asked(40) <= 20

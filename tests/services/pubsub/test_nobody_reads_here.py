@@ -122,11 +122,11 @@ def test_plan_of_a_group_is_put_off_until_it_is_read() -> None:
     unread = {GROUP}
     plans = Plans(unread)
     plans[GROUP] = Plan(0.0, 300.0)
-    assert [*plans.take_due(1.0)] == []
-    assert not plans.is_read(GROUP, 2.0) and [*plans.take_due(2.0)] == []
+    assert [*plans.take_due(1.0, 4)] == []
+    assert not plans.is_read(GROUP, 2.0) and [*plans.take_due(2.0, 4)] == []
     unread.clear()
     assert plans.is_read(GROUP, 2.0)
-    assert [group for group, _ in plans.take_due(2.0)] == [GROUP]
+    assert [group for group, _ in plans.take_due(2.0, 4)] == [GROUP]
 
 
 def test_messages_that_wait_are_kept_when_the_last_reader_leaves() -> None:

@@ -9,13 +9,14 @@ import pytest
 from rigs.comparing_nodes import BEGIN_S, GROUP, MONO_S, OTHER, Node, T, World, message
 
 from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import overlay as o
 from services.pubsub.core.compare_plan import CompareLimits
 from services.pubsub.core.held import Held
 from services.pubsub.core.id_set import IdSet, key_of
 from services.pubsub.core.known import Topic
-from services.pubsub.core.messages import Compare, Compared, decode_message
+from services.pubsub.core.messages import AskSums, Compare, Compared, decode_message
 from services.pubsub.core.negentropy import IdRange, ask
 from services.pubsub.reasons import LIMIT
 
@@ -174,10 +175,10 @@ def test_a_neighbour_that_answers_nothing_leaves_room_for_comparisons_with_other
     for second in range(60):
         now = c.Now(BEGIN_S + second, MONO_S + second)
         for heard in (*events, c.Tick()):
-            deeds = node.part.hear(heard, now)
+            deeds = without_sums(node, node.part.hear(heard, now), now)
             while pages := [o.HeldPage(group, upto=1, after=after) for group, after in listed(deeds)]:
                 sent += sent_to(deeds)
-                deeds = [deed for page in pages for deed in node.part.hear(page, now)]
+                deeds = [deed for page in pages for deed in without_sums(node, node.part.hear(page, now), now)]
             sent += sent_to(deeds)
         events = []
         if second == 2:
@@ -204,23 +205,37 @@ def test_a_comparison_begins_when_another_one_ends() -> None:
     groups = [PublicKey(bytes((at,)) * 32) for at in range(100, 140)]
     node, other = wanting(*groups), Node(2)
     node.known.share(other.me.router, {group: bytes((at,)) * 16 for at, group in enumerate(groups)})
-    sent = _frames(node, node.part.hear(o.Linked(other.me.router, other.me.service), NOW))
+    assert not _frames(node, node.part.hear(o.Linked(other.me.router, other.me.service), NOW), NOW)
+    now = c.Now(BEGIN_S + 1, MONO_S + 1)
+    sent = _frames(node, node.part.hear(c.Tick(), now), now)
     assert len(sent) == CompareLimits().of_router_max
     for count in range(len(groups)):
         assert sent, f"{count} of {len(groups)} were compared at once"
         said = sent.pop(0)
         came = c.Message(MessageId(bytes(32)), b"", other.me.service, via=other.me.router)
-        sent += _frames(node, node.part.read(came, Compared(said.t, said.lo, said.hi, b"\x61"), NOW))
+        sent += _frames(node, node.part.read(came, Compared(said.t, said.lo, said.hi, b"\x61"), now), now)
 
 
-def _frames(node: Node, deeds: Iterable[c.Deed]) -> list[Compare]:
+def without_sums(node: Node, deeds: Iterable[c.Deed], now: c.Now) -> list[c.Deed]:
+    """Return these deeds, and what follows if the other service does not know questions about sums."""
+    found = list[c.Deed]()
+    for deed in deeds:
+        if isinstance(deed, c.Send) and isinstance(decode_message(deed.body), AskSums) and deed.via is not None:
+            refused = c.HopOutcome(deed.tag, MessageId(bytes(32)), deed.via, "refused", Reason.UNSUPPORTED)
+            found += without_sums(node, node.part.hear(refused, now), now)
+        else:
+            found.append(deed)
+    return found
+
+
+def _frames(node: Node, deeds: Iterable[c.Deed], now: c.Now) -> list[Compare]:
     """Return the frames of these deeds, and of those that follow when the messages held here are known."""
     found = list[Compare]()
-    for deed in deeds:
+    for deed in without_sums(node, deeds, now):
         if isinstance(deed, c.Send):
             said = decode_message(deed.body)
             assert isinstance(said, Compare)
             found.append(said)
         elif isinstance(deed, o.ListHeld):
-            found += _frames(node, node.part.hear(o.HeldPage(deed.group, upto=1, after=deed.after), NOW))
+            found += _frames(node, node.part.hear(o.HeldPage(deed.group, upto=1, after=deed.after), now), now)
     return found

@@ -23,6 +23,7 @@ from services.pubsub.core.messages import (
     AskGroups,
     AskInterests,
     AskRings,
+    AskSums,
     Compare,
     Compared,
     Have,
@@ -30,9 +31,11 @@ from services.pubsub.core.messages import (
     Member,
     Message,
     Ring,
+    Sum,
     TellGroups,
     TellInterests,
     TellRings,
+    TellSums,
     decode_message,
     encode_message,
     make_filter,
@@ -64,6 +67,9 @@ def test_exact_bytes() -> None:
     assert encode_message(Have(T, IDS[:2])) == encode([13, {"t": T, "ids": list(IDS[:2])}])
     assert encode_message(AskGroups(T, 0, b"a")) == encode([15, {"a": T, "i": 0, "m": b"a"}])
     assert encode_message(TellGroups(T, 63, b"a")) == encode([16, {"a": T, "i": 63, "m": b"a"}])
+    sums = {"i": 1, "lo": 2, "sums": T + OTHER_T + OTHER_T + T}
+    assert encode_message(AskSums(1, 2, (Sum(T, OTHER_T), Sum(OTHER_T, T)))) == encode([19, sums])
+    assert encode_message(TellSums(1, b"\2\0")) == encode([20, {"i": 1, "found": b"\2\0"}])
 
 
 def test_advertisements_travel_as_they_were_received() -> None:
@@ -97,6 +103,8 @@ VALUES: st.SearchStrategy[Message] = st.one_of(
     st.builds(Compared, TAGS, MINUTES, MINUTES, st.binary(min_size=1, max_size=80)),
     st.builds(AskGroups, TAGS, st.integers(0, 63), st.binary(min_size=1, max_size=80)),
     st.builds(TellGroups, TAGS, st.integers(0, 63), st.binary(min_size=1, max_size=80)),
+    st.builds(AskSums, MINUTES, MINUTES, st.lists(st.builds(Sum, TAGS, TAGS), min_size=1, max_size=9).map(tuple)),
+    st.builds(TellSums, MINUTES, st.lists(st.integers(0, 2), min_size=1, max_size=9).map(bytes)),
     st.builds(Have, TAGS, st.lists(ID, min_size=1, max_size=64).map(tuple)),
 )
 
@@ -106,7 +114,7 @@ def test_whatever_is_sent_is_read_back(value: Message) -> None:
     assert decode_message(encode_message(value)) == value
 
 
-@given(st.binary(max_size=200), st.integers(4, 17))
+@given(st.binary(max_size=200), st.integers(4, 21))
 def test_any_bytes_are_a_message_or_malformed(data: bytes, kind: int) -> None:
     for body in (data, bytes((0x82, kind)) + data):
         try:
@@ -146,6 +154,13 @@ def test_any_bytes_are_a_message_or_malformed(data: bytes, kind: int) -> None:
         ([13, {"t": T, "ids": [bytes(32)] * 65}], "ids has 65 items"),
         ([13, {"t": T, "ids": [bytes(31)]}], "an id has 31 bytes instead of 32"),
         ([6, {"n": FIRST, "to": T, "tags": [T] * 1025}], "tags has 1025 items"),
+        ([19, {"i": 0, "lo": 0, "sums": b""}], "sums has 0 bytes"),
+        ([19, {"i": 0, "lo": 0, "sums": bytes(33)}], "sums has 33 bytes, which are no rows of 32"),
+        ([19, {"i": 0, "lo": 0, "sums": bytes(32 * 1025)}], "sums has"),
+        ([19, {"i": 0, "lo": -1, "sums": bytes(32)}], "lo is not an unsigned number"),
+        ([20, {"i": 0, "found": b""}], "found has 0 bytes"),
+        ([20, {"i": 0, "found": b"\3"}], "found has a 3; 0 to 2 are known"),
+        ([20, {"i": 1 << 32, "found": b"\0"}], "i is not an unsigned number"),
     ),
     ids=lambda value: repr(value)[:60],
 )  # fmt: skip
@@ -195,7 +210,8 @@ def test_the_longest_of_each_is_within_its_limits() -> None:
     for value in (
         AskRings(ADVERTISEMENTS[1:2] * 64, many), TellInterests(FILTERS[1], VIEW * 5),
         Compare(T, 0, 1, bytes(60_000)), Have(T, IDS * 4), Met(FIRST, T, (T,) * 1024),
-        Compared(T, 0, 1, bytes(52_000), bytes(6_505), 1),
+        Compared(T, 0, 1, bytes(52_000), bytes(6_505), 1), TellSums((1 << 32) - 1, bytes(1024)),
+        AskSums((1 << 32) - 1, (1 << 32) - 1, (Sum(T, T),) * 1024),
     ):  # fmt: skip
         assert decode_message(encode_message(value)) == value
 

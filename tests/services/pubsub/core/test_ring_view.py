@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from router.core.wire.crypto import PublicKey
 from services.pubsub.core.known import Neighbour
 from services.pubsub.core.ring import SPACE, ahead, place_of
-from services.pubsub.core.view import Seat, View, ViewLimits
+from services.pubsub.core.view import RingMembers, Seat, View, ViewLimits
 
 OWN = place_of(bytes([100]) * 32, bytes(32))
 
@@ -74,29 +74,30 @@ def test_who_is_silent_is_not_live_until_heard() -> None:
 
 
 def test_what_is_told_makes_a_member_younger_and_never_older() -> None:
-    view = View(OWN, ViewLimits())
+    members = RingMembers()
+    view = View(OWN, ViewLimits(), members=members)
     seat = None
     for age, expected in ((7, 7), (9, 7), (3, 3)):
         view.put(at(120), age)
         seat = view.get(at(120).router)
         assert seat is not None and seat.age == expected
     assert seat is not None
-    view.grow_older()
+    members.period += 1
     assert seat.age == 4
     view.hear(at(120).router)
     assert seat.age == 0
 
 
 def test_the_old_are_not_passed_on_and_can_be_dropped() -> None:
-    view = View(OWN, ViewLimits(age_max=25))
+    members = RingMembers()
+    view = View(OWN, ViewLimits(age_max=25), members=members)
     view.put(at(120), 25)
-    assert len(view.passed_on(but=b"")) == 1
-    view.grow_older()
+    assert len(view.passed_on(but=b"")) == 1 and not view.forget_old()
+    members.period += 1
     assert not view.passed_on(but=b"") and numbers(view.sides[0]) == [120]
-    view.forget_old()
-    assert not len(view)
+    assert view.forget_old() and not len(view)
     view.put(at(120), 255)
-    view.grow_older()
+    members.period += 1
     assert [one.age for one in view] == [255]
 
 
@@ -128,6 +129,26 @@ def test_a_router_has_one_place_that_of_its_last_service() -> None:
 @pytest.mark.parametrize(("start", "end", "distance"), ((0, 1, 1), (1, 0, SPACE - 1), (5, 5, 0)))
 def test_distances_go_around(start: int, end: int, distance: int) -> None:
     assert ahead(start, end) == distance
+
+
+def test_a_router_that_is_heard_or_silent_on_one_ring_is_so_on_all() -> None:
+    members = RingMembers()
+    first, second = (View(OWN, ViewLimits(), members=members, is_shared=True) for _ in range(2))
+    named = View(OWN, ViewLimits(), members=members)
+    for view in (first, second, named):
+        view.put(at(120), 4)
+    second.put(at(120), 2)
+    members.period += 3
+    assert [one.age for view in (first, second, named) for one in view] == [7, 5, 7]
+    first.silence(at(120).router)
+    second.rearrange()
+    assert numbers(second.sides[0]) == [] and numbers(named.sides[0]) == [120]
+    assert second.hear(at(120).router) and not first.hear(at(120).router)
+    assert [one.age for view in (first, second, named) for one in view] == [0, 0, 7]
+    first.clear()
+    assert len(members) == 1 and not len(first)
+    second.remove(at(120).router)
+    assert not members, "what stands in no view is forgotten"
 
 
 def test_it_reads_like_a_sentence() -> None:
