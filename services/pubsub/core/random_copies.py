@@ -6,8 +6,9 @@ says of each copy whether it had the message already, and this part learns from 
 a topic, for each way in which messages come here, and for each pair of routers, the one that brought a message and the
 one that gets it. Where they seldom are, copies are left out, but for a few by which a change shows.
 
-All random copies are sent again when a copy is not taken, or the first neighbour on a side of the ring has changed. A
-router of an earlier version does not say what it had: what it takes counts as news.
+That holds for topics of which the view knows nobody beside the two sides, of some twenty nodes at most: in larger ones
+most random copies are news. All are sent again when a copy is not taken, or the first neighbour on a side of the ring
+has changed. A router of an earlier version does not say what it had: what it takes counts as news.
 """
 
 from __future__ import annotations
@@ -77,27 +78,29 @@ class RandomCopies:
         if shares is not None and shares.nearest != nearest(topic):
             self.forget(topic.group)
             return False
-        return shares is not None
+        return shares is not None and not topic.others
 
     def choose(
         self, topic: Topic, came: Came, sender: PublicKey | None, order: Sequence[Neighbour], count: int
     ) -> list[Neighbour]:
         """Return the routers that are sent a random copy: of these, in this order, the first `count` for which it is
-        likely to be news, and sometimes another.
+        likely to be news, and sometimes another in place of one.
 
         What is published here goes to more, if to any: the first copies of a message are news nearly everywhere."""
         limits, shares = self._limits, self._topics[topic.group]
         more, expected = limits.more_here if count and came is Came.HERE else 0, shares.of.get(came, 1.0)
         likely = [one for one in order if shares.pairs.get((sender, one.router), expected) >= limits.news_least]
         found = likely[: count + more]
-        for _ in range(count):
+        for at in range(count):
             rest = [one for one in order if one not in found]
             if rest and self._chance.random() < limits.probe:
-                found.append(rest[0])
+                found[at : at + 1] = rest[:1]  # in place of one, or in addition where there is none
         return found
 
     def ended(self, topic: Topic, came: Came, sender: PublicKey | None, to: PublicKey, *, was_known: bool) -> None:
         """Record that a router has taken a random copy, and whether it had the message already."""
+        if topic.others:
+            return
         limits, news = self._limits, 0.0 if was_known else 1.0
         shares = self._topics.get(topic.group)
         if shares is None:

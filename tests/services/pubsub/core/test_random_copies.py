@@ -11,7 +11,7 @@ from services.pubsub.core.forwarding import Deed, Forwarding, ForwardingLimits, 
 from services.pubsub.core.known import Topic
 from services.pubsub.core.random_copies import Came, RandomCopies, RandomCopiesLimits, came_by
 
-AROUND, BEYOND = topic((11, 12), (21, 22), (31, 32)), (31, 32)
+AROUND = topic((11, 12, 31), (21, 22, 32))
 ORDER = neighbours(31, 32, 12, 22)
 
 
@@ -79,6 +79,14 @@ def test_another_first_neighbour_of_the_ring_begins_anew() -> None:
     end(copies, 31, 9, was_known=True)
     assert copies.is_measured(topic((11,), (21,))), "those farther away do not matter"
     assert not copies.is_measured(topic((12,), (21,))) and not copies.is_measured(AROUND)
+
+
+def test_in_a_topic_with_members_beside_both_sides_all_random_copies_are_sent() -> None:
+    copies, large = made(), topic((11,), (21,), (31, 32))
+    copies.ended(large, Came.AT_RANDOM, key_of(12), key_of(31), was_known=True)
+    assert not copies.is_measured(large)
+    end(copies, 31, was_known=True)
+    assert copies.is_measured(AROUND) and not copies.is_measured(large)
 
 
 def test_what_is_remembered_has_bounds() -> None:
