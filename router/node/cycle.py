@@ -175,8 +175,8 @@ class Cycle:
                 return self._examine(heard)
             case Measured():  # usually commits with the next events
                 self.wakes |= self.housekeeping.is_news(heard)
-            case NeighbourSettled():
-                self.wakes = True
+            case NeighbourSettled(number) | RefusedOne(number, reason=Reason.DUPLICATE):
+                self.wakes, self.is_urgent = True, self.is_urgent or _makes_room(self.router, number)
             case _:
                 if isinstance(heard, LinkOpened):
                     self._opening.add(heard.link_writer.number)
@@ -411,6 +411,20 @@ class Cycle:
             self._deeds += self._fates.ask(self, link, argument, effect.service, now, mark)
         else:
             self._inquiries.ask(self, link, Inquiry(ask, argument), now, mark)
+
+
+def may_wait(cycle: Cycle) -> bool:
+    """Whether the next transaction may begin a moment later, to take more with it: only settlings, the house or reads
+    of strangers wait for it."""
+    return not (cycle.is_urgent or cycle.router.purges or cycle.router.has_more_to_fetch)
+
+
+def _makes_room(router: Router, number: int) -> bool:
+    """Whether what a neighbour settles makes room for more that waits for it; of strangers never, for whom no
+    transaction is hurried."""
+    link = router.links.get(number)
+    queue = None if link is None or link.charged == STRANGERS else router.queues.by_recipient.get(link.key)
+    return queue is not None and queue.behind
 
 
 def _take_run(router: Router, heard: OwnRunShown | NeighbourRunStopped, now: Now) -> None:

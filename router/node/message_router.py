@@ -32,15 +32,16 @@ from router.core.wire.crypto import PublicKey
 from router.disk.log.logbook import Logbook
 from router.disk.store.store import Store
 from router.disk.store.terms import MapFull
-from router.node.cycle import Cycle, Heard, VerifyJob
+from router.node.cycle import Cycle, Heard, VerifyJob, may_wait
 from router.node.housekeeping import Tidy
 from router.node.verifiers import Verifiers
 from router.transport.whole_times import next_whole_s
 from router.why.steps import Find, Remind
 
 TICK_S = 1.0
-SETTLINGS_WAIT_S = 0.005
-"""How long settlings alone wait for messages that are being verified: they are not worth a commit of their own."""
+SETTLINGS_WAIT_S = 0.01
+"""How long settlings alone wait for more and for messages, as several neighbours settle the copies of one message one
+after the other: they are not worth a commit of their own. They do not wait where a neighbour has more queued."""
 STRANGERS_WAIT_S = 0.02
 """How long messages of strangers alone wait for others: what strangers send may cost few commits."""
 
@@ -196,7 +197,7 @@ class MessageRouter(TrioActor):
         while True:
             await self._work.wait()
             wait_s = STRANGERS_WAIT_S if self.cycle.waits_for_more else SETTLINGS_WAIT_S
-            if self.cycle.waits_for_more or self._verifiers.is_busy:
+            if may_wait(self.cycle) and self._failure is None:
                 with trio.move_on_after(wait_s):
                     await self._urgent.wait()
             self._urgent = trio.Event()

@@ -12,7 +12,7 @@ from router.core.link.session import Offer
 from router.core.router import Router
 from router.core.routing.recovered import Recovered
 from router.core.service.roles import Role
-from router.core.wire.admin import ALL_NUMBERED, NUMBERED
+from router.core.wire.admin import ALL_NUMBERED, KNOWN_TOLD, NUMBERED
 from router.core.wire.crypto import PublicKey
 from router.core.wire.link_items import Run
 from router.core.wire.now import Now
@@ -63,7 +63,7 @@ def offer_to_all(
         config.limits.window_bytes,
         b"",
         config.limits.frame_bytes_max,
-        (NUMBERED, ALL_NUMBERED),
+        (NUMBERED, ALL_NUMBERED, KNOWN_TOLD),
         config.node.name or None,
         public(Role.OVERLAY),
         public(Role.FINDER),

@@ -75,11 +75,6 @@ class Verifiers:
         return f"<{self.count} verifiers, {len(self._lanes)} jobs under way>"
 
     @property
-    def is_busy(self) -> bool:
-        """Whether jobs are under way, so that messages will be released soon."""
-        return bool(self._lanes)
-
-    @property
     def backlog(self) -> int:
         """Return how many messages wait for their signatures to be checked."""
         return sum(len(task.job.fresh) for task in self._lanes.tasks() if not task.done)

@@ -164,8 +164,8 @@ class HopOutcome(Heard, frozen=True):
     """The fate of the `Send` or `Forward` with this tag at the next hop. `to`: that router, or a local recipient.
 
     `reason` is None if it has taken custody (`acked`, `delivered` to an app of this node, or `unconfirmed` with ttl 0);
-    else the copy has ended for that reason. No `HopOutcome` follows if the connection to the own router is lost
-    meanwhile.
+    else the copy has ended for that reason. `was_known`: that router had the message already, and says so. No
+    `HopOutcome` follows if the connection to the own router is lost meanwhile.
     """
 
     tag: str
@@ -173,6 +173,7 @@ class HopOutcome(Heard, frozen=True):
     to: PublicKey
     state: str
     reason: Reason | None = None
+    was_known: bool = False
 
 
 class Pulled(Heard, frozen=True):

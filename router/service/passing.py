@@ -57,7 +57,8 @@ class Copies:
             to = PublicKey(one.recipient)
             tag = self._tags.pop((outcome.id, to), None) or self._tags.pop((outcome.id, None), None)
             if tag is not None:
-                yield HopOutcome(tag, outcome.id, to, one.state, _why(one.state, one.reason))
+                was_known = one.state == "acked" and one.reason == Reason.DUPLICATE
+                yield HopOutcome(tag, outcome.id, to, one.state, _why(one.state, one.reason), was_known)
 
 
 def _why(state: str, reason: int | None) -> Reason | None:

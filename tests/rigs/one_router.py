@@ -29,6 +29,7 @@ from router.core.routing.intake import Refusal, read_messages
 from router.core.routing.job import Job
 from router.core.routing.limits import CoreLimits
 from router.core.wire import link_items as words
+from router.core.wire.admin import KNOWN_TOLD
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.now import Now
@@ -100,6 +101,7 @@ class OneRouter:
         ip: str = "",
         offset_s: float | None = 0.0,
         runs: bool = False,
+        hears_known: bool = False,
         frame_bytes: int = 1 << 20,
         pubsub: PublicKey | None = None,
         discovery: PublicKey | None = None,
@@ -108,10 +110,11 @@ class OneRouter:
         claim: RunClaim | None = None,
     ) -> int:
         """Open a link and return its number. `offset_s`: how far the clock at its other end is ahead; None: not
-        compared. `runs`: it takes outcomes of several messages."""
+        compared. `runs`: it takes outcomes of several messages; `hears_known`: it wants to hear what was known here."""
         number = len(self.numbers) + 1
         self.numbers[number] = 0
         features = (("outcome",) if outcome else ()) + (("outcome-runs",) if runs else ())
+        features += (KNOWN_TOLD,) if hears_known else ()
         hello = words.Hello(
             (1,),
             role,

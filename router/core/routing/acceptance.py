@@ -122,9 +122,10 @@ class Acceptance:
             self._log_turned(batch, now)
             if batch.link.standing is Standing.STRANGER:
                 batch.refusals = [_for_a_stranger(*refusal) for refusal in batch.refusals]
-            batch.refusals.sort()
+            said = [*batch.refusals, *batch.known_told()]
+            said.sort()
             last, size = batch.jobs[-1].arrived.last_k, sum(job.arrived.size for job in batch.jobs)
-            self._pending.effects.append(Settle(batch.link.id, last, batch.refusals, size))
+            self._pending.effects.append(Settle(batch.link.id, last, said, size))
         if not waiting:
             del self._waiting[link]
 

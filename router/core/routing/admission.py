@@ -13,6 +13,7 @@ from ipaddress import ip_network
 from router.core.link.allowance import Allowance
 from router.core.link.custody import Outgoing
 from router.core.neighbours.directory import UNKNOWN, Standing
+from router.core.wire.admin import KNOWN_TOLD
 from router.core.wire.crypto import PublicKey
 from router.core.wire.link_items import Hello, OtherRun
 from router.core.wire.now import Now
@@ -117,6 +118,7 @@ class Admission:
             durable=hello.durable if app else True,
             asks_outcomes=app and "outcome" in hello.features,
             takes_outcome_runs="outcome-runs" in hello.features,
+            hears_known=not app and KNOWN_TOLD in hello.features,
             dialled=dialled,
             place=place,
             ip=ip,

@@ -7,6 +7,7 @@ fit its window stay on disk, and its queue is `behind`: as the window opens, it 
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Sequence
+from itertools import groupby
 
 from router.core.log import events as ev
 from router.core.log.histogram import WAITED_S, Histogram
@@ -15,7 +16,7 @@ from router.core.wire import link_items
 from router.core.wire.control import Report
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.lifetime import SECOND_NS
-from router.core.wire.message import UNICAST
+from router.core.wire.message import MULTICAST, UNICAST
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
@@ -254,20 +255,23 @@ class Delivery:
     def _settle_run(
         self, link: Link, parcel: Parcel, start: int, stop: int, first_n: int, handed_ns: int, now: Now
     ) -> None:
-        done = "delivered" if link.standing is Standing.LOCAL else "acked"
+        done, took_ns = "delivered" if link.standing is Standing.LOCAL else "acked", now.mono_ns - handed_ns
         if not link.refused:
-            self.finish(link.key, parcel, start, stop, done, None, now, link.id, now.mono_ns - handed_ns)
+            self.finish(link.key, parcel, start, stop, done, None, now, link.id, took_ns)
             return
-        for index in range(start, stop):
-            verdict = link.refused.pop(first_n + index - start, None)
-            if verdict is None:
-                self.finish(link.key, parcel, index, index + 1, done, None, now, link.id, now.mono_ns - handed_ns)
+        verdicts = [link.refused.pop(first_n + at, None) for at in range(stop - start)]
+        for verdict, alike in groupby(verdicts):
+            first, start = start, start + len(list(alike))
+            if verdict is None or _was_known(link, parcel, verdict[0]):
+                known = None if verdict is None else verdict[0]
+                self.finish(link.key, parcel, first, start, done, known, now, link.id, took_ns)
                 continue
-            self.refusals.refused(link, parcel, index, *verdict, now)
-            if verdict[0].later and parcel.stored:
-                self._try_later(link, parcel, index, verdict[0], now)
-            else:
-                self.finish(link.key, parcel, index, index + 1, "refused", verdict[0], now, link.id)
+            for index in range(first, start):
+                self.refusals.refused(link, parcel, index, *verdict, now)
+                if verdict[0].later and parcel.stored:
+                    self._try_later(link, parcel, index, verdict[0], now)
+                else:
+                    self.finish(link.key, parcel, index, index + 1, "refused", verdict[0], now, link.id)
 
     def _try_later(self, link: Link, parcel: Parcel, index: int, reason: Reason, now: Now) -> None:
         """Keep a message queued that was refused for now, and hold back only the messages that the refusal concerns."""
@@ -330,7 +334,10 @@ class Delivery:
         link: int = 0,
         duration_ns: int = 0,
     ) -> None:
-        """End messages start..stop-1 of a parcel for one recipient: free their room, log it, pass on the outcome."""
+        """End messages start..stop-1 of a parcel for one recipient: free their room, log it, pass on the outcome.
+
+        `reason` beside `acked`: the other router had the message already. Only the service that sent a copy hears
+        so."""
         if not parcel.stored:
             return
         count, size = stop - start, parcel.size(start, stop)
@@ -344,8 +351,11 @@ class Delivery:
             self._let_go(queue, parcel, state)
         self._pending.changes.finished.append(Finished(recipient, parcel.first, start, stop, size))
         ranges = ((parcel.first + start, count),)
+        owed_as, told = self._successors.owed_as(recipient, parcel.first), reason
+        if state == "acked":
+            reason, told = None, reason if parcel.is_copy else None
         self._outward(state, recipient, link, parcel.first, ranges, reason, now, duration_ns)
-        self._outcomes.follow(parcel, start, stop, self._successors.owed_as(recipient, parcel.first), state, reason)
+        self._outcomes.follow(parcel, start, stop, owed_as, state, told)
         if reason is not None and (state == "expired" or reason is Reason.STORE_DAMAGED):
             self._outcomes.miss(recipient, parcel, start, stop, reason)
         if parcel.kind == UNICAST and reason is not None:
@@ -445,3 +455,8 @@ class Delivery:
             to, message = PublicKey(parcel.signer), MessageId(parcel.id(index))
             destination = PublicKey(parcel.destination or b"")
             self._speaker.say(onward, Report(message, destination, state, reason, now.wall_s), now, to)
+
+
+def _was_known(link: Link, parcel: Parcel, reason: Reason) -> bool:
+    """Whether another router says that it had a multicast already, which settles it like custody."""
+    return reason is Reason.DUPLICATE and parcel.kind == MULTICAST and link.standing is not Standing.LOCAL

@@ -8,6 +8,10 @@ from heapq import merge
 
 from msgspec import Struct, field
 
+from router.core.neighbours.directory import Standing
+from router.core.wire.message import MULTICAST
+from router.core.wire.reasons import Reason
+
 from .intake import Arrived, ArrivedMessage, Refusal
 from .links import Link
 
@@ -72,3 +76,12 @@ class LinkJobs(Struct):
 
     def __post_init__(self) -> None:
         self.refusals += [refusal for job in self.jobs for refusal in job.refusals]
+
+    def known_told(self) -> list[Refusal]:
+        """Return what is said of the multicasts that were known here, if the other end wants to hear it.
+
+        Strangers do not: they would learn what this router holds."""
+        if not self.link.hears_known or self.link.standing is Standing.STRANGER:
+            return []
+        rows = (*self.known, *(row for job in self.jobs for row in job.known))
+        return [(row.k, Reason.DUPLICATE, "") for row in rows if row.head.kind == MULTICAST]

@@ -44,14 +44,14 @@ class Link:
 
     `durable`: the peer keeps its key and wants its queue while away. `owner`: it uses the owner-only socket. `app` and
     `asks_outcomes` are the peer's own claims, and give it no right; `takes_outcome_runs`: it understands an outcome of
-    several messages. `ip`: its address, `place`: the prefix of that; empty if it has none. `active_s`: when a message
-    was last accepted from it or settled by it. `frame_bytes_max`: the longest frame it accepts. `pubsub` and
-    `discovery`: the public services of that router with these roles, as it says. `allowance` meters its messages,
-    `forgeries` those with a false signature. `lane`: the lane in which its messages wait for verification; it changes
-    with `charged` only when none of them waits, to keep their order. `charged`: the neighbour whose share of queues its
-    messages use, a common one for all unknown keys without agreements; `holder`: the holder of its messages' ids in the
-    duplicate index. `shut`: it has not answered our invitation yet, and until it does only this router's own messages
-    go there.
+    several messages; `hears_known`: a router that wants to hear which of its multicasts were known here. `ip`: its
+    address, `place`: the prefix of that; empty if it has none. `active_s`: when a message was last accepted from it or
+    settled by it. `frame_bytes_max`: the longest frame it accepts. `pubsub` and `discovery`: the public services of
+    that router with these roles, as it says. `allowance` meters its messages, `forgeries` those with a false signature.
+    `lane`: the lane in which its messages wait for verification; it changes with `charged` only when none of them
+    waits, to keep their order. `charged`: the neighbour whose share of queues its messages use, a common one for all
+    unknown keys without agreements; `holder`: the holder of its messages' ids in the duplicate index. `shut`: it has
+    not answered our invitation yet, and until it does only this router's own messages go there.
     """
 
     id: int
@@ -63,6 +63,7 @@ class Link:
     durable: bool = False
     asks_outcomes: bool = False
     takes_outcome_runs: bool = False
+    hears_known: bool = False
     outcomes: bool = False
     uplink: bool = False
     dialled: bool = False

@@ -31,6 +31,9 @@ NUMBERED = "numbered"
 """The feature of a router that repeats the number of a service's request in its answer."""
 ALL_NUMBERED = "all-numbered"
 """The feature of a router that repeats the number of every inquiry in its answer, also of an app's."""
+KNOWN_TOLD = "known"
+"""The feature of a router that wants to hear which of its multicasts were known at the other end: they are named by
+`Refused` with the reason `duplicate`, and are settled all the same."""
 
 
 PAGE, NEXT, LEFT_OUT = "page", "next", "left_out"

@@ -100,11 +100,11 @@ class Dissemination:
                 yield from self._came(heard, now)
             case o.Published(group=group) if group in self._known.topics:
                 yield from self._published(heard, now)
-            case c.HopOutcome(tag, id, to, state, None) if tag.startswith(COPY):
+            case c.HopOutcome(tag, id, to, state, None, was_known) if tag.startswith(COPY):
                 self._is_there(to)
                 if state == "acked":
                     self._known.withholding.taken(to, id, now.mono_s)
-                yield from self._forward(self.forwarding.taken(id, to, now.mono_s))
+                yield from self._forward(self.forwarding.taken(id, to, now.mono_s, was_known=was_known))
             case c.HopOutcome(tag, id, to) if tag.startswith(COPY):
                 yield from self._forward(self.forwarding.refused(id, to, now.mono_s))
             case c.Sent(tag, id, refused) if refused is not None and tag.startswith(COPY):
@@ -222,6 +222,7 @@ class Dissemination:
             "copies": forwarding.copies,
             "copies_again": forwarding.copies_again,
             "announced": forwarding.announced,
+            "left_out": forwarding.left_out,
             "under_way": forwarding.pending,
             "not_taken": forwarding.untaken,
             "missing": len(repair),

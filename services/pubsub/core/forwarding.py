@@ -2,8 +2,10 @@
 (R-C33).
 
 A copy that is not in a router's custody after `failover_s` goes to the next on its side of the ring, or to another at
-random, over the whole view. A message published on this node is sent until a neighbour has taken it. `Forwarding` takes
-one event after the other and returns deeds. Duplicates do not come here, because the router refuses them.
+random, over the whole view. Copies over random links are left out where they have brought nothing new (`RandomCopies`);
+those of a message are sent after all if one along the ring is not taken. A message published on this node is sent until
+a neighbour has taken it. `Forwarding` takes one event after the other and returns deeds. Duplicates do not come here,
+because the router settles them.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from msgspec import Struct, field
 from router.core.wire.crypto import MessageId, PublicKey
 from router.service.contract import Chance
 from services.pubsub.core.known import Neighbour, Topic
-from services.pubsub.core.targets import Target, Toward, replacement, targets
+from services.pubsub.core.random_copies import Came, RandomCopies, RandomCopiesLimits, came_by
+from services.pubsub.core.targets import Target, Toward, in_random_order, replacement, targets
 from services.pubsub.core.untaken import Own, Untaken, UntakenLimits
 
 
@@ -39,6 +42,7 @@ class ForwardingLimits(Struct, frozen=True):
     pending_bytes_max: int = 32 << 20
     heard_max: int = 1_024
     untaken: UntakenLimits = field(default_factory=UntakenLimits)
+    random: RandomCopiesLimits = field(default_factory=RandomCopiesLimits)
 
 
 class EndCause(Enum):
@@ -146,12 +150,14 @@ class _Copying:
 
 class _Pending:
     """A message whose copies are in progress. `by_router`: the copy that each router was sent; `open`: number of copies
-    that are not over."""
+    that are not over; `left_out`: routers to which no random copy was sent; `came`: how the message came."""
 
-    __slots__ = ("by_router", "group", "is_taken", "open", "origin", "wire")
+    __slots__ = ("by_router", "came", "group", "is_taken", "left_out", "open", "origin", "wire")
 
     def __init__(self, group: PublicKey, wire: bytes, origin: Origin) -> None:
         self.group, self.wire, self.origin = group, wire, origin
+        self.came = Came.HERE
+        self.left_out: list[Target] = []
         self.by_router: dict[PublicKey, _Copying] = {}
         self.open = 0
         self.is_taken = False
@@ -161,7 +167,8 @@ class Forwarding:
     """The copies of one node that are in progress.
 
     `topics` has the live neighbours of each topic; messages of other topics are not forwarded. Seconds are monotonic
-    except for expiries and `wall_s`. `copies`, `copies_again`, `announced`: how many of each were sent.
+    except for expiries and `wall_s`. `copies`, `copies_again`, `announced`: how many of each were sent; `left_out`: how
+    many random copies were not, as others had brought nothing new.
     """
 
     def __init__(
@@ -175,7 +182,8 @@ class Forwarding:
         self._bytes = 0
         self._timers: deque[tuple[float, MessageId, PublicKey]] = deque()
         self._heard_s: dict[PublicKey, float] = {}
-        self.copies = self.copies_again = self.announced = 0
+        self.random = RandomCopies(chance, limits.random)
+        self.copies = self.copies_again = self.announced = self.left_out = 0
 
     def __repr__(self) -> str:
         return f"<forwarding of {len(self._pending)} messages; {self._untaken!r}>"
@@ -239,8 +247,8 @@ class Forwarding:
         """Try the waiting messages of a topic at once, since it has a neighbour."""
         self._untaken.hurry(group, now_s)
 
-    def taken(self, id: MessageId, to: PublicKey, now_s: float) -> list[Deed]:
-        """Record that a router has taken custody of its copy."""
+    def taken(self, id: MessageId, to: PublicKey, now_s: float, *, was_known: bool = False) -> list[Deed]:
+        """Record that a router has taken custody of its copy, or had the message already (`was_known`)."""
         self._hear(to, now_s)
         deeds: list[Deed] = []
         if self._untaken.end(id):
@@ -250,6 +258,8 @@ class Forwarding:
         if pending is None or copy is None:
             return deeds
         pending.is_taken = True
+        if copy.toward is Toward.ANYBODY and (topic := self._topics.get(pending.group)) is not None:
+            self.random.ended(topic, pending.came, pending.origin.sender, to, was_known=was_known)
         if deeds:
             self._untaken.hurry(pending.group, now_s)
         return [*deeds, *self._end_copy(id, pending, copy, now_s)]
@@ -284,6 +294,7 @@ class Forwarding:
         """Forget all messages of a topic that this node has left."""
         for id in [id for id, one in self._pending.items() if one.group == group]:
             self._drop(id)
+        self.random.forget(group)
         ended = [id for id in self._untaken.of(group) if self._untaken.end(id)]
         gave_up = [GaveUp(id, group, EndCause.LEFT, is_own=True) for id in ended]
         return [*map(Forget, ended), *gave_up]
@@ -324,9 +335,7 @@ class Forwarding:
             self._timers.popleft()
 
     def _begin(self, id: MessageId, pending: _Pending, topic: Topic, now_s: float) -> list[Deed]:
-        chosen = targets(
-            topic, pending.origin.sender, self._limits.fanout, self._chance, is_member=pending.origin.is_member
-        )
+        chosen = self._targets(pending, topic)
         if not chosen:
             if id in self._untaken:
                 self._untaken.rest(id, now_s)
@@ -340,9 +349,28 @@ class Forwarding:
                 self.announced += 1
                 deeds.append(Announce(id, pending.group, target.to))
             else:
-                pending.open += 1
-                deeds.append(self._hand(id, pending, _Copying(target), now_s))
+                deeds.append(self._send(id, pending, target, now_s))
         return deeds
+
+    def _targets(self, pending: _Pending, topic: Topic) -> list[Target]:
+        """Return the routers that are sent a message, or its id; note those to which a random copy would be no news."""
+        sender, is_member, _ = pending.origin
+        fanout = self._limits.fanout
+        chosen = targets(topic, sender, fanout, self._chance, is_member=is_member)
+        pending.came = came_by(topic, sender, is_member=is_member)
+        ring = [one for one in chosen if one.toward is not Toward.ANYBODY]
+        if not ring or len(pending.wire) >= self._limits.large_bytes or not self.random.is_measured(topic):
+            return chosen
+        order = in_random_order(topic, {sender, *(one.to.router for one in ring)}, self._chance)
+        found = self.random.choose(topic, pending.came, sender, order, fanout - len(ring))
+        left_out = [one for one in order if one not in found][: max(0, fanout - len(ring) - len(found))]
+        pending.left_out = [Target(one, Toward.ANYBODY) for one in left_out]
+        self.left_out += len(left_out)
+        return [*ring, *(Target(one, Toward.ANYBODY) for one in found)]
+
+    def _send(self, id: MessageId, pending: _Pending, target: Target, now_s: float) -> SendCopy:
+        pending.open += 1
+        return self._hand(id, pending, _Copying(target), now_s)
 
     def _hand(self, id: MessageId, pending: _Pending, copy: _Copying, now_s: float, *, again: bool = False) -> SendCopy:
         pending.by_router[copy.to] = copy
@@ -352,16 +380,21 @@ class Forwarding:
         return SendCopy(id, pending.group, pending.wire, copy.to, again)
 
     def _advance(self, id: MessageId, pending: _Pending, copy: _Copying, now_s: float) -> list[Deed]:
-        """Send a copy to the next candidate; if there is none, the copy is over."""
+        """Send a copy to the next candidate; if there is none, the copy is over. Send the random ones that were left
+        out."""
+        self.random.forget(pending.group)
+        left_out, pending.left_out = pending.left_out, []
+        free = (one for one in left_out if one.to.router not in pending.by_router)
+        more: list[Deed] = [self._send(id, pending, one, now_s) for one in free]
         topic, other = self._topics.get(pending.group), None
         if topic is not None:
             sender, is_member, _ = pending.origin
             taken = {sender, *pending.by_router}
             other = replacement(topic, copy.toward, sender, taken, self._chance, is_member=is_member)
         if other is None:
-            return self._end_copy(id, pending, copy, now_s)
+            return [*more, *self._end_copy(id, pending, copy, now_s)]
         copy.to = other.router
-        return [self._hand(id, pending, copy, now_s, again=True)]
+        return [*more, self._hand(id, pending, copy, now_s, again=True)]
 
     def _end_copy(self, id: MessageId, pending: _Pending, copy: _Copying, now_s: float) -> list[Deed]:
         """End one copy, and with the last one the message."""

@@ -79,11 +79,24 @@ def at_random(topic: Topic, taken: Container[PublicKey | None], count: int, chan
     free = [one for one in topic.others if one.router not in taken]
     if len(free) >= count:
         return chance.sample(free, count)
-    far = {one.router for one in free}
-    near = {
+    near = _near(topic, taken, free)
+    return free + chance.sample(near, min(len(near), count - len(free)))
+
+
+def in_random_order(topic: Topic, taken: Container[PublicKey | None], chance: Chance) -> list[Neighbour]:
+    """Return all neighbours that have no copy; the random members of the view come first."""
+    free = [one for one in topic.others if one.router not in taken]
+    near = _near(topic, taken, free)
+    return chance.sample(free, len(free)) + chance.sample(near, len(near))
+
+
+def _near(topic: Topic, taken: Container[PublicKey | None], far: list[Neighbour]) -> list[Neighbour]:
+    """Return the members on both sides that have no copy and are not among these; each once."""
+    left_out = {one.router for one in far}
+    found = {
         one.router: one
         for side in (topic.after, topic.before)
         for one in side
-        if one.router not in taken and one.router not in far
+        if one.router not in taken and one.router not in left_out
     }
-    return free + chance.sample(list(near.values()), min(len(near), count - len(free)))
+    return list(found.values())

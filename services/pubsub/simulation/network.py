@@ -39,10 +39,11 @@ class Arrive(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A node has taken custody of a message that was sent to it."""
+    """A node has taken custody of a message that was sent to it, or had it already (`was_known`)."""
 
     by: int
     id: MessageId
+    was_known: bool = False
 
 
 class Announced(NamedTuple):
@@ -280,7 +281,7 @@ class Network:
 
     def _arrive(self, node: Node, event: Arrive) -> None:
         faults, chance = self.faults, self.engine.chance
-        self.say(node, event.by, Taken(node.number, event.id))
+        self.say(node, event.by, Taken(node.number, event.id, event.id in node.held))
         if faults.lost_unnoticed and not event.is_answer and chance.random() < faults.lost_unnoticed:
             return
         broadcast, group = self.broadcasts[event.id], self._groups[event.id]
@@ -302,7 +303,8 @@ class Network:
 
     def _taken(self, node: Node, event: Taken) -> None:
         self._heard(node, event.by)
-        self._forward(node, node.forwarding.taken(event.id, self.nodes[event.by].key, self.engine.now_s))
+        by, was_known = self.nodes[event.by].key, event.was_known
+        self._forward(node, node.forwarding.taken(event.id, by, self.engine.now_s, was_known=was_known))
 
     def _announced(self, node: Node, event: Announced) -> None:
         if node.number not in self.faults.droppers:

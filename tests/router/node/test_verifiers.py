@@ -97,9 +97,9 @@ async def test_few_messages_are_checked_here_but_never_those_of_strangers() -> N
         verifiers.submit(job(link(1), range(INLINE_MESSAGES_MAX), frozenset((1,))))
         assert [one.valid for one in released.jobs] == [b"\1\0"], "at once"
         verifiers.submit(job(link(2, Standing.STRANGER), range(1), frozenset((0,))))
-        assert len(released.jobs) == 1 and verifiers.is_busy
+        assert len(released.jobs) == 1 and repr(verifiers) == "<1 verifiers, 1 jobs under way>"
         assert (await released.until(2))[1].valid == b"\0"
-        assert not verifiers.is_busy
+        assert repr(verifiers) == "<1 verifiers, 0 jobs under way>"
 
 
 async def test_a_neighbour_does_not_wait_for_what_strangers_brought_before() -> None:

@@ -27,6 +27,9 @@ def test_copies_of_one_message_are_told_apart_by_their_router_and_each_is_told_o
     acked = outcome(RecipientOutcome(BOB.public, "acked"))
     assert list(copies.hear(acked)) == [HopOutcome("to bob", ID, BOB.public, "acked")]
     assert list(copies.hear(acked)) == []
+    copies.expect(ID, TO_BOB, "to bob")
+    known = outcome(RecipientOutcome(BOB.public, "acked", Reason.DUPLICATE))
+    assert list(copies.hear(known)) == [HopOutcome("to bob", ID, BOB.public, "acked", was_known=True)]
     expired = outcome(RecipientOutcome(ALICE.public, "expired", Reason.NEXT_AWAY))
     assert list(copies.hear(expired)) == [HopOutcome("to alice", ID, ALICE.public, "expired", Reason.NEXT_AWAY)]
     assert repr(copies) == "<0 of at most 10000 copies on their way>"

@@ -92,6 +92,56 @@ def test_the_service_hears_of_each_copy_what_became_of_it(named: bool) -> None:
     assert house.outcomes() == [Outcome(message_id(wire), (each,)) for each in (acked, refused)]
 
 
+def test_a_multicast_that_another_router_knew_is_settled_and_the_service_that_sent_a_copy_hears_so() -> None:
+    """The log has the end of every copy alike, as it is in the other router's custody in both cases."""
+    house, wires = House(), [multicast(b"%d" % n) for n in range(3)]
+    house.hand(house.alice, *wires)
+    house.hand(house.service, *(with_via(wire, ONE.public) for wire in wires))
+    house.outcomes()
+    for k in (2, 3):
+        house.one.router.refused(house.links[0], k, Reason.DUPLICATE, "")
+    house.one.router.settled(house.links[0], 3, house.one.now())
+    house.one.events.clear()
+    house.one.cycle()
+    ended = [one for one in house.one.events if isinstance(one, Outward) and one.recipient == ONE.public]
+    assert [(one.event, one.reason, one.ranges[0][1]) for one in ended] == [("acked", None, 1), ("acked", None, 2)]
+    whys = [each.reason for outcome in house.outcomes() for each in outcome.recipients]
+    assert whys == [None, Reason.DUPLICATE, Reason.DUPLICATE]
+
+
+def test_a_unicast_refused_as_a_duplicate_or_a_multicast_by_an_app_is_refused() -> None:
+    """Only a router may say that it knew a multicast; an app that refuses one has not taken it."""
+    house = House()
+    house.hand(house.alice, seal_unicast(ALICE, PEER.public, b"hello", ttl_s=60, expiry_min=EXPIRY))
+    link = house.one.link(PEER.public, role="router")
+    house.one.router.refused(link, 1, Reason.DUPLICATE, "")
+    house.one.router.settled(link, 1, house.one.now())
+    house.one.cycle()
+    house.one.bring(house.links[0], multicast())
+    house.one.cycle()
+    served = house.one.router.links.get(house.service)
+    assert served is not None
+    house.one.router.refused(house.service, served.outgoing.sent, Reason.DUPLICATE, "")
+    house.one.router.settled(house.service, served.outgoing.sent, house.one.now())
+    house.one.cycle()
+    ended = [(one.event, one.recipient, one.reason) for one in house.one.events if isinstance(one, Outward)]
+    assert ("refused", PEER.public, Reason.DUPLICATE) in ended
+    assert ("refused", PUBSUB.public, Reason.DUPLICATE) in ended
+
+
+@pytest.mark.parametrize("hears_known", [True, False])
+def test_a_router_that_wants_to_hear_it_is_told_which_of_its_multicasts_were_known_here(hears_known: bool) -> None:
+    house = House(connected=False)
+    one, other = (house.one.link(key.public, role="router", hears_known=hears_known) for key in (ONE, TWO))
+    first, second = multicast(b"first"), multicast(b"second")
+    house.hand(one, first)
+    for link in (one, other):  # the second comes over both links before it is decided, and is known to the later one
+        house.one.bring(link, first, second)
+    house.one.cycle()
+    known = [(k, Reason.DUPLICATE, "") for k in (1, 2)] if hears_known else []
+    assert house.one.settled() == {one: (3, [(2, Reason.DUPLICATE, "")] if hears_known else []), other: (2, known)}
+
+
 @pytest.mark.parametrize("runs", [False, True])
 def test_copies_that_end_alike_are_told_of_together_where_the_service_understands_it(runs: bool) -> None:
     house = House(runs=runs)
