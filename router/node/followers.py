@@ -11,9 +11,12 @@ from router.core.wire.crypto import PublicKey
 NO_FOLLOWER_S = 600.0
 """For how long a key that answered at a neighbour's address, and has not followed it, is not dialled for it again."""
 NO_FOLLOWERS_MAX = 256
-TRIES_MAX = 5
+TRIES_MAX = 6
 """How often a key is dialled whose hello has not come yet, as its router may just be starting again. Meanwhile that
 address may rest for who expects the neighbour's key (R-D22)."""
+AGAIN_S = 1.0
+"""How long after its first dial such a key is dialled again; each later time after twice as long. So a router has a
+minute to start, however short the pauses between two dials of a neighbour are."""
 
 
 class Answerer(NamedTuple):
@@ -23,11 +26,20 @@ class Answerer(NamedTuple):
     key: PublicKey
 
 
-class Followers:
-    """Decides which key is dialled in place of a neighbour's. Seconds are monotonic."""
+class _Unheard(NamedTuple):
+    """A key whose hello has not come: how often it has been dialled, and before when it is not dialled again."""
 
-    def __init__(self) -> None:
-        self._unheard: dict[bytes, tuple[Answerer, int]] = {}  # by neighbour: whose hello has not come, and its dials
+    one: Answerer
+    tries: int
+    rests_until_s: float
+
+
+class Followers:
+    """Decides which key is dialled in place of a neighbour's. Seconds are monotonic; `again_s`: see `AGAIN_S`."""
+
+    def __init__(self, again_s: float = AGAIN_S) -> None:
+        self._again_s = again_s
+        self._unheard: dict[bytes, _Unheard] = {}  # by neighbour
         self._turned_down: dict[tuple[bytes, bytes], float] = {}  # a neighbour's key, one that is none, and until when
 
     def __repr__(self) -> str:
@@ -39,16 +51,20 @@ class Followers:
 
     def take(self, neighbour: bytes, others: Sequence[Answerer], now_s: float) -> Answerer | None:
         """Return which key to dial, and count that: the first one of those that answered now, else the one that did
-        before; None if there is none, or it has been dialled too often."""
-        before, tries = self._unheard.pop(neighbour, (None, 0))
-        one = others[0] if others else before
+        before; None if there is none, it is not time yet, or it has been dialled too often."""
+        before = self._unheard.get(neighbour)
+        one = others[0] if others else before.one if before is not None else None
         if one is None or not self.may_follow(neighbour, one.key, now_s):
             return None
-        tries = tries + 1 if one == before else 1
-        if tries > TRIES_MAX:
+        tries = 0
+        if before is not None and one == before.one:
+            if now_s < before.rests_until_s:
+                return None
+            tries = before.tries
+        if tries >= TRIES_MAX:
             self.turn_down(neighbour, one.key, now_s)
             return None
-        self._unheard[neighbour] = one, tries
+        self._unheard[neighbour] = _Unheard(one, tries + 1, now_s + self._again_s * 2**tries)
         return one
 
     def turn_down(self, neighbour: bytes, other: bytes, now_s: float) -> None:

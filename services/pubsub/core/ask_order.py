@@ -1,4 +1,4 @@
-"""The order in which a node asks about its rings: those about which it has not asked for longest come first (C32)."""
+"""The order in which a node asks about its rings: those about which it has not asked for longest come first (R-C32)."""
 
 from __future__ import annotations
 

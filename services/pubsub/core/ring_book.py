@@ -1,4 +1,4 @@
-"""The rings of a node, and what is known of all of them at once, so that no period looks at each (C32)."""
+"""The rings of a node, and what is known of all of them at once, so that no period looks at each (R-C32)."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from test_dialler import NOBODY_THERE, NOTHING_WRONG, OTHER, THERE, House
 
 from router.core.neighbours.directory import Neighbour
 from router.core.wire.crypto import PublicKey, SigningKey
-from router.node.dialler import LastWords
-from router.node.followers import TRIES_MAX
+from router.node.dialler import Dialler, LastWords
+from router.node.followers import TRIES_MAX, Followers
 from router.transport import contract as transport
 from router.transport.contract import Stream, StreamBroken
 
@@ -50,6 +50,12 @@ async def test_where_another_key_answers_it_is_dialled_as_itself_once_all_addres
     nursery.cancel_scope.cancel()
 
 
+def soon(dialler: Dialler) -> Dialler:
+    """Let a dialler wait only so long before it dials a follower again."""
+    dialler._followers = Followers(again_s=AGAIN_SOON_S[0])
+    return dialler
+
+
 async def connected_to(
     nursery: trio.Nursery, urls: tuple[str, ...], said_urls: tuple[str, ...], count: int, words: LastWords
 ) -> list[PublicKey | None]:
@@ -63,8 +69,7 @@ async def connected_to(
             return words if stream.peer != expect else NOTHING_WRONG
 
     one = Neighbour(bytes(OTHER.public), "there", urls=urls, said_urls=said_urls, uplink=True)
-    dialler = Seen(nursery, back_off_s=AGAIN_SOON_S).dialler(one, jitter=0.0)
-    dialler.reconcile([one])
+    soon(Seen(nursery, back_off_s=AGAIN_SOON_S).dialler(one, jitter=0.0)).reconcile([one])
     with trio.fail_after(HANG_S):
         while len(peers) < count:
             await trio.sleep(0.01)
@@ -125,9 +130,13 @@ async def test_a_key_that_never_says_hello_is_dialled_a_few_times_only(nursery: 
     url = await listening_at(nursery, THERE)
     one = Neighbour(bytes(OTHER.public), "there", urls=(NOBODY_THERE,), said_urls=(url,), uplink=True)
     house = Seen(nursery, last_words=LastWords("it ended"), back_off_s=AGAIN_SOON_S)
-    house.dialler(one, jitter=0.0).reconcile([one])
+    dialler = soon(house.dialler(one, jitter=0.0))
+    dialler.reconcile([one])
     with trio.fail_after(HANG_S):
-        while len(house.failed) < TRIES_MAX + 3:
+        while dialler._followers.may_follow(one.key, THERE.public, trio.current_time()):
+            await trio.sleep(0.01)
+        since = len(house.failed)
+        while len(house.failed) < since + 3:
             await trio.sleep(0.01)
     assert peers == [THERE.public] * TRIES_MAX
     nursery.cancel_scope.cancel()
