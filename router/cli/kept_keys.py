@@ -168,19 +168,11 @@ def _service_key(home: Home, service: str) -> str:
 
 def _rotated(home: Home, name: str) -> Renewal:
     """Begin to rotate the key of a service on the disk, and have the running node start again by the new one."""
-    folder = home.key_path.parent
     try:
-        said = renewed_keys.begin(folder, name, partial(keyring.load, home, name), int(time.time()))
+        later = f"{name} gets its new key when the node starts; until then it stays what it is"
+        said = _begun(home, name, "rotate-service", later)
     except RenewalError as error:
         raise Failure(Exit.USAGE, str(error)) from None
-    try:
-        ask(home, "rotate-service", encode_renewal(said).hex())
-    except NodeUnavailable:
-        later = f"{name} gets its new key when the node starts; until then it stays what it is"
-        raise Failure(Exit.NO_NODE, f"no node is running: {later}") from None
-    except Failure:
-        renewed_keys.give_up(folder, name, said)
-        raise
 
     def runs_by_the_new_key() -> bool | None:
         services = ask(home, "status")["services"]
@@ -221,18 +213,26 @@ def _now_instead_of(home: Home, old: bytes) -> KeySuccession | None:
 
 
 def _renewed(home: Home, name: str) -> Renewal:
-    """Renew the key of that name: begin on the disk, tell the node, finish on the disk."""
+    """Renew the key of that name: begin on the disk, tell the node, finish on the disk. Raise `RenewalError`."""
+    said = _begun(
+        home, name, "renew", f"the key of {name} is renewed when the node starts; until then it stays what it is"
+    )
+    renewed_keys.finish(home.key_path.parent, name, said)
+    return said
+
+
+def _begun(home: Home, name: str, word: str, later: str) -> Renewal:
+    """Begin on the disk to give a key another one in its place, and tell the node by `word`; nothing has begun if the
+    node refuses. `later`: what the operator is told where no node runs. Raise `RenewalError`."""
     folder = home.key_path.parent
     said = renewed_keys.begin(folder, name, partial(keyring.load, home, name), int(time.time()))
     try:
-        ask(home, "renew", encode_renewal(said).hex())
+        ask(home, word, encode_renewal(said).hex())
     except NodeUnavailable:
-        later = f"the key of {name} is renewed when the node starts; until then it stays what it is"
         raise Failure(Exit.NO_NODE, f"no node is running: {later}") from None
     except Failure:
         renewed_keys.give_up(folder, name, said)
         raise
-    renewed_keys.finish(folder, name, said)
     return said
 
 
