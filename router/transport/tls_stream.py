@@ -48,9 +48,11 @@ async def shake_hands(
         await send_whole(sock, [records.outgoing()])
         return TlsStream(sock, records, where, sock.getpeername()[0], peer)
     except SSL.Error as error:
-        with suppress(StreamBroken):
-            await send_whole(sock, [to_http if is_http(error) and to_http else records.outgoing()])  # or our alert
-        close_after_last_byte(sock)
+        try:
+            with suppress(StreamBroken):
+                await send_whole(sock, [to_http if is_http(error) and to_http else records.outgoing()])  # or our alert
+        finally:  # whoever waits for the handshake may give up just now
+            close_after_last_byte(sock)
         raise failed(tls, error) from None
     except (StreamBroken, OSError) as error:
         sock.close()

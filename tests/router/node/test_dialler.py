@@ -73,8 +73,10 @@ class House:
 
     async def _run(self, stream: Stream, expect: PublicKey) -> LastWords:
         self.connected.append((round(trio.current_time(), 3), expect))
-        await trio.sleep(self.lasts_s)
-        await stream.aclose()
+        try:
+            await trio.sleep(self.lasts_s)
+        finally:
+            await stream.aclose()
         return self.last_words
 
     async def _waiting(self, key: bytes) -> bool:
