@@ -34,7 +34,14 @@ from router.core.wire.reasons import Reason
 from router.settings import config
 from router.settings.config_text import toml_value
 from services.discovery import reasons as of_discovery
-from services.dmq.core import handshake, keep_alive, message_submission, notification, peer_sharing_messages, submission
+from services.dmq.core.protocols import (
+    handshake,
+    keep_alive,
+    message_submission,
+    notification,
+    peer_sharing,
+    submission,
+)
 
 ROOT = Path(__file__).parents[1]
 PAPERS = [str(one.relative_to(ROOT)) for one in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))]
@@ -119,7 +126,7 @@ DMQ_TABLES = {
     **{f"notification {name}": one.table for name, one in notification.REVISIONS.items()},
     **{f"message submission {version}": one.table for version, one in message_submission.VERSIONS.items()},
     "keep-alive": keep_alive.TABLE,
-    "peer sharing": peer_sharing_messages.TABLE,
+    "peer sharing": peer_sharing.TABLE,
 }
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "proven": ("docs/link.md", partial(drawn, PROVEN)),
@@ -194,7 +201,7 @@ READINGS = [
     *(f"D{n}" for n in (1, 2, 3, *range(5, 25))), *(f"E{n}" for n in (*range(1, 12), 24)),
 ]  # fmt: skip
 CODE = ("router", "services", "transports", "spark_analytics", "release", "examples", "tests")
-BARE = {"services/pubsub/core/overlay.py", "services/pubsub/core/partners.py"}
+BARE = {"services/pubsub/core/rings/overlay.py", "services/pubsub/core/meetings/partners.py"}
 """Files that still cite a reading without its `R-`; they may only become fewer."""
 
 

@@ -28,11 +28,11 @@ from services.dmq.client.connection import (
     connect,
 )
 from services.dmq.command_options import Given, messages_of, network_option, revision_option, socket_option
+from services.dmq.core.messages.signed_message import SignedMessage
+from services.dmq.core.messages.verdict import ACCEPT, DECODER_FAILURE, REJECT
 from services.dmq.core.networks import Terms
-from services.dmq.core.revision import Revision
-from services.dmq.core.signed_message import SignedMessage
-from services.dmq.core.submission import MsgRejectMessage, RejectKind
-from services.dmq.core.verdict import ACCEPT, DECODER_FAILURE, REJECT
+from services.dmq.core.protocols.revision import Revision
+from services.dmq.core.protocols.submission import MsgRejectMessage, RejectKind
 
 POLL_S = 1.0
 """Seconds before a consumer asks a node again that never blocks (seed 000)."""

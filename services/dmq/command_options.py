@@ -12,10 +12,10 @@ import click
 
 from router.cli.exits import Exit, Failure
 from router.core.wire.text import hex_fault
-from services.dmq.core.chain_time import GENESIS_BYTES_MAX, MAINNET, BadGenesis, ChainTime, read_genesis
-from services.dmq.core.handshake import MAGICS
 from services.dmq.core.networks import Terms, network_of
-from services.dmq.core.revision import REVISIONS, Revision
+from services.dmq.core.protocols.handshake import MAGICS
+from services.dmq.core.protocols.revision import REVISIONS, Revision
+from services.dmq.core.stake.chain_time import GENESIS_BYTES_MAX, MAINNET, BadGenesis, ChainTime, read_genesis
 
 FILE_BYTES_MAX = 64 << 20
 _DIGITS = re.compile(rb"[0-9a-fA-F]+")

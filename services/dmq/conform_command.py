@@ -33,14 +33,14 @@ from services.dmq.conform.as_peer import AsPeer
 from services.dmq.conform.node_probe import NodeProbe
 from services.dmq.conform.probe import Probe
 from services.dmq.conform.probe_connection import ProbeLimits
-from services.dmq.core.chain_time import ChainTime
-from services.dmq.core.conformance_checks import Trial
-from services.dmq.core.envelope import BadEnvelope
+from services.dmq.core.conformance.client_checks import Trial
+from services.dmq.core.conformance.node_checks import NodeTrial
+from services.dmq.core.messages.envelope import BadEnvelope
+from services.dmq.core.messages.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys, generate, read_keys
+from services.dmq.core.messages.trial_messages import Signer
 from services.dmq.core.networks import Terms, name_of
-from services.dmq.core.node_checks import NodeTrial
-from services.dmq.core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys, generate, read_keys
-from services.dmq.core.revision import Revision
-from services.dmq.core.trial_messages import Signer
+from services.dmq.core.protocols.revision import Revision
+from services.dmq.core.stake.chain_time import ChainTime
 from services.dmq.home_node import HomeNode, consumer_at, service_name
 from services.dmq.node_commands import name_option
 

@@ -19,7 +19,7 @@ from router.cli.output import say
 from router.core.wire.text import counted
 from router.rig.process import HANG_S, RigFailed
 from router.rig.socket_room import socket_room
-from services.dmq.core.chain_time import NETWORKS
+from services.dmq.core.stake.chain_time import NETWORKS
 from services.dmq.demo.counts import Counts
 from services.dmq.demo.network_checks import network_checks
 from services.dmq.demo.network_script import NetworkScript, network_script

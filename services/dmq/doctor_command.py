@@ -26,8 +26,8 @@ from services.dmq.command_options import (
 )
 from services.dmq.core.diagnosis import Facts, Finding, findings
 from services.dmq.core.networks import Terms, name_of
-from services.dmq.core.revision import Revision
-from services.dmq.core.stake import STAKE_BYTES_MAX
+from services.dmq.core.protocols.revision import Revision
+from services.dmq.core.stake.distribution import STAKE_BYTES_MAX
 from services.dmq.home_node import HomeNode, service_name
 from services.dmq.node_commands import name_option
 

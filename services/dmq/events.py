@@ -4,7 +4,7 @@ bytes."""
 from __future__ import annotations
 
 from router.cli.output import time_text
-from services.dmq.core.certificate import pool_text
+from services.dmq.core.messages.certificate import pool_text
 
 EVENTS = {
     "dmq_accepted": "A message was taken: it is on disk, and its signer has been told so.",

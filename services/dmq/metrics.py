@@ -19,7 +19,7 @@ from prometheus_client.utils import floatToGoString
 from router.service import contract as c
 from router.service import exposition
 from services.dmq.core.holdings import Holdings
-from services.dmq.core.hop_delay import BOUNDS_S
+from services.dmq.core.peers.hop_delay import BOUNDS_S
 
 POOLS_MAX = 100
 """How many pools are named in one metric."""

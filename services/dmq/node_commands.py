@@ -15,7 +15,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import columns, facts, note, say, say_json, size_text
 from router.cli.services import ask_service
 from router.core.wire.text import counted, span_text
-from services.dmq.core.certificate import pool_text
+from services.dmq.core.messages.certificate import pool_text
 from services.dmq.home_node import service_name
 
 _COUNTS = {"ANNOUNCED": "announced", "FIRST": "first", "ACCEPTED": "accepted"}

@@ -16,31 +16,32 @@ from math import inf
 
 from router.service import contract as c
 from router.service.pages import Pages
-from services.dmq.core import handshake, notes, submission
-from services.dmq.core import notification as n
+from services.dmq.core import notes
 from services.dmq.core.admission import TAG, Admission, AdmissionVerdict, FromGroup, FromPeer, FromUnicast
-from services.dmq.core.authentication import Topic
-from services.dmq.core.chain_time import MAINNET
-from services.dmq.core.client_session import ClientSession
-from services.dmq.core.client_sessions import LOCAL, ClientSessions, Places, door_of
-from services.dmq.core.consumers import Consumers
-from services.dmq.core.fault import Fault, Rejected
-from services.dmq.core.governor import Governor
+from services.dmq.core.clients.connection import ClientSession
+from services.dmq.core.clients.connections import LOCAL, ClientSessions, Places, door_of
+from services.dmq.core.clients.consumers import Consumers
 from services.dmq.core.holdings import Holdings
-from services.dmq.core.hot_places import Targets
 from services.dmq.core.mempool import MempoolLimits, Row
+from services.dmq.core.messages.authentication import Topic
+from services.dmq.core.messages.fault import Fault, Rejected
+from services.dmq.core.messages.signed_message import SignedMessage
 from services.dmq.core.networks import consumers_of, network_of
-from services.dmq.core.node_handshake import NodeData
-from services.dmq.core.node_peers import NodePeers
-from services.dmq.core.peer_exchange import PeerTerms
-from services.dmq.core.peers import DOORS, Peers, address_of
+from services.dmq.core.peers.exchange import PeerTerms
+from services.dmq.core.peers.governor import Governor
+from services.dmq.core.peers.hot_places import Targets
+from services.dmq.core.peers.node_peers import NodePeers
+from services.dmq.core.peers.peers import DOORS, Peers, address_of
+from services.dmq.core.peers.topology_source import TopologySource
+from services.dmq.core.protocols import handshake, submission
+from services.dmq.core.protocols import notification as n
+from services.dmq.core.protocols.client_session import Heard
+from services.dmq.core.protocols.node_handshake import NodeData
+from services.dmq.core.protocols.revision import REVISIONS, Revision
 from services.dmq.core.questions import Questions
-from services.dmq.core.revision import REVISIONS, Revision
-from services.dmq.core.session import Heard
-from services.dmq.core.signed_message import SignedMessage
-from services.dmq.core.stake_source import Sources, StakeSource, moment_of
+from services.dmq.core.stake.chain_time import MAINNET
+from services.dmq.core.stake.source import Sources, StakeSource, moment_of
 from services.dmq.core.topic_group import TopicGroup, source_text
-from services.dmq.core.topology_source import TopologySource
 from services.dmq.core.turned_away import TurnedAway
 from services.dmq.metrics import Metrics, page_of
 from services.dmq.settings import Settings

@@ -14,8 +14,6 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import note
 from router.cli.services import names_of, serve_with, settings_of
 from services.dmq.command_options import read_file, read_genesis_file
-from services.dmq.core.chain_time import CARDANO_MAGICS, GENESIS_BYTES_MAX, cardano_network, genesis_network
-from services.dmq.core.handshake import MAGICS
 from services.dmq.core.networks import name_of, network_of
 from services.dmq.core.node_config import (
     MIN_SIG_DELAY,
@@ -25,8 +23,10 @@ from services.dmq.core.node_config import (
     NodeConfig,
     read_node_config,
 )
-from services.dmq.core.stake import STAKE_BYTES_MAX, BadStake, read_stake
-from services.dmq.core.topology import TOPOLOGY_BYTES_MAX, BadTopology, read_topology
+from services.dmq.core.peers.topology import TOPOLOGY_BYTES_MAX, BadTopology, read_topology
+from services.dmq.core.protocols.handshake import MAGICS
+from services.dmq.core.stake.chain_time import CARDANO_MAGICS, GENESIS_BYTES_MAX, cardano_network, genesis_network
+from services.dmq.core.stake.distribution import STAKE_BYTES_MAX, BadStake, read_stake
 from services.dmq.given_again import absolute_command, given_again, is_anywhere
 from services.dmq.home_node import MODULE
 from services.dmq.settings import Settings

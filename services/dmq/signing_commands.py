@@ -23,12 +23,12 @@ from services.dmq.command_options import (
     read_file,
     revision_option,
 )
-from services.dmq.core.authentication import Topic
-from services.dmq.core.envelope import BadEnvelope, read_certificate_file
+from services.dmq.core.messages.authentication import Topic
+from services.dmq.core.messages.envelope import BadEnvelope, read_certificate_file
+from services.dmq.core.messages.pool_keys import CERTIFICATE, BadKeys, PoolKeys, generate
+from services.dmq.core.messages.signed_message import SEEDS
 from services.dmq.core.networks import Terms, name_of
-from services.dmq.core.pool_keys import CERTIFICATE, BadKeys, PoolKeys, generate
-from services.dmq.core.revision import Revision
-from services.dmq.core.signed_message import SEEDS
+from services.dmq.core.protocols.revision import Revision
 
 TTL_S = 1740
 """A minute less than the most that nodes accept, to allow for clocks that differ."""

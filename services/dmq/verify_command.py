@@ -19,11 +19,11 @@ from services.dmq.command_options import (
     read_file,
     revision_option,
 )
-from services.dmq.core.authentication import Topic
+from services.dmq.core.messages.authentication import Topic
+from services.dmq.core.messages.verdict import ACCEPT, Judge, Verdict
 from services.dmq.core.networks import Terms
-from services.dmq.core.revision import Revision
-from services.dmq.core.stake import STAKE_BYTES_MAX, BadStake, StakeSet, read_stake
-from services.dmq.core.verdict import ACCEPT, Judge, Verdict
+from services.dmq.core.protocols.revision import Revision
+from services.dmq.core.stake.distribution import STAKE_BYTES_MAX, BadStake, StakeSet, read_stake
 
 
 @click.command(cls=Command)

@@ -23,15 +23,14 @@ from router.service import contract as c
 from router.service.kept_rows import judge
 from router.service.parts import Parts, Reader, RulesPart
 from router.service.roles import overlay as o
-from services.pubsub.core.barring import Barring
-from services.pubsub.core.comparing import Comparing
-from services.pubsub.core.dissemination import Dissemination, may_wait
+from services.pubsub.core.comparison.comparing import Comparing
+from services.pubsub.core.conduct.barring import Barring
 from services.pubsub.core.fan_out import FanOut
-from services.pubsub.core.forwarding import ForwardingLimits
-from services.pubsub.core.hints import Hints
-from services.pubsub.core.interests import Interests
 from services.pubsub.core.kept import FORMS, VERSION
 from services.pubsub.core.known import SERVICE, Known
+from services.pubsub.core.meetings.hints import Hints
+from services.pubsub.core.meetings.interests import Interests
+from services.pubsub.core.meetings.partners import Partners
 from services.pubsub.core.messages import (
     AskGroups,
     AskInterests,
@@ -48,9 +47,10 @@ from services.pubsub.core.messages import (
     decode_message,
 )
 from services.pubsub.core.others import Others
-from services.pubsub.core.overlay import OverlayLimits
-from services.pubsub.core.partners import Partners
-from services.pubsub.core.rings import Rings
+from services.pubsub.core.rings.overlay import OverlayLimits
+from services.pubsub.core.rings.ring_messages import Rings
+from services.pubsub.core.sending.dissemination import Dissemination, may_wait
+from services.pubsub.core.sending.forwarding import ForwardingLimits
 from services.pubsub.core.shown import Shown
 from services.pubsub.settings import Settings
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from router.service.settings import Struct, about, span
-from services.pubsub.core.forwarding import ForwardingLimits
-from services.pubsub.core.overlay import OverlayLimits
+from services.pubsub.core.rings.overlay import OverlayLimits
+from services.pubsub.core.sending.forwarding import ForwardingLimits
 
 _COPIES = ForwardingLimits()
 

@@ -17,10 +17,10 @@ from samples.dmq import BODY, Pool
 from test_dmq_nodes_joined import NETWORK, Node, dmq
 
 from services.dmq.client.connection import connect
-from services.dmq.core.handshake import MAGICS
-from services.dmq.core.node_handshake import NodeData
-from services.dmq.core.pool_keys import stake_file
-from services.dmq.core.signed_message import Dmq05
+from services.dmq.core.messages.pool_keys import stake_file
+from services.dmq.core.messages.signed_message import Dmq05
+from services.dmq.core.protocols.handshake import MAGICS
+from services.dmq.core.protocols.node_handshake import NodeData
 
 pytestmark = pytest.mark.long
 POOLS = [Pool(number) for number in range(12)]

@@ -18,13 +18,13 @@ from samples.dmq import BODY, Pool
 from test_dmq_nodes_joined import NETWORK, Node, dmq
 
 from router.core.link.machine import Agency
-from services.dmq.core import keep_alive as ka
-from services.dmq.core.handshake import MAGICS
-from services.dmq.core.mux import sdu
-from services.dmq.core.node_handshake import NodeData
-from services.dmq.core.peer_session import PeerAgreed, PeerEvent, PeerSession
-from services.dmq.core.pool_keys import stake_file
-from services.dmq.core.signed_message import Dmq05
+from services.dmq.core.messages.pool_keys import stake_file
+from services.dmq.core.messages.signed_message import Dmq05
+from services.dmq.core.protocols import keep_alive as ka
+from services.dmq.core.protocols.handshake import MAGICS
+from services.dmq.core.protocols.mux import sdu
+from services.dmq.core.protocols.node_handshake import NodeData
+from services.dmq.core.protocols.peer_session import PeerAgreed, PeerEvent, PeerSession
 
 pytestmark = pytest.mark.long
 IDLE_KIB_MAX = 60

@@ -14,7 +14,7 @@ from rigs.patience import HANG_S
 
 from router.cli import main
 from router.cli.exits import Exit
-from services.dmq.core.chain_time import NETWORKS
+from services.dmq.core.stake.chain_time import NETWORKS
 from services.dmq.demo.script import written
 from services.dmq.demo.stage import NETWORK
 from services.dmq.demo_command import play

@@ -16,7 +16,7 @@ from router.rig.node import NodeProcess
 from router.settings.home import Home
 from router.settings.keyring import NODE, load_or_create
 from services.dmq.client.connection import connect
-from services.dmq.core.handshake import MAGICS
+from services.dmq.core.protocols.handshake import MAGICS
 
 NETWORK = "preview"
 

@@ -30,7 +30,7 @@ from router.core.wire.reasons import NOT_SHARED
 from router.rig.process import until
 from router.settings.config_services import NewHomeService
 from router.settings.home import Home
-from services.pubsub.core.compare_plan import CompareLimits
+from services.pubsub.core.comparison.plan import CompareLimits
 from services.pubsub.core.messages import (
     FILTER_BYTES,
     IDS_MAX,
@@ -44,7 +44,7 @@ from services.pubsub.core.messages import (
     decode_message,
     encode_message,
 )
-from services.pubsub.core.repair import RepairLimits
+from services.pubsub.core.sending.repair import RepairLimits
 
 LIFE_S = 600
 LIMITS, COMPARE_LIMITS = RepairLimits(), CompareLimits()

@@ -12,7 +12,7 @@ from rigs.patience import HANG_S
 
 from router.client.node import Node, connect
 from router.core.wire.grouplink import GroupLink, new_group
-from services.pubsub.core.begun import LATE_S
+from services.pubsub.core.comparison.begun import LATE_S
 
 LINK = new_group(b"g" * 32, b"k" * 32, "club")
 OLD = 40

@@ -23,15 +23,15 @@ from rigs.ports import free_port
 
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import SigningKey
-from services.dmq.core import handshake, node_handshake
-from services.dmq.core.certificate import issue
-from services.dmq.core.chain_time import NETWORKS
-from services.dmq.core.handshake import MAGICS
-from services.dmq.core.kes import KesSigningKey
-from services.dmq.core.message_submission import SEED, VERSIONS, MsgDone, MsgRequestSigs
-from services.dmq.core.node_handshake import NodeData
-from services.dmq.core.pool_keys import PoolKeys, stake_file
-from services.dmq.core.signed_message import Dmq05
+from services.dmq.core.messages.certificate import issue
+from services.dmq.core.messages.kes import KesSigningKey
+from services.dmq.core.messages.pool_keys import PoolKeys, stake_file
+from services.dmq.core.messages.signed_message import Dmq05
+from services.dmq.core.protocols import handshake, node_handshake
+from services.dmq.core.protocols.handshake import MAGICS
+from services.dmq.core.protocols.message_submission import SEED, VERSIONS, MsgDone, MsgRequestSigs
+from services.dmq.core.protocols.node_handshake import NodeData
+from services.dmq.core.stake.chain_time import NETWORKS
 
 pytestmark = pytest.mark.long
 HERE = Path(__file__).parent

@@ -11,10 +11,10 @@ from router.core.wire.lifetime import EPOCH_S
 from router.service import contract as c
 from router.service.roles import overlay as o
 from router.service.verbs.pull_from import PullState
-from services.pubsub.core.compare_plan import CompareLimits
-from services.pubsub.core.comparing import Comparing
-from services.pubsub.core.held import minute_at
-from services.pubsub.core.id_set import key_of
+from services.pubsub.core.comparison.comparing import Comparing
+from services.pubsub.core.comparison.held import minute_at
+from services.pubsub.core.comparison.id_set import key_of
+from services.pubsub.core.comparison.plan import CompareLimits
 from services.pubsub.core.known import Known, Neighbour, Topic
 from services.pubsub.core.messages import Compare, decode_message
 

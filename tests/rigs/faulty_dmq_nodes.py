@@ -14,15 +14,15 @@ from rigs.plain_dmq_node import PlainClient, PlainNode
 from router.core.link.machine import Agency, RemoteProtocolError
 from router.core.wire.codec import Malformed, decode, encode
 from router.core.wire.reasons import Reason
-from services.dmq.core import handshake as h
-from services.dmq.core import mux
-from services.dmq.core import notification as n
-from services.dmq.core import submission as s
 from services.dmq.core.cbor import ItemScanner, array_of
-from services.dmq.core.fault import Fault, Rejected
-from services.dmq.core.mux import HEAD
-from services.dmq.core.session import Session
-from services.dmq.core.signed_message import BodyBounds, Dmq05, SignedMessage
+from services.dmq.core.messages.fault import Fault, Rejected
+from services.dmq.core.messages.signed_message import BodyBounds, Dmq05, SignedMessage
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols import mux
+from services.dmq.core.protocols import notification as n
+from services.dmq.core.protocols import submission as s
+from services.dmq.core.protocols.client_session import Session
+from services.dmq.core.protocols.mux import HEAD
 
 RESPONDER = 0x8000
 Change = Callable[[PlainNode], None]

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 from rigs.plain_peer_node import MAGIC, PlainPeer
 from router.core.link.machine import Agency
 from router.core.wire.codec import encode
-from services.dmq.core import handshake as h
-from services.dmq.core import keep_alive as ka
-from services.dmq.core import message_submission as ms
-from services.dmq.core import mux
-from services.dmq.core import node_handshake as nh
-from services.dmq.core.conformance import CLOSED
-from services.dmq.core.mux import HEAD, RESPONDER_BIT
-from services.dmq.core.node_checks import COOKIE, NodeCheck, NodeStage, NodeTrial, node_checks
-from services.dmq.core.node_handshake import NodeData
-from services.dmq.core.trial_messages import long_number
+from services.dmq.core.conformance.judging import CLOSED
+from services.dmq.core.conformance.node_checks import COOKIE, NodeCheck, NodeStage, NodeTrial, node_checks
+from services.dmq.core.messages.trial_messages import long_number
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols import keep_alive as ka
+from services.dmq.core.protocols import message_submission as ms
+from services.dmq.core.protocols import mux
+from services.dmq.core.protocols import node_handshake as nh
+from services.dmq.core.protocols.mux import HEAD, RESPONDER_BIT
+from services.dmq.core.protocols.node_handshake import NodeData
 
 Change = Callable[[PlainPeer], None]
 HANDSHAKE, SUBMISSION, KEEP_ALIVE = h.NUMBER, ms.NUMBER, ka.NUMBER

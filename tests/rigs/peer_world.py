@@ -8,11 +8,11 @@ from heapq import heappop, heappush
 from itertools import count
 from random import Random
 
-from services.dmq.core.governor import AskPeers, Dial, Governor, Hang
-from services.dmq.core.hot_places import Targets
-from services.dmq.core.known_peers import PeerState, RootGroup
-from services.dmq.core.node_handshake import Agreement
-from services.dmq.core.peer_sharing_messages import PeerAddress
+from services.dmq.core.peers.governor import AskPeers, Dial, Governor, Hang
+from services.dmq.core.peers.hot_places import Targets
+from services.dmq.core.peers.known import PeerState, RootGroup
+from services.dmq.core.protocols.node_handshake import Agreement
+from services.dmq.core.protocols.peer_sharing import PeerAddress
 
 WAY_S, SILENCE_S = 1.0, 10.0
 TARGETS = Targets()

@@ -15,17 +15,17 @@ from typing import Any
 import trio
 
 from router.core.link.machine import Agency, RemoteProtocolError
-from services.dmq.core import handshake as h
-from services.dmq.core import notification as n
-from services.dmq.core import submission as s
-from services.dmq.core.authentication import Authentication, Moment, Topic
-from services.dmq.core.fault import Rejected
-from services.dmq.core.mux import HEAD, SDU_S
-from services.dmq.core.revision import REVISIONS, Revision
-from services.dmq.core.session import Heard, Session
-from services.dmq.core.signatures import SignatureChecker
-from services.dmq.core.signed_message import SignedMessage
-from services.dmq.core.stake import StakeSet
+from services.dmq.core.messages.authentication import Authentication, Moment, Topic
+from services.dmq.core.messages.fault import Rejected
+from services.dmq.core.messages.signatures import SignatureChecker
+from services.dmq.core.messages.signed_message import SignedMessage
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols import notification as n
+from services.dmq.core.protocols import submission as s
+from services.dmq.core.protocols.client_session import Heard, Session
+from services.dmq.core.protocols.mux import HEAD, SDU_S
+from services.dmq.core.protocols.revision import REVISIONS, Revision
+from services.dmq.core.stake.distribution import StakeSet
 
 MAGIC = h.MAGICS["preprod"]
 DEPLOYED = REVISIONS["dmq-0.5"]

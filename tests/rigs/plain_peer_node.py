@@ -13,12 +13,12 @@ import trio
 from router.core.link.machine import Agency, RemoteProtocolError
 from router.core.wire.codec import Malformed
 from router.core.wire.reasons import Reason
-from services.dmq.core import handshake as h
-from services.dmq.core import message_submission as ms
-from services.dmq.core.mux import HEAD, RESPONDER_BIT, sdu
-from services.dmq.core.node_handshake import NodeData
-from services.dmq.core.peer_session import PeerEvent, PeerSaid, PeersAsked, PeerSession, Side
-from services.dmq.core.signed_message import Dmq05, SignedMessage, digest
+from services.dmq.core.messages.signed_message import Dmq05, SignedMessage, digest
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols import message_submission as ms
+from services.dmq.core.protocols.mux import HEAD, RESPONDER_BIT, sdu
+from services.dmq.core.protocols.node_handshake import NodeData
+from services.dmq.core.protocols.peer_session import PeerEvent, PeerSaid, PeersAsked, PeerSession, Side
 
 MAGIC = h.MAGICS["preprod"]
 WINDOW, ASKED, SLACK = 132, 33, 32

@@ -12,7 +12,7 @@ from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.service import contract as c
 from router.service.roles import overlay as o
-from services.pubsub.core.interests import Interests
+from services.pubsub.core.meetings.interests import Interests
 from services.pubsub.core.messages import Filter
 from services.pubsub.rules import PubSub
 from services.pubsub.settings import Settings

@@ -7,7 +7,7 @@ from random import Random
 
 from router.core.wire.crypto import PublicKey
 from services.pubsub.core.known import Known, Neighbour, Topic
-from services.pubsub.core.overlay import Deed, ExchangeRings, MeetWith, Overlay, OverlayLimits
+from services.pubsub.core.rings.overlay import Deed, ExchangeRings, MeetWith, Overlay, OverlayLimits
 
 PERIOD_S = 20.0
 """Longer than any period, so that one begins at every node."""

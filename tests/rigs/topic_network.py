@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Sequence
 from random import Random
 
 from router.core.wire.crypto import MessageId, PublicKey
-from services.pubsub.core import forwarding as f
-from services.pubsub.core import repair as r
 from services.pubsub.core.known import Neighbour, Topic
+from services.pubsub.core.sending import forwarding as f
+from services.pubsub.core.sending import repair as r
 
 GROUP = PublicKey(b"\x07" * 32)
 DELAY_S = 0.05

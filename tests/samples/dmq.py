@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from router.core.wire.crypto import PublicKey, Signature, SigningKey
-from services.dmq.core.authentication import Authentication, Moment, Topic
-from services.dmq.core.certificate import Certificate, PoolId, issue
-from services.dmq.core.kes import KesSigningKey
-from services.dmq.core.signed_message import Draft, Encoding
-from services.dmq.core.stake import StakeSet
+from services.dmq.core.messages.authentication import Authentication, Moment, Topic
+from services.dmq.core.messages.certificate import Certificate, PoolId, issue
+from services.dmq.core.messages.kes import KesSigningKey
+from services.dmq.core.messages.signed_message import Draft, Encoding
+from services.dmq.core.stake.distribution import StakeSet
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "vectors" / "dmq.json").read_text())
 BETWEEN_NODES: dict[str, Any] = json.loads(

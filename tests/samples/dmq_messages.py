@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from samples.dmq import BODY, POOLS
-from services.dmq.core import notification as n
-from services.dmq.core import submission as s
-from services.dmq.core.signed_message import Cip29ffe0e, Dmq04, Dmq05, Encoding
+from services.dmq.core.messages.signed_message import Cip29ffe0e, Dmq04, Dmq05, Encoding
+from services.dmq.core.protocols import notification as n
+from services.dmq.core.protocols import submission as s
 
 ENCODINGS: tuple[Encoding, ...] = (Dmq05(), Dmq04(), Cip29ffe0e())
 WIRES = {one.name: (one.write(POOLS[0].draft()), one.write(POOLS[1].draft(BODY * 3))) for one in ENCODINGS}

@@ -10,9 +10,9 @@ import msgspec
 from router.service import contract as c
 from samples.dmq import POOLS
 from samples.dmq_node import Host
-from services.dmq.core.known_peers import RootGroup
-from services.dmq.core.peer_sharing_messages import PeerAddress
-from services.dmq.core.topology_source import TAG, Roots
+from services.dmq.core.peers.known import RootGroup
+from services.dmq.core.peers.topology_source import TAG, Roots
+from services.dmq.core.protocols.peer_sharing import PeerAddress
 from services.dmq.settings import Settings
 
 

@@ -13,16 +13,16 @@ from router.core.link.machine import Agency
 from router.core.wire.crypto import SigningKey
 from router.service import contract as c
 from samples.dmq import BODY, EXPIRES_AT, NOW, POOLS
-from services.dmq.core import handshake as h
-from services.dmq.core import notification as n
-from services.dmq.core import submission as s
+from services.dmq.core.messages.pool_keys import stake_file
+from services.dmq.core.messages.signed_message import Dmq05
 from services.dmq.core.networks import network_of
-from services.dmq.core.peers import DOORS
-from services.dmq.core.pool_keys import stake_file
-from services.dmq.core.revision import REVISIONS
-from services.dmq.core.session import Session
-from services.dmq.core.signed_message import Dmq05
-from services.dmq.core.stake import read_stake
+from services.dmq.core.peers.peers import DOORS
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols import notification as n
+from services.dmq.core.protocols import submission as s
+from services.dmq.core.protocols.client_session import Session
+from services.dmq.core.protocols.revision import REVISIONS
+from services.dmq.core.stake.distribution import read_stake
 from services.dmq.rules import TICK_S, DmqNode
 from services.dmq.settings import Settings
 from services.dmq.sources import encoded

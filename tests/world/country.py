@@ -14,8 +14,8 @@ from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.hint import TO_ROUTER, Hint, Hinted, encode_hint
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_unicast
-from services.pubsub.core.comparing import Comparing
-from services.pubsub.core.dissemination import Dissemination
+from services.pubsub.core.comparison.comparing import Comparing
+from services.pubsub.core.sending.dissemination import Dissemination
 from services.pubsub.events import EVENTS
 from services.pubsub.rules import PubSub
 from services.pubsub.settings import Settings as PubSubSettings

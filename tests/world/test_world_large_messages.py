@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from router.core.routing.limits import CoreLimits, PullLimits
-from services.pubsub.core import comparing
-from services.pubsub.core.compare_plan import CompareLimits
+from services.pubsub.core.comparison import comparing
+from services.pubsub.core.comparison.plan import CompareLimits
 from world.app import Habits
 from world.country import Country
 from world.node import Settings

@@ -10,11 +10,11 @@ import trio
 
 from router.core.link.machine import Agency, RemoteProtocolError
 from services.dmq.bench import traffic
-from services.dmq.core import message_submission as ms
-from services.dmq.core.handshake import MAGICS
-from services.dmq.core.node_handshake import NodeData
-from services.dmq.core.peer_session import PeerEvent, PeerSaid, PeerSession, Side
-from services.dmq.core.signed_message import Dmq05, SignedMessage
+from services.dmq.core.messages.signed_message import Dmq05, SignedMessage
+from services.dmq.core.protocols import message_submission as ms
+from services.dmq.core.protocols.handshake import MAGICS
+from services.dmq.core.protocols.node_handshake import NodeData
+from services.dmq.core.protocols.peer_session import PeerEvent, PeerSaid, PeerSession, Side
 
 
 class Badness(Enum):

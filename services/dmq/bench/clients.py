@@ -23,10 +23,10 @@ from struct import Struct
 
 from router.core.link.machine import Agency
 from services.dmq.bench import traffic
-from services.dmq.core import handshake, notification, submission
 from services.dmq.core.cbor import ItemScanner, array_of
-from services.dmq.core.handshake import MAGICS
-from services.dmq.core.mux import HEAD, sdu
+from services.dmq.core.protocols import handshake, notification, submission
+from services.dmq.core.protocols.handshake import MAGICS
+from services.dmq.core.protocols.mux import HEAD, sdu
 
 _HEAD = Struct(">IHH")
 _HELLO = sdu(

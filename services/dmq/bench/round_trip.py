@@ -12,8 +12,8 @@ from msgspec import Struct
 from router.rig.process import HANG_S, RigFailed
 from services.dmq.bench import traffic
 from services.dmq.client.connection import connect
-from services.dmq.core.handshake import MAGICS
-from services.dmq.core.submission import MsgAcceptMessage
+from services.dmq.core.protocols.handshake import MAGICS
+from services.dmq.core.protocols.submission import MsgAcceptMessage
 
 HAND_IN_CONNECTIONS = 16
 MAGIC = MAGICS[traffic.NETWORK]

@@ -15,11 +15,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from router.core.wire.crypto import SigningKey
-from services.dmq.core.certificate import issue
-from services.dmq.core.chain_time import NETWORKS
-from services.dmq.core.kes import KesSigningKey
-from services.dmq.core.pool_keys import PoolKeys, stake_file
-from services.dmq.core.signed_message import DEPLOYED, Dmq05
+from services.dmq.core.messages.certificate import issue
+from services.dmq.core.messages.kes import KesSigningKey
+from services.dmq.core.messages.pool_keys import PoolKeys, stake_file
+from services.dmq.core.messages.signed_message import DEPLOYED, Dmq05
+from services.dmq.core.stake.chain_time import NETWORKS
 
 NETWORK = "preview"
 LENGTH = struct.Struct(">I")

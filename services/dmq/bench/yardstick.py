@@ -22,12 +22,12 @@ from nacl.signing import VerifyKey
 from router.actors.process import program
 from services.dmq.bench import traffic
 from services.dmq.core.admission import AT_ONCE_MAX
-from services.dmq.core.authentication import Authentication, Moment, Topic
-from services.dmq.core.chain_time import NETWORKS
-from services.dmq.core.kes import leaf_of, path_of
-from services.dmq.core.signatures import SignatureChecker
-from services.dmq.core.signed_message import Dmq05, forget_certificates
-from services.dmq.core.stake import StakeSet
+from services.dmq.core.messages.authentication import Authentication, Moment, Topic
+from services.dmq.core.messages.kes import leaf_of, path_of
+from services.dmq.core.messages.signatures import SignatureChecker
+from services.dmq.core.messages.signed_message import Dmq05, forget_certificates
+from services.dmq.core.stake.chain_time import NETWORKS
+from services.dmq.core.stake.distribution import StakeSet
 
 ROUNDS = 3
 MESSAGES_MAX = 300

@@ -21,9 +21,9 @@ import trio
 from msgspec import Struct
 
 from router.core.link.machine import Agency, RemoteProtocolError
-from services.dmq.core import handshake, notification, submission
-from services.dmq.core.revision import REVISIONS, Revision
-from services.dmq.core.session import Heard, Session
+from services.dmq.core.protocols import handshake, notification, submission
+from services.dmq.core.protocols.client_session import Heard, Session
+from services.dmq.core.protocols.revision import REVISIONS, Revision
 
 READ_BYTES = 1 << 16
 DEPLOYED = next(iter(REVISIONS.values()))

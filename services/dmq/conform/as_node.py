@@ -19,14 +19,14 @@ from router.cli.conformance import CheckResult
 from router.core.link.machine import Agency, Machine, RemoteProtocolError
 from router.core.wire.codec import Malformed
 from router.service.doors import socket_file
-from services.dmq.core import handshake, notification, submission
-from services.dmq.core.authentication import Topic
-from services.dmq.core.chain_time import ChainTime
-from services.dmq.core.conformance import NOT_AS_WRITTEN, described, pieces, said
-from services.dmq.core.conformance_checks import Trial
-from services.dmq.core.submission import MsgAcceptMessage, MsgRejectMessage, RejectKind
-from services.dmq.core.trial_messages import BODY
-from services.dmq.core.verdict import ACCEPT, Judge
+from services.dmq.core.conformance.client_checks import Trial
+from services.dmq.core.conformance.judging import NOT_AS_WRITTEN, described, pieces, said
+from services.dmq.core.messages.authentication import Topic
+from services.dmq.core.messages.trial_messages import BODY
+from services.dmq.core.messages.verdict import ACCEPT, Judge
+from services.dmq.core.protocols import handshake, notification, submission
+from services.dmq.core.protocols.submission import MsgAcceptMessage, MsgRejectMessage, RejectKind
+from services.dmq.core.stake.chain_time import ChainTime
 
 from .listener import Ended, Listener, Said
 

@@ -18,22 +18,22 @@ from msgspec.structs import replace
 from router.cli.conformance import CheckResult
 from router.core.link.machine import Agency, Machine, RemoteProtocolError
 from router.core.wire.codec import Malformed
-from services.dmq.core import handshake as h
-from services.dmq.core import keep_alive as ka
-from services.dmq.core import message_submission as ms
-from services.dmq.core import node_handshake as nh
-from services.dmq.core import peer_sharing_messages as ps
-from services.dmq.core.authentication import Moment, Topic
-from services.dmq.core.chain_time import ChainTime
-from services.dmq.core.conformance import NOT_AS_WRITTEN, pieces, said
+from services.dmq.core.conformance.judging import NOT_AS_WRITTEN, pieces, said
+from services.dmq.core.conformance.node_checks import NodeTrial, describe
 from services.dmq.core.mempool import Mempool, MempoolLimits
-from services.dmq.core.node_checks import NodeTrial, describe
-from services.dmq.core.node_handshake import NodeData
-from services.dmq.core.peer_session import HANDSHAKE, IDLE_S, KEEP_ALIVE, SHARING
-from services.dmq.core.provider import Provider, Spacing
-from services.dmq.core.revision import REVISIONS
-from services.dmq.core.trial_messages import BODY
-from services.dmq.core.verdict import ACCEPT, Judge
+from services.dmq.core.messages.authentication import Moment, Topic
+from services.dmq.core.messages.trial_messages import BODY
+from services.dmq.core.messages.verdict import ACCEPT, Judge
+from services.dmq.core.peers.provider import Provider, Spacing
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols import keep_alive as ka
+from services.dmq.core.protocols import message_submission as ms
+from services.dmq.core.protocols import node_handshake as nh
+from services.dmq.core.protocols import peer_sharing as ps
+from services.dmq.core.protocols.node_handshake import NodeData
+from services.dmq.core.protocols.peer_session import HANDSHAKE, IDLE_S, KEEP_ALIVE, SHARING
+from services.dmq.core.protocols.revision import REVISIONS
+from services.dmq.core.stake.chain_time import ChainTime
 
 from .listener import Ended, Listener, Quiet, Said
 from .node_probe import LIMITS

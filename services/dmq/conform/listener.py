@@ -11,7 +11,7 @@ import trio
 
 from router.core.link.machine import Agency, RemoteProtocolError
 from router.core.wire.codec import Malformed
-from services.dmq.core.mux import Demultiplexer, Inbox
+from services.dmq.core.protocols.mux import Demultiplexer, Inbox
 
 READ_BYTES = 1 << 16
 

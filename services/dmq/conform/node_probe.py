@@ -11,13 +11,8 @@ import trio
 from router.cli.conformance import CheckResult
 from router.core.link.machine import Agency
 from services.dmq.client.connection import OtherNetwork
-from services.dmq.core import handshake as h
-from services.dmq.core import keep_alive as ka
-from services.dmq.core import message_submission as ms
-from services.dmq.core import node_handshake as nh
-from services.dmq.core import peer_sharing_messages as ps
-from services.dmq.core.conformance import CLOSED, in_words, said
-from services.dmq.core.node_checks import (
+from services.dmq.core.conformance.judging import CLOSED, in_words, said
+from services.dmq.core.conformance.node_checks import (
     BY_THE_TEXT,
     COOKIE,
     IDS,
@@ -35,6 +30,11 @@ from services.dmq.core.node_checks import (
     proposal,
     refusal,
 )
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols import keep_alive as ka
+from services.dmq.core.protocols import message_submission as ms
+from services.dmq.core.protocols import node_handshake as nh
+from services.dmq.core.protocols import peer_sharing as ps
 
 from .listener import Ended, Listener, Quiet, Said
 from .probe_connection import SILENT, Place, ProbeLimits, dialled, write

@@ -14,9 +14,7 @@ from router.cli.conformance import CheckResult
 from router.core.link.machine import Agency
 from router.core.wire.codec import Malformed
 from router.core.wire.text import counted
-from services.dmq.core import handshake, notification, submission
-from services.dmq.core.conformance import CLOSED, Begin, Check, described, in_words, messages_in, said
-from services.dmq.core.conformance_checks import (
+from services.dmq.core.conformance.client_checks import (
     Trial,
     accepted,
     checks,
@@ -27,7 +25,9 @@ from services.dmq.core.conformance_checks import (
     request,
     submit,
 )
-from services.dmq.core.revision import Revision
+from services.dmq.core.conformance.judging import CLOSED, Begin, Check, described, in_words, messages_in, said
+from services.dmq.core.protocols import handshake, notification, submission
+from services.dmq.core.protocols.revision import Revision
 
 from .listener import Ended, Listener, Quiet
 from .probe_connection import SILENT, Place, ProbeLimits, dialled, write

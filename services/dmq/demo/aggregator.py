@@ -16,7 +16,7 @@ from pathlib import Path
 import trio
 
 from services.dmq.client.connection import Broken, Connection, Unreachable, connect
-from services.dmq.core.signed_message import Dmq05
+from services.dmq.core.messages.signed_message import Dmq05
 from services.dmq.demo.script import CHOKES
 
 POLL_S = 0.1

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from router.cli.conditions import Condition
 from services.dmq import reasons
-from services.dmq.core.signed_message import Dmq05
+from services.dmq.core.messages.signed_message import Dmq05
 from services.dmq.demo.script import SIGNERS, Script, ScriptLine
 from services.dmq.demo.signers import ACCEPTED, REJECTED, UNKNOWN
 from services.dmq.demo.stage import CONSUMERS, Played

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from services.dmq.core.signed_message import Dmq05
+from services.dmq.core.messages.signed_message import Dmq05
 from services.dmq.demo.script import written
 
 FIRST, MEANWHILE, AFTER = 8, 4, 2

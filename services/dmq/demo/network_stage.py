@@ -27,8 +27,8 @@ from router.rig.node import NodeProcess, address_of
 from router.rig.process import Process, RigFailed, free_ports, run_command, until
 from router.service.running import key_of
 from services.dmq.client.connection import Broken, Unreachable, connect
-from services.dmq.core.handshake import MAGICS
-from services.dmq.core.submission import MsgAcceptMessage, encode_message
+from services.dmq.core.protocols.handshake import MAGICS
+from services.dmq.core.protocols.submission import MsgAcceptMessage, encode_message
 from services.dmq.demo.network_script import NetworkScript
 from services.dmq.demo.stage import NETWORK
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from router.core.wire.crypto import SigningKey
-from services.dmq.core.certificate import Certificate, issue
-from services.dmq.core.fault import Fault
-from services.dmq.core.kes import KesSigningKey
-from services.dmq.core.pool_keys import PoolKeys, stake_file
-from services.dmq.core.signed_message import Dmq05
+from services.dmq.core.messages.certificate import Certificate, issue
+from services.dmq.core.messages.fault import Fault
+from services.dmq.core.messages.kes import KesSigningKey
+from services.dmq.core.messages.pool_keys import PoolKeys, stake_file
+from services.dmq.core.messages.signed_message import Dmq05
 
 CHOKES = b"no mithril signature: "
 """The beginning of a body that the first aggregator cannot read."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import trio
 
 from services.dmq.client.connection import Broken, DmqError, Unreachable, connect
-from services.dmq.core.submission import MsgAcceptMessage
+from services.dmq.core.protocols.submission import MsgAcceptMessage
 
 POLL_S = 0.1
 ACCEPTED, REJECTED, UNKNOWN = "accepted", "rejected", "unknown"

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from router.actors.process import program
 from router.client.node import connect
 from router.rig.process import Process, RigFailed, run_command, until
-from services.dmq.core.handshake import MAGICS
+from services.dmq.core.protocols.handshake import MAGICS
 from services.dmq.demo.script import Script
 
 NETWORK = "preview"

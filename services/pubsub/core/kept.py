@@ -8,8 +8,11 @@ from types import MappingProxyType
 from router.core.wire.advert import ADVERTISEMENT_BYTES_MAX
 from router.core.wire.crypto import ID_BYTES, KEY_BYTES
 from router.service.kept_rows import RowForm
-from services.pubsub.core import begun, caught_up, clock_steps, interests, own_rows, partners
-from services.pubsub.core.filters import SECRET_BYTES
+from services.pubsub.core.comparison import begun, caught_up
+from services.pubsub.core.conduct import clock_steps
+from services.pubsub.core.meetings import interests, partners
+from services.pubsub.core.meetings.filters import SECRET_BYTES
+from services.pubsub.core.sending import own_rows
 
 VERSION = 1
 _TWO, _NUMBER = 16, 8

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Mapping
 from msgspec import Struct
 
 from router.core.wire.crypto import MessageId, PublicKey
-from services.pubsub.core.ring import place_of
-from services.pubsub.core.untaken import Own
-from services.pubsub.core.withholding import Withholding
+from services.pubsub.core.conduct.withholding import Withholding
+from services.pubsub.core.rings.ring import place_of
+from services.pubsub.core.sending.untaken import Own
 
 SERVICE = "pubsub"
 

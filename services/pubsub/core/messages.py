@@ -27,8 +27,8 @@ from router.core.wire.crypto import MessageId, PublicKey, Signature, SigningKey,
 from router.core.wire.forms import MessageForm, read_form
 from router.core.wire.lifetime import UINT32_MAX
 from router.core.wire.meeting import MET_ITEMS_MAX, TAG_BYTES, Meet, Met, meet_fields, met_fields, read_meet, read_met
-from services.pubsub.core.arrival_order import ORDER_BYTES_MAX
-from services.pubsub.core.id_set import FINGERPRINT_BYTES
+from services.pubsub.core.comparison.arrival_order import ORDER_BYTES_MAX
+from services.pubsub.core.comparison.id_set import FINGERPRINT_BYTES
 
 BODY_BYTES_MAX = 1 << 16
 MEET_BYTES_MAX = 64

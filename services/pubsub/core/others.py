@@ -10,7 +10,7 @@ from router.core.wire.advert import Advertisement
 from router.core.wire.crypto import PublicKey
 from router.service import contract as c
 from services.pubsub.core.known import SERVICE, Neighbour
-from services.pubsub.core.overlay import Overlay
+from services.pubsub.core.rings.overlay import Overlay
 
 ADVERTS_MAX = 2_048
 LEARNED_S = 2 * 3600

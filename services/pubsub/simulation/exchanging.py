@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from router.core.wire.crypto import PublicKey, Signature
-from services.pubsub.core.filters import SECRET_BYTES, tell
-from services.pubsub.core.interest_table import Interest, InterestTable
-from services.pubsub.core.interests import ExchangeLimits
+from services.pubsub.core.meetings.filters import SECRET_BYTES, tell
+from services.pubsub.core.meetings.interest_table import Interest, InterestTable
+from services.pubsub.core.meetings.interests import ExchangeLimits
 from services.pubsub.core.messages import Filter
 from services.pubsub.simulation.network import Network, Node
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from random import Random
 
 from router.core.wire.crypto import KEY_BYTES, PublicKey
-from services.pubsub.core.filters import BITS_OF_A_GROUP, SECRET_BYTES, agreement, tell
+from services.pubsub.core.meetings.filters import BITS_OF_A_GROUP, SECRET_BYTES, agreement, tell
 from services.pubsub.simulation.figures import Axes, Goal, Result, Scenario, ScenarioRun
 
 TOPICS = (5, 10, 20, 40, 80)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from services.pubsub.core.overlay import OverlayLimits
+from services.pubsub.core.rings.overlay import OverlayLimits
 from services.pubsub.simulation.figures import Axes, Goal, Result, Scenario, ScenarioRun
 from services.pubsub.simulation.meeting import Dial, MeetingNetwork
 from services.pubsub.simulation.rings import members, right_links

@@ -8,7 +8,7 @@ from statistics import fmean
 from msgspec.structs import replace
 
 from router.core.wire.crypto import MessageId
-from services.pubsub.core.overlay import OverlayLimits
+from services.pubsub.core.rings.overlay import OverlayLimits
 from services.pubsub.simulation.figures import Axes, Goal, Result, Scenario, ScenarioRun
 from services.pubsub.simulation.network import GROUP, Network
 from services.pubsub.simulation.rings import make_whole, members, right_links

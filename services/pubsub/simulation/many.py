@@ -9,7 +9,7 @@ from typing import NamedTuple
 from router.core.service.meetings import GoOn
 from router.core.wire.crypto import KEY_BYTES, PublicKey
 from router.core.wire.meeting import NONCE_BYTES, Meeting
-from services.pubsub.core.agreeing import Agreed, Agreeing, Deed, SayGroups
+from services.pubsub.core.meetings.agreeing import Agreed, Agreeing, Deed, SayGroups
 from services.pubsub.core.messages import AskGroups, TellGroups, decode_message, encode_message
 from services.pubsub.simulation.figures import Axes, Goal, Result, Scenario, ScenarioRun
 

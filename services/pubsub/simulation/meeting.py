@@ -17,10 +17,10 @@ from router.core.service.meetings import Cause, Common, Drop, LetGo, MeetingLimi
 from router.core.service.meetings import Deed as Decided
 from router.core.wire.crypto import PublicKey
 from router.core.wire.meeting import Meet, Met
-from services.pubsub.core import overlay as o
+from services.pubsub.core.meetings.partners import LET_GO_MAX, LET_GO_S
 from services.pubsub.core.others import ADVERTS_MAX
-from services.pubsub.core.partners import LET_GO_MAX, LET_GO_S
-from services.pubsub.core.rings import RingsLimits
+from services.pubsub.core.rings import overlay as o
+from services.pubsub.core.rings.ring_messages import RingsLimits
 from services.pubsub.simulation.network import GROUP, Network, Node, RingsAsked, RingsTold
 
 DIALS_MAX = 32

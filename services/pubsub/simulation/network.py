@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec import Struct
 
 from router.core.wire.crypto import KEY_BYTES, MessageId, PublicKey
-from services.pubsub.core import forwarding as f
-from services.pubsub.core import overlay as o
-from services.pubsub.core import repair as r
 from services.pubsub.core.known import Known, Neighbour, Topic
+from services.pubsub.core.rings import overlay as o
+from services.pubsub.core.sending import forwarding as f
+from services.pubsub.core.sending import repair as r
 from services.pubsub.simulation.broadcast import Broadcast
 from services.pubsub.simulation.engine import CONNECT_FAILS_S, DELAY_S, Engine, Links
 

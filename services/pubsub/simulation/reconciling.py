@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
-from services.pubsub.core.id_set import IdSet, key_of
-from services.pubsub.core.negentropy import Differences, IdRange, answer, ask, go_on
+from services.pubsub.core.comparison.id_set import IdSet, key_of
+from services.pubsub.core.comparison.negentropy import Differences, IdRange, answer, ask, go_on
 from services.pubsub.simulation.figures import Axes, Goal, Result, Scenario, ScenarioRun
 
 IDS = 100_000

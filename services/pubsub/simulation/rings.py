@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from router.core.wire.crypto import PublicKey
-from services.pubsub.core.view import ViewLimits
+from services.pubsub.core.rings.view import ViewLimits
 from services.pubsub.simulation.network import GROUP, TOPIC_BYTES, Network
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from router.core.wire.crypto import MessageId
-from services.pubsub.core.forwarding import ForwardingLimits
+from services.pubsub.core.sending.forwarding import ForwardingLimits
 from services.pubsub.simulation.broadcast import Broadcast, Reach, mean_reach
 from services.pubsub.simulation.engine import DELAY_S
 from services.pubsub.simulation.figures import Axes, Goal, Result, Scenario, ScenarioRun, reach_figures

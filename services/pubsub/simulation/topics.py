@@ -13,8 +13,8 @@ from itertools import accumulate
 from random import Random
 
 from router.core.wire.crypto import KEY_BYTES, PublicKey
-from services.pubsub.core.overlay import OverlayLimits
-from services.pubsub.core.ring import place_of
+from services.pubsub.core.rings.overlay import OverlayLimits
+from services.pubsub.core.rings.ring import place_of
 from services.pubsub.simulation.exchanging import Exchange
 from services.pubsub.simulation.figures import Axes, Goal, Result, Scenario, ScenarioRun
 from services.pubsub.simulation.network import Network

@@ -15,13 +15,13 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from router.core.wire.crypto import MessageId, PublicKey
-from services.pubsub.core import forwarding as f
-from services.pubsub.core import repair as r
-from services.pubsub.core.compare_plan import CompareLimits
-from services.pubsub.core.id_set import key_of
+from services.pubsub.core.comparison.id_set import key_of
+from services.pubsub.core.comparison.plan import CompareLimits
+from services.pubsub.core.conduct.withholding import WithholdingLimits
 from services.pubsub.core.known import Topic
-from services.pubsub.core.overlay import Overlay, OverlayLimits
-from services.pubsub.core.withholding import WithholdingLimits
+from services.pubsub.core.rings.overlay import Overlay, OverlayLimits
+from services.pubsub.core.sending import forwarding as f
+from services.pubsub.core.sending import repair as r
 from services.pubsub.simulation.broadcast import mean_reach
 from services.pubsub.simulation.figures import Axes, Goal, Result, Scenario, ScenarioRun
 from services.pubsub.simulation.network import GROUP, Arrive, Meet, MessageAsked, Met, Network, Node, Taken

@@ -80,7 +80,7 @@ from services.capd.core.nexa.envelope import Packet
 from services.capd.core.nexa.own_commands import OWN_READERS
 from services.capd.core.nexa.packets import read_packet
 from services.discovery.core.messages import decode_message, encode_message
-from services.dmq.core import handshake, keep_alive, peer_sharing_messages, submission
+from services.dmq.core.protocols import handshake, keep_alive, peer_sharing, submission
 from services.pubsub.core.messages import decode_message as decode_pubsub
 from services.pubsub.core.messages import encode_message as encode_pubsub
 from services.pubsub.core.rendezvous.words import decode_point_word
@@ -159,8 +159,8 @@ COSTS = {
     "words.decode_point_word": Cost(decode_point_word, 60_000, 8),  # up to four advertisements
     "handshake.decode_message": Cost(handshake.decode_message, 6000, 200),  # of at most 5,760 bytes, head by head
     "keep_alive.decode_message": Cost(keep_alive.decode_message, 3000, 200),  # of at most 1,408 bytes
-    "peer_sharing_messages.decode_message": Cost(peer_sharing_messages.decode_message, 3000, 200),  # of at most 5,760
-    "peer_sharing_messages.decode_address": Cost(peer_sharing_messages.decode_address, 3000, 200),
+    "peer_sharing.decode_message": Cost(peer_sharing.decode_message, 3000, 200),  # of at most 5,760
+    "peer_sharing.decode_address": Cost(peer_sharing.decode_address, 3000, 200),
     "submission.decode_message": Cost(submission.decode_message, 3000, 200),  # of at most 4,098 bytes
     "submission.decode_item": Cost(submission.decode_item, 3000, 200),
     "capd's messages.decode_message": Cost(decode_capd, 8000, 60, 64),  # up to 8,192 ids

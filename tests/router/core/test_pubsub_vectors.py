@@ -14,9 +14,10 @@ import pytest
 from router.core.wire import advert, meeting
 from router.core.wire.address import parse_address
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey, digest
-from services.pubsub.core import filters, messages
-from services.pubsub.core.group_sets import Agreement, GroupSet
-from services.pubsub.core.ring import place_of
+from services.pubsub.core import messages
+from services.pubsub.core.meetings import filters
+from services.pubsub.core.meetings.group_sets import Agreement, GroupSet
+from services.pubsub.core.rings.ring import place_of
 
 PATH = Path(__file__).parents[2] / "vectors" / "pubsub.json"
 FROZEN: dict[str, Any] = json.loads(PATH.read_text())

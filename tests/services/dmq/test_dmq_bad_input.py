@@ -26,15 +26,15 @@ from router.settings.home import Home
 from services.dmq.client.connection import Broken, Connection, NoPlace, connect
 from services.dmq.conform.probe import Probe
 from services.dmq.conform.probe_connection import ProbeLimits
-from services.dmq.core import handshake as h
-from services.dmq.core import notification as n
-from services.dmq.core import submission as s
-from services.dmq.core.conformance import said
-from services.dmq.core.conformance_checks import Trial, request, submit
-from services.dmq.core.pool_keys import PoolKeys, stake_file
-from services.dmq.core.revision import REVISIONS
-from services.dmq.core.session import WAITING_BYTES_MAX, Session
-from services.dmq.core.trial_messages import Signer
+from services.dmq.core.conformance.client_checks import Trial, request, submit
+from services.dmq.core.conformance.judging import said
+from services.dmq.core.messages.pool_keys import PoolKeys, stake_file
+from services.dmq.core.messages.trial_messages import Signer
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols import notification as n
+from services.dmq.core.protocols import submission as s
+from services.dmq.core.protocols.client_session import WAITING_BYTES_MAX, Session
+from services.dmq.core.protocols.revision import REVISIONS
 
 DEPLOYED = REVISIONS["dmq-0.5"]
 HELLO = said(h.NUMBER, h.encode_message(h.propose(MAGIC)))

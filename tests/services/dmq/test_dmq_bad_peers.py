@@ -8,9 +8,9 @@ from samples.dmq_network import Network, submit
 from samples.dmq_node import Host, wire
 from test_dmq_between_nodes import Liar
 
-from services.dmq.core import message_submission as ms
-from services.dmq.core.signed_message import Dmq05
-from services.dmq.core.submission import MsgAcceptMessage
+from services.dmq.core.messages.signed_message import Dmq05
+from services.dmq.core.protocols import message_submission as ms
+from services.dmq.core.protocols.submission import MsgAcceptMessage
 from services.dmq.settings import Settings
 
 

@@ -13,18 +13,18 @@ from samples.dmq_node import Host, wire
 
 from router.core.link.machine import Agency
 from router.service import contract as c
-from services.dmq.core import message_submission as ms
-from services.dmq.core.governor import Cool, Heat
-from services.dmq.core.known_peers import RootGroup
+from services.dmq.core.messages.signed_message import Dmq05
 from services.dmq.core.networks import network_of
-from services.dmq.core.node_handshake import NodeData
-from services.dmq.core.peer_session import PeerSaid, PeerSession, Side
-from services.dmq.core.peer_sharing_messages import PeerAddress
-from services.dmq.core.peers import address_of
-from services.dmq.core.provider import Provider
-from services.dmq.core.signed_message import Dmq05
-from services.dmq.core.submission import MsgAcceptMessage
-from services.dmq.core.topology_source import TAG, Roots
+from services.dmq.core.peers.governor import Cool, Heat
+from services.dmq.core.peers.known import RootGroup
+from services.dmq.core.peers.peers import address_of
+from services.dmq.core.peers.provider import Provider
+from services.dmq.core.peers.topology_source import TAG, Roots
+from services.dmq.core.protocols import message_submission as ms
+from services.dmq.core.protocols.node_handshake import NodeData
+from services.dmq.core.protocols.peer_session import PeerSaid, PeerSession, Side
+from services.dmq.core.protocols.peer_sharing import PeerAddress
+from services.dmq.core.protocols.submission import MsgAcceptMessage
 from services.dmq.settings import Settings
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from services.dmq.command_options import messages_of
-from services.dmq.core.chain_time import read_genesis
 from services.dmq.core.node_config import read_node_config
-from services.dmq.core.stake import read_stake
+from services.dmq.core.stake.chain_time import read_genesis
+from services.dmq.core.stake.distribution import read_stake
 
 GENESIS = (
     b'{"networkMagic": 2, "slotsPerKESPeriod": 129600, "epochLength": 86400, "maxKESEvolutions": 62,'

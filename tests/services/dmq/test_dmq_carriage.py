@@ -9,8 +9,8 @@ from test_dmq_between_nodes import Liar
 from test_dmq_metrics import SETTINGS, scraped
 
 from services.dmq import reasons
-from services.dmq.core import message_submission as ms
-from services.dmq.core.hop_delay import HopDelay
+from services.dmq.core.peers.hop_delay import HopDelay
+from services.dmq.core.protocols import message_submission as ms
 from services.dmq.node_commands import about_nodes
 
 

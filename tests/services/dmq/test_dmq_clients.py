@@ -6,13 +6,13 @@ import msgspec
 from samples.dmq import BODY, POOLS
 from samples.dmq_node import Client, Host
 
-from services.dmq.core import handshake as h
-from services.dmq.core.client_session import HELLO_S, SILENT_S
-from services.dmq.core.client_sessions import CAUSES_MAX, OTHER_CAUSES
-from services.dmq.core.mux import HEAD
-from services.dmq.core.place_warnings import PAUSE_S
-from services.dmq.core.signed_message import Dmq05
-from services.dmq.core.submission import NUMBER, MsgAcceptMessage
+from services.dmq.core.clients.connection import HELLO_S, SILENT_S
+from services.dmq.core.clients.connections import CAUSES_MAX, OTHER_CAUSES
+from services.dmq.core.clients.place_warnings import PAUSE_S
+from services.dmq.core.messages.signed_message import Dmq05
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols.mux import HEAD
+from services.dmq.core.protocols.submission import NUMBER, MsgAcceptMessage
 from services.dmq.node_commands import about_clients
 from services.dmq.settings import Settings
 

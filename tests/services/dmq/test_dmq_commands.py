@@ -20,8 +20,8 @@ from samples.dmq import SIGNED
 from router.cli import main
 from router.settings.home import Home
 from router.settings.keyring import NODE, load_or_create
-from services.dmq.core import notification as n
-from services.dmq.core.stake import StakeSet, read_stake
+from services.dmq.core.protocols import notification as n
+from services.dmq.core.stake.distribution import StakeSet, read_stake
 
 BODY = "a body " * 20
 PERIOD = "1430"

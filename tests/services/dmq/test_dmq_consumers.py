@@ -9,13 +9,13 @@ from samples.dmq_node import SETTINGS, Client, host, wire
 
 from router.core.wire.text import span_text
 from services.dmq import reasons
-from services.dmq.core import notification as n
-from services.dmq.core.client_session import ANSWERS_MAX
-from services.dmq.core.consumer_warnings import TAKEN_OVER_PAUSE_S
-from services.dmq.core.cursor import BREAKS_MAX
-from services.dmq.core.mux import HEAD
-from services.dmq.core.signed_message import Dmq05
-from services.dmq.core.submission import MsgAcceptMessage
+from services.dmq.core.clients.connection import ANSWERS_MAX
+from services.dmq.core.clients.consumer_warnings import TAKEN_OVER_PAUSE_S
+from services.dmq.core.clients.cursor import BREAKS_MAX
+from services.dmq.core.messages.signed_message import Dmq05
+from services.dmq.core.protocols import notification as n
+from services.dmq.core.protocols.mux import HEAD
+from services.dmq.core.protocols.submission import MsgAcceptMessage
 
 ACCEPTED = MsgAcceptMessage()
 

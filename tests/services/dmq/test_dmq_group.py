@@ -15,8 +15,8 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.dmq import reasons
 from services.dmq.core.diagnosis import Facts, _nodes
-from services.dmq.core.signed_message import Dmq05
-from services.dmq.core.submission import (
+from services.dmq.core.messages.signed_message import Dmq05
+from services.dmq.core.protocols.submission import (
     MsgAcceptMessage,
     MsgRejectMessage,
     MsgSubmitMessage,

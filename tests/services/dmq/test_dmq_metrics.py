@@ -10,12 +10,12 @@ from test_dmq_between_nodes import Liar
 
 from router.core.wire.crypto import MessageId, PublicKey, digest
 from router.service import contract as c
-from services.dmq.core import message_submission as ms
-from services.dmq.core.known_peers import RootGroup
-from services.dmq.core.peer_session import Side
-from services.dmq.core.peer_sharing_messages import PeerAddress
-from services.dmq.core.signed_message import Dmq05
-from services.dmq.core.topology_source import TAG, Roots
+from services.dmq.core.messages.signed_message import Dmq05
+from services.dmq.core.peers.known import RootGroup
+from services.dmq.core.peers.topology_source import TAG, Roots
+from services.dmq.core.protocols import message_submission as ms
+from services.dmq.core.protocols.peer_session import Side
+from services.dmq.core.protocols.peer_sharing import PeerAddress
 from services.dmq.settings import Settings
 
 SETTINGS = Settings(

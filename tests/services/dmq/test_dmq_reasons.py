@@ -5,7 +5,7 @@ from __future__ import annotations
 from router.core.wire.reasons import Reason, reason_from
 from router.service.plugins import load_reasons
 from services.dmq import reasons
-from services.dmq.core.fault import Fault
+from services.dmq.core.messages.fault import Fault
 
 
 def test_each_fault_has_a_reason_of_its_own() -> None:

@@ -19,16 +19,16 @@ from router.core.wire.crypto import Signature, SigningKey
 from router.service import contract as c
 from router.service.plugins import load_shown
 from services.dmq import reasons
-from services.dmq.core import handshake as h
 from services.dmq.core.admission import AT_ONCE_MAX, LATE_S
 from services.dmq.core.cbor import array_of
-from services.dmq.core.certificate import issue
-from services.dmq.core.fault import Fault, Rejected
 from services.dmq.core.holdings import OtherNode
-from services.dmq.core.mux import HEAD, MESSAGE_S, sdu
-from services.dmq.core.signed_message import Dmq05, Draft
-from services.dmq.core.stake_source import BadSource
-from services.dmq.core.submission import NUMBER, MsgAcceptMessage, MsgRejectMessage, RejectKind
+from services.dmq.core.messages.certificate import issue
+from services.dmq.core.messages.fault import Fault, Rejected
+from services.dmq.core.messages.signed_message import Dmq05, Draft
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols.mux import HEAD, MESSAGE_S, sdu
+from services.dmq.core.protocols.submission import NUMBER, MsgAcceptMessage, MsgRejectMessage, RejectKind
+from services.dmq.core.stake.source import BadSource
 from services.dmq.node_commands import mempool_table
 from services.dmq.rules import DISK_FULL, DmqNode
 from services.dmq.settings import Settings

@@ -10,10 +10,10 @@ from samples.dmq_network import Network, submit
 from samples.dmq_node import Host, wire
 
 from router.service import contract as c
-from services.dmq.core.peer_sharing_messages import PeerAddress
-from services.dmq.core.submission import MsgAcceptMessage
-from services.dmq.core.topology import read_topology
-from services.dmq.core.topology_source import TAG, Roots
+from services.dmq.core.peers.topology import read_topology
+from services.dmq.core.peers.topology_source import TAG, Roots
+from services.dmq.core.protocols.peer_sharing import PeerAddress
+from services.dmq.core.protocols.submission import MsgAcceptMessage
 from services.dmq.settings import Settings
 
 

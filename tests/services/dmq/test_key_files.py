@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from services.dmq import key_files
-from services.dmq.core.envelope import BadEnvelope
-from services.dmq.core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, generate
+from services.dmq.core.messages.envelope import BadEnvelope
+from services.dmq.core.messages.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, generate
 
 FILES = generate(b"c" * 32, b"k" * 32, 0)
 

@@ -15,8 +15,8 @@ from dns.rdatatype import SRV
 from dns.resolver import Resolver
 from dns.rrset import from_text_list
 
-from services.dmq.core.peer_sharing_messages import PeerAddress
-from services.dmq.core.topology import SRV_SERVICE, AccessPoint
+from services.dmq.core.peers.topology import SRV_SERVICE, AccessPoint
+from services.dmq.core.protocols.peer_sharing import PeerAddress
 from services.dmq.name_lookup import ADDRESSES_MAX, SRV_MAX, looked_up
 
 GUIDES = "_mithril._tcp"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from services.dmq.core.chain_time import NETWORKS
+from services.dmq.core.stake.chain_time import NETWORKS
 from services.dmq.demo.network_checks import network_checks
 from services.dmq.demo.network_script import network_script
 from services.dmq.demo.network_stage import DIALS, NAMES, NetworkPlayed

@@ -9,9 +9,9 @@ from rigs.patience import HANG_S
 from samples.dmq import BODY, NOW, POOLS, altered, authentication
 
 from router.service.jobs import Jobs
-from services.dmq.core.fault import Fault
-from services.dmq.core.signatures import SignatureCheck, SignatureChecker
-from services.dmq.core.signed_message import Cip29ffe0e, Dmq05
+from services.dmq.core.messages.fault import Fault
+from services.dmq.core.messages.signatures import SignatureCheck, SignatureChecker
+from services.dmq.core.messages.signed_message import Cip29ffe0e, Dmq05
 from services.dmq.signature_job import encode_batch, faults, verify_batch
 
 

@@ -17,7 +17,7 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import overlay as o
 from router.service.verbs.share_groups import GROUPS_MAX, ShareGroups
-from services.pubsub.core.agreeing import Agreed, Agreeing, AgreeingLimits, Deed, SayGroups, Unused
+from services.pubsub.core.meetings.agreeing import Agreed, Agreeing, AgreeingLimits, Deed, SayGroups, Unused
 from services.pubsub.core.messages import AskGroups, TellGroups, decode_message, encode_message
 from services.pubsub.reasons import NOT_AGREED
 

@@ -7,7 +7,7 @@ from rigs.pubsub_sides import NOW, Side, Sides
 from router.core.wire.crypto import MessageId, PublicKey, SigningKey
 from router.service import contract as c
 from services.pubsub.commands import judged_text
-from services.pubsub.core.id_set import key_of
+from services.pubsub.core.comparison.id_set import key_of
 from services.pubsub.events import EVENTS
 from services.pubsub.reasons import WITHHOLDS
 

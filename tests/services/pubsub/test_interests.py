@@ -13,10 +13,10 @@ from router.core.wire.crypto import MessageId, PublicKey, Signature, SigningKey,
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import overlay as o
-from services.pubsub.core.filters import bits_of, tell
-from services.pubsub.core.interest_table import InterestLimits, InterestTable
-from services.pubsub.core.interests import SECRET
 from services.pubsub.core.known import Neighbour
+from services.pubsub.core.meetings.filters import bits_of, tell
+from services.pubsub.core.meetings.interest_table import InterestLimits, InterestTable
+from services.pubsub.core.meetings.interests import SECRET
 from services.pubsub.core.messages import (
     AskInterests,
     Filter,

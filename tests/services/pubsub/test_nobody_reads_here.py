@@ -12,8 +12,8 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import overlay as o
 from services.pubsub.core import fan_out
-from services.pubsub.core.begun import KEPT
-from services.pubsub.core.compare_plan import Plan, Plans
+from services.pubsub.core.comparison.begun import KEPT
+from services.pubsub.core.comparison.plan import Plan, Plans
 from services.pubsub.core.fan_out import FanOut
 from services.pubsub.core.messages import Compare, decode_message
 from services.pubsub.settings import Settings

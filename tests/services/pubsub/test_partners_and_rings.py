@@ -16,7 +16,7 @@ from router.core.wire.pubsub import Wanted, encode_wanted
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import overlay as o
-from services.pubsub.core import partners
+from services.pubsub.core.meetings import partners
 from services.pubsub.core.messages import (
     AskRings,
     Compare,

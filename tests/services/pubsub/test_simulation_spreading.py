@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from router.core.service.meetings import MeetingLimits
-from services.pubsub.core.forwarding import Forwarding, ForwardingLimits
-from services.pubsub.core.overlay import OverlayLimits
-from services.pubsub.core.random_copies import RandomCopiesLimits
-from services.pubsub.core.view import ViewLimits
+from services.pubsub.core.rings.overlay import OverlayLimits
+from services.pubsub.core.rings.view import ViewLimits
+from services.pubsub.core.sending.forwarding import Forwarding, ForwardingLimits
+from services.pubsub.core.sending.random_copies import RandomCopiesLimits
 from services.pubsub.simulation.figures import Row, Scenario, measure
 from services.pubsub.simulation.guessing import PRIVACY
 from services.pubsub.simulation.hub import HUB

@@ -16,7 +16,7 @@ from router.core.wire.meeting import TAG_BYTES, TAGS_STEP, Met
 from router.core.wire.message import seal_multicast
 from router.core.wire.text import key_text
 from router.service import contract as c
-from services.pubsub.core.filters import bits_of
+from services.pubsub.core.meetings.filters import bits_of
 from services.pubsub.core.messages import (
     AskInterests,
     AskRings,

@@ -22,11 +22,11 @@ from services.dmq.bench.bad_peers import Badness, BadPeer
 from services.dmq.bench.fabric_rig import CountingRelay
 from services.dmq.bench.network import BYTES_LEAST, BYTES_MOST
 from services.dmq.bench.round_trip import check_once
-from services.dmq.core import message_submission as ms
-from services.dmq.core.handshake import MAGICS
-from services.dmq.core.node_handshake import NodeData
-from services.dmq.core.peer_session import PeerAgreed, PeerSaid, PeerSession, Side
-from services.dmq.core.signed_message import Dmq05
+from services.dmq.core.messages.signed_message import Dmq05
+from services.dmq.core.protocols import message_submission as ms
+from services.dmq.core.protocols.handshake import MAGICS
+from services.dmq.core.protocols.node_handshake import NodeData
+from services.dmq.core.protocols.peer_session import PeerAgreed, PeerSaid, PeerSession, Side
 
 WIRES = traffic.spread(traffic.pools(3, 1), BYTES_LEAST, BYTES_MOST)
 

@@ -24,11 +24,11 @@ from services.dmq.client.connection import (
     connect,
     query,
 )
-from services.dmq.core import handshake as h
-from services.dmq.core import mux
-from services.dmq.core import notification as n
-from services.dmq.core import submission as s
-from services.dmq.core.revision import REVISIONS, Revision
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols import mux
+from services.dmq.core.protocols import notification as n
+from services.dmq.core.protocols import submission as s
+from services.dmq.core.protocols.revision import REVISIONS, Revision
 
 
 def message(number: int = 0, revision: Revision = DEPLOYED, body: bytes = bytes(400)) -> bytes:
@@ -176,7 +176,7 @@ async def test_a_node_that_closes(tmp_path: Path) -> None:
 
 
 async def test_a_node_that_stops_in_the_middle_of_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.dmq.core.session.SDU_S", 0.01)
+    monkeypatch.setattr("services.dmq.core.protocols.client_session.SDU_S", 0.01)
     async with CutsOff(2).listening(tmp_path / "node"), connect(tmp_path / "node", MAGIC) as node:
         with pytest.raises(Broken, match="stopped in the middle of an answer to MsgSubmitMessage; see its log"):
             await node.submit(message())

@@ -17,15 +17,15 @@ from samples.dmq import POOLS, START_PERIOD, Pool
 from router.cli.conformance import CheckResult
 from services.dmq.client.connection import connect
 from services.dmq.conform.as_node import ANSWERS, AsNode, ListensAlready, listening
-from services.dmq.core import handshake as h
-from services.dmq.core import notification as n
-from services.dmq.core import submission as s
-from services.dmq.core.chain_time import MAINNET
-from services.dmq.core.conformance import said
-from services.dmq.core.conformance_checks import Trial, request, submit
-from services.dmq.core.pool_keys import PoolKeys
-from services.dmq.core.revision import REVISIONS
-from services.dmq.core.trial_messages import Signer
+from services.dmq.core.conformance.client_checks import Trial, request, submit
+from services.dmq.core.conformance.judging import said
+from services.dmq.core.messages.pool_keys import PoolKeys
+from services.dmq.core.messages.trial_messages import Signer
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols import notification as n
+from services.dmq.core.protocols import submission as s
+from services.dmq.core.protocols.revision import REVISIONS
+from services.dmq.core.stake.chain_time import MAINNET
 
 DEPLOYED = REVISIONS["dmq-0.5"]
 HELLO = said(h.NUMBER, h.encode_message(h.propose(MAGIC)))

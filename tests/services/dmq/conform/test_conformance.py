@@ -20,12 +20,12 @@ from router.cli.conformance import CheckResult
 from services.dmq.client.connection import Unreachable
 from services.dmq.conform.probe import Probe
 from services.dmq.conform.probe_connection import ProbeLimits
-from services.dmq.core.chain_time import MAINNET
-from services.dmq.core.conformance_checks import Trial
-from services.dmq.core.pool_keys import PoolKeys
-from services.dmq.core.revision import REVISIONS
-from services.dmq.core.stake import StakeSet
-from services.dmq.core.trial_messages import Signer
+from services.dmq.core.conformance.client_checks import Trial
+from services.dmq.core.messages.pool_keys import PoolKeys
+from services.dmq.core.messages.trial_messages import Signer
+from services.dmq.core.protocols.revision import REVISIONS
+from services.dmq.core.stake.chain_time import MAINNET
+from services.dmq.core.stake.distribution import StakeSet
 
 PATIENT = ProbeLimits(HANG_S, 0.01)
 HASTY = ProbeLimits(0.05, 0.01)

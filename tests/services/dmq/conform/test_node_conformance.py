@@ -22,16 +22,16 @@ from services.dmq.client.connection import Unreachable
 from services.dmq.conform.as_peer import AsPeer
 from services.dmq.conform.node_probe import EMPTY, NodeProbe
 from services.dmq.conform.probe_connection import ProbeLimits
-from services.dmq.core import message_submission as ms
-from services.dmq.core.chain_time import MAINNET
-from services.dmq.core.mux import sdu
-from services.dmq.core.node_checks import NodeTrial, node_checks
-from services.dmq.core.node_handshake import NodeData
-from services.dmq.core.peer_session import PeerSaid, PeerSession, Side
-from services.dmq.core.pool_keys import PoolKeys
-from services.dmq.core.revision import REVISIONS
-from services.dmq.core.signed_message import SignedMessage
-from services.dmq.core.trial_messages import Signer
+from services.dmq.core.conformance.node_checks import NodeTrial, node_checks
+from services.dmq.core.messages.pool_keys import PoolKeys
+from services.dmq.core.messages.signed_message import SignedMessage
+from services.dmq.core.messages.trial_messages import Signer
+from services.dmq.core.protocols import message_submission as ms
+from services.dmq.core.protocols.mux import sdu
+from services.dmq.core.protocols.node_handshake import NodeData
+from services.dmq.core.protocols.peer_session import PeerSaid, PeerSession, Side
+from services.dmq.core.protocols.revision import REVISIONS
+from services.dmq.core.stake.chain_time import MAINNET
 
 PATIENT = ProbeLimits(HANG_S, 0.01)
 REVISION = REVISIONS["dmq-0.5"]

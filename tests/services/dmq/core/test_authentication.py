@@ -22,13 +22,13 @@ from samples.dmq import (
 )
 
 from router.core.wire.codec import Malformed
-from services.dmq.core.authentication import Authentication, Moment, Topic
-from services.dmq.core.certificate import PoolId
-from services.dmq.core.chain_time import MAINNET, PREPROD
-from services.dmq.core.fault import Fault, Rejected
-from services.dmq.core.signatures import SignatureChecker
-from services.dmq.core.signed_message import Cip29ffe0e, Dmq04, Dmq05, Encoding, SignedMessage
-from services.dmq.core.stake import StakeSet
+from services.dmq.core.messages.authentication import Authentication, Moment, Topic
+from services.dmq.core.messages.certificate import PoolId
+from services.dmq.core.messages.fault import Fault, Rejected
+from services.dmq.core.messages.signatures import SignatureChecker
+from services.dmq.core.messages.signed_message import Cip29ffe0e, Dmq04, Dmq05, Encoding, SignedMessage
+from services.dmq.core.stake.chain_time import MAINNET, PREPROD
+from services.dmq.core.stake.distribution import StakeSet
 
 DMQ, CIP = Dmq05(), Cip29ffe0e()
 POOL = POOLS[0]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from samples.dmq import BODY, NOW, Pool
 
-from services.dmq.core.authentication import Moment
-from services.dmq.core.fetching import AskIds, Fetching
 from services.dmq.core.mempool import Mempool, MempoolLimits, Row
-from services.dmq.core.provider import Provider, Spacing
-from services.dmq.core.signed_message import Dmq05, SignedMessage
+from services.dmq.core.messages.authentication import Moment
+from services.dmq.core.messages.signed_message import Dmq05, SignedMessage
+from services.dmq.core.peers.fetching import AskIds, Fetching
+from services.dmq.core.peers.provider import Provider, Spacing
 
 DMQ = Dmq05()
 AWAY_S, PAUSE_S, EVERY_S = 600, 60, 62

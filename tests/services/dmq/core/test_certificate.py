@@ -10,7 +10,7 @@ from samples.dmq import POOLS, VECTORS, altered, certificate_of, raw
 from router.core.wire.codec import Malformed, encode
 from router.core.wire.crypto import SigningKey
 from services.dmq.core.cbor import Reader
-from services.dmq.core.certificate import PoolId, issue, read_certificate, read_inner
+from services.dmq.core.messages.certificate import PoolId, issue, read_certificate, read_inner
 
 PUBLISHED = [*VECTORS["certificates"], *VECTORS["headers"]]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from samples.dmq import NOW, POOLS
 
-from services.dmq.core import cursor as c
-from services.dmq.core.cursor import REPLY_BYTES_MAX, Cursor
+from services.dmq.core.clients import cursor as c
+from services.dmq.core.clients.cursor import REPLY_BYTES_MAX, Cursor
 from services.dmq.core.mempool import Mempool, MempoolLimits, Row
 
 

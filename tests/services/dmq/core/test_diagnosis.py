@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 from samples.dmq import POOLS, START_PERIOD
 
-from services.dmq.core.chain_time import MAINNET
 from services.dmq.core.diagnosis import LAG_MAX, Facts, Finding, findings
-from services.dmq.core.pool_keys import stake_file
-from services.dmq.core.revision import REVISIONS
+from services.dmq.core.messages.pool_keys import stake_file
+from services.dmq.core.protocols.revision import REVISIONS
+from services.dmq.core.stake.chain_time import MAINNET
 
 DEPLOYED = REVISIONS["dmq-0.5"]
 WALL_S = MAINNET.anchor_s + START_PERIOD * MAINNET.slots_per_kes_period - MAINNET.anchor_slot + 5.0

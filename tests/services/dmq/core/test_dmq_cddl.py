@@ -15,18 +15,18 @@ from samples.dmq import NOW, POOLS, SIGNED, raw
 from samples.dmq_messages import NOTIFICATION, SUBMISSION
 
 from router.core.wire.codec import Malformed, encode
-from services.dmq.core import handshake as h
-from services.dmq.core import keep_alive as ka
-from services.dmq.core import message_submission as ms
-from services.dmq.core import node_handshake as nh
-from services.dmq.core import peer_sharing_messages as ps
 from services.dmq.core import rows
-from services.dmq.core import submission as s
-from services.dmq.core.authentication import PoolRecord
-from services.dmq.core.cursor import Cursor
+from services.dmq.core.clients.cursor import Cursor
 from services.dmq.core.mempool import Row
-from services.dmq.core.notification import REVISIONS
-from services.dmq.core.signed_message import SEEDS, Cip29ffe0e, Dmq04, Dmq05
+from services.dmq.core.messages.authentication import PoolRecord
+from services.dmq.core.messages.signed_message import SEEDS, Cip29ffe0e, Dmq04, Dmq05
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols import keep_alive as ka
+from services.dmq.core.protocols import message_submission as ms
+from services.dmq.core.protocols import node_handshake as nh
+from services.dmq.core.protocols import peer_sharing as ps
+from services.dmq.core.protocols import submission as s
+from services.dmq.core.protocols.notification import REVISIONS
 
 CDDL = Path(__file__).parents[4] / "cddl"
 MAGIC = h.MAGICS["preview"]

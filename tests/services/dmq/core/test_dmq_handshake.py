@@ -9,8 +9,8 @@ from rigs.tables import check_every_step, check_reachable, check_spec
 from samples.dmq import VECTORS, raw
 
 from router.core.wire.codec import Malformed, encode
-from services.dmq.core import handshake
-from services.dmq.core.handshake import (
+from services.dmq.core.protocols import handshake
+from services.dmq.core.protocols.handshake import (
     CLIENT_VERSION,
     MAGICS,
     TABLE,

@@ -10,7 +10,7 @@ from samples.dmq_messages import NOTIFICATION, ONE, OTHER
 from router.core.link.machine import LocalProtocolError, Machine
 from router.core.wire.codec import Malformed, TooLarge, encode
 from services.dmq.core.cbor import array_of, indefinite
-from services.dmq.core.notification import (
+from services.dmq.core.protocols.notification import (
     MESSAGES_MAX,
     REPLY_BYTES_MAX,
     REQUEST_BYTES_MAX,

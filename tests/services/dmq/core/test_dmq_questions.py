@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from services.dmq.core.peer_sharing_messages import PeerAddress
-from services.dmq.core.peers_away import CAUSE_CHARS_MAX, AwayPeer, as_row
+from services.dmq.core.peers.away import CAUSE_CHARS_MAX, AwayPeer, as_row
+from services.dmq.core.protocols.peer_sharing import PeerAddress
 from services.dmq.core.questions import PEERS_SHOWN, peers_shown
 
 ANSWER_BYTES_MAX = 64_512

@@ -15,9 +15,9 @@ from samples.dmq import NOW, POOLS
 
 from router.core.wire.codec import encode
 from services.dmq.core import rows
-from services.dmq.core.authentication import Moment, PoolRecord
-from services.dmq.core.cursor import BREAKS_MAX, REPLY_MESSAGES_MAX, SET_ASIDE_MAX, Cursor
+from services.dmq.core.clients.cursor import BREAKS_MAX, REPLY_MESSAGES_MAX, SET_ASIDE_MAX, Cursor
 from services.dmq.core.mempool import Mempool, MempoolLimits, Row
+from services.dmq.core.messages.authentication import Moment, PoolRecord
 from services.dmq.core.rows import BadRow, State
 
 NUMBERS = st.integers(0, (1 << 64) - 1)

@@ -16,10 +16,10 @@ from samples.dmq_messages import NOTIFICATION, SUBMISSION, WIRES
 
 from router.core.link.machine import Agency, Table
 from router.core.wire.codec import Malformed, encode
-from services.dmq.core import notification, submission
-from services.dmq.core.notification import REVISIONS
-from services.dmq.core.signed_message import SEEDS as BODY
-from services.dmq.core.signed_message import Cip29ffe0e
+from services.dmq.core.messages.signed_message import SEEDS as BODY
+from services.dmq.core.messages.signed_message import Cip29ffe0e
+from services.dmq.core.protocols import notification, submission
+from services.dmq.core.protocols.notification import REVISIONS
 
 SEEDS: dict[str, Any] = json.loads((Path(__file__).parents[3] / "vectors" / "dmq_seeds.json").read_text())
 STORED = {one["name"]: one["hex"] for one in VECTORS["seed_revision"]}

@@ -13,13 +13,13 @@ from samples.dmq_messages import WIRES
 from router.core.link.machine import Agency, LocalProtocolError, RemoteProtocolError
 from router.core.wire.codec import encode
 from router.core.wire.reasons import Reason
-from services.dmq.core import handshake as h
-from services.dmq.core import notification as n
-from services.dmq.core import submission as s
-from services.dmq.core.mux import sdu
-from services.dmq.core.revision import REVISIONS, Revision
-from services.dmq.core.session import WAITING_BYTES_MAX, Heard, Session
-from services.dmq.core.signed_message import Dmq05, SignedMessage
+from services.dmq.core.messages.signed_message import Dmq05, SignedMessage
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols import notification as n
+from services.dmq.core.protocols import submission as s
+from services.dmq.core.protocols.client_session import WAITING_BYTES_MAX, Heard, Session
+from services.dmq.core.protocols.mux import sdu
+from services.dmq.core.protocols.revision import REVISIONS, Revision
 
 MAGIC = h.MAGICS["preprod"]
 DEPLOYED = REVISIONS["dmq-0.5"]

@@ -8,8 +8,8 @@ from samples.dmq import VECTORS, raw
 from samples.dmq_messages import SUBMISSION
 
 from router.core.wire.codec import Malformed, encode
-from services.dmq.core.fault import Fault, Rejected
-from services.dmq.core.submission import (
+from services.dmq.core.messages.fault import Fault, Rejected
+from services.dmq.core.protocols.submission import (
     ITEM_BYTES_MAX,
     TABLE,
     TEXT_BYTES_MAX,

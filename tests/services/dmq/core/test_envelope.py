@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from samples.dmq import POOLS, VECTORS, altered, certificate_of
 
-from services.dmq.core import envelope as e
-from services.dmq.core.envelope import BadEnvelope
-from services.dmq.core.kes import PERIODS, KesSigningKey
+from services.dmq.core.messages import envelope as e
+from services.dmq.core.messages.envelope import BadEnvelope
+from services.dmq.core.messages.kes import PERIODS, KesSigningKey
 
 DINGO, KES_AGENT = (one["files"] for one in VECTORS["envelopes"])
 CERTIFICATES = {one["name"]: certificate_of(one) for one in VECTORS["certificates"]}

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from samples.dmq import BETWEEN_NODES, BODY, NOW, POOLS, raw
 
 from router.core.link.machine import RemoteProtocolError
-from services.dmq.core import fetching as f
-from services.dmq.core.fault import Fault
-from services.dmq.core.fetching import AskBodies, AskIds, Fetching, PeerFault, peer_fault
 from services.dmq.core.mempool import Mempool, MempoolLimits
-from services.dmq.core.provider import WINDOW_MAX
-from services.dmq.core.signed_message import Dmq05, SignedMessage
+from services.dmq.core.messages.fault import Fault
+from services.dmq.core.messages.signed_message import Dmq05, SignedMessage
+from services.dmq.core.peers import fetching as f
+from services.dmq.core.peers.fetching import AskBodies, AskIds, Fetching, PeerFault, peer_fault
+from services.dmq.core.peers.provider import WINDOW_MAX
 
 DMQ = Dmq05()
 MESSAGES = [DMQ.read(DMQ.write(POOLS[number % 3].draft(number.to_bytes(2, "big") + BODY))) for number in range(80)]

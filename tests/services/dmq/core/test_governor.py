@@ -7,13 +7,13 @@ from random import Random
 import pytest
 from rigs.peer_world import AGREED, TARGETS, PeerWorld
 
-from services.dmq.core import governor as g
-from services.dmq.core.governor import AskPeers, Cool, Dial, Governor, Hang, Heat
-from services.dmq.core.hot_places import OF_PREFIX_MAX, Targets
-from services.dmq.core.known_peers import KnownPeer, PeerSource, PeerState, RootGroup, is_public
-from services.dmq.core.node_handshake import Agreement
-from services.dmq.core.peer_book import DIAL_S, RESTS_S, SHARED_MAX
-from services.dmq.core.peer_sharing_messages import PeerAddress
+from services.dmq.core.peers import governor as g
+from services.dmq.core.peers.book import DIAL_S, RESTS_S, SHARED_MAX
+from services.dmq.core.peers.governor import AskPeers, Cool, Dial, Governor, Hang, Heat
+from services.dmq.core.peers.hot_places import OF_PREFIX_MAX, Targets
+from services.dmq.core.peers.known import KnownPeer, PeerSource, PeerState, RootGroup, is_public
+from services.dmq.core.protocols.node_handshake import Agreement
+from services.dmq.core.protocols.peer_sharing import PeerAddress
 
 ONE_WAY = Agreement(2, False, False)
 SILENT = Agreement(2, True, False)

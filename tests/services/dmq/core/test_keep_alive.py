@@ -12,9 +12,9 @@ from rigs.tables import check_every_step, check_reachable, check_spec
 from samples.dmq import BETWEEN_NODES, VECTORS, raw
 
 from router.core.wire.codec import Malformed, encode
-from services.dmq.core import keep_alive as ka
-from services.dmq.core import peer_sharing_messages as ps
-from services.dmq.core.peer_sharing_messages import PeerAddress, decode_address, encode_address
+from services.dmq.core.protocols import keep_alive as ka
+from services.dmq.core.protocols import peer_sharing as ps
+from services.dmq.core.protocols.peer_sharing import PeerAddress, decode_address, encode_address
 
 MODULES: dict[str, Any] = {"keep-alive": ka, "peer-sharing": ps}
 STORED = [

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from samples.dmq import POOLS, VECTORS, certificate_of, raw
 
-from services.dmq.core.kes import (
+from services.dmq.core.messages.kes import (
     PERIODS,
     SECRET_BYTES,
     SIGNATURE_KES_BYTES,

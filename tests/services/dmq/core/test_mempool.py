@@ -8,10 +8,10 @@ import pytest
 from samples.dmq import BODY, NOW, POOLS, Pool
 
 from services.dmq.core import mempool as m
-from services.dmq.core.authentication import Moment
-from services.dmq.core.fault import Fault
 from services.dmq.core.mempool import Mempool, MempoolLimits, Row
-from services.dmq.core.signed_message import Dmq05, SignedMessage
+from services.dmq.core.messages.authentication import Moment
+from services.dmq.core.messages.fault import Fault
+from services.dmq.core.messages.signed_message import Dmq05, SignedMessage
 
 DMQ = Dmq05()
 LIMITS = MempoolLimits()

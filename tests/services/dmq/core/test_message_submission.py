@@ -12,8 +12,8 @@ from samples.dmq import BETWEEN_NODES, VECTORS, raw
 
 from router.core.link.machine import Agency
 from router.core.wire.codec import Malformed, encode
-from services.dmq.core import message_submission as ms
-from services.dmq.core.message_submission import CONSUMER_BEGINS, PROVIDER_BEGINS, SEED, VERSIONS, IdAndSize
+from services.dmq.core.protocols import message_submission as ms
+from services.dmq.core.protocols.message_submission import CONSUMER_BEGINS, PROVIDER_BEGINS, SEED, VERSIONS, IdAndSize
 
 STORED = [one for one in VECTORS["protocol_messages"] if one["protocol"].startswith("sig-submission")]
 WRITTEN = [(int(one["protocol"][16]), one["hex"]) for one in STORED if "NOT deployed" not in one["protocol"]]

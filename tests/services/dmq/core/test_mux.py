@@ -13,8 +13,8 @@ from router.core.link.machine import Agency, RemoteProtocolError
 from router.core.wire.codec import Malformed, TooLarge, encode
 from router.core.wire.reasons import Reason
 from services.dmq.core.cbor import array_of
-from services.dmq.core.mux import SENT_BYTES_MAX, Demultiplexer, Fragment, Inbox, Multiplexer, sdu
-from services.dmq.core.notification import LOOSE_REPLY
+from services.dmq.core.protocols.mux import SENT_BYTES_MAX, Demultiplexer, Fragment, Inbox, Multiplexer, sdu
+from services.dmq.core.protocols.notification import LOOSE_REPLY
 
 BOTH = [(number, side) for number in (0, 11, 14, 15) for side in (Agency.INITIATOR, Agency.RESPONDER)]
 SUBMIT, ASK = (14, Agency.INITIATOR), (15, Agency.INITIATOR)

@@ -7,7 +7,6 @@ import json
 import msgspec
 import pytest
 
-from services.dmq.core.handshake import MAGICS
 from services.dmq.core.node_config import (
     CHURN_S_MAX,
     CHURN_S_MIN,
@@ -18,6 +17,7 @@ from services.dmq.core.node_config import (
     NodeConfig,
     read_node_config,
 )
+from services.dmq.core.protocols.handshake import MAGICS
 from services.dmq.settings import Settings
 
 GUIDE = {

@@ -12,9 +12,9 @@ from samples.dmq import BETWEEN_NODES, raw
 
 from router.core.link.machine import RemoteProtocolError
 from router.core.wire.codec import Malformed, encode
-from services.dmq.core import handshake as h
-from services.dmq.core import node_handshake as nh
-from services.dmq.core.node_handshake import TABLE, VERSIONS, Agreement, NodeData, read_node_data
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols import node_handshake as nh
+from services.dmq.core.protocols.node_handshake import TABLE, VERSIONS, Agreement, NodeData, read_node_data
 
 MAGIC = h.MAGICS["mainnet"]
 STORED = BETWEEN_NODES["handshake"]

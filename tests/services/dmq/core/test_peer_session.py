@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from samples.dmq import BETWEEN_NODES, raw
 
 from router.core.link.machine import Agency, LocalProtocolError, RemoteProtocolError
-from services.dmq.core import handshake as h
-from services.dmq.core import keep_alive as ka
-from services.dmq.core import message_submission as ms
-from services.dmq.core import node_handshake as nh
-from services.dmq.core import peer_sharing_messages as ps
-from services.dmq.core.mux import HEAD, RESPONDER_BIT, sdu
-from services.dmq.core.node_handshake import VERSIONS, Agreement, NodeData
-from services.dmq.core.peer_session import (
+from services.dmq.core.messages.signed_message import Dmq05
+from services.dmq.core.protocols import handshake as h
+from services.dmq.core.protocols import keep_alive as ka
+from services.dmq.core.protocols import message_submission as ms
+from services.dmq.core.protocols import node_handshake as nh
+from services.dmq.core.protocols import peer_sharing as ps
+from services.dmq.core.protocols.mux import HEAD, RESPONDER_BIT, sdu
+from services.dmq.core.protocols.node_handshake import VERSIONS, Agreement, NodeData
+from services.dmq.core.protocols.peer_session import (
     IDLE_S,
     TURN_MAX,
     PeerAgreed,
@@ -32,8 +33,7 @@ from services.dmq.core.peer_session import (
     PeersTold,
     Side,
 )
-from services.dmq.core.signed_message import Dmq05
-from services.dmq.core.talk import AHEAD_MAX
+from services.dmq.core.protocols.talk import AHEAD_MAX
 
 MAGIC = h.MAGICS["mainnet"]
 OWN = NodeData(MAGIC, peer_sharing=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from samples.dmq import BODY, EXPIRES_AT, NOW, POOLS, VECTORS
 
-from services.dmq.core import pool_keys as k
-from services.dmq.core.authentication import Authentication, Topic
-from services.dmq.core.envelope import write_certificate, write_kes_key
-from services.dmq.core.fault import Fault
-from services.dmq.core.pool_keys import BadKeys
-from services.dmq.core.revision import REVISIONS
-from services.dmq.core.signatures import SignatureChecker
-from services.dmq.core.stake import read_stake
+from services.dmq.core.messages import pool_keys as k
+from services.dmq.core.messages.authentication import Authentication, Topic
+from services.dmq.core.messages.envelope import write_certificate, write_kes_key
+from services.dmq.core.messages.fault import Fault
+from services.dmq.core.messages.pool_keys import BadKeys
+from services.dmq.core.messages.signatures import SignatureChecker
+from services.dmq.core.protocols.revision import REVISIONS
+from services.dmq.core.stake.distribution import read_stake
 
 PERIOD = Topic().chain.kes_period_at(NOW.wall_s)
 FILES = k.generate(b"c" * 32, b"k" * 32, PERIOD - 3)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from samples.dmq import BETWEEN_NODES, BODY, NOW, POOLS, Pool, raw
 
 from router.core.link.machine import RemoteProtocolError
-from services.dmq.core import message_submission as ms
-from services.dmq.core.authentication import Moment
 from services.dmq.core.mempool import Mempool, MempoolLimits, Row
-from services.dmq.core.provider import GATHER_S, NO_IDS_S, WINDOW_MAX, Announced, Provider, Spacing, WindowRule
-from services.dmq.core.signed_message import Dmq05, SignedMessage
+from services.dmq.core.messages.authentication import Moment
+from services.dmq.core.messages.signed_message import Dmq05, SignedMessage
+from services.dmq.core.peers.provider import GATHER_S, NO_IDS_S, WINDOW_MAX, Announced, Provider, Spacing, WindowRule
+from services.dmq.core.protocols import message_submission as ms
 
 DMQ = Dmq05()
 PAUSE_S = 60.0

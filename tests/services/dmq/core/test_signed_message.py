@@ -12,9 +12,18 @@ from samples.dmq_messages import ENCODINGS, WIRES
 
 from router.core.wire.codec import Malformed, encode
 from services.dmq.core.cbor import array_of, indefinite
-from services.dmq.core.kes import verify_kes
-from services.dmq.core.mux import Inbox
-from services.dmq.core.signed_message import OLDER, BodyBounds, Cip29ffe0e, Dmq04, Dmq05, Encoding, digest, usual_end
+from services.dmq.core.messages.kes import verify_kes
+from services.dmq.core.messages.signed_message import (
+    OLDER,
+    BodyBounds,
+    Cip29ffe0e,
+    Dmq04,
+    Dmq05,
+    Encoding,
+    digest,
+    usual_end,
+)
+from services.dmq.core.protocols.mux import Inbox
 
 DMQ = Dmq05()
 ANY_BODY = BodyBounds(0, 3000)

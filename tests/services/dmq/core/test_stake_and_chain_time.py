@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from samples.dmq import POOLS, VECTORS
 
-from services.dmq.core import stake
-from services.dmq.core.chain_time import MAINNET, NETWORKS, PREPROD, BadGenesis, ChainTime, read_genesis
-from services.dmq.core.stake import BadStake, read_stake
+from services.dmq.core.stake import distribution as stake
+from services.dmq.core.stake.chain_time import MAINNET, NETWORKS, PREPROD, BadGenesis, ChainTime, read_genesis
+from services.dmq.core.stake.distribution import BadStake, read_stake
 
 NAMES = [pool.id.hex() for pool in POOLS]
 SNAPSHOT = {

@@ -15,10 +15,10 @@ from samples.dmq import BETWEEN_NODES
 
 from router.service import contract as c
 from services.dmq import topology_job
-from services.dmq.core.known_peers import RootGroup
-from services.dmq.core.peer_sharing_messages import PeerAddress
-from services.dmq.core.topology import AccessPoint, BadTopology, LocalRoots, read_snapshot, read_topology
-from services.dmq.core.topology_source import FILE_S, TAG, Roots, TopologyRequest, TopologySource
+from services.dmq.core.peers.known import RootGroup
+from services.dmq.core.peers.topology import AccessPoint, BadTopology, LocalRoots, read_snapshot, read_topology
+from services.dmq.core.peers.topology_source import FILE_S, TAG, Roots, TopologyRequest, TopologySource
+from services.dmq.core.protocols.peer_sharing import PeerAddress
 from services.dmq.name_lookup import NameLookup
 from services.dmq.topology_job import topology
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from samples.dmq import NOW, POOLS, SIGNED, STAKE, VECTORS, raw
 
-from services.dmq.core.authentication import Topic
-from services.dmq.core.certificate import PoolId
-from services.dmq.core.chain_time import MAINNET
-from services.dmq.core.revision import REVISIONS
-from services.dmq.core.stake import StakeSet
-from services.dmq.core.verdict import Judge
+from services.dmq.core.messages.authentication import Topic
+from services.dmq.core.messages.certificate import PoolId
+from services.dmq.core.messages.verdict import Judge
+from services.dmq.core.protocols.revision import REVISIONS
+from services.dmq.core.stake.chain_time import MAINNET
+from services.dmq.core.stake.distribution import StakeSet
 
 OF_EVERY_POOL = {
     "cold_key_of_another_pool": "InvalidSignatureOCERT",

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from services.pubsub.core.arrival_times import PART, TIMES_MAX, ArrivalTimes
+from services.pubsub.core.comparison.arrival_times import PART, TIMES_MAX, ArrivalTimes
 
 DAY_S = 86_400
 

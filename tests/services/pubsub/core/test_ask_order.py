@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.core.wire.crypto import PublicKey
-from services.pubsub.core.ask_order import AskOrder
+from services.pubsub.core.rings.ask_order import AskOrder
 
 
 def group(number: int) -> PublicKey:

@@ -12,12 +12,12 @@ from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import overlay as o
-from services.pubsub.core.compare_plan import CompareLimits
-from services.pubsub.core.held import Held
-from services.pubsub.core.id_set import IdSet, key_of
+from services.pubsub.core.comparison.held import Held
+from services.pubsub.core.comparison.id_set import IdSet, key_of
+from services.pubsub.core.comparison.negentropy import IdRange, ask
+from services.pubsub.core.comparison.plan import CompareLimits
 from services.pubsub.core.known import Topic
 from services.pubsub.core.messages import AskSums, Compare, Compared, decode_message
-from services.pubsub.core.negentropy import IdRange, ask
 from services.pubsub.reasons import LIMIT
 
 NOW = c.Now(BEGIN_S, MONO_S)

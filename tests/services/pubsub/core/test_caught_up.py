@@ -9,10 +9,10 @@ import pytest
 from router.core.wire.crypto import MessageId, PublicKey
 from router.service import contract as c
 from router.service.roles import overlay as o
-from services.pubsub.core import caught_up
-from services.pubsub.core.caught_up import KEPT_S, Figures
-from services.pubsub.core.clock_steps import KEPT as CLOCK
-from services.pubsub.core.comparing import Comparing
+from services.pubsub.core.comparison import caught_up
+from services.pubsub.core.comparison.caught_up import KEPT_S, Figures
+from services.pubsub.core.comparison.comparing import Comparing
+from services.pubsub.core.conduct.clock_steps import KEPT as CLOCK
 from services.pubsub.core.known import Known, Topic
 
 GROUP, ROUTER, ANN, BEN = (PublicKey(bytes((one,)) * 32) for one in (7, 8, 9, 10))

@@ -9,12 +9,12 @@ from router.core.wire.crypto import MessageId
 from router.service import contract as c
 from router.service.roles import overlay as o
 from services.pubsub import reasons
-from services.pubsub.core.clock_steps import KEPT as CLOCK
-from services.pubsub.core.compare_plan import CompareLimits
-from services.pubsub.core.held import minute_at
-from services.pubsub.core.id_set import key_of
+from services.pubsub.core.comparison.held import minute_at
+from services.pubsub.core.comparison.id_set import key_of
+from services.pubsub.core.comparison.negentropy import IDS, SKIP, _digits
+from services.pubsub.core.comparison.plan import CompareLimits
+from services.pubsub.core.conduct.clock_steps import KEPT as CLOCK
 from services.pubsub.core.messages import Compare, Compared, decode_message, encode_message
-from services.pubsub.core.negentropy import IDS, SKIP, _digits
 
 HOUR = 3600
 

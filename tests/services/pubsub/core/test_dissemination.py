@@ -15,12 +15,12 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.deed_checks import DeedChecks
 from router.service.roles import overlay as o
-from services.pubsub.core.dissemination import Dissemination
-from services.pubsub.core.forwarding import ForwardingLimits
 from services.pubsub.core.known import Known, Topic
 from services.pubsub.core.messages import Have, decode_message
 from services.pubsub.core.others import Others
-from services.pubsub.core.untaken import UntakenLimits
+from services.pubsub.core.sending.dissemination import Dissemination
+from services.pubsub.core.sending.forwarding import ForwardingLimits
+from services.pubsub.core.sending.untaken import UntakenLimits
 from services.pubsub.events import EVENTS
 from services.pubsub.reasons import GONE, LIMIT, MEET_FIRST, NOT_TAKEN, UNANSWERED
 

@@ -6,7 +6,7 @@ from math import inf
 from random import Random
 
 from router.core.wire.crypto import PublicKey
-from services.pubsub.core.due_topics import SPARE_MIN, DueTopics
+from services.pubsub.core.comparison.due_topics import SPARE_MIN, DueTopics
 
 
 def test_it_is_as_a_plain_dictionary_is() -> None:

@@ -10,7 +10,7 @@ import pytest
 from blake3 import blake3
 
 from router.core.wire.crypto import PublicKey
-from services.pubsub.core.filters import (
+from services.pubsub.core.meetings.filters import (
     BITS,
     FILTER_BYTES,
     ONES_MAX,

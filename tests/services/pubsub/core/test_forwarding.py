@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from rigs.topic_network import GROUP, TopicNetwork, key_of, message_of, ring, topic
 
 from router.core.wire.crypto import PublicKey
-from services.pubsub.core.forwarding import (
+from services.pubsub.core.known import Topic
+from services.pubsub.core.sending.forwarding import (
     Announce,
     Deed,
     EndCause,
@@ -26,8 +27,7 @@ from services.pubsub.core.forwarding import (
     SendCopy,
     Silent,
 )
-from services.pubsub.core.known import Topic
-from services.pubsub.core.untaken import Own, UntakenLimits
+from services.pubsub.core.sending.untaken import Own, UntakenLimits
 
 ID, OTHER = message_of(1), message_of(2)
 HERE = Origin(until_s=1_000.0)

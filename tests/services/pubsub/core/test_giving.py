@@ -10,10 +10,10 @@ import pytest
 from router.core.wire.crypto import MessageId, SigningKey
 from router.service import contract as c
 from router.service.roles import overlay as o
-from services.pubsub.core.fetching import Fetching, FetchLimits
-from services.pubsub.core.giving import TAG, GiveLimits, Giving
-from services.pubsub.core.id_set import key_of
-from services.pubsub.core.negentropy import Needed
+from services.pubsub.core.comparison.fetching import Fetching, FetchLimits
+from services.pubsub.core.comparison.giving import TAG, GiveLimits, Giving
+from services.pubsub.core.comparison.id_set import key_of
+from services.pubsub.core.comparison.negentropy import Needed
 
 GROUP, FIRST, SECOND = (SigningKey(bytes((n,)) * 32).public for n in (1, 2, 3))
 IDS = [MessageId(bytes((n,)) * 32) for n in range(5)]

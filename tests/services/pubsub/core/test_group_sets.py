@@ -12,7 +12,7 @@ from samples.core import ALICE, BOB, GROUP
 
 from router.core.wire.crypto import PublicKey
 from router.core.wire.meeting import NONCE_BYTES, TAG_BYTES, Meeting
-from services.pubsub.core.group_sets import (
+from services.pubsub.core.meetings.group_sets import (
     FINGERPRINT_BYTES,
     FRAME_BYTES_MAX,
     LISTED_MAX,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.pubsub.core.id_set import END, LEAF_MAX, MINUTE_BYTES, IdSet, key_of, minute_of
+from services.pubsub.core.comparison.id_set import END, LEAF_MAX, MINUTE_BYTES, IdSet, key_of, minute_of
 
 KEYS = st.builds(
     key_of, st.integers(0, 3), st.binary(min_size=1, max_size=2).map(lambda one: one.ljust(32, b"\0"))

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.pubsub.core.id_set import IdSet, key_of, minute_of
-from services.pubsub.core.negentropy import (
+from services.pubsub.core.comparison.id_set import IdSet, key_of, minute_of
+from services.pubsub.core.comparison.negentropy import (
     CLOSING_BYTES,
     FRAME_BYTES_MAX,
     BadFrame,

@@ -13,14 +13,14 @@ from rigs.comparing_nodes import BEGIN_S, GROUP, Node, T, World, message, pair
 from router.core.wire.lifetime import EPOCH_S, UINT32_MAX
 from router.service import contract as c
 from router.service.roles import overlay as o
-from services.pubsub.core.arrival_order import LISTING_BYTES_MAX, ORDER_BYTES_MAX, read_ranks, write_ranks
-from services.pubsub.core.begun import AGE_MAX_S, Begun
-from services.pubsub.core.clock_steps import ClockSteps
-from services.pubsub.core.fetching import Fetching, FetchLimits
-from services.pubsub.core.id_set import END, RANK_MAX, IdSet, key_of
+from services.pubsub.core.comparison.arrival_order import LISTING_BYTES_MAX, ORDER_BYTES_MAX, read_ranks, write_ranks
+from services.pubsub.core.comparison.begun import AGE_MAX_S, Begun
+from services.pubsub.core.comparison.fetching import Fetching, FetchLimits
+from services.pubsub.core.comparison.id_set import END, RANK_MAX, IdSet, key_of
+from services.pubsub.core.comparison.negentropy import Differences, IdRange, Needed, answer, ask, go_on
+from services.pubsub.core.conduct.clock_steps import ClockSteps
 from services.pubsub.core.messages import BODY_BYTES_MAX, Compared, encode_message
-from services.pubsub.core.negentropy import Differences, IdRange, Needed, answer, ask, go_on
-from services.pubsub.core.untaken import Own
+from services.pubsub.core.sending.untaken import Own
 
 HOUR = 3600
 

@@ -9,10 +9,10 @@ import pytest
 from rigs.rings import PERIOD_S, Member, Rings
 
 from router.core.wire.crypto import PublicKey
-from services.pubsub.core.candidates import CandidateLimits
 from services.pubsub.core.known import Neighbour
-from services.pubsub.core.overlay import ExchangeRings, MeetWith, Overlay, OverlayLimits, RingOf
-from services.pubsub.core.topic_ring import Told
+from services.pubsub.core.meetings.candidates import CandidateLimits
+from services.pubsub.core.rings.overlay import ExchangeRings, MeetWith, Overlay, OverlayLimits, RingOf
+from services.pubsub.core.rings.topic_ring import Told
 
 GROUP, OTHER = PublicKey(b"g" * 32), PublicKey(b"o" * 32)
 NEIGHBOUR_SETS = 30

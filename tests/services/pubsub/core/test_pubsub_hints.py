@@ -9,8 +9,8 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.hint import Hint
 from router.service import contract as c
 from router.service.roles import overlay as o
-from services.pubsub.core.hints import HintLimits, Hints
 from services.pubsub.core.known import Known, Topic
+from services.pubsub.core.meetings.hints import HintLimits, Hints
 from services.pubsub.core.others import Others
 
 GROUP, ROUTER, SERVICE, ME = (SigningKey(bytes((n,)) * 32).public for n in (91, 92, 93, 94))

@@ -16,12 +16,15 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.errors import RouterError
 from router.service import contract as c
 from router.service.kept_rows import STATE, judge
-from services.pubsub.core import begun, caught_up, clock_steps, dissemination, interests, own_rows, partners
-from services.pubsub.core import forwarding as f
+from services.pubsub.core.comparison import begun, caught_up
+from services.pubsub.core.conduct import clock_steps
 from services.pubsub.core.kept import FORMS, VERSION
 from services.pubsub.core.known import Known
+from services.pubsub.core.meetings import interests, partners
 from services.pubsub.core.others import Others
-from services.pubsub.core.untaken import Own
+from services.pubsub.core.sending import dissemination, own_rows
+from services.pubsub.core.sending import forwarding as f
+from services.pubsub.core.sending.untaken import Own
 from services.pubsub.rules import PubSub
 from services.pubsub.settings import Settings
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from rigs.topic_network import GROUP, key_of, message_of, neighbours, topic
 
-from services.pubsub.core.forwarding import Deed, Forwarding, ForwardingLimits, Origin, SendCopy
 from services.pubsub.core.known import Topic
-from services.pubsub.core.random_copies import Came, RandomCopies, RandomCopiesLimits, came_by
+from services.pubsub.core.sending.forwarding import Deed, Forwarding, ForwardingLimits, Origin, SendCopy
+from services.pubsub.core.sending.random_copies import Came, RandomCopies, RandomCopiesLimits, came_by
 
 AROUND = topic((11, 12, 31), (21, 22, 32))
 ORDER = neighbours(31, 32, 12, 22)

@@ -12,7 +12,7 @@ from rigs.topic_network import GROUP, TopicNetwork, key_of, message_of, ring, to
 
 from router.core.wire.crypto import MessageId, PublicKey
 from services.pubsub.core.known import Topic
-from services.pubsub.core.repair import (
+from services.pubsub.core.sending.repair import (
     AskForMessage,
     KnownIds,
     Named,

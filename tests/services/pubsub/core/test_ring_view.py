@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from router.core.wire.crypto import PublicKey
 from services.pubsub.core.known import Neighbour
-from services.pubsub.core.ring import SPACE, ahead, place_of
-from services.pubsub.core.view import RingMembers, Seat, View, ViewLimits
+from services.pubsub.core.rings.ring import SPACE, ahead, place_of
+from services.pubsub.core.rings.view import RingMembers, Seat, View, ViewLimits
 
 OWN = place_of(bytes([100]) * 32, bytes(32))
 

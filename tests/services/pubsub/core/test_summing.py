@@ -17,11 +17,11 @@ from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import overlay as o
-from services.pubsub.core.comparing import Comparing
-from services.pubsub.core.id_set import key_of
+from services.pubsub.core.comparison.comparing import Comparing
+from services.pubsub.core.comparison.id_set import key_of
+from services.pubsub.core.comparison.summing import DIFFERENT, LATER, SAME
 from services.pubsub.core.known import Known, Neighbour, Topic
 from services.pubsub.core.messages import SUMS_MAX, AskSums, Compare, Sum, TellSums, decode_message
-from services.pubsub.core.summing import DIFFERENT, LATER, SAME
 from services.pubsub.reasons import LIMIT, MEET_FIRST
 
 ID = MessageId(bytes(32))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rigs.topic_network import key_of, topic
 
 from services.pubsub.core.known import Topic
-from services.pubsub.core.targets import Toward, replacement, targets
+from services.pubsub.core.sending.targets import Toward, replacement, targets
 
 AFTER, BEFORE, ANYBODY = Toward.AFTER, Toward.BEFORE, Toward.ANYBODY
 WHOLE = topic((11, 12, 13), (21, 22, 23), (31, 32, 33))

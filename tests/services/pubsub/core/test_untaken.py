@@ -6,7 +6,7 @@ from math import inf
 from random import Random
 
 from router.core.wire.crypto import MessageId, PublicKey
-from services.pubsub.core.untaken import Own, Untaken, UntakenLimits
+from services.pubsub.core.sending.untaken import Own, Untaken, UntakenLimits
 
 GROUPS = [PublicKey(bytes((n,)) * 32) for n in range(8)]
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.core.wire.crypto import MessageId, PublicKey
-from services.pubsub.core.id_set import key_of
-from services.pubsub.core.withholding import Barred, Withholding, WithholdingLimits
+from services.pubsub.core.comparison.id_set import key_of
+from services.pubsub.core.conduct.withholding import Barred, Withholding, WithholdingLimits
 
 GROUP, OTHER = (PublicKey(bytes((one,)) * 32) for one in (7, 8))
 PARTNER, THIRD = (PublicKey(bytes((one,)) * 32) for one in (1, 2))

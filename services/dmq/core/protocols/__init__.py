@@ -1,0 +1,1 @@
+"""The protocols of a DMQ node, pure: bytes in, messages and states out, with clients and with other nodes (CIP-137)."""
