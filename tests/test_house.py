@@ -24,8 +24,8 @@ from house import (
     verbs,
     worlds,
 )
-from house_debts import HANGING, HOOKED, LONG, SHARED_NAMES
-from house_reading import EXPLAINED_LINES, READING_RULES, hangs
+from house_debts import HOOKED, LONG, SHARED_NAMES
+from house_reading import EXPLAINED_LINES, READING_RULES
 
 ROOT = Path(__file__).parents[1]
 Rule = Callable[[Tree], Iterator[str]]
@@ -175,12 +175,6 @@ def test_what_is_allowed_to_be_long_still_is() -> None:
 def test_what_is_allowed_to_be_hooked_still_is() -> None:
     found = {f"{path}:{part}" for path, _, part in hooked(read(ROOT))}
     assert not HOOKED - found, f"{HOOKED - found} are hooked no more: strike them from house_debts.HOOKED"
-
-
-def test_what_is_allowed_to_hang_still_does() -> None:
-    tree = read(ROOT)
-    alone = {path for path in HANGING if not any(hangs(tree.get(path, "")))}
-    assert not alone, f"{sorted(alone)} stand alone now: strike them from house_debts.HANGING"
 
 
 def test_what_is_allowed_to_be_a_shared_name_still_is() -> None:

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from router.disk import private_file
 
-from .core.envelope import ENVELOPE_BYTES_MAX, BadEnvelope, read_certificate_file, read_kes_key
-from .core.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys
+from .core.messages.envelope import ENVELOPE_BYTES_MAX, BadEnvelope, read_certificate_file, read_kes_key
+from .core.messages.pool_keys import CERTIFICATE, KES_SECRET, BadKeys, PoolKeys
 
 T = TypeVar("T")
 

@@ -18,8 +18,8 @@ from dns.rdatatype import RdataType
 from dns.rdtypes.IN.SRV import SRV
 from dns.resolver import Resolver
 
-from .core.peer_sharing_messages import PeerAddress
-from .core.topology import AccessPoint
+from .core.peers.topology import AccessPoint
+from .core.protocols.peer_sharing import PeerAddress
 
 LOOKUPS_MAX = 4
 """Names that are looked up at once."""

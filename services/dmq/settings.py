@@ -10,11 +10,11 @@ from msgspec import Meta
 
 from router.service.settings import Struct, about, door, span
 
-from .core.hot_places import Targets
 from .core.mempool import MempoolLimits
 from .core.networks import consumers_of, network_of
-from .core.peers import address_of
-from .core.topology import SRV_SERVICE
+from .core.peers.hot_places import Targets
+from .core.peers.peers import address_of
+from .core.peers.topology import SRV_SERVICE
 
 _POOL, _TARGETS = MempoolLimits(), Targets()
 CONSUMERS_MAX = 16

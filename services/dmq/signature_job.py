@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from .core.fault import Fault
-from .core.signatures import SignatureCheck, SignatureChecker
+from .core.messages.fault import Fault
+from .core.messages.signatures import SignatureCheck, SignatureChecker
 
 _FAULTS = (None, Fault.BAD_CERTIFICATE, Fault.BAD_SIGNATURE)
 _CHECKER = SignatureChecker()

@@ -13,8 +13,8 @@ from typing import IO, NamedTuple
 import msgspec
 from msgspec.structs import astuple
 
-from .core.chain_time import GENESIS_BYTES_MAX, BadGenesis, read_genesis
-from .core.stake import STAKE_BYTES_MAX, BadStake, StakeSet, read_stake
+from .core.stake.chain_time import GENESIS_BYTES_MAX, BadGenesis, read_genesis
+from .core.stake.distribution import STAKE_BYTES_MAX, BadStake, StakeSet, read_stake
 
 COMMAND_S_MAX = 600.0
 _SAID_CHARS_MAX = 200

@@ -13,9 +13,8 @@ from typing import TypeVar
 
 import msgspec
 
-from .core.peer_sharing_messages import PeerAddress
-from .core.peers import address_of
-from .core.topology import (
+from .core.peers.peers import address_of
+from .core.peers.topology import (
     SNAPSHOT_BYTES_MAX,
     TOPOLOGY_BYTES_MAX,
     AccessPoint,
@@ -24,7 +23,8 @@ from .core.topology import (
     read_snapshot,
     read_topology,
 )
-from .core.topology_source import Roots, TopologyRequest
+from .core.peers.topology_source import Roots, TopologyRequest
+from .core.protocols.peer_sharing import PeerAddress
 from .name_lookup import NameLookup
 
 T = TypeVar("T")

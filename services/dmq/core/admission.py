@@ -19,19 +19,19 @@ from msgspec import Struct
 from router.service import contract as c
 from services.dmq.signature_job import encode_batch, faults
 
-from .authentication import Moment, PoolRecord
-from .client_session import ClientSession
-from .fault import Fault, Rejected
+from .clients.connection import ClientSession
 from .holdings import Holdings
 from .mempool import Row
-from .signatures import SignatureCheck, SignatureChecker
-from .signed_message import SignedMessage
-from .stake import StakeSet
+from .messages.authentication import Moment, PoolRecord
+from .messages.fault import Fault, Rejected
+from .messages.signatures import SignatureCheck, SignatureChecker
+from .messages.signed_message import SignedMessage
+from .stake.distribution import StakeSet
 
 BATCH_MAX = 64
 UNDER_WAY_MAX = 1
 AT_ONCE_MAX = 16
-"""So many messages are verified here if nothing is under way, but none while wrong signatures come."""
+"""Most messages that are verified in this process if nothing is under way, but none while wrong signatures come."""
 LATE_S = 0.1
 """How long after a batch went to the other process, which gives way to everybody, some are verified here meanwhile."""
 DOUBT_S = 10.0

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 Owner = TypeVar("Owner")
 STALE_SHARE = 4
-"""So many entries for each owner are kept before those that changed since are dropped."""
+"""Entries for each owner that are kept before those that changed since are dropped."""
 
 
 class Deadlines(Generic[Owner]):

@@ -12,11 +12,11 @@ from router.core.wire.codec import Malformed
 from router.core.wire.text import counted, span_text
 from services.dmq import reasons
 
-from .chain_time import ChainTime
-from .peers import SAID_NO
-from .revision import Revision
-from .signed_message import SignedMessage
-from .stake import BadStake, StakeSet, read_stake
+from .messages.signed_message import SignedMessage
+from .peers.peers import SAID_NO
+from .protocols.revision import Revision
+from .stake.chain_time import ChainTime
+from .stake.distribution import BadStake, StakeSet, read_stake
 
 FILE_KIND, SOCKET, RIGHTS, OTHERS_WRITE = 0o170000, 0o140000, 0o7777, 0o002
 """Parts of a file's mode (POSIX)."""
@@ -28,7 +28,7 @@ NAMED_MAX = 5
 CLOCK_PERIODS = 1
 """Number of KES periods by which a signer's clock and chain may differ from this node's."""
 LATE_MIN = 2
-"""So many messages of other nodes may come late, or early, without a doubt in the clock."""
+"""Number of messages of other nodes that may come late, or early, without a doubt in the clock."""
 _BY_THE_CLOCK = (reasons.EXPIRED.word, reasons.EXPIRY_TOO_FAR.word)
 """Why messages are refused where the clocks of nodes differ."""
 _ASK = "run cardano-cli query stake-snapshot --all-stake-pools anew, or name it as stake_command"

@@ -17,14 +17,14 @@ from router.core.wire.errors import RouterError
 from router.service import contract as c
 
 from . import notes, rows
-from .authentication import Authentication, Moment, Topic
-from .certificate import PoolId
-from .cursor import Cursor
-from .gone import Gone, gone, warning
+from .clients.cursor import Cursor
+from .clients.gone import Gone, gone, warning
 from .mempool import Mempool, MempoolLimits, Row
+from .messages.authentication import Authentication, Moment, Topic
+from .messages.certificate import PoolId
+from .messages.signed_message import Encoding, SignedMessage
 from .networks import name_of
-from .signed_message import Encoding, SignedMessage
-from .stake import StakeSet
+from .stake.distribution import StakeSet
 
 STATE, STAKE, COUNTS = b"state", b"stake", b"counts"
 MESSAGE, ROW, RECORD, CURSOR, ASIDE = b"m ", b"r ", b"p ", b"c ", b"a "

@@ -22,18 +22,18 @@ from msgspec import Struct, field
 
 from router.core.wire.text import counted
 
-from .authentication import Moment
-from .certificate import PoolId
-from .fault import Fault, Rejected
 from .id_index import IdIndex
-from .signed_message import ID_BYTES, SignedMessage
+from .messages.authentication import Moment
+from .messages.certificate import PoolId
+from .messages.fault import Fault, Rejected
+from .messages.signed_message import ID_BYTES, SignedMessage
 
 PAGES_MAX = 64
 """Most pages that are remembered until the next change."""
 DEAD_MAX = 1024
 """Most rows of dead messages that are kept in addition to as many as are live."""
 RECENT_MAX = 1024
-"""So many of the latest rows are kept as they are given out, since nearly all that is asked for is among them."""
+"""Number of the latest rows that are kept as they are given out, since nearly all that is asked for is among them."""
 
 
 class MempoolLimits(Struct, frozen=True):

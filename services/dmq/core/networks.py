@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .chain_time import NETWORKS, ChainTime
-from .handshake import MAGIC_BITS, MAGICS
+from .protocols.handshake import MAGIC_BITS, MAGICS
+from .stake.chain_time import NETWORKS, ChainTime
 
 
 class Terms(NamedTuple):

@@ -14,10 +14,10 @@ from ipaddress import IPv4Address, IPv6Address
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .authentication import Topic
-from .chain_time import cardano_network
-from .handshake import MAGIC_BITS, MAGICS
-from .hot_places import Targets
+from .messages.authentication import Topic
+from .peers.hot_places import Targets
+from .protocols.handshake import MAGIC_BITS, MAGICS
+from .stake.chain_time import cardano_network
 
 CONFIG_BYTES_MAX = 1 << 20
 TOPOLOGY = "the topology file"

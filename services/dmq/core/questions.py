@@ -11,12 +11,12 @@ from typing import Any
 from router.service import contract as c
 
 from .admission import Admission
-from .client_sessions import ClientSessions
-from .consumers import Consumers
-from .cursor import Cursor
+from .clients.connections import ClientSessions
+from .clients.consumers import Consumers
+from .clients.cursor import Cursor
 from .holdings import ACCEPTED, Holdings
-from .node_peers import NodePeers
-from .stake_source import StakeSource
+from .peers.node_peers import NodePeers
+from .stake.source import StakeSource
 from .topic_group import TopicGroup
 
 PAGE_MAX = 200
@@ -56,6 +56,7 @@ class Questions:
         self._group = group
 
     def answer(self, asked: c.Asked, now: c.Now) -> Iterator[c.Deed]:
+        """Yield what follows from a question, its answer last; one that is not understood is answered with `error`."""
         words = asked.argument.split()
         match asked.word, words:
             case "status", []:

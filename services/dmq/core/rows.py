@@ -17,13 +17,13 @@ import msgspec
 from router.core.wire.codec import Malformed, encode, first_of
 from router.core.wire.errors import RouterError
 
-from .authentication import Moment, PoolRecord
 from .cbor import Reader
-from .certificate import NUMBER_BITS, POOL_ID_BYTES, PoolId
-from .cursor import BREAKS_MAX, REPLY_MESSAGES_MAX, SET_ASIDE_MAX, Cursor
-from .handshake import MAGIC_BITS
+from .clients.cursor import BREAKS_MAX, REPLY_MESSAGES_MAX, SET_ASIDE_MAX, Cursor
 from .mempool import Row
-from .signed_message import FREE_ID_BYTES_MAX, ID_BYTES, Cip29ffe0e, Dmq04, Dmq05
+from .messages.authentication import Moment, PoolRecord
+from .messages.certificate import NUMBER_BITS, POOL_ID_BYTES, PoolId
+from .messages.signed_message import FREE_ID_BYTES_MAX, ID_BYTES, Cip29ffe0e, Dmq04, Dmq05
+from .protocols.handshake import MAGIC_BITS
 
 T = TypeVar("T")
 VERSION = 1

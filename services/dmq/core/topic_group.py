@@ -17,14 +17,15 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from services.dmq import reasons
 
-from . import notes, submission
+from . import notes
 from .admission import Admission, AdmissionVerdict, FromGroup, FromUnicast
-from .fault import Fault, Rejected
 from .holdings import Holdings
 from .mempool import Row
+from .messages.fault import Fault, Rejected
+from .messages.signed_message import Encoding, SignedMessage
 from .notes import Numbered, id_of
-from .signed_message import Encoding, SignedMessage
-from .stake_source import moment_of
+from .protocols import submission
+from .stake.source import moment_of
 from .turned_away import TurnedAway
 
 JOINED = b"group"

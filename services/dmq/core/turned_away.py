@@ -11,9 +11,9 @@ from router.core.link.allowance import Allowance
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 
-from .fault import Rejected
+from .messages.fault import Rejected
+from .messages.signed_message import SignedMessage
 from .notes import id_of
-from .signed_message import SignedMessage
 
 PER_S, BURST = 10.0, 200.0
 """Rejections a second that are logged by themselves, and how many at once."""

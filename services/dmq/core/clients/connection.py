@@ -10,11 +10,11 @@ from typing import Any
 from router.core.link.machine import Agency, RemoteProtocolError
 from router.service import contract as c
 
-from . import notification, submission
+from ..protocols import notification, submission
+from ..protocols.client_session import Heard, Session
+from ..protocols.mux import MESSAGE_S
+from ..protocols.revision import Revision
 from .cursor import Cursor
-from .mux import MESSAGE_S
-from .revision import Revision
-from .session import Heard, Session
 
 HELLO_S = 10.0
 """Seconds that a client has for its handshake."""

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from router.service import contract as c
 
-from .client_session import ClientSession
-from .handshake import NO_PLACE
+from ..protocols.handshake import NO_PLACE
+from ..protocols.revision import Revision
+from .connection import ClientSession
 from .place_warnings import Bound, PlaceWarnings
 from .places import who_gives_way
-from .revision import Revision
 
 LOCAL = "local"
 _NAMED = "consumer "

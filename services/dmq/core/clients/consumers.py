@@ -13,13 +13,13 @@ from typing import Any
 
 from router.service import contract as c
 
-from . import notes
-from . import notification as n
-from .client_session import ANSWERS_MAX, ClientSession
+from .. import notes
+from ..holdings import Holdings
+from ..mempool import Row
+from ..protocols import notification as n
+from .connection import ANSWERS_MAX, ClientSession
 from .consumer_warnings import ConsumerWarnings
 from .cursor import Cursor
-from .holdings import Holdings
-from .mempool import Row
 
 TAKEN_OVER = "a newer connection has taken the consumer's place"
 GATHER_S = 0.02

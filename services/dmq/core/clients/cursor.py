@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from .mempool import Mempool, Row
+from ..mempool import Mempool, Row
 
 REPLY_MESSAGES_MAX = 100
 REPLY_BYTES_MAX = 256 << 10
 BREAKS_MAX = 3
 MANY = 64
-"""As many messages are no few, and go out at once."""
+"""Number of waiting messages from which on a reply goes out at once."""
 SET_ASIDE_MAX = 1000
 """Most messages that are set aside for one consumer (the oldest are forgotten), and that wait to be given again."""
 

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from router.core.wire.text import counted, span_text
 
+from ..mempool import Mempool
 from .cursor import Cursor
-from .mempool import Mempool
 
 
 class Gone(Struct, frozen=True):

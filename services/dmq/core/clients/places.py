@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from .client_session import ClientSession, Standing
+from .connection import ClientSession, Standing
 
 
 def who_gives_way(clients: Collection[ClientSession], user: int | None, now_s: float) -> ClientSession | None:

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 from router.core.link.machine import Agency
 from router.core.wire.codec import encode, head
 
-from . import handshake as h
-from . import notification as n
-from . import submission as s
-from .cbor import MAP, array_of
-from .conformance import CLOSED, OPEN, Begin, Check, pieces, said
-from .handshake import CLIENT_VERSION, ClientData
-from .revision import REVISIONS, Revision
-from .trial_messages import BODY, Signer, long_number, octets
+from ..cbor import MAP, array_of
+from ..messages.trial_messages import BODY, Signer, long_number, octets
+from ..protocols import handshake as h
+from ..protocols import notification as n
+from ..protocols import submission as s
+from ..protocols.handshake import CLIENT_VERSION, ClientData
+from ..protocols.revision import REVISIONS, Revision
+from .judging import CLOSED, OPEN, Begin, Check, pieces, said
 
 LONG_SDU_MESSAGES = 50
 UNKNOWN_PROTOCOL = 99

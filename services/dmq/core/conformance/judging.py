@@ -16,11 +16,11 @@ from msgspec import Struct
 from router.core.link.machine import Agency
 from router.core.wire.codec import Malformed, decode
 
-from . import handshake, notification, submission
-from .cbor import Reader
-from .mux import sdu
-from .revision import Revision
-from .submission import RejectKind
+from ..cbor import Reader
+from ..protocols import handshake, notification, submission
+from ..protocols.mux import sdu
+from ..protocols.revision import Revision
+from ..protocols.submission import RejectKind
 
 CLOSED = "closed"
 OPEN = "open"

@@ -16,18 +16,18 @@ from msgspec.structs import replace
 from router.core.link.machine import Agency
 from router.core.wire.codec import Malformed, encode, head
 
-from . import handshake as h
-from . import keep_alive as ka
-from . import message_submission as ms
-from . import node_handshake as nh
-from . import peer_sharing_messages as ps
-from .cbor import MAP, array_of
-from .conformance import CLOSED, NOT_AS_WRITTEN, OPEN, in_words, pieces, said
-from .mux import SENT_BYTES_MAX
-from .node_handshake import NodeData
-from .peer_session import HANDSHAKE, KEEP_ALIVE, SHARING
-from .revision import REVISIONS
-from .trial_messages import BODY, Signer, long_number, octets
+from ..cbor import MAP, array_of
+from ..messages.trial_messages import BODY, Signer, long_number, octets
+from ..protocols import handshake as h
+from ..protocols import keep_alive as ka
+from ..protocols import message_submission as ms
+from ..protocols import node_handshake as nh
+from ..protocols import peer_sharing as ps
+from ..protocols.mux import SENT_BYTES_MAX
+from ..protocols.node_handshake import NodeData
+from ..protocols.peer_session import HANDSHAKE, KEEP_ALIVE, SHARING
+from ..protocols.revision import REVISIONS
+from .judging import CLOSED, NOT_AS_WRITTEN, OPEN, in_words, pieces, said
 
 COOKIE = 0xBEEF
 NO_ID = bytes(32)

@@ -17,12 +17,12 @@ from msgspec import Struct, field
 
 from router.core.wire.text import counted
 
+from ..stake.chain_time import MAINNET, ChainTime
+from ..stake.distribution import StakeSet
 from .certificate import PoolId
-from .chain_time import MAINNET, ChainTime
 from .fault import Fault, Rejected
 from .signatures import SignatureCheck
 from .signed_message import Encoding, SignedMessage
-from .stake import StakeSet
 
 CLOCK_PERIODS = (-1, 0, 1)
 """Number of KES periods around the present one in which a message may be signed that names none (F3)."""

@@ -14,7 +14,7 @@ from router.core.wire.codec import encode
 from router.core.wire.crypto import SIGNATURE_BYTES, PublicKey, Signature, SigningKey, verify
 from router.core.wire.text import bech32_encode
 
-from .cbor import Reader
+from ..cbor import Reader
 
 POOL_ID_BYTES = 28
 TEXTS_MAX = 4096

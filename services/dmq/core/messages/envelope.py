@@ -11,7 +11,7 @@ from enum import Enum
 from router.core.wire.codec import Malformed, encode
 from router.core.wire.crypto import KEY_BYTES, PublicKey, SigningKey
 
-from .cbor import Reader
+from ..cbor import Reader
 from .certificate import Certificate, read_certificate
 from .kes import SECRET_BYTES, KesSigningKey, verify_kes
 

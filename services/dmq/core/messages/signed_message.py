@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from router.core.wire.codec import Malformed, encode
 
-from .cbor import Reader, array_of, read_head
+from ..cbor import Reader, array_of, read_head
 from .certificate import Certificate, read_certificate, read_cold_key, read_inner
 from .kes import SIGNATURE_KES_BYTES, KesSigningKey
 

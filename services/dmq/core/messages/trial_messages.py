@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from router.core.wire.codec import encode, head
 
-from .cbor import ARRAY, OCTETS, UINT, array_of, indefinite
+from ..cbor import OCTETS, UINT, array_of, indefinite
+from ..protocols.revision import Revision
 from .pool_keys import PoolKeys
-from .revision import Revision
 from .signed_message import Draft, digest
 
 BODY = bytes(range(256)) + bytes(150)
@@ -75,8 +75,3 @@ def octets(size: int) -> bytes:
 def long_number(number: int) -> bytes:
     """Return a number encoded in eight bytes, whatever it needs."""
     return bytes((UINT << 5 | 27,)) + number.to_bytes(8, "big")
-
-
-def long_list(length: int) -> bytes:
-    """Return the head of a list with its length in two bytes, whatever it needs."""
-    return bytes((ARRAY << 5 | 25,)) + length.to_bytes(2, "big")

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from router.core.wire.codec import Malformed
 
+from ..protocols.revision import Revision
+from ..stake.distribution import StakeSet
 from .authentication import Authentication, Moment, Topic
 from .certificate import PoolId
 from .fault import Rejected
-from .revision import Revision
 from .signatures import SignatureChecker
 from .signed_message import SignedMessage
-from .stake import StakeSet
 
 ACCEPT, REJECT = "accept", "reject"
 DECODER_FAILURE = "DecoderFailure"

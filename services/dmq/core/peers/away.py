@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from .known_peers import KnownPeer
-from .peer_sharing_messages import PeerAddress
+from ..protocols.peer_sharing import PeerAddress
+from .known import KnownPeer
 
 CAUSE_CHARS_MAX = 120
 """Most characters of a cause that are shown: so an answer with `PEERS_SHOWN` rows is not too long."""

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from router.service import contract as c
 
+from ..protocols.peer_sharing import PeerAddress
 from .hot_places import OF_PREFIX_MAX
-from .known_peers import KnownPeer, PeerSource, PeerState, is_public, prefix
-from .peer_sharing_messages import PeerAddress
+from .known import KnownPeer, PeerSource, PeerState, is_public, prefix
 
 Key = TypeVar("Key")
 DIAL_S = 60.0

@@ -9,10 +9,10 @@ from typing import Any
 from router.core.link.machine import RemoteProtocolError
 from router.service import contract as c
 
-from . import message_submission as ms
-from .peer_session import PeerEvent, PeerSession, Side
-from .peer_sharing_messages import PeerAddress
-from .peers_away import CAUSE_CHARS_MAX
+from ..protocols import message_submission as ms
+from ..protocols.peer_session import PeerEvent, PeerSession, Side
+from ..protocols.peer_sharing import PeerAddress
+from .away import CAUSE_CHARS_MAX
 from .provider import Announced, Provider
 
 

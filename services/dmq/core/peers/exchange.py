@@ -13,21 +13,21 @@ from router.core.wire.codec import Malformed
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 
-from . import message_submission as ms
-from . import notes
-from .fault import Rejected
+from .. import notes
+from ..holdings import Holdings
+from ..mempool import Row
+from ..messages.fault import Rejected
+from ..messages.signed_message import Encoding, SignedMessage
+from ..protocols import message_submission as ms
+from ..protocols.node_handshake import NodeData
+from ..protocols.peer_session import PeerEvent, Side
+from ..protocols.peer_sharing import PeerAddress
+from ..stake.source import moment_of
+from .connection import PeerConnection
 from .fetching import AskBodies, AskIds, Fetching, PeerFault, peer_fault
-from .holdings import Holdings
 from .hop_delay import HopDelay
-from .mempool import Row
-from .node_handshake import NodeData
-from .peer_connection import PeerConnection
-from .peer_session import PeerEvent, Side
-from .peer_sharing_messages import PeerAddress
-from .peer_trail import PeerTrail
 from .provider import Provider, Spacings
-from .signed_message import Encoding, SignedMessage
-from .stake_source import moment_of
+from .trail import PeerTrail
 
 
 class PeerTerms(Struct, frozen=True):

@@ -21,11 +21,11 @@ from msgspec import Struct, field
 from router.core.link.machine import RemoteProtocolError
 from router.core.wire.reasons import Reason
 
-from .fault import Fault
+from ..mempool import Mempool
+from ..messages.fault import Fault
+from ..messages.signed_message import SignedMessage
 from .fetch_counts import FetchCounts
-from .mempool import Mempool
 from .provider import WINDOW_MAX
-from .signed_message import SignedMessage
 
 IDS_MAX = 33
 """Most ids in one request."""

@@ -21,11 +21,11 @@ from msgspec import Struct
 from router.core.service.back_off import BackOff
 from router.service import contract as c
 
+from ..protocols.node_handshake import Agreement
+from ..protocols.peer_sharing import PeerAddress
+from .book import RESTS_S, SHARED_MAX, STRANGERS_OF_PREFIX_MAX, PeerBook
 from .hot_places import HotPlaces, Targets
-from .known_peers import KnownPeer, PeerSource, PeerState, RootGroup, is_public, prefix
-from .node_handshake import Agreement
-from .peer_book import RESTS_S, SHARED_MAX, STRANGERS_OF_PREFIX_MAX, PeerBook
-from .peer_sharing_messages import PeerAddress
+from .known import KnownPeer, PeerSource, PeerState, RootGroup, is_public, prefix
 
 DIALS_MAX = 8
 """Most dials under way."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from .known_peers import KnownPeer, PeerSource, prefix
+from .known import KnownPeer, PeerSource, prefix
 
 OF_PREFIX_MAX = 2
 """Most strangers of one place of the network that are hot; and twice as many that are known."""

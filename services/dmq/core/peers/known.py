@@ -10,8 +10,8 @@ from math import inf
 
 from msgspec import Struct, field
 
-from .node_handshake import Agreement
-from .peer_sharing_messages import PeerAddress
+from ..protocols.node_handshake import Agreement
+from ..protocols.peer_sharing import PeerAddress
 
 PREFIX_BITS = {4: 24, 6: 56}
 """What counts as one place of the network, for IPv4 and IPv6."""

@@ -9,15 +9,15 @@ from msgspec.structs import asdict
 
 from router.service import contract as c
 
-from .admission import Admission, AdmissionVerdict, FromPeer
-from .fault import Fault, Rejected
-from .holdings import Holdings
-from .mempool import Row
+from ..admission import Admission, AdmissionVerdict, FromPeer
+from ..holdings import Holdings
+from ..mempool import Row
+from ..messages.fault import Fault, Rejected
+from ..messages.signed_message import SignedMessage
+from ..stake.source import moment_of
+from ..turned_away import TurnedAway
 from .peers import DOORS, Peers
-from .signed_message import SignedMessage
-from .stake_source import moment_of
 from .topology_source import TAG, TopologySource
-from .turned_away import TurnedAway
 
 CAUSES_SHOWN = 5
 """Most causes for which connections have ended, or did not come about, that `status` names, and most nodes that are

@@ -19,18 +19,14 @@ from msgspec.structs import replace
 from router.core.link.machine import Agency, RemoteProtocolError
 from router.service import contract as c
 
-from . import message_submission as ms
-from .deadlines import Deadlines
-from .fault import Rejected
-from .governor import Act, AskPeers, Cool, Dial, Governor, Hang, Heat
-from .holdings import Holdings
-from .known_peers import PeerState, RootGroup
-from .mempool import Row
-from .node_handshake import VERSIONS
-from .peer_connection import PeerConnection
-from .peer_endings import PeerEndings
-from .peer_exchange import PeerExchange, PeerTerms, request_of
-from .peer_session import (
+from ..deadlines import Deadlines
+from ..holdings import Holdings
+from ..mempool import Row
+from ..messages.fault import Rejected
+from ..messages.signed_message import SignedMessage
+from ..protocols import message_submission as ms
+from ..protocols.node_handshake import VERSIONS
+from ..protocols.peer_session import (
     PeerAgreed,
     PeerAnswered,
     PeerEvent,
@@ -41,10 +37,14 @@ from .peer_session import (
     PeersTold,
     Side,
 )
-from .peer_sharing_messages import PeerAddress
-from .peers_away import PeersAway, as_row
-from .signed_message import SignedMessage
-from .stake_source import moment_of
+from ..protocols.peer_sharing import PeerAddress
+from ..stake.source import moment_of
+from .away import PeersAway, as_row
+from .connection import PeerConnection
+from .endings import PeerEndings
+from .exchange import PeerExchange, PeerTerms, request_of
+from .governor import Act, AskPeers, Cool, Dial, Governor, Hang, Heat
+from .known import PeerState, RootGroup
 
 DIAL = "dial "
 """How the tag of a dial begins."""

@@ -21,10 +21,10 @@ from typing import NamedTuple
 from router.core.link.machine import RemoteProtocolError
 from router.core.wire.reasons import Reason
 
-from .authentication import Moment
-from .certificate import PoolId
-from .mempool import Mempool, Row
-from .number_set import NumberSet
+from ..mempool import Mempool, Row
+from ..messages.authentication import Moment
+from ..messages.certificate import PoolId
+from ..number_set import NumberSet
 
 WINDOW_MAX = 132
 """Most ids that a peer has been told and has not acknowledged: four requests of 33."""

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from .known_peers import RootGroup
-from .peer_sharing_messages import PeerAddress
+from ..protocols.peer_sharing import PeerAddress
+from .known import RootGroup
 
 TOPOLOGY_BYTES_MAX = 1 << 20
 POINTS_MAX = 1000

@@ -15,8 +15,8 @@ from msgspec import Struct
 from router.core.wire.text import counted
 from router.service import contract as c
 
-from .known_peers import RootGroup
-from .peer_sharing_messages import PeerAddress
+from ..protocols.peer_sharing import PeerAddress
+from .known import RootGroup
 
 FILE_S = 5.0
 """Seconds between two looks at the file."""

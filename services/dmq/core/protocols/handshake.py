@@ -21,7 +21,7 @@ from router.core.link.machine import Agency, Row, Table
 from router.core.wire.codec import Malformed, encode, head
 from router.core.wire.text import clean
 
-from .cbor import MAP, Reader, array_of
+from ..cbor import MAP, Reader, array_of
 
 NUMBER = 0
 """The protocol's number in the multiplexer."""

@@ -12,7 +12,7 @@ from msgspec import Struct
 from router.core.link.machine import Agency, Row, Table
 from router.core.wire.codec import Malformed, encode
 
-from .cbor import Reader
+from ..cbor import Reader
 
 NUMBER = 12
 """The protocol's number in the multiplexer."""

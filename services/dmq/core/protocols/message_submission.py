@@ -22,8 +22,8 @@ from msgspec import Struct
 from router.core.link.machine import Agency, Row, Table
 from router.core.wire.codec import Malformed, encode, head
 
-from .cbor import ARRAY, UINT, Reader, array_of, indefinite
-from .signed_message import FREE_ID_BYTES_MAX, usual_end
+from ..cbor import ARRAY, UINT, Reader, array_of, indefinite
+from ..messages.signed_message import FREE_ID_BYTES_MAX, usual_end
 
 NUMBER = 11
 """The protocol's number in the multiplexer."""
@@ -58,7 +58,7 @@ class MsgRequestSigIdsBlocking(Struct, frozen=True):
 
 
 class MsgRequestSigIdsNonBlocking(Struct, frozen=True):
-    """As the request that blocks, but answered at once."""
+    """A request for ids that is answered at once, also with none."""
 
     acknowledged: int
     requested: int
@@ -161,6 +161,7 @@ class MessageSubmission(NamedTuple):
     is_indefinite: bool = True
 
     def encode(self, message: Message) -> bytes:
+        """Return the bytes of a message, with the tag that this revision gives it."""
         match message:
             case MsgInit():
                 return encode([self.numbers[_Item.INIT]])

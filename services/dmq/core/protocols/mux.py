@@ -21,7 +21,7 @@ from router.core.link.machine import Agency, RemoteProtocolError
 from router.core.wire.codec import TooLarge
 from router.core.wire.reasons import Reason
 
-from .cbor import ItemScanner, Skips
+from ..cbor import ItemScanner, Skips
 
 HEAD = Struct(">IHH")
 SENT_BYTES_MAX = 12_288

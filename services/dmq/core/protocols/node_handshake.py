@@ -15,7 +15,7 @@ from router.core.link.machine import Agency, RemoteProtocolError, Row, Table
 from router.core.wire.codec import Malformed, encode
 from router.core.wire.reasons import Reason
 
-from .cbor import Reader
+from ..cbor import Reader
 from .handshake import (
     MAGIC_BITS,
     MESSAGE_BYTES_MAX,
@@ -39,7 +39,8 @@ TABLE: Table = {
     St.CONFIRM: Row(Agency.RESPONDER, _ANSWERS, HELLO_S, MESSAGE_BYTES_MAX),
     St.DONE: Row(Agency.NOBODY),
 }
-"""That of clients, with limits in time, and with a proposal as the answer to a proposal."""
+"""The table of the handshake between nodes: as with clients, but with limits in time, and with a proposal as the answer
+to a proposal."""
 
 
 class NodeData(Struct, frozen=True):

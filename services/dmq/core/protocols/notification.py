@@ -21,8 +21,8 @@ from msgspec import Struct
 from router.core.link.machine import Agency, Row, Table
 from router.core.wire.codec import Malformed, encode, head
 
-from .cbor import ARRAY, Reader, array_of, indefinite
-from .signed_message import FREE_ID_BYTES_MAX, MESSAGE_BYTES_MAX
+from ..cbor import ARRAY, Reader, array_of, indefinite
+from ..messages.signed_message import FREE_ID_BYTES_MAX, MESSAGE_BYTES_MAX
 
 NUMBER = 15
 """The protocol's number in the multiplexer."""

@@ -19,12 +19,12 @@ from router.core.link.machine import Agency, RemoteProtocolError
 from router.core.wire.codec import Malformed, TooLarge
 from router.core.wire.reasons import Reason
 
+from ..messages.signed_message import usual_end
 from . import handshake, keep_alive, node_handshake
 from . import message_submission as ms
-from . import peer_sharing_messages as sharing
+from . import peer_sharing as sharing
 from .mux import SDU_HANDSHAKE_S, SDU_S, Channel, Demultiplexer, Multiplexer
 from .node_handshake import VERSIONS, Agreement, NodeData
-from .signed_message import usual_end
 from .talk import Protocol, Talk
 
 IDLE_S = 5.0

@@ -19,7 +19,7 @@ from msgspec import Struct
 from router.core.link.machine import Agency, Row, Table
 from router.core.wire.codec import Malformed, encode
 
-from .cbor import Reader, array_of, indefinite
+from ..cbor import Reader, array_of, indefinite
 
 NUMBER = 13
 """The protocol's number in the multiplexer."""

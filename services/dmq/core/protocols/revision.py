@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..messages.signed_message import Cip29ffe0e, Dmq04, Dmq05, Encoding
 from . import notification
 from .notification import Notification
-from .signed_message import Cip29ffe0e, Dmq04, Dmq05, Encoding
 
 
 class Revision(NamedTuple):

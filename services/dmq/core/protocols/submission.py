@@ -15,9 +15,9 @@ from router.core.link.machine import Agency, Row, Table
 from router.core.wire.codec import Malformed, encode
 from router.core.wire.text import clean
 
-from .cbor import Reader, array_of
-from .fault import Fault, Rejected
-from .signed_message import MESSAGE_BYTES_MAX
+from ..cbor import Reader, array_of
+from ..messages.fault import Fault, Rejected
+from ..messages.signed_message import MESSAGE_BYTES_MAX
 
 NUMBER = 14
 """The protocol's number in the multiplexer."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from router.core.link.machine import Agency, LocalProtocolError, Machine, Table
 
-from .cbor import Skips
+from ..cbor import Skips
 from .mux import MESSAGE_S, Channel, Inbox
 
 AHEAD_MAX = 16

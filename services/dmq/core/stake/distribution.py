@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from router.core.wire.text import counted
 
-from .certificate import POOL_ID_BYTES, PoolId
+from ..messages.certificate import POOL_ID_BYTES, PoolId
 from .chain_time import ChainTime
 
 POOLS_MAX = 50_000

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from router.core.wire.text import counted, span_text
 from router.service import contract as c
 
-from .authentication import Moment
-from .certificate import PoolId
+from ..holdings import Holdings
+from ..messages.authentication import Moment
+from ..messages.certificate import PoolId
 from .chain_time import ChainTime
-from .holdings import Holdings
-from .stake import StakeSet
+from .distribution import StakeSet
 
 FILE_S = 5.0
 """Seconds between two looks at the stake file."""

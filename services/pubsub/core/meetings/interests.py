@@ -116,6 +116,8 @@ class Interests:
         return []
 
     def read(self, message: c.Message, said: AskInterests | TellInterests, now: c.Now) -> list[c.Deed]:
+        """Return what follows from filters that another service asks for or tells; those that were not asked for, and
+        questions that come too often, are refused."""
         router = message.via
         if self._table is None or router is None:
             return [c.Refuse(Reason.NOT_AUTHORISED, "only services of other routers exchange filters")]

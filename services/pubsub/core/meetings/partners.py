@@ -1,4 +1,4 @@
-"""The groups wanted here, and the routers with which they are shared, found by MEET, MET and GROUPS (D20, C27).
+"""The groups wanted here, and the routers with which they are shared, found by MEET, MET and GROUPS (R-D20, R-C27).
 
 `Meetings` decides; here its words become messages, and shared groups become a `ShareGroups` and a place on the rings. A
 router that does not know a group learns nothing of it. Routers whose pub/sub service is not public, as those of leaves,
@@ -93,6 +93,7 @@ class Partners:
         return [*deeds, *self._go_on(now)]
 
     def read(self, message: c.Message, said: Meet | Met | AskGroups | TellGroups, now: c.Now) -> list[c.Deed]:
+        """Return what follows from a word of a meeting; only the service that a router names speaks for that router."""
         router, service = message.via, message.source
         if self._meetings is None or router is None or service is None:
             return [c.Refuse(Reason.NOT_AUTHORISED, "only services of other routers are met")]

@@ -1,4 +1,4 @@
-"""Maintenance of the rings: which members to ask and to meet, and which are neighbours in each topic (C32).
+"""Maintenance of the rings: which members to ask and to meet, and which are neighbours in each topic (R-C32).
 
 `Overlay` takes one event after the other and returns deeds; it checks no signature. Its caller knows the pub/sub
 service of each router, encodes the rings, and holds the meetings.
@@ -33,7 +33,7 @@ STALLED_S = 2.0
 
 
 class OverlayLimits(Struct, frozen=True):
-    """The numbers of C32.
+    """The numbers of R-C32.
 
     A period lasts `period_s`, give or take `jitter` of it; each of the first `fast_periods` lasts `fast_s`, after the
     start and after a group becomes wanted. Without an answer within `answer_s` the next on that side is asked at once,

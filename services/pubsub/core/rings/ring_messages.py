@@ -93,6 +93,8 @@ class Rings:
         return [*deeds, *self._go_on(overlay, now)]
 
     def read(self, message: c.Message, said: AskRings | TellRings, now: c.Now) -> list[c.Deed]:
+        """Return what follows from members of rings that a partner asks for or tells; a router with which no group is
+        shared is refused, and a question that comes within a second of the last one."""
         overlay, router = self._others.overlay, message.via
         if overlay is None or router is None:
             return [c.Refuse(Reason.UNSUPPORTED, "this node keeps no rings")]
