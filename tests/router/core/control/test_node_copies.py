@@ -73,8 +73,13 @@ class Hub:
 
     def leave(self, home: RunningHome) -> None:
         """Let a home's node end; the hub does not notice."""
-        self.at.pop(home.number, None)
-        home.number = 0
+        self._end(home.number)
+
+    def _end(self, number: int) -> None:
+        """End a link; a home that has connected again since has another one."""
+        home = self.at.pop(number, None)
+        if home is not None and home.number == number:
+            home.number = 0
 
     def _carry(self) -> bool:
         effects = [one for one in self.one.done if isinstance(one, SendItem | Close)]
@@ -84,7 +89,7 @@ class Hub:
             if home is None:
                 continue
             if isinstance(effect, Close):
-                self.leave(home)
+                self._end(effect.link)
             elif isinstance(effect.item, OtherRun):
                 self._show(home, effect.item.claim)
             elif isinstance(effect.item, StoppedRun):
@@ -131,6 +136,16 @@ def test_an_older_copy_that_connects_second_takes_the_place_until_the_later_one_
     assert not older.is_barred and not later.is_barred and later.number == 0
     hub.connect(later)
     assert older.is_barred and not later.is_barred
+
+
+def test_copies_are_told_apart_also_where_one_has_connected_again_over_its_own_link() -> None:
+    hub = Hub()
+    older, later = homes(2)
+    for _ in range(2):
+        hub.connect(older)
+        assert older.number == len(hub.one.numbers)
+    hub.connect(later)
+    assert older.is_barred and later.number
 
 
 def test_a_barred_node_accepts_nothing_keeps_what_waits_and_stays_so_after_a_restart() -> None:
@@ -305,10 +320,11 @@ class CopiedHomes(RuleBasedStateMachine):
         assert not any(home.is_barred for home in self.running.values() if home.number)
 
     def teardown(self) -> None:
-        """Of those that run and are not barred one stays once each has connected twice, and it is the latest. None may,
-        where a later life was begun, since its node need not run any more for its neighbours to know it."""
+        """Of those that run and are not barred one stays, and it is the latest, once each has connected as often as
+        there are such: the latest bars the one that it finds connected, each time one more. None may stay where a later
+        life was begun, since its node need not run any more for its neighbours to know it."""
         able = {at: home for at, home in self.running.items() if not home.is_barred}
-        for _ in range(2):
+        for _ in range(len(able)):
             for at in able:
                 self.connect(at)
         left = [self.running[at] for at in able if not self.running[at].is_barred]
