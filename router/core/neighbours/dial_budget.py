@@ -2,11 +2,12 @@
 (R-D22).
 
 Within ten minutes it gets at most a few connections, for at most a few expected keys, over all keys together; a few
-more are allowed for each public network, or on a LAN for each host. If another key is found there, or whoever answers
-is no router, the address rests for ten minutes, and each time for twice as long. If nobody answers, it rests briefly,
-because a router that is started again is absent for some seconds. Dials of an address cost nothing once they found the
-expected key, because the address belongs to that router; and from then on no dial that expects others there stands in
-that key's way, nor does one that finds this key first.
+more are allowed for each public network, or on a LAN for each host. If another key is found there, the address rests
+for ten minutes, and each time for twice as long. If nobody answers, it rests briefly, because a router that is started
+again is absent for some seconds. If somebody answers who shows no key, it rests briefly too for the first ten minutes,
+because the system answers first for a router that is busy, starts or stops; then as for another key. Dials of an
+address cost nothing once they found the expected key, because the address belongs to that router; and from then on no
+dial that expects others there stands in that key's way, nor does one that finds this key first.
 """
 
 from __future__ import annotations
@@ -73,12 +74,14 @@ _HOST_BYTES = 8
 class _Place(Struct):
     """The dials of one address within the window, until when it rests, and the router that was found there last.
 
-    `kept_until_s`: how long the length of its rest and the router found are remembered."""
+    `doubted_s`: since when whoever answers there has shown no key, None if the last one did. `kept_until_s`: how long
+    the length of its rest and the router found are remembered."""
 
     dials: deque[tuple[float, bytes]] = field(default_factory=deque)
     rests_until_s: float = 0.0
     rest_s: float = 0.0
     found: bytes = b""
+    doubted_s: float | None = None
     kept_until_s: float = 0.0
 
     def counts(self, now_s: float, since_s: float) -> bool:
@@ -139,20 +142,30 @@ class DialBudget:
         if place is None:
             return
         if found is WhoAnswered.EXPECTED:
-            place.rest_s, place.found, place.kept_until_s = 0.0, key, now_s + DAY_S
+            place.rest_s, place.found, place.doubted_s, place.kept_until_s = 0.0, key, None, now_s + DAY_S
             self._forget(place, key, at)
             return
         if found is WhoAnswered.NO_MACHINE and self._is_lan and at.ip.version == 6:
             self._forget_in_prefix(place, key, at)
-        if found is WhoAnswered.OTHER and (answered_by or key == place.found):
-            place.found = answered_by
-        is_absent = found in (WhoAnswered.NOBODY, WhoAnswered.NO_MACHINE)
-        least, most = (
-            (limits.absent_s_min, limits.absent_s_max) if is_absent else (limits.rest_s_min, limits.rest_s_max)
-        )
+        least, most = limits.absent_s_min, limits.absent_s_max
+        if found is WhoAnswered.OTHER:
+            least, most = self._rest_beside_others(place, key, now_s, answered_by)
         place.rest_s = max(place.rest_s, min(max(least, 2 * place.rest_s), most))
         place.rests_until_s = now_s + place.rest_s
         place.kept_until_s = place.rests_until_s + DAY_S
+
+    def _rest_beside_others(self, place: _Place, key: bytes, now_s: float, answered_by: bytes) -> tuple[float, float]:
+        """Return the least and the longest rest of an address where somebody answers, but not as `key`."""
+        limits = self._limits
+        if answered_by:
+            place.found, place.doubted_s = answered_by, None
+            return limits.rest_s_min, limits.rest_s_max
+        place.doubted_s = now_s if place.doubted_s is None else place.doubted_s
+        if now_s < place.doubted_s + limits.window_s:
+            return limits.absent_s_min, limits.rest_s_min
+        if key == place.found:
+            place.found = b""
+        return limits.rest_s_min, limits.rest_s_max
 
     def _forget(self, place: _Place, key: bytes, at: IpAddress) -> None:
         """Do not count the dials that expected this key at this address."""

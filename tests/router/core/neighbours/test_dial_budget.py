@@ -39,7 +39,7 @@ def test_a_thousand_advertisements_that_name_a_victim_cause_three_connections_in
     assert refusals.take() == [(DIAL_BUDGET, {"prefix": "45.0.0.0/24", "times": 59_997})]
 
 
-def rests(found: WhoAnswered, times: int, step_s: float) -> list[float]:
+def rests(found: WhoAnswered, times: int, step_s: float, answered_by: bytes = b"") -> list[float]:
     """Return how long an address rested before each of these dials, all of which end so."""
     limits = DialLimits(connections=times)
     budget, now_s, waited = DialBudget(limits, Refusals()), 0.0, []
@@ -48,17 +48,21 @@ def rests(found: WhoAnswered, times: int, step_s: float) -> list[float]:
         while budget.begin(key(1), place(), now_s) is not None:
             now_s += step_s
         waited.append(now_s - began_s)
-        budget.end(key(1), place(), now_s, found)
+        budget.end(key(1), place(), now_s, found, answered_by)
     return waited
 
 
 def test_another_key_lets_the_address_rest_for_twice_as_long_each_time_up_to_a_day() -> None:
-    waited = rests(WhoAnswered.OTHER, 12, 60)
+    waited = rests(WhoAnswered.OTHER, 12, 60, answered_by=key(9))
     assert waited[:4] == [0, 600, 1200, 2400] and waited[-1] == DAY_S == max(waited)
 
 
 def test_an_address_where_nobody_answers_rests_briefly_and_ten_minutes_at_most() -> None:
     assert rests(WhoAnswered.NOBODY, 9, 10) == [0, 10, 20, 40, 80, 160, 320, 600, 600]
+
+
+def test_an_address_where_who_answers_shows_no_key_rests_briefly_for_ten_minutes_and_then_long() -> None:
+    assert rests(WhoAnswered.OTHER, 9, 10) == [0, 10, 20, 40, 80, 160, 320, 640, 1280]
 
 
 def test_a_victim_that_does_not_answer_gets_three_connections_in_ten_minutes() -> None:
@@ -87,7 +91,7 @@ def test_the_address_of_the_router_that_was_expected_there_costs_nothing() -> No
         assert budget.begin(key(1), place(), second) is None
         budget.end(key(1), place(), second, WhoAnswered.EXPECTED)
     assert budget.begin(key(2), place(), 100) is None
-    budget.end(key(2), place(), 100, WhoAnswered.OTHER)
+    budget.end(key(2), place(), 100, WhoAnswered.OTHER, answered_by=key(1))
     refused = budget.begin(key(3), place(), 101)
     assert refused is not None and refused[0] is DIAL_BUDGET
     said = "45.0.0.1:4100 is named by an advertisement and not dialled now"
@@ -108,9 +112,21 @@ def test_who_names_the_address_of_another_router_does_not_shut_that_one_out(is_k
     for second in range(10, TEN_MINUTES_S, 10):  # also while it is started again
         assert budget.begin(key(1), place(), second) is None
         budget.end(key(1), place(), second, WhoAnswered.NOBODY)
-    assert budget.begin(key(1), place(), TEN_MINUTES_S) is None
-    budget.end(key(1), place(), TEN_MINUTES_S, WhoAnswered.OTHER)
-    assert budget.begin(key(1), place(), TEN_MINUTES_S + 1) is not None, "it is there no more"
+
+
+def test_a_router_that_was_found_is_dialled_as_before_for_ten_minutes_while_it_shows_no_key() -> None:
+    """The system accepts connections for a router that hangs, starts or stops. Then somebody else has its address."""
+    budget = DialBudget(LIMITS, Refusals())
+    for began_s in (0, 5 * TEN_MINUTES_S):  # being found ends the doubt
+        assert budget.begin(key(1), place(), began_s) is None
+        budget.end(key(1), place(), began_s, WhoAnswered.EXPECTED)
+        for second in range(began_s + 10, began_s + TEN_MINUTES_S, 10):
+            assert budget.begin(key(1), place(), second) is None
+            budget.end(key(1), place(), second, WhoAnswered.OTHER)
+    last_s = 6 * TEN_MINUTES_S + 10
+    assert budget.begin(key(1), place(), last_s) is None
+    budget.end(key(1), place(), last_s, WhoAnswered.OTHER)
+    assert budget.begin(key(1), place(), last_s + TEN_MINUTES_S - 1) is not None, "it is there no more"
 
 
 def lan(refusals: Refusals | None = None) -> DialBudget:
