@@ -238,11 +238,20 @@ def list_table(rows: Iterable[dict[str, Any]], now_s: float) -> list[tuple[str, 
     ]
 
 
+def of_one_each(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each invitation, of those in which the node gives one with many guests."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        guests = found[row["id"]]["guests"] if row["id"] in found else []
+        found[row["id"]] = {**row, "guests": [*guests, *row["guests"]]}
+    return list(found.values())
+
+
 @invite.command("list", cls=Command)
 @json_option
 def list_invitations(as_json: bool) -> None:
     """List the invitations of this node, and how many guests each has let in."""
-    rows = ask(invocation().home, "invites")
+    rows = of_one_each(ask(invocation().home, "invites"))
     if as_json:
         say_json([{**one, "expires": _time_text(one["expires_s"])} for one in rows])
         return

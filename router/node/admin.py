@@ -9,11 +9,10 @@ from typing import Any
 from router.core.control.verb_tables import no_part_for
 from router.core.wire.admin import Inquiry, numbered
 from router.core.wire.errors import RouterError
+from router.core.wire.list_page import ANSWER_BYTES_MAX, json_of
 from router.core.wire.now import Now
-from router.node.questions.question import CycleView, ListPage, Questions, Respond
+from router.node.questions.question import CycleView, Questions, Respond
 from router.node.service_questions import SERVICE, ServiceQuestions
-
-ANSWER_BYTES_MAX = 900_000
 
 
 class Inquiries:
@@ -49,7 +48,7 @@ class Inquiries:
             answer: Any = {"error": said or f"this node does not know the inquiry {inquiry.ask!r}"}
         else:
             answer = respond(asked, inquiry.argument)
-        text = answer.encoded(ANSWER_BYTES_MAX) if isinstance(answer, ListPage) else json.dumps(answer).encode()
+        text = json_of(answer).encode()
         if len(text) > ANSWER_BYTES_MAX:
             text = json.dumps({"error": f"the answer has {len(text)} bytes, more than fits a message"}).encode()
         return text

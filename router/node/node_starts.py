@@ -50,7 +50,8 @@ class NodeStarts:
                     why,
                 )
                 return
-        self._begins_anew, self._rotates_s = True, deed.rotates_s
+        self._begins_anew = True
+        self._rotates_s = deed.rotates_s or self._rotates_s  # another order of this run may have asked for it
         self.stopping.set()
 
     def rotate(self, home: Home) -> PublicKey | None:

@@ -40,7 +40,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "The most open connections; a further one is closed. Half of them are reserved for keys that this node knows.",
         )] = CONNECTIONS_MAX
     handshakes_max_per_prefix: Annotated[int, span(1, 100_000,
-        "The most handshakes under way from one address prefix; a further one waits or is closed.",
+        "The most handshakes under way from one address prefix, or of one user of this machine; a further one waits or "
+        "is closed.",
         )] = HANDSHAKES.max_per_prefix
     handshakes_per_s_per_prefix: Annotated[float, span(0, 100_000,
         "Handshakes begun in a second from one address prefix; more wait. At first as many may begin at once as "

@@ -11,8 +11,9 @@ from trio.socket import SocketType
 from router.core.wire.crypto import PublicKey
 from router.transport import tcp
 from router.transport.contract import Handler, OnRefused, TaskStatus
-from router.transport.handshakes import Places, is_gone, prefix_of, turn_away
+from router.transport.handshakes import Places, is_gone, source_name, turn_away
 from router.transport.limits import HandshakeLimits
+from router.transport.local_users import user_on_loopback
 from router.transport.sockets import Acceptor, NotLetIn, words
 from router.transport.stream import DuplexStream
 
@@ -22,7 +23,8 @@ ShakeHands = Callable[[SocketType, str], Awaitable[DuplexStream]]
 
 class Entrance:
     """Where connections to a listener wait for a place and shake hands. `is_busy`: what is sent to those that wait in
-    vain. Once a key for which `is_known` holds has proven itself, handshakes from its address prefix wait less."""
+    vain. Once a key for which `is_known` holds has proven itself, handshakes from its address prefix wait less. On
+    loopback each user of this machine counts alone."""
 
     def __init__(
         self,
@@ -45,21 +47,21 @@ class Entrance:
             address = sock.getpeername()[0]
         except OSError as error:
             raise NotLetIn(f"the connection broke before its handshake: {words(error)}") from None
-        has_begun = False
+        has_begun, user = False, user_on_loopback(sock)
         try:
-            async with self.places.place(address, partial(is_gone, sock)):
+            async with self.places.place(address, partial(is_gone, sock), user):
                 has_begun = True
                 tcp.tune(sock)
                 stream = await self._shake_hands(sock, where)
-                stream.when_proven(partial(self._proven, address))
+                stream.when_proven(partial(self._proven, address, user))
                 return stream
         finally:
             if not has_begun:
                 turn_away(sock, self._is_busy)
 
-    def _proven(self, address: str, key: PublicKey) -> None:
+    def _proven(self, address: str, user: str, key: PublicKey) -> None:
         if self._is_known(key):
-            self.places.proven(address)
+            self.places.proven(address, user)
 
 
 async def accept_at(
@@ -82,11 +84,14 @@ async def accept_at(
     def where(address: tuple[str, int]) -> str:
         return f"{scheme} {tcp.host_port(address[0], address[1])}"
 
+    def neighbourhood(sock: SocketType, address: tuple[str, int]) -> str:
+        return source_name(address[0], user_on_loopback(sock))
+
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(entrance.places.run)
             for listener in listeners:
-                nursery.start_soon(acceptor.run, listener, where, lambda address: prefix_of(address[0]))
+                nursery.start_soon(acceptor.run, listener, where, neighbourhood)
             task_status.started(told(listeners[0].getsockname()[1]))
     finally:
         for listener in listeners:

@@ -1,4 +1,5 @@
-"""Admit handshakes: address prefixes take turns, each with a rate and a number of places.
+"""Admit handshakes: address prefixes take turns, each with a rate and a number of places. On loopback each user of this
+machine counts like a prefix.
 
 A turn is charged when it is taken. A connection that leaves before costs nothing, whether it gave up, was turned away
 or has closed its end.
@@ -38,7 +39,7 @@ LEFT = "the peer closed the connection before its handshake began"
 CROWD = (
     "Handshakes are queued: %d wait and %d are under way, from %d address prefixes, most of them from %s "
     "(%d); new connections wait as well. If they are meant to come, raise limits.handshakes_per_s and "
-    "limits.handshakes_per_s_per_prefix; if not, block their addresses in the firewall"
+    "limits.handshakes_per_s_per_prefix; if not, block their addresses in the firewall, or end what that user runs here"
 )
 
 _GONE = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR | select.POLLNVAL
@@ -49,6 +50,11 @@ log = logging.getLogger(__name__)
 def prefix_of(address: str) -> str:
     """Return the /24 (IPv4) or /56 (IPv6) of an address, so that one neighbour with many addresses counts once."""
     return _network(address, PREFIX_BITS)
+
+
+def source_name(address: str, user: str = "") -> str:
+    """Return in words what shares the places of an address: its prefix, or in it one user of this machine."""
+    return f"{prefix_of(address)} ({user})" if user else prefix_of(address)
 
 
 def _network(address: str, bits: dict[int, int]) -> str:
@@ -148,18 +154,21 @@ class Places:
             with trio.move_on_at(self._hand_out(trio.current_time())):
                 await self._changed.wait()
 
-    def proven(self, address: str) -> None:
-        """Note that a key known to this node has proven itself from that address."""
-        name = prefix_of(address)
+    def proven(self, address: str, user: str = "") -> None:
+        """Note that a key known to this node has proven itself from that address, and that user of this machine."""
+        name = source_name(address, user)
         self._known.pop(name, None)
         self._known[name] = None
         if len(self._known) > KNOWN_MAX:
             del self._known[next(iter(self._known))]
 
     @asynccontextmanager
-    async def place(self, address: str, is_gone: Callable[[], bool] = lambda: False) -> AsyncIterator[None]:
-        """Wait for a place for one handshake, and hold it inside. Raises `NotLetIn`."""
-        prefix, limits = self._prefix(address), self._limits
+    async def place(
+        self, address: str, is_gone: Callable[[], bool] = lambda: False, user: str = ""
+    ) -> AsyncIterator[None]:
+        """Wait for a place for one handshake, and hold it inside. `user`: of this machine, who counts alone. Raises
+        `NotLetIn`."""
+        prefix, limits = self._prefix(address, user), self._limits
         await self._turn(prefix, is_gone)
         began_s = trio.current_time()
         with trio.CancelScope(deadline=began_s + limits.timeout_s) as scope:
@@ -210,20 +219,20 @@ class Places:
                 pace.give_back(1)
             self._list(prefix)
 
-    def _prefix(self, address: str) -> _Prefix:
-        """Return the address's prefix, which is remembered for its rate; beyond `PREFIXES_MAX` the least recent is
-        forgotten."""
-        name = prefix_of(address)
-        found = self._prefixes.pop(name, None) or _Prefix(name, tuple(self._paces(address)))
+    def _prefix(self, address: str, user: str) -> _Prefix:
+        """Return the address's prefix, or the user's part of it, which is remembered for its rate; beyond
+        `PREFIXES_MAX` the least recent is forgotten."""
+        name = source_name(address, user)
+        found = self._prefixes.pop(name, None) or _Prefix(name, tuple(self._paces(address, user)))
         self._prefixes[name] = found
         if len(self._prefixes) > PREFIXES_MAX:
             del self._prefixes[next(iter(self._prefixes))]
         return found
 
-    def _paces(self, address: str) -> Iterator[Pace]:
+    def _paces(self, address: str, user: str) -> Iterator[Pace]:
         per_s, most = self._limits.per_s_per_prefix, self._limits.max_per_prefix
         yield _pace(per_s, most)
-        if (site := _network(address, SITE_BITS)) != prefix_of(address):
+        if not user and (site := _network(address, SITE_BITS)) != prefix_of(address):
             yield self._sites.setdefault(site, _pace(SITE_PACES * per_s, SITE_PACES * most))
 
     def _hurry(self, prefix: _Prefix) -> None:

@@ -134,10 +134,13 @@ class Acceptor:
         return f"<Acceptor with {self._open} of at most {self._connections_max} connections open>"
 
     async def run(
-        self, listener: Listener, name: Callable[[Any], str], neighbourhood: Callable[[Any], str] = lambda _: ""
+        self,
+        listener: Listener,
+        name: Callable[[Any], str],
+        neighbourhood: Callable[[SocketType, Any], str] = lambda *_: "",
     ) -> None:
         """Serve one listening socket. `name` gives an accepted address in words, `neighbourhood` the group of addresses
-        that it counts with."""
+        that an accepted socket and address count with."""
         async with trio.open_nursery() as nursery:
             while True:
                 accepted = await self._accept(listener)
@@ -149,7 +152,7 @@ class Acceptor:
                     self._on_refused(where, f"{self._open} connections are open, and no more are allowed")
                     continue
                 self._open += 1
-                nursery.start_soon(self._serve, sock, where, neighbourhood(accepted[1]))
+                nursery.start_soon(self._serve, sock, where, neighbourhood(*accepted))
 
     def _has_place(self) -> bool:
         """Whether there is a place for one more connection; closes one that has not proven a key if necessary."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -224,7 +225,7 @@ async def test_handshakes_per_prefix_are_limited() -> None:
             await stream.send_all(b"\x16")
         with pytest.raises(ConnectFailed):
             await this.connect()
-        assert "handshakes from 127.0.0.0/24 are already under way" in await this.refusal()
+        assert f"handshakes from 127.0.0.0/24 (user {os.geteuid()}) are already under way" in await this.refusal()
         for stream in silent:
             await stream.aclose()
         while len(this.refused) < 11:
@@ -241,7 +242,7 @@ async def test_a_known_key_that_proves_itself_gives_its_prefix_every_other_turn(
         return len(asked) == 2
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Places, "proven", lambda _, address: proven.append(address))
+        patched.setattr(Places, "proven", lambda _, address, user: proven.append(address))
         async with listening("tls://127.0.0.1:0", handler=echo, is_known=is_known) as this:
             for expected in ([], ["127.0.0.1"]):
                 assert await says(await this.connect(), b"fine") == b"fine"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
@@ -24,6 +25,7 @@ from router.core.routing.links import Link
 from router.core.wire.crypto import PublicKey
 from router.core.wire.invitation import RIGHTS
 from router.core.wire.lifetime import SECOND_NS
+from router.core.wire.list_page import ListPage, page_of
 from router.core.wire.now import Now
 from router.core.wire.reasons import (
     INVITE_EXPIRED,
@@ -45,6 +47,8 @@ WITH_GUESTS = "guests"
 WRITE_AGAIN_S = 60.0
 UNKNOWN_MAX = 3
 """Number of unknown secrets after which a link is closed."""
+GUESTS_OF_ROW = 200
+"""Most guests in a row of the list of invitations: in one answer, rows with as many fit, however long their names."""
 GUESSED = "three secrets of invitations that this router has not made; ask its operator for another link"
 
 Hex = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -155,8 +159,10 @@ class Guests(Part):
             raise ValueError(f'{many} with "{prefix[:64]}"; `router invite list` shows them')
         return found[0]
 
-    def _list(self, _: str, now: Now) -> list[dict[str, Any]]:
-        return [_row(one, now.judged_s) for one in self._invitations]
+    def _list(self, argument: str, now: Now) -> ListPage | dict[str, str]:
+        """List all invitations, one with many guests in several rows: each has the next `GUESTS_OF_ROW` of them."""
+        parts = [(one, at) for one in self._invitations for at in range(0, len(one.guests) or 1, GUESTS_OF_ROW)]
+        return page_of(parts, argument, lambda part: _row(*part, now.judged_s))
 
     # -- guests ------------------------------------------------------------------------------------------------
 
@@ -313,7 +319,7 @@ class Guests(Part):
     ORDERS: ClassVar[Orders] = {INVITE: _invite, INVITES: _list, UNINVITE: _revoke, EXPEL: _expel}
 
 
-def _row(one: IssuedInvitation, now_s: int) -> dict[str, Any]:
+def _row(one: IssuedInvitation, first: int, now_s: int) -> dict[str, Any]:
     over = one.over(now_s)
     return {
         "id": one.id.hex(),
@@ -323,7 +329,7 @@ def _row(one: IssuedInvitation, now_s: int) -> dict[str, Any]:
         "used": len(one.guests),
         "guests": [
             {"address": key.hex(), "name": guest.name, "written": guest.state in (WRITTEN, LEFT)}
-            for key, guest in one.guests.items()
+            for key, guest in islice(one.guests.items(), first, first + GUESTS_OF_ROW)
         ],
         "expires_s": one.until_s,
         "until_s": one.grant_until_s,

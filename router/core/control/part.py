@@ -18,7 +18,8 @@ returns the answer as a JSON object, in which `error` is a sentence. That of a r
 called with the number of the request, None if it has none, and may return None and answer by it later."""
 Orders = Mapping[str, Callable[..., Any]]
 """By an operator's word: the method that carries it out, called with its argument and the time; returns the answer as a
-JSON value, or raises `ValueError` with a sentence for the operator."""
+JSON value, or a page of a long list (`router.core.wire.list_page`), or raises `ValueError` with a sentence for the
+operator."""
 
 
 class Part:

@@ -29,6 +29,7 @@ from router.core.wire.control import CARRIED, UnknownControl, decode_control
 from router.core.wire.crypto import InvalidKey
 from router.core.wire.errors import cause_of
 from router.core.wire.hint import TO_ROUTER, decode_hint
+from router.core.wire.list_page import json_of
 from router.core.wire.message import MULTICAST
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
@@ -203,7 +204,7 @@ class Reception:
         number, argument = without_number(order.argument)
         try:
             answer = method(argument, now)
-            json.dumps(answer)
+            json_of(answer)
         except Exception as error:  # it may be somebody else's part
             has_decided = self._decided(link) != before
             if isinstance(error, ValueError) and not has_decided:  # also msgspec's: the argument does not fit

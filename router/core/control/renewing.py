@@ -21,6 +21,7 @@ from router.core.routing.effects import BeginAnew, KeyRenewed
 from router.core.routing.kernel import Kernel
 from router.core.routing.route_changes import move_routes
 from router.core.wire.crypto import PublicKey
+from router.core.wire.list_page import ListPage, page_of
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.core.wire.renewal import Renewal, decode_renewal, encode_renewal
@@ -115,11 +116,11 @@ class Renewing(Part):
                 problems.append(f"{key_text('addr', said.old)}: {error}")
         return problems
 
-    def _list(self, _: str, now: Now) -> list[dict[str, Any]]:
-        return [
-            {"old": one.old.hex(), "new": one.new.hex(), "from_s": one.from_s, "until_s": one.until_s}
-            for one in self.believed
-        ]
+    def _list(self, argument: str, now: Now) -> ListPage | dict[str, str]:
+        def row(one: Statement) -> dict[str, Any]:
+            return {"old": one.old.hex(), "new": one.new.hex(), "from_s": one.from_s, "until_s": one.until_s}
+
+        return page_of(list(self.believed), argument, row)
 
     def _why_not(self, said: Renewal) -> str:
         """Return why a key is not renewed here, "" if it may be."""

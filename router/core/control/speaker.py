@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from typing import Any
 
@@ -15,6 +14,7 @@ from router.core.wire.control import JoinAck, LeaveAck, encode_control
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.hint import TO_ROUTER, TO_SERVICE, Hinted, encode_hint
 from router.core.wire.lifetime import expiry_min
+from router.core.wire.list_page import json_of
 from router.core.wire.message import seal_unicast
 from router.core.wire.now import Now
 from router.core.wire.pubsub import Wanted, encode_wanted
@@ -59,8 +59,8 @@ class Speaker:
         return True
 
     def answer(self, link: Link, number: int | None, answer: Any, now: Now) -> None:
-        """Answer a request with a JSON value, by its number if it has one."""
-        text = json.dumps(answer)
+        """Answer a request with a JSON value or a page of a list, by its number if it has one."""
+        text = json_of(answer)
         self.say(link, Answer((text if number is None else with_number(number, text)).encode()), now)
 
     def may_answer(self, link: Link) -> bool:

@@ -459,4 +459,5 @@ class Delivery:
 
 def _was_known(link: Link, parcel: Parcel, reason: Reason) -> bool:
     """Whether another router says that it had a multicast already, which settles it like custody."""
-    return reason is Reason.DUPLICATE and parcel.kind == MULTICAST and link.standing is not Standing.LOCAL
+    is_router = link.standing is not Standing.LOCAL and not link.app
+    return reason is Reason.DUPLICATE and parcel.kind == MULTICAST and is_router

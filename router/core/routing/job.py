@@ -9,7 +9,7 @@ from heapq import merge
 from msgspec import Struct, field
 
 from router.core.neighbours.directory import Standing
-from router.core.wire.message import MULTICAST
+from router.core.wire.message import MULTICAST, UNICAST
 from router.core.wire.reasons import Reason
 
 from .intake import Arrived, ArrivedMessage, Refusal
@@ -78,10 +78,13 @@ class LinkJobs(Struct):
         self.refusals += [refusal for job in self.jobs for refusal in job.refusals]
 
     def known_told(self) -> list[Refusal]:
-        """Return what is said of the multicasts that were known here, if the other end wants to hear it.
+        """Return what is said of the multicasts that were known here, if the other end wants to hear it; of a carried
+        one nothing, as the number is its carrier's.
 
-        Strangers do not: they would learn what this router holds."""
+        Strangers do not hear it: they would learn what this router holds."""
         if not self.link.hears_known or self.link.standing is Standing.STRANGER:
             return []
         rows = (*self.known, *(row for job in self.jobs for row in job.known))
-        return [(row.k, Reason.DUPLICATE, "") for row in rows if row.head.kind == MULTICAST]
+        found = {row.k for row in rows if row.head.kind == MULTICAST}
+        carriers = {row.k for job in self.jobs for row in job.arrived.rows if row.head.kind == UNICAST} if found else ()
+        return [(k, Reason.DUPLICATE, "") for k in found.difference(carriers)]

@@ -52,8 +52,9 @@ from router.disk.store.rest import REST_S_MAX, Disturbed, at_rest
 
 STAGE, SPILL = ".snapshot", "rest"
 SMALL = ("router.toml", "keys", "groups", "invitations")
-STORE_KEYS = ("node.*", "service-*.*")
-"""The files in `keys` that fit one store: of its owner (`router.settings.node_rotation`), and of its services."""
+STORE_KEYS = ("node.*", "service-*.*", "*.renewing", "*.renewed")
+"""The files in `keys` that fit one store: of its owner (`router.settings.node_rotation`), of its services, and of the
+renewals of apps' keys, whose queues and groups in it are one key's (`router.settings.renewed_keys`)."""
 ATTEMPTS_MAX = 5
 """How often a state is read anew because its secrets were sealed under another key meanwhile."""
 
@@ -106,8 +107,8 @@ def size_at_most(home: Path, copies: Staged) -> int:
 
 
 def write(home: Path, copies: Staged, writer: SnapshotWriter) -> Manifest:
-    """Write the whole snapshot, and let go of its moment as soon as that is read. Raise `SnapshotFault` if the node or
-    a service of it got another key meanwhile: what is in the store would belong to the former one."""
+    """Write the whole snapshot, and let go of its moment as soon as that is read. Raise `SnapshotFault` if another
+    key followed the node's, a service's or an app's meanwhile: what is in the store would belong to the former one."""
     if copies.store is not None:
         _write_store(copies, copies.store, writer)
     for root, names in ((copies.folder, ("store", "services", "log")), (home, SMALL)):
@@ -115,14 +116,15 @@ def write(home: Path, copies: Staged, writer: SnapshotWriter) -> Manifest:
             with suppress(FileNotFoundError), file.open("rb", buffering=0) as content:  # removed since it was listed
                 writer.part(str(file.relative_to(root)), content)
     if _key_digest(home) != copies.key_digest:
-        raise SnapshotFault(f"the node of {home} or a service got another key during its snapshot: take it again")
+        said = f"another key followed one of {home} during its snapshot, whose store is of the former"
+        raise SnapshotFault(f"{said}: take it again")
     return writer.finish(copies.at_s, copies.router, copies.damaged)
 
 
 def _key_digest(home: Path) -> bytes:
-    """Return the SHA-256 of the files that a rotation of a key changes, the node's or a service's."""
+    """Return the SHA-256 of the files that a rotation or renewal of a key changes."""
     found = sha256()
-    for path in sorted(path for pattern in STORE_KEYS for path in (home / "keys").glob(pattern)):
+    for path in sorted({path for pattern in STORE_KEYS for path in (home / "keys").glob(pattern)}):
         with suppress(FileNotFoundError):
             found.update(path.name.encode() + path.read_bytes())
     return found.digest()

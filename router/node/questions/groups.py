@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from router.core.routing.groups import Subscription
-from router.node.questions.question import CycleView, ListPage, Questions, Respond, page_of
+from router.core.wire.list_page import ListPage, page_of
+from router.node.questions.question import CycleView, Questions, Respond
 
 
 class GroupQuestions(Questions):

@@ -8,11 +8,12 @@ from typing import Any
 from router.core.neighbours.directory import UNKNOWN, Directory, Neighbour, Standing
 from router.core.routing.links import Link
 from router.core.wire.lifetime import apart_words
+from router.core.wire.list_page import ListPage, page_of
 from router.core.wire.reasons import Reason
 from router.node.link_events import Measured
 from router.node.link_writer import LinkWriter
 from router.node.questions.invitations import InvitedRows
-from router.node.questions.question import CycleView, ListPage, Questions, Respond, page_of
+from router.node.questions.question import CycleView, Questions, Respond
 
 
 class PeerQuestions(Questions):

@@ -7,8 +7,9 @@ from typing import Any
 
 from router.core.routing.queues import Queue
 from router.core.wire.crypto import PublicKey
+from router.core.wire.list_page import ListPage, page_of
 from router.node.orders import ClearQueue
-from router.node.questions.question import CycleView, ListPage, Questions, Respond, page_of
+from router.node.questions.question import CycleView, Questions, Respond
 
 
 class QueueQuestions(Questions):

@@ -151,8 +151,10 @@ class Admission:
 
     @property
     def due_s(self) -> float:
-        """When `at_once` has something to do, if the other process is not done by then."""
-        return self._sent_s + LATE_S if self._under_way and self._candidates else inf
+        """When `at_once` has something to do, if the other process is not done by then: while wrong signatures come,
+        nothing."""
+        is_due = self._under_way and self._candidates
+        return max(self._sent_s + LATE_S, self._doubted_until_s) if is_due else inf
 
     def is_in_doubt(self, mono_s: float) -> bool:
         """Whether wrong signatures have come just before."""

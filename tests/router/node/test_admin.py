@@ -9,8 +9,9 @@ import pytest
 
 from router.core.wire.admin import Inquiry, next_page, rows_in
 from router.core.wire.errors import RouterError
-from router.node.admin import ANSWER_BYTES_MAX, Inquiries
-from router.node.questions.question import ROWS_MAX, CycleView, Questions, Respond, page_of
+from router.core.wire.list_page import ANSWER_BYTES_MAX, ROWS_MAX, page_of
+from router.node.admin import Inquiries
+from router.node.questions.question import CycleView, Questions, Respond
 
 NOTHING: Any = None
 

@@ -40,6 +40,16 @@ async def test_it_has_another_key_in_its_next_run_and_the_same_in_those_after(tm
     assert len(keys) == 3 and keys[0] != keys[1] == keys[2]
 
 
+async def test_another_order_to_begin_anew_takes_no_rotation_back(tmp_path: Path) -> None:
+    """Both were answered: `router keys rotate pubsub` while the node ends for `router keys rotate-node`."""
+    home = home_in(tmp_path)
+    old, starts = keyring.load(home, keyring.NODE).public, NodeStarts(home.path)
+    await starts.begin_anew(BeginAnew(rotates_s=NOW_S))
+    await starts.begin_anew(BeginAnew())
+    assert starts.rotate(home) == keyring.load(home, keyring.NODE).public != old
+    assert starts.rotate(home) is None, "once"
+
+
 async def test_a_full_disk_leaves_the_key_and_the_next_start_finishes_what_has_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

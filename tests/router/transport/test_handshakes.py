@@ -79,6 +79,21 @@ async def test_another_prefix_hurries_nobody(autojump_clock: MockClock) -> None:
         await trio.sleep(100)
 
 
+async def test_users_of_this_machine_take_no_places_and_no_turns_from_each_other(autojump_clock: MockClock) -> None:
+    async def came(address: str, user: str, times: int) -> float:
+        began = trio.current_time()
+        for _ in range(times):
+            async with places.place(address, user=user):
+                pass
+        return trio.current_time() - began
+
+    async with handing_out(HandshakeLimits(max_per_prefix=2, per_s_per_prefix=1, per_s=0)) as places:
+        for address in ("127.0.0.1", "::1"):
+            async with places.place(address, user="user 1000"), places.place(address, user="user 1000"):
+                assert await came(address, "user 1001", 2) == 0 == await came(address, "", 2)
+            assert await came(address, "user 1000", 1) == pytest.approx(1.0)
+
+
 async def test_those_who_come_again_have_their_turn_now_and_then(autojump_clock: MockClock) -> None:
     limits = HandshakeLimits(max_per_prefix=4, per_s_per_prefix=10, per_s=0)
 

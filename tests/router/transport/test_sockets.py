@@ -92,7 +92,7 @@ async def door(connections_max: int) -> AsyncIterator[Door]:
     [listener] = await tcp.bind("127.0.0.1", 0)
     found.port = listener.getsockname()[1]
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(found.acceptor.run, listener, str, lambda address: address[0])
+        nursery.start_soon(found.acceptor.run, listener, str, lambda _, address: address[0])
         yield found
         nursery.cancel_scope.cancel()
     listener.close()

@@ -106,6 +106,20 @@ def test_what_waits_for_a_process_that_is_late_is_verified_here() -> None:
     assert all(signer.heard == [ACCEPTED] for signer in signers)
 
 
+def test_nobody_looks_again_and_again_at_a_late_process_while_wrong_signatures_come() -> None:
+    node = host(pause_s=0.0)
+    node.computes = node.settles = False
+    spoilt = bytearray(wire(1))
+    spoilt[spoilt.index(Dmq05().read(wire(1)).kes_signature)] ^= 1
+    assert node.connect().submit(bytes(spoilt)) is None
+    node.settles = True
+    node.pass_time(0)
+    for number in range(2):
+        assert node.connect().submit(wire(0, b"%d" % number)) is None
+    node.pass_time(2 * LATE_S)
+    assert len(node.waiting) == 1 and node.wake_s > node.now.wall_s
+
+
 def test_a_message_alone_is_verified_at_once() -> None:
     node = host()
     node.computes = False

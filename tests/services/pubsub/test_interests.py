@@ -193,6 +193,19 @@ def test_what_was_not_asked_for_and_what_is_asked_too_often_does_not_count() -> 
     assert refused == [False] * 3 + [True] * 7
 
 
+def test_who_answers_for_another_does_not_keep_the_true_answer_out() -> None:
+    one, two, liar = Side(1, GROUPS), Side(2, GROUPS[:1]), Side(3, GROUPS)
+    Sides(one).pass_time(5.0)
+    announce(one, two)
+    while not any(isinstance(decode_message(each.body), AskInterests) for each in one.take(c.Send)):
+        one.seconds += 1
+        one.hear(c.Tick())
+    told = encode_message(TellInterests(make_filter(two.service, int(NOW.wall_s * 1000), bytes(128)), ()))
+    assert isinstance(one.said(two, told, source=liar.service.public)[0], c.Refuse)
+    assert not one.said(two, told)
+    assert isinstance(one.said(two, told)[0], c.Refuse), "one answer is taken"
+
+
 def test_who_speaks_for_another_is_refused() -> None:
     one, two, liar = Side(1, GROUPS), Side(2, GROUPS), Side(3, GROUPS)
     Sides(one).pass_time(5.0)

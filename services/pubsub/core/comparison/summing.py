@@ -28,7 +28,7 @@ from services.pubsub.core.known import Known
 from services.pubsub.core.messages import SUMS_MAX, AskSums, Sum, TellSums, encode_message
 
 TAG = "sums "
-"""The tag of questions, before the router's key: their ends are not logged for the operator."""
+"""The tag of answers, and of questions before the router's key: their ends are not logged for the operator."""
 SAME, DIFFERENT, LATER = range(3)
 NUMBERS = 1 << 32
 """Questions are numbered modulo this."""
@@ -62,8 +62,10 @@ class Outcome(NamedTuple):
 
 
 class OpenSums(NamedTuple):
-    """A question without an answer: its number and groups, and until when it is waited for."""
+    """A question without an answer: the service that was asked, its number and groups, and until when the answer is
+    waited for."""
 
+    service: PublicKey
     number: int
     groups: dict[PublicKey, None]
     until_s: float
@@ -144,11 +146,14 @@ class Summing:
                 found.append(SAME if self._held.sum_of(topic.group, said.lo) == theirs else DIFFERENT)
         return c.Send(to, encode_message(TellSums(said.number, bytes(found))), TTL_S, router, TAG)
 
-    def answered(self, router: PublicKey, said: TellSums, now: c.Now) -> Outcome | None:
-        """Handle an answer; return what follows, None if it answers no open question."""
+    def answered(self, router: PublicKey, source: PublicKey, said: TellSums, now: c.Now) -> Outcome | None:
+        """Handle an answer; return what follows, None if it answers no open question of its source: whoever else is
+        reached through the router may not say what its service holds."""
         partner = self._partners.get(router)
         asked = None if partner is None else partner.open
-        if partner is None or asked is None or (asked.number, len(asked.groups)) != (said.number, len(said.found)):
+        if partner is None or asked is None or source != asked.service:
+            return None
+        if (asked.number, len(asked.groups)) != (said.number, len(said.found)):
             return None
         rows = list(zip(asked.groups, said.found, strict=True))
         later = [group for group, one in rows if one == LATER]
@@ -225,7 +230,7 @@ class Summing:
         rows = [Sum(self._known.topics[one].t[router], self._held.sum_of(one, lo) or UNKNOWN) for one in groups]
         self._asked += 1
         number = self._asked % NUMBERS
-        partner.open = OpenSums(number, dict.fromkeys(groups), now.mono_s + self.limits.answer_s)
+        partner.open = OpenSums(partner.service, number, dict.fromkeys(groups), now.mono_s + self.limits.answer_s)
         for group in groups:
             del partner.waiting[group]
         body = encode_message(AskSums(number, lo, tuple(rows)))

@@ -70,15 +70,15 @@ class Together:
         if router is None or source is None or not self._known.is_partner(router):
             return [c.Refuse(reasons.MEET_FIRST)]
         if isinstance(said, TellSums):
-            is_answer = self._is_answer(router, said, now)
+            is_answer = self._is_answer(router, source, said, now)
             return [] if is_answer else [c.Refuse(reasons.MEET_FIRST, "nothing was asked to which this is an answer")]
         if not answering.may_ask(router, len(said.sums), now):
             return [c.Refuse(reasons.LIMIT)]
         return [self.summing.answer(router, source, said, now)]
 
-    def _is_answer(self, router: PublicKey, said: TellSums, now: c.Now) -> bool:
+    def _is_answer(self, router: PublicKey, source: PublicKey, said: TellSums, now: c.Now) -> bool:
         """Do what follows from an answer; return False if it answers no question."""
-        outcome = self.summing.answered(router, said, now)
+        outcome = self.summing.answered(router, source, said, now)
         if outcome is None:
             return False
         self._places.answered(router)
@@ -111,8 +111,8 @@ class Together:
 
     def refused(self, tag: str, reason: Reason, now: c.Now) -> None:
         """Compare topics one by one if a router does not know their question, and by sums again if it refused for
-        another reason; other tags are of no question."""
-        if not tag.startswith(TAG):
+        another reason; other tags are of no question, that of an answer neither."""
+        if not tag.startswith(TAG) or tag == TAG:
             return
         router = PublicKey(bytes.fromhex(tag.removeprefix(TAG)))
         if reason is Reason.UNSUPPORTED:

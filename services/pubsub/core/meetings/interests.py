@@ -38,6 +38,7 @@ SECRET = b"filter-secret"
 TAG = "interests"
 SIGNED = "filter"
 DISCOVERY = "discovery"
+NOT_ITS_SERVICE = "only the pub/sub service that a router names speaks for it"
 
 
 class ExchangeLimits(Struct, frozen=True):
@@ -121,7 +122,10 @@ class Interests:
         router = message.via
         if self._table is None or router is None:
             return [c.Refuse(Reason.NOT_AUTHORISED, "only services of other routers exchange filters")]
-        is_question = isinstance(said, AskInterests)
+        is_question, by = isinstance(said, AskInterests), self._others.neighbour(router)
+        if not is_question and by is not None and by.service != message.source:
+            self._refusals.count(router, Reason.NOT_AUTHORISED)
+            return [c.Refuse(Reason.NOT_AUTHORISED, NOT_ITS_SERVICE)]  # the true answer may come yet
         if not (self._may_ask(router, now) if is_question else self._asked.pop(router, 0.0) > now.mono_s):
             reason = Reason.RATE_LIMITED if is_question else Reason.NOT_AUTHORISED
             self._refusals.count(router, reason)
@@ -131,7 +135,7 @@ class Interests:
         by = self._others.neighbour(router)
         if by is None or by.service != message.source:
             self._refusals.count(router, Reason.NOT_AUTHORISED)
-            return [c.Refuse(Reason.NOT_AUTHORISED, "only the pub/sub service that a router names speaks for it")]
+            return [c.Refuse(Reason.NOT_AUTHORISED, NOT_ITS_SERVICE)]
         self._take_filter(self._table, router, by, 0, said.mine, now)
         return [*(self._send(by, TellInterests) if is_question else ()), *self._hurry(self._table, now)]
 

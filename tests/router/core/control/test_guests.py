@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 from rigs.inviting import ANNA, BERTA, CARLA, DAY_S, EXPIRY, HOUR_S, ID, OTHER, SECRET, House, no, yes
 from rigs.one_router import ME, WALL_S
 from samples.core import ALICE, GROUP
 
+from router.cli.invite import of_one_each
 from router.core.control.guests import UNKNOWN_MAX
 from router.core.log.events import RouterChange
 from router.core.neighbours.directory import Neighbour, Standing
 from router.core.neighbours.invitations import HEARD_S, KEEP_S
 from router.core.routing.limits import AdmissionLimits, CoreLimits
+from router.core.wire.admin import next_page, rows_in
 from router.core.wire.control import Join, encode_control
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_unicast
@@ -46,6 +50,24 @@ def test_a_stranger_that_redeems_is_a_client_and_signs_on_again() -> None:
         {"change": "made", "uses": 2, "until_s": WALL_S + DAY_S},
         {"change": "redeemed", "peer": ANNA.public, "rights": "join,store", "left": 1},
     ]
+
+
+def test_an_invitation_with_many_guests_is_listed_in_several_rows_and_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.core.control.guests.GUESTS_OF_ROW", 2)
+    monkeypatch.setattr("router.core.wire.list_page.ANSWER_BYTES_MAX", 600)
+    one = House()
+    one.invite(uses=3)
+    one.invite(OTHER)
+    for key, name in ((ANNA, "a"), (BERTA, "b"), (CARLA, "c")):
+        one.redeem(one.guest(key), key, name=name)
+    rows, argument, pages = list[dict[str, Any]](), "", 0
+    while not pages or argument:
+        answer = one.order("invites", argument)
+        rows, argument, pages = rows + rows_in(answer), next_page(answer), pages + 1
+    assert [[guest["name"] for guest in row["guests"]] for row in rows] == [["a", "b"], ["c"], []] and pages > 1
+    listed = of_one_each(rows)
+    assert [(row["used"], len(row["guests"])) for row in listed] == [(3, 3), (0, 0)]
+    assert "by its number" in one.order("invites", "x")["error"]
 
 
 def test_use_grant_and_event_are_one_transaction_before_the_answer() -> None:

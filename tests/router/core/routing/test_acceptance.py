@@ -149,6 +149,24 @@ def test_a_carried_multicast_counts_as_brought_by_its_carrier() -> None:
     assert n == 3 and [(k, reason) for k, reason, _ in refusals] == [(3, Reason.BAD_SIGNATURE)] and not one.handed(bob)
 
 
+def test_of_a_carried_multicast_nobody_is_told_that_it_was_known() -> None:
+    """The number is its carrier's, a unicast that was heard: its sender would take it as refused, or twice so."""
+    one, *_ = house(Neighbour(CEM.public, grants=frozenset({JOIN})))
+    first, second = one.link(CEM.public, role="router"), one.link(PEER.public, role="router", hears_known=True)
+    one.bring(first, news(b"1"), news(b"2"))
+    one.cycle()
+    one.settled()
+    true, false = (
+        seal_unicast(PEER, ME.public, encode_control(Carried(news(body))), ttl_s=0, expiry_min=EXPIRY)
+        for body in (b"1", b"2")
+    )
+    one.bring(second, true, forged(false), news(b"1"))
+    one.cycle()
+    n, refusals = one.settled()[second]
+    assert n == 3
+    assert [(k, reason) for k, reason, _ in refusals] == [(2, Reason.BAD_SIGNATURE), (3, Reason.DUPLICATE)]
+
+
 def test_a_carried_via_is_cut_out() -> None:
     one, first, _, bob = two_bringers()
     inner = with_via(news(), BOB.public)

@@ -129,6 +129,19 @@ def test_a_unicast_refused_as_a_duplicate_or_a_multicast_by_an_app_is_refused() 
     assert ("refused", PUBSUB.public, Reason.DUPLICATE) in ended
 
 
+@pytest.mark.parametrize(("role", "end"), [("router", "acked"), ("app", "refused")])
+def test_a_known_key_that_says_it_is_an_app_has_taken_no_multicast_that_it_refuses(role: str, end: str) -> None:
+    house, wire = House(connected=False), multicast()
+    link = house.one.link(ONE.public, role=role, owner=False)
+    house.hand(house.alice, wire)
+    house.hand(house.service, with_via(wire, ONE.public))
+    house.one.router.refused(link, 1, Reason.DUPLICATE, "")
+    house.one.router.settled(link, 1, house.one.now())
+    house.one.cycle()
+    ended = [one.event for one in house.one.events if isinstance(one, Outward) and one.recipient == ONE.public]
+    assert ended[-1] == end
+
+
 @pytest.mark.parametrize("hears_known", [True, False])
 def test_a_router_that_wants_to_hear_it_is_told_which_of_its_multicasts_were_known_here(hears_known: bool) -> None:
     house = House(connected=False)

@@ -61,6 +61,7 @@ said = renewed_keys.begin(home / "keys", name, lambda: keyring.load(home, name),
 renewed_keys.rotate(home / "keys", name)
 renewed_keys.finish(home / "keys", name, said)
 """
+RENEWS = ROTATES_A_SERVICE.replace("service-web", "phone").replace('renewed_keys.rotate(home / "keys", name)\n', "")
 TIMES = 3
 LATER = 20
 """More commits than those for which LMDB would leave the pages alone without a reader."""
@@ -112,13 +113,13 @@ def test_what_is_handed_over_meanwhile_is_in_the_store_or_still_with_its_owner(c
             process.communicate(timeout=HANG_S)
 
 
-@pytest.mark.parametrize("rotates", ["", ROTATES, ROTATES_A_SERVICE])
+@pytest.mark.parametrize("rotates", ["", ROTATES, ROTATES_A_SERVICE, RENEWS])
 def test_no_snapshot_has_the_store_of_one_key_and_another_key(rotates: str, tmp_path: Path) -> None:
-    """The key of the node or of a service may be rotated between the copy of the store and that of the keys: what would
-    be restored would belong to the former one."""
+    """A key of the node, a service or an app may be followed by another one between the copy of the store and that of
+    the keys: what would be restored would belong to the former one."""
     home = Home(tmp_path / "home")
     home.create()
-    key, _ = (keyring.load_or_create(home, name) for name in (keyring.NODE, "service-web"))
+    key, *_ = (keyring.load_or_create(home, name) for name in (keyring.NODE, "service-web", "phone"))
     with closing(Store(home.store_path, StoreLimits(), b"b" * 16)) as store:
         store.recover(bytes(key.public))
     written = list[bytes]()

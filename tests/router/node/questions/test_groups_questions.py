@@ -11,9 +11,10 @@ from typing import Any, cast
 import trio
 import trio.testing
 
+from router.core.wire.list_page import ListPage
 from router.node.group_names import NAMES_S, GroupNames
 from router.node.questions.groups import GroupQuestions
-from router.node.questions.question import CycleView, ListPage
+from router.node.questions.question import CycleView
 
 GROUP = b"g" * 32
 

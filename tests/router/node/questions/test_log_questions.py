@@ -20,9 +20,10 @@ from router.core.log.line import lines
 from router.core.neighbours.successors import Successors
 from router.core.routing.effects import Changes
 from router.core.wire.admin import Inquiry
+from router.core.wire.list_page import ANSWER_BYTES_MAX
 from router.disk.limits import StoreLimits
 from router.disk.store.store import Store
-from router.node.admin import ANSWER_BYTES_MAX, Inquiries
+from router.node.admin import Inquiries
 from router.node.questions.log import LOG_BYTES_MAX, LOG_VALUES, LogQuestions
 
 

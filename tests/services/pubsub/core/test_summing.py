@@ -138,9 +138,10 @@ class Pair:
             case c.Wake(at_s):
                 node.wake_s = at_s - BEGIN_S
 
-    def read(self, node: Node, said: Any) -> None:
-        source = self.other(node).me
-        came = c.Message(ID, b"", source.service, via=source.router)
+    def read(self, node: Node, said: Any, source: PublicKey | None = None) -> None:
+        """Let a message come from the other node, of its service or of another source there."""
+        other = self.other(node).me
+        came = c.Message(ID, b"", source or other.service, via=other.router)
         self._todo += ((node, deed) for deed in node.part.read(came, said, self.now()))
 
 
@@ -280,6 +281,40 @@ def test_answers_to_no_question_and_too_many_questions_are_refused() -> None:
     assert one.refused.count(LIMIT) > 20, "each counts as a frame of as many ranges"
     stranger = c.Message(ID, b"", two.me.service, via=PublicKey(bytes((9, 9)) * 16))
     assert one.part.read(stranger, AskSums(1, 0, rows), found.now())[0] == c.Refuse(MEET_FIRST)
+
+
+@pytest.mark.parametrize("reason", (MEET_FIRST, Reason.UNSUPPORTED, Reason.EXPIRY_PASSED))
+def test_an_answer_that_was_not_taken_leads_to_nothing(reason: Reason) -> None:
+    found = pair(30, {3: [1]}, {4: [2]})
+    found.pass_s(60)
+    one, two = found.nodes
+    [answer] = [
+        deed
+        for deed in one.part.read(
+            c.Message(ID, b"", two.me.service, via=two.me.router),
+            AskSums(9, 0, (Sum(tag_of(one.wanted[0]), bytes(16)),)),
+            found.now(),
+        )
+        if isinstance(deed, c.Send)
+    ]
+    before = [node.said.copy() for node in found.nodes]
+    found.hear(one, c.HopOutcome(answer.tag, ID, two.me.router, "refused", reason))
+    found.run()
+    assert [node.said for node in found.nodes] == before
+
+
+def test_an_answer_of_another_source_behind_the_router_does_not_count() -> None:
+    """Questions are numbered one after the other, so whoever reaches this node through that router could say that both
+    hold the same."""
+    found = pair(30, {3: [1]}, {4: [2]}, is_mute=True)
+    found.pass_s(5)
+    one, two = found.nodes
+    found.read(one, TellSums(one.said[AskSums], bytes(30)), PublicKey(bytes((9, 9)) * 16))
+    found.run()
+    assert one.refused == [MEET_FIRST] and not one.told
+    two.is_mute = False
+    found.pass_s(120)
+    assert one.held == two.held and one.told.keys() == set(one.wanted)
 
 
 def test_a_topic_that_is_left_meanwhile_is_not_reported() -> None:
