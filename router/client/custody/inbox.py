@@ -22,6 +22,7 @@ from router.core.routing.intake import Refusal
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.message import UNICAST, read_header
+from router.core.wire.packed_ids import PackedIds
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 
@@ -77,7 +78,9 @@ class Inbox:
         self._reported: set[bytes] = set()
         self._recent_max = 3 * (window_messages + CONTROL_SLACK_MESSAGES)
         self._unread = Unread(self._recent_max)
-        self._recent: OrderedDict[MessageId, Arrival | Verdict | None] = OrderedDict()  # of those that ended: how
+        self._open: OrderedDict[MessageId, Arrival] = OrderedDict()  # recent ones that have not ended
+        self._ended = PackedIds(self._recent_max)
+        self._refused: OrderedDict[MessageId, Verdict] = OrderedDict()  # of those that ended so: how
         self._reads: deque[Read] = deque()
         self._waiting = Waiting()
         self._link = 0
@@ -120,7 +123,7 @@ class Inbox:
         lost = len(stale)
         for one in stale:
             self._waiting.remove(one)
-            self._recent.pop(one.id, None)
+            self._open.pop(one.id, None)
         while self._reads and self._reads[0].link < self._link:
             lost += len(self._reads.popleft().spans)
         if lost and not self._durable:
@@ -156,7 +159,7 @@ class Inbox:
             self._again -= again
             read = Read(data, kept, runs, at_s, again, self._link)
             self._reads.append(read if self._aside is None else set_aside(read, self._aside, self._end_aside))
-            if again and self._recent:
+            if again and (self._open or self._ended or self._refused):
                 self._has_parsed()  # copies that the app has already handled: no loop may ever ask for them
             self._wake_loops()
         return [data[spans[hole][1] : spans[hole][2]] for hole in holes]
@@ -221,7 +224,7 @@ class Inbox:
     def adopt(self, one: Arrival) -> bool:
         """Take a message that came as an answer and not through the window; return whether it is new here. A copy of it
         in the app's queue is settled with it."""
-        if one.id in self._recent:
+        if one.id in self._open or one.id in self._refused or one.id in self._ended:
             return False
         self._remember(one)
         return True
@@ -279,8 +282,8 @@ class Inbox:
         if not one.done:
             one.done = True
             one.data = b""
-            if self._recent.get(one.id) is one:
-                self._recent[one.id] = one.refused  # the arrival itself takes three times as much memory
+            if self._open.get(one.id) is one:
+                self._remember_end(one)
             self._end_aside(one.link, one.k, one.refused)
 
     def refuse(self, one: Arrival, reason: Reason, text: str) -> None:
@@ -289,7 +292,17 @@ class Inbox:
             one.refused = reason, text
             self.done(one)
             if reason.later:
-                self._recent.pop(one.id, None)  # it comes again, and is then no copy
+                self._refused.pop(one.id, None)  # it comes again, and is then no copy
+
+    def _remember_end(self, one: Arrival) -> None:
+        """Keep how a message ended, in place of the message, for its copies."""
+        del self._open[one.id]
+        if one.refused is None:
+            self._ended.add(one.id)
+        else:
+            self._refused[one.id] = one.refused
+            if len(self._refused) > self._recent_max:
+                self._refused.popitem(last=False)
 
     def _end_aside(self, link: int, k: int, refused: Verdict | None) -> None:
         if refused is not None and link == self._link:
@@ -328,11 +341,12 @@ class Inbox:
 
     def _is_copy(self, one: Arrival) -> bool:
         """Whether this is a copy of a recent message; if so, it replaces the first."""
-        if one.id not in self._recent:
-            return False
-        first = self._recent[one.id]
-        if not isinstance(first, Arrival):
-            self._end_aside(one.link, one.k, first)
+        first = self._open.get(one.id)
+        if first is None:
+            verdict = self._refused.get(one.id)
+            if verdict is None and one.id not in self._ended:
+                return False
+            self._end_aside(one.link, one.k, verdict)
         elif first.link == one.link:
             self._end_aside(one.link, one.k, None)
         else:
@@ -340,9 +354,9 @@ class Inbox:
         return True
 
     def _remember(self, one: Arrival) -> None:
-        self._recent[one.id] = one
-        if len(self._recent) > self._recent_max:
-            self._recent.popitem(last=False)
+        self._open[one.id] = one
+        if len(self._open) > self._recent_max:
+            self._open.popitem(last=False)
 
 
 def _without(holes: Sequence[int], first_k: int, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:

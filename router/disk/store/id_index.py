@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sized
-from itertools import count, islice, repeat
+from itertools import count, repeat
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -26,11 +26,10 @@ from router.core.routing.parcel import Parcel
 from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
 from router.core.wire.crypto import ID_BYTES
 from router.core.wire.lifetime import EPOCH_S
+from router.disk.store.late_ids import FLOORS, KEY_BYTES, LateIds, Row
 from router.disk.store.rows import NUMBER, WORD, ascending
 
-LATE_MAX = 32_768  # ids in memory, some 230 bytes each
-FLOORS = 256
-KEY_BYTES = WORD.size + ID_BYTES
+LATE_MAX = 32_768  # ids in memory, some 60 bytes each
 ERASED = bytes(KEY_BYTES)
 _OF_HOLDER = Struct(f">Q{HOLDER_BYTES}s")  # arrival number and holder of an id
 MINUTES_MAX = 20_000  # noted as being in `ids`, some of them no more: two weeks
@@ -42,7 +41,7 @@ class _Staged(NamedTuple):
     """Changes in memory, made once the transaction under way is committed: ids added, each with its arrival number and
     holder; floors merged into `ids`; dead ids dropped."""
 
-    added: list[tuple[bytes, bytes]]
+    added: list[Row]
     merged: range
     dropped: list[bytes]
 
@@ -54,7 +53,7 @@ class IdIndex:
         self._db = database
         self._late_db = late
         self._shares_db = shares
-        self._late: list[dict[bytes, bytes]] = [{} for _ in range(FLOORS)]
+        self._late = LateIds()
         self._late_count = 0
         self._floor = 0  # floors ever visited; the next one is this modulo FLOORS
         self._round_began = 0  # the arrival number when the lift was last at floor 0
@@ -70,7 +69,7 @@ class IdIndex:
         """Load the late ids into memory at the start; return the count of all ids, and that of each holder except the
         apps."""
         get = txn.get
-        self._late, self._late_count = [{} for _ in range(FLOORS)], 0
+        self._late, self._late_count = LateIds(), 0
         self._floor, self._in_place, self._staged, self._swept_late = 0, 0, None, b""
         self._minutes = {}
         for first, row in txn.cursor(self._late_db):
@@ -78,7 +77,7 @@ class IdIndex:
             for at in range(0, stop, KEY_BYTES):
                 key = bytes(row[at : at + KEY_BYTES])
                 if key != ERASED and get(key, db=self._db) is None:
-                    self._late[key[4]][key] = NUMBER.pack(arrival + at // KEY_BYTES) + bytes(row[stop:])
+                    self._late.add([(key, NUMBER.pack(arrival + at // KEY_BYTES) + bytes(row[stop:]))])
                     self._late_count += 1
         self._round_began = next_arrival
         shares = {bytes(holder): NUMBER.unpack(sum_)[0] for holder, sum_ in txn.cursor(self._shares_db)}
@@ -87,7 +86,7 @@ class IdIndex:
     def put(self, txn: Any, parcels: Iterable[Parcel]) -> None:
         """Add the parcels' ids in a transaction; takes effect when that is `committed`, and is undone by `abort`."""
         self._take_in()
-        added: list[tuple[bytes, bytes]] = []
+        added: list[Row] = []
         holders: Counter[bytes] = Counter()
         for parcel in parcels:
             if parcel.indexed:
@@ -128,13 +127,11 @@ class IdIndex:
         late = self._late
         for floor in staged.merged:
             if self._minutes:
-                self._minutes.update((key[:4], None) for key in late[floor % FLOORS])
-            self._late_count -= len(late[floor % FLOORS])
-            late[floor % FLOORS] = {}
-        for key, arrival in staged.added:
-            late[key[4]][key] = arrival
-        for key in staged.dropped:
-            late[key[4]].pop(key)
+                self._minutes.update(dict.fromkeys(late.minutes(floor % FLOORS)))
+            self._late_count -= late.count(floor % FLOORS)
+            late.clear(floor % FLOORS)
+        late.add(staged.added)
+        late.drop(staged.dropped)
         self._late_count += len(staged.added) - len(staged.dropped)
         if staged.merged.stop // FLOORS > self._floor // FLOORS and staged.added:
             self._in_place = self._round_began
@@ -145,7 +142,7 @@ class IdIndex:
         """Merge floors into `ids` until at most `LATE_MAX` ids are late; return the floors."""
         left, floor = self._late_count, self._floor
         while left > LATE_MAX and floor - self._floor < FLOORS:
-            rows = sorted(self._late[floor % FLOORS].items())
+            rows = sorted(self._late.rows(floor % FLOORS))
             if rows:
                 txn.cursor(self._db).putmulti(rows)
             left -= len(rows)
@@ -167,7 +164,7 @@ class IdIndex:
             if expiry != last:
                 last, minute = expiry, WORD.pack(expiry)
             key = minute + one
-            if key in late[one[0]]:
+            if key in late:
                 found.add(one)
             else:
                 keys.append(key)
@@ -199,7 +196,7 @@ class IdIndex:
         dead, cursor = _dead(wall_s), txn.cursor(self._db)
         if cursor.first() and cursor.key()[:4] < dead:
             return True
-        if dead != self._swept_late and any(key < dead for keys in self._late for key in keys):
+        if dead != self._swept_late and self._late.has_before(dead):
             return True
         self._swept_late = dead
         return False
@@ -208,9 +205,7 @@ class IdIndex:
         """Drop late ids of earlier minutes than `dead`, except those just merged; return their values."""
         if dead == self._swept_late or self._staged is None:
             return []
-        merged = {floor % FLOORS for floor in self._staged.merged}
-        floors = (keys.items() for floor, keys in enumerate(self._late) if floor not in merged)
-        gone = list(islice((one for keys in floors for one in keys if one[0] < dead), rows_max))
+        gone = self._late.before(dead, rows_max, (floor % FLOORS for floor in self._staged.merged))
         self._staged.dropped.extend(key for key, _ in gone)
         if len(gone) < rows_max:
             self._swept_late = dead
@@ -239,9 +234,8 @@ class IdIndex:
     def arrivals(self, txn: Any, prefix: bytes) -> Iterator[tuple[bytes, int]]:
         """Yield (id, arrival number) of all ids that begin with `prefix`."""
         self._take_in()
-        floors = self._late[prefix[0] : prefix[0] + 1] if prefix else self._late
-        for floor in floors:
-            for key, value in floor.items():
+        for floor in (prefix[0],) if prefix else range(FLOORS):
+            for key, value in self._late.rows(floor):
                 if key.startswith(prefix, 4):
                     yield key[4:], NUMBER.unpack_from(value)[0]
         if len(prefix) == ID_BYTES:
