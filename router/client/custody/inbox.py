@@ -8,12 +8,13 @@ as long as its process lives: the second replaces the first, and settling the fi
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from router.client.custody import unread
 from router.client.custody.arrivals import UNICASTS, Arrival, Read, Span, Waiting, arrivals_of
 from router.client.custody.aside import Aside, set_aside
+from router.client.custody.recent import RecentArrivals, Verdict
 from router.client.custody.unread import Unread
 from router.client.errors import ClientError
 from router.core.link.custody import CONTROL_SLACK_MESSAGES
@@ -22,11 +23,9 @@ from router.core.routing.intake import Refusal
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.message import UNICAST, read_header
-from router.core.wire.packed_ids import PackedIds
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 
-Verdict = tuple[Reason, str]
 _SOURCE_FROM, _SOURCE_TO = 50, 96  # where the source of a unicast lies, whatever its expiry
 
 
@@ -76,11 +75,9 @@ class Inbox:
         self._crowd = max(1, window_messages // 2), max(1, window_bytes // 2)
         self._asked: set[bytes | None] = set()
         self._reported: set[bytes] = set()
-        self._recent_max = 3 * (window_messages + CONTROL_SLACK_MESSAGES)
-        self._unread = Unread(self._recent_max)
-        self._open: OrderedDict[MessageId, Arrival] = OrderedDict()  # recent ones that have not ended
-        self._ended = PackedIds(self._recent_max)
-        self._refused: OrderedDict[MessageId, Verdict] = OrderedDict()  # of those that ended so: how
+        recent_max = 3 * (window_messages + CONTROL_SLACK_MESSAGES)
+        self._unread = Unread(recent_max)
+        self._recent = RecentArrivals(recent_max)
         self._reads: deque[Read] = deque()
         self._waiting = Waiting()
         self._link = 0
@@ -123,7 +120,7 @@ class Inbox:
         lost = len(stale)
         for one in stale:
             self._waiting.remove(one)
-            self._open.pop(one.id, None)
+            self._recent.forget(one.id)
         while self._reads and self._reads[0].link < self._link:
             lost += len(self._reads.popleft().spans)
         if lost and not self._durable:
@@ -159,7 +156,7 @@ class Inbox:
             self._again -= again
             read = Read(data, kept, runs, at_s, again, self._link)
             self._reads.append(read if self._aside is None else set_aside(read, self._aside, self._end_aside))
-            if again and (self._open or self._ended or self._refused):
+            if again and self._recent:
                 self._has_parsed()  # copies that the app has already handled: no loop may ever ask for them
             self._wake_loops()
         return [data[spans[hole][1] : spans[hole][2]] for hole in holes]
@@ -224,9 +221,9 @@ class Inbox:
     def adopt(self, one: Arrival) -> bool:
         """Take a message that came as an answer and not through the window; return whether it is new here. A copy of it
         in the app's queue is settled with it."""
-        if one.id in self._open or one.id in self._refused or one.id in self._ended:
+        if one.id in self._recent:
             return False
-        self._remember(one)
+        self._recent.add(one)
         return True
 
     @property
@@ -282,8 +279,7 @@ class Inbox:
         if not one.done:
             one.done = True
             one.data = b""
-            if self._open.get(one.id) is one:
-                self._remember_end(one)
+            self._recent.end(one)
             self._end_aside(one.link, one.k, one.refused)
 
     def refuse(self, one: Arrival, reason: Reason, text: str) -> None:
@@ -292,17 +288,7 @@ class Inbox:
             one.refused = reason, text
             self.done(one)
             if reason.later:
-                self._refused.pop(one.id, None)  # it comes again, and is then no copy
-
-    def _remember_end(self, one: Arrival) -> None:
-        """Keep how a message ended, in place of the message, for its copies."""
-        del self._open[one.id]
-        if one.refused is None:
-            self._ended.add(one.id)
-        else:
-            self._refused[one.id] = one.refused
-            if len(self._refused) > self._recent_max:
-                self._refused.popitem(last=False)
+                self._recent.forget(one.id)  # it comes again, and is then no copy
 
     def _end_aside(self, link: int, k: int, refused: Verdict | None) -> None:
         if refused is not None and link == self._link:
@@ -331,7 +317,7 @@ class Inbox:
             for one in arrivals:
                 if self._is_copy(one):
                     continue
-                self._remember(one)
+                self._recent.add(one)
                 if one.id in known:
                     self.done(one)
                 elif self._unread.holds(one.address, one.id, self._asked):
@@ -341,22 +327,16 @@ class Inbox:
 
     def _is_copy(self, one: Arrival) -> bool:
         """Whether this is a copy of a recent message; if so, it replaces the first."""
-        first = self._open.get(one.id)
+        if one.id not in self._recent:
+            return False
+        first = self._recent.open(one.id)
         if first is None:
-            verdict = self._refused.get(one.id)
-            if verdict is None and one.id not in self._ended:
-                return False
-            self._end_aside(one.link, one.k, verdict)
+            self._end_aside(one.link, one.k, self._recent.refusal(one.id))
         elif first.link == one.link:
             self._end_aside(one.link, one.k, None)
         else:
             first.link, first.k = one.link, one.k
         return True
-
-    def _remember(self, one: Arrival) -> None:
-        self._open[one.id] = one
-        if len(self._open) > self._recent_max:
-            self._open.popitem(last=False)
 
 
 def _without(holes: Sequence[int], first_k: int, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:

@@ -37,14 +37,17 @@ class PackedIds:
 
     def __contains__(self, id: bytes) -> bool:
         packed, at = id[:HALF_BYTES] + id[-HALF_BYTES:], hash(id) % len(self._young)
-        return _place(self._young[at], packed) >= 0 or _place(self._old[at], packed) >= 0
+        for bucket in (self._young[at], self._old[at]):
+            if (found := bucket.find(packed)) >= 0 and (not found % PACKED_BYTES or _place(bucket, packed) >= 0):
+                return True
+        return False
 
     def add(self, id: bytes) -> None:
         """Remember an id as one of the newest."""
         packed, young = id[:HALF_BYTES] + id[-HALF_BYTES:], self._young
         at = hash(id) % len(young)
         bucket = young[at]
-        if _place(bucket, packed) >= 0:
+        if bucket.find(packed) >= 0 and _place(bucket, packed) >= 0:
             return
         young[at] = bucket + packed
         self._young_count += 1
