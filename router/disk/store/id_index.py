@@ -4,9 +4,10 @@ The message's header names the expiry, so a look-up needs no second index; expir
 range; and a prefix of an id is found by jumping from minute to minute.
 
 Ids are random, so inserting each at its place would rewrite a page of the tree for each message. New ids are therefore
-appended to the database `late` first, and held in memory by their first byte. When there are more than `LATE_MAX`, the
-first bytes are visited in turn like the floors of a lift: the ids of one go to their places in one sorted sweep over
-neighbouring pages (the log-structured merge of O'Neil et al., 1996, in steps small enough for every commit).
+appended to the database `late` first, and held in memory by their first byte. When there are more than `LATE_MAX`, or
+`LATE_QUIET_MAX` where few come, the first bytes are visited in turn like the floors of a lift: the ids of one go to
+their places in one sorted sweep over neighbouring pages (the log-structured merge of O'Neil et al., 1996, in steps
+small enough for every commit).
 
 Beside the arrival number stands the holder whose share an id counts against (`core/routing/duplicate_index.py`); the
 database `shares` has the count of each holder. The apps have all other ids, including those of an earlier version,
@@ -29,7 +30,10 @@ from router.core.wire.lifetime import EPOCH_S
 from router.disk.store.late_ids import FLOORS, KEY_BYTES, LateIds, Row
 from router.disk.store.rows import NUMBER, WORD, ascending
 
-LATE_MAX = 32_768  # ids in memory, some 60 bytes each
+LATE_MAX = 32_768  # ids in memory, some 60 bytes each, while so many come that a page takes more of them that way
+LATE_QUIET_MAX = 4_096  # while few come
+LATE_BATCHES = 128  # batches that stay in memory, between these two numbers
+FLOORS_QUIET = 2  # floors that are merged at once, at most, until few enough are in memory
 ERASED = bytes(KEY_BYTES)
 _OF_HOLDER = Struct(f">Q{HOLDER_BYTES}s")  # arrival number and holder of an id
 MINUTES_MAX = 20_000  # noted as being in `ids`, some of them no more: two weeks
@@ -97,7 +101,7 @@ class IdIndex:
                 added += zip(keys, values, strict=False)
                 holders[holder] += len(keys)
         self._share(txn, holders, 1)
-        self._staged = _Staged(added, self._merge(txn), [])
+        self._staged = _Staged(added, self._merge(txn, LATE_BATCHES * len(added)), [])
         self._forget_late(txn, max(FORGET_MIN, len(added)))
 
     def _share(self, txn: Any, holders: Mapping[bytes, int], sign: int) -> None:
@@ -138,10 +142,14 @@ class IdIndex:
             self._round_began = NUMBER.unpack_from(staged.added[0][1])[0]
         self._floor = staged.merged.stop
 
-    def _merge(self, txn: Any) -> range:
-        """Merge floors into `ids` until at most `LATE_MAX` ids are late; return the floors."""
+    def _merge(self, txn: Any, quiet_max: int) -> range:
+        """Merge floors into `ids` until at most `LATE_MAX` ids are late, and a few more floors if there are still more
+        than `quiet_max`; return the floors."""
         left, floor = self._late_count, self._floor
-        while left > LATE_MAX and floor - self._floor < FLOORS:
+        quiet_max, quiet_floor = max(quiet_max, LATE_QUIET_MAX), floor + FLOORS_QUIET
+        while left > LATE_MAX or (left > quiet_max and floor < quiet_floor):
+            if floor - self._floor >= FLOORS:
+                break
             rows = sorted(self._late.rows(floor % FLOORS))
             if rows:
                 txn.cursor(self._db).putmulti(rows)

@@ -50,7 +50,7 @@ class RepairLimits(Struct, frozen=True):
     sources_max: int = 1_024
     rounds_max: int = 3
     given_up_max: int = 2_000
-    known_max: int = 32_768
+    known_max: int = 16_384
 
 
 class Named(Enum):

@@ -204,9 +204,9 @@ def test_sources_without_end_are_bounded() -> None:
     assert len(node.left_out) <= 6 and sum(node.left_out.values()) == 400
 
 
-def test_known_ids_take_a_mebibyte_at_most() -> None:
-    """As measured with an eighth of them."""
-    most = RepairLimits().known_max // 8
+def test_known_ids_take_half_a_mebibyte_at_most() -> None:
+    """As measured with a quarter of them."""
+    most = RepairLimits().known_max // 4
     node = made(known_max=most)
     tracemalloc.start()
     try:
