@@ -48,7 +48,6 @@ from router.transport.tcp import host_port
 
 LOCAL = True  # only processes of this machine connect
 BUFFER_BYTES = 1 << 20  # requested from the kernel for each direction; it may give less
-RECEIVE_BYTES_MAX = 1 << 18
 BACKLOG = 1024  # connections the kernel holds for us before we accept them
 BUSY_PAUSE_S = 0.01  # before trying again when the backlog is full
 HEADER_S = HandshakeLimits().timeout_s  # how long the other end may take to say where its stream comes from
@@ -267,7 +266,7 @@ class UnixStream(DuplexStream):
         self._socket = sock
 
     async def _receive(self, max_bytes: int) -> bytes:
-        return await receive(self._socket, min(max_bytes, RECEIVE_BYTES_MAX))
+        return await receive(self._socket, max_bytes)
 
     async def _send(self, parts: Sequence[Buffer]) -> None:
         await send_whole(self._socket, parts)

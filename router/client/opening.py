@@ -128,11 +128,10 @@ class Opener:
 
     def _is_said_again(self, said: MessageId, message: MessageId) -> bool:
         """Whether another message brought these signed words before."""
-        first = self._said.first(said)
-        if first is None and not self._known([said]):
+        if said not in self._said and not self._known([said]):
             self._said.note(said, message)
             return False
-        return first != message
+        return not self._said.is_first(said, message)
 
     def _multicast(self, message: Multicast, one: Arrival) -> Received:
         group_keys = self._group_keys(message.group)

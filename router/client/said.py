@@ -6,9 +6,8 @@ member's signature shows that the words are unchanged, and so that they are the 
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
-from router.core.wire.crypto import MessageId
+from router.core.wire.crypto import ID_BYTES, MessageId
+from router.core.wire.packed_ids import PackedIds
 
 SAID_MAX = 65_536
 SAID_KEEP_S = 30 * 86_400
@@ -22,20 +21,29 @@ class SaidAgain(Exception):
 
 
 class Said:
-    """The newest `most` signed words, each with the message that brought it first: some 260 bytes of memory each."""
+    """The newest signed words, `most` at most, each with the message that brought it first: some 40 bytes of memory
+    each."""
 
     def __init__(self, most: int = SAID_MAX) -> None:
-        self._most = most
-        self._first: OrderedDict[MessageId, MessageId] = OrderedDict()
+        self._words = PackedIds(most)
+        self._first = PackedIds(most)  # words and message, joined
 
     def __repr__(self) -> str:
-        return f"<{len(self._first)} words of members>"
+        return f"<{len(self._words)} words of members>"
 
-    def first(self, said: MessageId) -> MessageId | None:
-        """Return the message that brought these words first; None if none is remembered."""
-        return self._first.get(said)
+    def __contains__(self, said: MessageId) -> bool:
+        return said in self._words
+
+    def is_first(self, said: MessageId, message: MessageId) -> bool:
+        """Whether this message brought these words first, as far as that is remembered."""
+        return _joined(said, message) in self._first
 
     def note(self, said: MessageId, message: MessageId) -> None:
-        self._first[said] = message
-        if len(self._first) > self._most:
-            self._first.popitem(last=False)
+        """Remember words that came for the first time, and the message that brought them."""
+        self._words.add(said)
+        self._first.add(_joined(said, message))
+
+
+def _joined(said: MessageId, message: MessageId) -> bytes:
+    """Return one id for words and a message: neither can be chosen so that it is that of another pair."""
+    return (int.from_bytes(said, "big") ^ int.from_bytes(message, "big")).to_bytes(ID_BYTES, "big")

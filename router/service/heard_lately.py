@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from router.core.wire.packed_ids import PackedIds
 from router.service import contract as c
 
-IDS_MAX = 4096
-"""Most ids that are remembered; the oldest are forgotten, and such a message would be heard again."""
+IDS_MAX = 8192
+"""Most ids that are remembered, and twice the fewest; older ones are forgotten, and such a message would be heard
+again."""
 _TRACELESS = (c.Refuse, c.Wake)
 
 
@@ -17,7 +19,7 @@ class HeardLately:
     Rules that start again know of none of them, and may hear them again as if for the first time."""
 
     def __init__(self) -> None:
-        self._ids: dict[bytes, None] = {}
+        self._ids = PackedIds(IDS_MAX)
 
     def __repr__(self) -> str:
         return f"<{len(self._ids)} messages that left no trace>"
@@ -26,9 +28,7 @@ class HeardLately:
         return id in self._ids
 
     def add(self, ids: Iterable[bytes]) -> None:
-        self._ids.update((id, None) for id in ids)
-        while len(self._ids) > IDS_MAX:
-            del self._ids[next(iter(self._ids))]
+        self._ids.update(ids)
 
 
 def leaves_trace(deeds: Iterable[object]) -> bool:

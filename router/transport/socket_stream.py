@@ -19,7 +19,6 @@ from router.transport.handshakes import prefix_of
 from router.transport.sockets import NotLetIn, close_after_last_byte, receive, send_whole, words
 from router.transport.stream import DuplexStream
 
-RECEIVE_BYTES = 1 << 18  # taken from the kernel at once
 CONTROL_BYTES_MAX = 1 << 14  # answers to the peer (key updates, pongs) that it has not taken yet
 CLOSE_TIMEOUT_S = 1.0  # how long our goodbye may wait for a peer that does not read
 
@@ -87,7 +86,7 @@ class TcpStream(SocketStream):
     __slots__ = ()
 
     async def _receive(self, max_bytes: int) -> bytes:
-        return await receive(self._socket, min(max_bytes, RECEIVE_BYTES))
+        return await receive(self._socket, max_bytes)
 
     async def _send(self, parts: Sequence[Buffer]) -> None:
         await self._flush(list(parts))

@@ -6,6 +6,7 @@ import errno
 import os
 import socket
 import struct
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
@@ -21,6 +22,8 @@ PARTS_MAX = 1024  # buffers per system call (IOV_MAX)
 ACCEPT_PAUSE_S = 0.1  # wait this long when the process or the system is out of sockets
 DISCARD_READS_MAX = 64  # reads of DISCARD_BYTES that are discarded before a close
 DISCARD_BYTES = 1 << 16
+RECEIVE_BYTES_MAX = 1 << 18
+"""Bytes that are taken from the kernel at once, at most."""
 
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 """Errors of accept(2) for want of descriptors or memory, which other connections may give back."""
@@ -72,10 +75,33 @@ def _without(parts: Sequence[Buffer], sent: int) -> list[Buffer]:
     return []
 
 
+class _ReadRoom(threading.local):
+    """The bytes of one thread into which the kernel copies what has arrived.
+
+    A buffer for each read would be cut to the length of what came: a few bytes that stay would lie where the next one
+    needs the whole place, and the heap would grow by a hole for each of them."""
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(RECEIVE_BYTES_MAX))
+
+
+_room = _ReadRoom()
+
+
 async def receive(sock: SocketType, max_bytes: int) -> bytes:
-    """Return the bytes that have arrived, `b""` at the end. Raises `StreamBroken`."""
+    """Return the bytes that have arrived, at most `max_bytes` and `RECEIVE_BYTES_MAX`; `b""` at the end. Raises
+    `StreamBroken`."""
     try:
-        return await sock.recv(max_bytes)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while True:
+            try:
+                view = _room.view[:max_bytes]
+                data = bytes(view[: os.readv(sock.fileno(), [view])])
+            except BlockingIOError:
+                await trio.lowlevel.wait_readable(sock)
+            else:
+                await trio.lowlevel.cancel_shielded_checkpoint()
+                return data
     except (OSError, trio.ClosedResourceError) as error:
         raise StreamBroken(f"receiving failed: {words(error)}") from None
 

@@ -17,7 +17,7 @@ from router.core.wire.crypto import PublicKey
 from router.transport.contract import Buffer, StreamBroken
 from router.transport.limits import HANDSHAKE_PAUSE_S, HANDSHAKE_READS
 from router.transport.records import TlsRecords
-from router.transport.socket_stream import RECEIVE_BYTES, SocketStream
+from router.transport.socket_stream import SocketStream
 from router.transport.sockets import NotLetIn, close_after_last_byte, receive, send_whole
 from router.transport.stream import CUT
 
@@ -114,7 +114,7 @@ class TlsStream(SocketStream):
             await trio.lowlevel.checkpoint()
             return data
         while not records.ended:
-            await self._feed(min(2 * max_bytes, RECEIVE_BYTES))
+            await self._feed(2 * max_bytes)
             if data := self._read(max_bytes):
                 return data
         await trio.lowlevel.checkpoint()

@@ -124,6 +124,8 @@ Series = dict[tuple[str, str], list[tuple[float, float]]]
 async def soak(base: Path, hours: float, per_s: float, series: Series) -> list[str]:
     """Run for so long; enter the points of each (node, figure), and return a sentence for everything that was lost."""
     fleet = Fleet(base, fleet_shape(NODES), per_s, pools=True)
+    for node in fleet.nodes.values():
+        del node.settings["log.segment_bytes"]  # as an operator has it: of each segment some KiB stay in memory
     async with trio.open_nursery() as nursery:
         await fleet.serve_relays(nursery)
         try:

@@ -18,6 +18,7 @@ from typing import Generic, NamedTuple, TypeVar
 from msgspec import Struct, field
 
 from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.packed_ids import PackedIds
 
 T = TypeVar("T")
 
@@ -47,13 +48,12 @@ class OrderLimits(Struct, frozen=True):
 
 class Given:
     """The ids of the newest messages, in all groups, that the app was given or has published, or that could not be
-    given.
+    given: at most `most`, some 20 bytes each (`PackedIds`).
 
     Other objects read `ids`, but do not change it."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self.ids: OrderedDict[MessageId, None] = OrderedDict()
+        self.ids = PackedIds(most)
 
     def __repr__(self) -> str:
         return f"<{len(self.ids)} messages given>"
@@ -62,9 +62,7 @@ class Given:
         return id in self.ids
 
     def add(self, id: MessageId) -> None:
-        self.ids[id] = None
-        if len(self.ids) > self._most:
-            self.ids.popitem(last=False)
+        self.ids.add(id)
 
 
 class WaitingMessage(Struct, Generic[T], eq=False):

@@ -8,12 +8,13 @@ as long as its process lives: the second replaces the first, and settling the fi
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from router.client.custody import unread
 from router.client.custody.arrivals import UNICASTS, Arrival, Read, Span, Waiting, arrivals_of
 from router.client.custody.aside import Aside, set_aside
+from router.client.custody.recent import RecentArrivals, Verdict
 from router.client.custody.unread import Unread
 from router.client.errors import ClientError
 from router.core.link.custody import CONTROL_SLACK_MESSAGES
@@ -25,7 +26,6 @@ from router.core.wire.message import UNICAST, read_header
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 
-Verdict = tuple[Reason, str]
 _SOURCE_FROM, _SOURCE_TO = 50, 96  # where the source of a unicast lies, whatever its expiry
 
 
@@ -75,9 +75,9 @@ class Inbox:
         self._crowd = max(1, window_messages // 2), max(1, window_bytes // 2)
         self._asked: set[bytes | None] = set()
         self._reported: set[bytes] = set()
-        self._recent_max = 3 * (window_messages + CONTROL_SLACK_MESSAGES)
-        self._unread = Unread(self._recent_max)
-        self._recent: OrderedDict[MessageId, Arrival | Verdict | None] = OrderedDict()  # of those that ended: how
+        recent_max = 3 * (window_messages + CONTROL_SLACK_MESSAGES)
+        self._unread = Unread(recent_max)
+        self._recent = RecentArrivals(recent_max)
         self._reads: deque[Read] = deque()
         self._waiting = Waiting()
         self._link = 0
@@ -120,7 +120,7 @@ class Inbox:
         lost = len(stale)
         for one in stale:
             self._waiting.remove(one)
-            self._recent.pop(one.id, None)
+            self._recent.forget(one.id)
         while self._reads and self._reads[0].link < self._link:
             lost += len(self._reads.popleft().spans)
         if lost and not self._durable:
@@ -223,7 +223,7 @@ class Inbox:
         in the app's queue is settled with it."""
         if one.id in self._recent:
             return False
-        self._remember(one)
+        self._recent.add(one)
         return True
 
     @property
@@ -279,8 +279,7 @@ class Inbox:
         if not one.done:
             one.done = True
             one.data = b""
-            if self._recent.get(one.id) is one:
-                self._recent[one.id] = one.refused  # the arrival itself takes three times as much memory
+            self._recent.end(one)
             self._end_aside(one.link, one.k, one.refused)
 
     def refuse(self, one: Arrival, reason: Reason, text: str) -> None:
@@ -289,7 +288,7 @@ class Inbox:
             one.refused = reason, text
             self.done(one)
             if reason.later:
-                self._recent.pop(one.id, None)  # it comes again, and is then no copy
+                self._recent.forget(one.id)  # it comes again, and is then no copy
 
     def _end_aside(self, link: int, k: int, refused: Verdict | None) -> None:
         if refused is not None and link == self._link:
@@ -318,7 +317,7 @@ class Inbox:
             for one in arrivals:
                 if self._is_copy(one):
                     continue
-                self._remember(one)
+                self._recent.add(one)
                 if one.id in known:
                     self.done(one)
                 elif self._unread.holds(one.address, one.id, self._asked):
@@ -330,19 +329,14 @@ class Inbox:
         """Whether this is a copy of a recent message; if so, it replaces the first."""
         if one.id not in self._recent:
             return False
-        first = self._recent[one.id]
-        if not isinstance(first, Arrival):
-            self._end_aside(one.link, one.k, first)
+        first = self._recent.open(one.id)
+        if first is None:
+            self._end_aside(one.link, one.k, self._recent.refusal(one.id))
         elif first.link == one.link:
             self._end_aside(one.link, one.k, None)
         else:
             first.link, first.k = one.link, one.k
         return True
-
-    def _remember(self, one: Arrival) -> None:
-        self._recent[one.id] = one
-        if len(self._recent) > self._recent_max:
-            self._recent.popitem(last=False)
 
 
 def _without(holes: Sequence[int], first_k: int, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
+from router.core.wire.packed_ids import PackedIds
 from router.core.wire.reasons import Reason
 
 KEEP_AFTER_EXPIRY_S = 600
@@ -24,24 +25,22 @@ class CopyState(Enum):
 
 
 class Seen:
-    """At most `recent_max` ids in two generations; when the younger is full, the older is dropped as a whole."""
+    """At most `recent_max` ids in two generations, some 20 bytes each (`PackedIds`), and those being verified."""
 
     def __init__(self, recent_max: int) -> None:
-        self._half = max(1, recent_max // 2)
-        self._young: set[bytes] = set()
-        self._old: set[bytes] = set()
+        self._recent = PackedIds(recent_max)
         self._in_flight: dict[bytes, int] = {}  # how many later copies wait for the first
         self._verdicts: dict[bytes, tuple[Reason, str]] = {}  # of refused first copies with waiting copies
 
     def __repr__(self) -> str:
-        return f"<{len(self._young) + len(self._old)} recent ids, {len(self._in_flight)} in flight>"
+        return f"<{len(self._recent)} recent ids, {len(self._in_flight)} in flight>"
 
     def __contains__(self, message: bytes) -> bool:
-        return message in self._young or message in self._old
+        return message in self._recent
 
     def begin(self, message: bytes) -> CopyState:
         """Note that a copy has come, unless the message was accepted; a later copy must be `resolve`d by the caller."""
-        if message in self._young or message in self._old:
+        if message in self._recent:
             return CopyState.ACCEPTED
         waiting = self._in_flight.get(message)
         self._in_flight[message] = 0 if waiting is None else waiting + 1
@@ -51,13 +50,10 @@ class Seen:
         self.accept_all((message,))
 
     def accept_all(self, messages: Iterable[bytes]) -> None:
-        in_flight, young, half = self._in_flight, self._young, self._half
+        in_flight, add = self._in_flight, self._recent.add
         for message in messages:
             in_flight.pop(message, None)
-            young.add(message)
-            if len(young) >= half:
-                self._old = young
-                self._young = young = set()
+            add(message)
 
     def refuse(self, message: bytes, reason: Reason, text: str) -> None:
         """Forget a refused message, but keep the verdict for its waiting copies."""

@@ -4,9 +4,10 @@ The message's header names the expiry, so a look-up needs no second index; expir
 range; and a prefix of an id is found by jumping from minute to minute.
 
 Ids are random, so inserting each at its place would rewrite a page of the tree for each message. New ids are therefore
-appended to the database `late` first, and held in memory by their first byte. When there are more than `LATE_MAX`, the
-first bytes are visited in turn like the floors of a lift: the ids of one go to their places in one sorted sweep over
-neighbouring pages (the log-structured merge of O'Neil et al., 1996, in steps small enough for every commit).
+appended to the database `late` first, and held in memory by their first byte. When there are more than `LATE_MAX`, or
+`LATE_QUIET_MAX` where few come, the first bytes are visited in turn like the floors of a lift: the ids of one go to
+their places in one sorted sweep over neighbouring pages (the log-structured merge of O'Neil et al., 1996, in steps
+small enough for every commit).
 
 Beside the arrival number stands the holder whose share an id counts against (`core/routing/duplicate_index.py`); the
 database `shares` has the count of each holder. The apps have all other ids, including those of an earlier version,
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sized
-from itertools import count, islice, repeat
+from itertools import count, repeat
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -26,11 +27,13 @@ from router.core.routing.parcel import Parcel
 from router.core.routing.seen import KEEP_AFTER_EXPIRY_S
 from router.core.wire.crypto import ID_BYTES
 from router.core.wire.lifetime import EPOCH_S
+from router.disk.store.late_ids import FLOORS, KEY_BYTES, LateIds, Row
 from router.disk.store.rows import NUMBER, WORD, ascending
 
-LATE_MAX = 32_768  # ids in memory, some 230 bytes each
-FLOORS = 256
-KEY_BYTES = WORD.size + ID_BYTES
+LATE_MAX = 32_768  # ids in memory, some 60 bytes each, while so many come that a page takes more of them that way
+LATE_QUIET_MAX = 4_096  # while few come
+LATE_BATCHES = 128  # batches that stay in memory, between these two numbers
+FLOORS_QUIET = 2  # floors that are merged at once, at most, until few enough are in memory
 ERASED = bytes(KEY_BYTES)
 _OF_HOLDER = Struct(f">Q{HOLDER_BYTES}s")  # arrival number and holder of an id
 MINUTES_MAX = 20_000  # noted as being in `ids`, some of them no more: two weeks
@@ -42,7 +45,7 @@ class _Staged(NamedTuple):
     """Changes in memory, made once the transaction under way is committed: ids added, each with its arrival number and
     holder; floors merged into `ids`; dead ids dropped."""
 
-    added: list[tuple[bytes, bytes]]
+    added: list[Row]
     merged: range
     dropped: list[bytes]
 
@@ -54,7 +57,7 @@ class IdIndex:
         self._db = database
         self._late_db = late
         self._shares_db = shares
-        self._late: list[dict[bytes, bytes]] = [{} for _ in range(FLOORS)]
+        self._late = LateIds()
         self._late_count = 0
         self._floor = 0  # floors ever visited; the next one is this modulo FLOORS
         self._round_began = 0  # the arrival number when the lift was last at floor 0
@@ -70,7 +73,7 @@ class IdIndex:
         """Load the late ids into memory at the start; return the count of all ids, and that of each holder except the
         apps."""
         get = txn.get
-        self._late, self._late_count = [{} for _ in range(FLOORS)], 0
+        self._late, self._late_count = LateIds(), 0
         self._floor, self._in_place, self._staged, self._swept_late = 0, 0, None, b""
         self._minutes = {}
         for first, row in txn.cursor(self._late_db):
@@ -78,7 +81,7 @@ class IdIndex:
             for at in range(0, stop, KEY_BYTES):
                 key = bytes(row[at : at + KEY_BYTES])
                 if key != ERASED and get(key, db=self._db) is None:
-                    self._late[key[4]][key] = NUMBER.pack(arrival + at // KEY_BYTES) + bytes(row[stop:])
+                    self._late.add([(key, NUMBER.pack(arrival + at // KEY_BYTES) + bytes(row[stop:]))])
                     self._late_count += 1
         self._round_began = next_arrival
         shares = {bytes(holder): NUMBER.unpack(sum_)[0] for holder, sum_ in txn.cursor(self._shares_db)}
@@ -87,7 +90,7 @@ class IdIndex:
     def put(self, txn: Any, parcels: Iterable[Parcel]) -> None:
         """Add the parcels' ids in a transaction; takes effect when that is `committed`, and is undone by `abort`."""
         self._take_in()
-        added: list[tuple[bytes, bytes]] = []
+        added: list[Row] = []
         holders: Counter[bytes] = Counter()
         for parcel in parcels:
             if parcel.indexed:
@@ -98,7 +101,7 @@ class IdIndex:
                 added += zip(keys, values, strict=False)
                 holders[holder] += len(keys)
         self._share(txn, holders, 1)
-        self._staged = _Staged(added, self._merge(txn), [])
+        self._staged = _Staged(added, self._merge(txn, LATE_BATCHES * len(added)), [])
         self._forget_late(txn, max(FORGET_MIN, len(added)))
 
     def _share(self, txn: Any, holders: Mapping[bytes, int], sign: int) -> None:
@@ -128,24 +131,26 @@ class IdIndex:
         late = self._late
         for floor in staged.merged:
             if self._minutes:
-                self._minutes.update((key[:4], None) for key in late[floor % FLOORS])
-            self._late_count -= len(late[floor % FLOORS])
-            late[floor % FLOORS] = {}
-        for key, arrival in staged.added:
-            late[key[4]][key] = arrival
-        for key in staged.dropped:
-            late[key[4]].pop(key)
+                self._minutes.update(dict.fromkeys(late.minutes(floor % FLOORS)))
+            self._late_count -= late.count(floor % FLOORS)
+            late.clear(floor % FLOORS)
+        late.add(staged.added)
+        late.drop(staged.dropped)
         self._late_count += len(staged.added) - len(staged.dropped)
         if staged.merged.stop // FLOORS > self._floor // FLOORS and staged.added:
             self._in_place = self._round_began
             self._round_began = NUMBER.unpack_from(staged.added[0][1])[0]
         self._floor = staged.merged.stop
 
-    def _merge(self, txn: Any) -> range:
-        """Merge floors into `ids` until at most `LATE_MAX` ids are late; return the floors."""
+    def _merge(self, txn: Any, quiet_max: int) -> range:
+        """Merge floors into `ids` until at most `LATE_MAX` ids are late, and a few more floors if there are still more
+        than `quiet_max`; return the floors."""
         left, floor = self._late_count, self._floor
-        while left > LATE_MAX and floor - self._floor < FLOORS:
-            rows = sorted(self._late[floor % FLOORS].items())
+        quiet_max, quiet_floor = max(quiet_max, LATE_QUIET_MAX), floor + FLOORS_QUIET
+        while left > LATE_MAX or (left > quiet_max and floor < quiet_floor):
+            if floor - self._floor >= FLOORS:
+                break
+            rows = sorted(self._late.rows(floor % FLOORS))
             if rows:
                 txn.cursor(self._db).putmulti(rows)
             left -= len(rows)
@@ -167,7 +172,7 @@ class IdIndex:
             if expiry != last:
                 last, minute = expiry, WORD.pack(expiry)
             key = minute + one
-            if key in late[one[0]]:
+            if key in late:
                 found.add(one)
             else:
                 keys.append(key)
@@ -199,7 +204,7 @@ class IdIndex:
         dead, cursor = _dead(wall_s), txn.cursor(self._db)
         if cursor.first() and cursor.key()[:4] < dead:
             return True
-        if dead != self._swept_late and any(key < dead for keys in self._late for key in keys):
+        if dead != self._swept_late and self._late.has_before(dead):
             return True
         self._swept_late = dead
         return False
@@ -208,9 +213,7 @@ class IdIndex:
         """Drop late ids of earlier minutes than `dead`, except those just merged; return their values."""
         if dead == self._swept_late or self._staged is None:
             return []
-        merged = {floor % FLOORS for floor in self._staged.merged}
-        floors = (keys.items() for floor, keys in enumerate(self._late) if floor not in merged)
-        gone = list(islice((one for keys in floors for one in keys if one[0] < dead), rows_max))
+        gone = self._late.before(dead, rows_max, (floor % FLOORS for floor in self._staged.merged))
         self._staged.dropped.extend(key for key, _ in gone)
         if len(gone) < rows_max:
             self._swept_late = dead
@@ -239,9 +242,8 @@ class IdIndex:
     def arrivals(self, txn: Any, prefix: bytes) -> Iterator[tuple[bytes, int]]:
         """Yield (id, arrival number) of all ids that begin with `prefix`."""
         self._take_in()
-        floors = self._late[prefix[0] : prefix[0] + 1] if prefix else self._late
-        for floor in floors:
-            for key, value in floor.items():
+        for floor in (prefix[0],) if prefix else range(FLOORS):
+            for key, value in self._late.rows(floor):
                 if key.startswith(prefix, 4):
                     yield key[4:], NUMBER.unpack_from(value)[0]
         if len(prefix) == ID_BYTES:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 import trio
+import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 from rigs.patience import HANG_S
@@ -14,7 +16,7 @@ from trio.socket import SocketType
 
 from router.transport import tcp
 from router.transport.contract import ConnectFailed, Stream, unheard
-from router.transport.sockets import Acceptor, _without, receive, words
+from router.transport.sockets import RECEIVE_BYTES_MAX, Acceptor, _without, receive, words
 from router.transport.stream import DuplexStream
 from transports.memory import stream_pair
 
@@ -39,6 +41,45 @@ def test_an_acceptor_reads_as_a_sentence() -> None:
 
     acceptor = Acceptor(admit, handle, unheard, 7)
     assert repr(acceptor) == "<Acceptor with 0 of at most 7 connections open>"
+
+
+async def test_a_read_takes_as_much_memory_as_has_come() -> None:
+    """A buffer of the most that may come would leave a hole in the heap for each read of which something stays."""
+    ours, theirs = trio.socket.socketpair()
+    with ours, theirs:
+        await theirs.send(b"first")
+        assert await receive(ours, RECEIVE_BYTES_MAX) == b"first"  # makes the room of this thread
+        await theirs.send(b"second")
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            assert await receive(ours, RECEIVE_BYTES_MAX) == b"second"
+            assert tracemalloc.get_traced_memory()[1] - before < RECEIVE_BYTES_MAX // 8
+        finally:
+            tracemalloc.stop()
+
+
+async def test_reads_of_several_sockets_are_not_mixed() -> None:
+    pairs = [trio.socket.socketpair() for _ in range(3)]
+    found: dict[int, bytes] = {}
+
+    async def read(at: int) -> None:
+        while more := await receive(pairs[at][0], 3):
+            found[at] = found.get(at, b"") + more
+
+    with trio.fail_after(HANG_S):
+        async with trio.open_nursery() as nursery:
+            for at in range(3):
+                nursery.start_soon(read, at)
+            await trio.testing.wait_all_tasks_blocked()
+            for part in range(5):
+                for at, (_, theirs) in enumerate(pairs):
+                    await theirs.send(bytes((10 * at + part,)) * 4)
+            for _, theirs in pairs:
+                theirs.close()
+    for ours, _ in pairs:
+        ours.close()
+    assert found == {at: b"".join(bytes((10 * at + part,)) * 4 for part in range(5)) for at in range(3)}
 
 
 # -- places for those who prove a key ----------------------------------------------------------------------------

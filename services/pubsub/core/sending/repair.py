@@ -21,6 +21,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from router.core.wire.crypto import MessageId, PublicKey
+from router.core.wire.packed_ids import PackedIds
 from router.service.contract import Chance
 from services.pubsub.core.known import Topic
 from services.pubsub.core.sending.targets import at_random
@@ -33,8 +34,8 @@ class RepairLimits(Struct, frozen=True):
     them. `asks_max`: routers that are asked for an id. `missing_max`: ids remembered as missing. A source may name
     `source_burst` ids that do not come, and `source_per_s` later; this is counted for at most `sources_max` sources. An
     id that was given up is asked for again when it is named again, `rounds_max` times in all; `given_up_max` of them
-    are remembered. `known_max`: remembered ids of received messages, some
-    130 bytes of memory each; the router knows older ones, and is asked.
+    are remembered. `known_max`: remembered ids of received messages, some 20 bytes of
+    memory each; the router knows older ones, and is asked.
     """
 
     open_max: int = 16
@@ -49,7 +50,7 @@ class RepairLimits(Struct, frozen=True):
     sources_max: int = 1_024
     rounds_max: int = 3
     given_up_max: int = 2_000
-    known_max: int = 32_768
+    known_max: int = 16_384
 
 
 class Named(Enum):
@@ -103,30 +104,6 @@ Source = bytes
 """The source that named ids are charged to: the group of a message that names them, or the router of a HAVE."""
 
 
-class KnownIds:
-    """The ids of messages that have come, at most `most`, in two generations: when the younger is full, the older is
-    forgotten as a whole."""
-
-    def __init__(self, most: int) -> None:
-        self._half = max(1, most // 2)
-        self._young: set[MessageId] = set()
-        self._old: set[MessageId] = set()
-
-    def __repr__(self) -> str:
-        return f"<{len(self._young) + len(self._old)} known ids>"
-
-    def __contains__(self, id: MessageId) -> bool:
-        return id in self._young or id in self._old
-
-    def add(self, id: MessageId) -> None:
-        self.update((id,))
-
-    def update(self, ids: Iterable[MessageId]) -> None:
-        self._young.update(ids)
-        if len(self._young) >= self._half:
-            self._old, self._young = self._young, set()
-
-
 class _Missing(Struct, eq=False):
     """A missing id: the routers that named it and those that were asked, and the time of the next step. `is_open`: a
     question is open."""
@@ -152,7 +129,7 @@ class Repair:
         self._topics = topics
         self._chance = chance
         self._limits = limits = limits or RepairLimits()
-        self._known = KnownIds(limits.known_max)
+        self._known = PackedIds(limits.known_max)
         self._missing: dict[MessageId, _Missing] = {}
         self._due: list[tuple[float, MessageId]] = []
         self._ready: dict[Source, deque[MessageId]] = {}

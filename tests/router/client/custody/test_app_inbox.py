@@ -256,7 +256,7 @@ def test_what_is_remembered_of_a_message_that_ended_is_its_id_and_its_end() -> N
         took = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert took < 400 * count
+    assert took < 150 * count
     world.connect()
     world.read(*wires)
     assert world.inbox.take(None) is None and world.inbox.settled == count

@@ -207,12 +207,12 @@ def test_what_is_remembered_is_bounded() -> None:
         reader.read(number, *(f"never {number} {one}" for one in range(4)), seq=number)
         reader.now_s += 0.001
     order = reader.order
-    assert len(order) < 8 and len(reader.given.ids) == 20 and len(order._missed) == 10
+    assert len(order) < 8 and 10 <= len(reader.given.ids) <= 20 and len(order._missed) == 10
     assert len(order._effects) <= 32 and len(order._due) <= 4 * 8 and len(order._free) <= 8
     assert reader.names == list(range(len(reader.names)))
     for number in range(100):
         reader.read(f"ok {number}", sender=BOB)
-    assert len(reader.given.ids) == 20
+    assert 10 <= len(reader.given.ids) <= 20
 
 
 def test_a_crowd_behind_one_cause_is_given_in_order_without_much_work() -> None:

@@ -120,6 +120,24 @@ def test_ids_go_to_their_place_and_leave_the_waiting_list(shelf: Shelf) -> None:
     assert late < 6 * 40  # a round and what came during it, deleted a few a time
 
 
+def test_where_few_ids_come_few_are_late(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit, value in {"LATE_MAX": 2_000, "LATE_QUIET_MAX": 512, "LATE_BATCHES": 40}.items():
+        monkeypatch.setattr(id_index, limit, value)
+    for _ in range(1_000):
+        shelf.put([1000])
+    in_place, _ = shelf.rows()
+    assert 1_000 - 512 - 1 <= in_place < 1_000 - 400
+    for _ in range(18):
+        shelf.put([1000] * 30)
+    assert shelf.rows()[0] == in_place, "while many come, more of them go to a page together"
+    shelf.put([1000])
+    assert in_place < shelf.rows()[0] < in_place + 40, "then they go there a few floors at a time"
+    for _ in range(200):
+        shelf.put([1000])
+    assert shelf.rows()[0] >= len(shelf.expected) - 512 - 1
+    assert shelf.known({one: minute for one, (minute, _) in shelf.expected.items()}) == set(shelf.expected)
+
+
 @pytest.mark.parametrize("reopened", [False, True])
 def test_an_id_is_known_for_ten_minutes_after_its_expiry(shelf: Shelf, reopened: bool) -> None:
     """A copy may come late, from a router whose clock is behind (R-C5)."""

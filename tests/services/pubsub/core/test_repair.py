@@ -14,7 +14,6 @@ from router.core.wire.crypto import MessageId, PublicKey
 from services.pubsub.core.known import Topic
 from services.pubsub.core.sending.repair import (
     AskForMessage,
-    KnownIds,
     Named,
     Repair,
     Repaired,
@@ -205,25 +204,16 @@ def test_sources_without_end_are_bounded() -> None:
     assert len(node.left_out) <= 6 and sum(node.left_out.values()) == 400
 
 
-def test_known_ids_are_forgotten_in_generations() -> None:
-    known = KnownIds(4)
-    for one in many(0, 3):
-        known.add(one)
-    assert all(one in known for one in many(0, 3))
-    known.add(message_of(3))
-    assert [one in known for one in many(0, 4)] == [False, False, True, True]
-
-
-def test_known_ids_take_five_mebibytes_at_most() -> None:
-    """As measured with an eighth of them."""
-    most = RepairLimits().known_max // 8
+def test_known_ids_take_half_a_mebibyte_at_most() -> None:
+    """As measured with a quarter of them."""
+    most = RepairLimits().known_max // 4
     node = made(known_max=most)
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
         for first in range(0, most * 3 // 2, 64):
             node.published([MessageId(b"\xff" * 28 + one.to_bytes(4, "big")) for one in range(first, first + 64)])
-            assert tracemalloc.get_traced_memory()[0] - before < 5 << 17
+            assert tracemalloc.get_traced_memory()[0] - before < 1 << 17
     finally:
         tracemalloc.stop()
     assert most > 4_000
