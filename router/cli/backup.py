@@ -23,8 +23,9 @@ from router.cli.spans import WholeSeconds
 from router.core.wire.text import key_text, printable, span_text
 from router.disk.snapshot import put_back, take
 from router.disk.snapshot.directory import check_directory, read_passphrase, whole_file
-from router.disk.snapshot.form import ReadableFile, SnapshotReader, SnapshotWriter
+from router.disk.snapshot.form import SnapshotReader, SnapshotWriter
 from router.disk.snapshot.in_order import keep_large_blocks
+from router.disk.snapshot.manifest_ahead import manifest_ahead
 from router.disk.snapshot.steady_writer import SteadyWriter
 from router.disk.snapshot.terms import SALT_BYTES, Manifest, SnapshotFault, usual_cost
 from router.settings import config as configuration
@@ -221,16 +222,15 @@ def restore(file: str, passphrase_file: Path | None, yes: bool) -> None:
     asked first. What was accepted since the snapshot is not known to the new home, and what was delivered since may be
     delivered again."""
     home = invocation().chosen_home.path
-    said = f"{file} was not restored, and nothing of it is left"
     keep_large_blocks()
-    with removing(), _faults(said):
+    with removing(), _faults(f"{file} was not restored, and nothing of it is left"):
         put_back.check_free(home)
         if not yes:
             _ask_gone()
         with _opened(file) as content:
-            manifest = put_back.restore(
-                SnapshotReader(content, lambda: _ask_passphrase(passphrase_file)), home, time.time_ns()
-            )
+            reader = SnapshotReader(content, lambda: _ask_passphrase(passphrase_file))
+            said = None if file == "-" else manifest_ahead(reader, content.fileno())
+            manifest = put_back.restore(reader, home, time.time_ns(), said)
     say(f"made {home} from {file}: {_described(manifest)}")
     for promise in NOT_PROMISED:
         note(promise)
@@ -265,7 +265,7 @@ def _faults(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[ReadableFile]:
+def _opened(file: str) -> Iterator[CountedFile]:
     if file == "-":
         with progress(0) as on_bytes:
             yield CountedFile(sys.stdin.buffer, on_bytes)

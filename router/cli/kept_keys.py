@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from difflib import get_close_matches
 from functools import partial
@@ -36,6 +36,8 @@ from router.settings.renewed_keys import RenewalError
 
 ROTATES_S, AGAIN_S = 60.0, 0.3
 """How long the node may take to begin anew with another key, and how often it is asked meanwhile."""
+JUST_NOW_S = 3600
+"""For how long after a rotation another one is asked about: the command may only have been repeated."""
 SERVICE = key_name("")
 """How the names of services' keys begin."""
 
@@ -106,9 +108,15 @@ def renew(name: str, url: str | None, as_json: bool) -> None:
     note(f"that is the address of {name} now; what comes to the old one is read until {time_text(said.until_s)}")
 
 
+_again = click.option(
+    "--again", is_flag=True, help="Give it yet another key if it has had the present one for less than an hour."
+)
+
+
 @keys.command("rotate-node", cls=Command)
+@_again
 @json_option
-def rotate_node(as_json: bool) -> None:
+def rotate_node(again: bool, as_json: bool) -> None:
     """Give this node another key, and so another address. One that runs ends for a moment, and starts again by itself.
 
     Queues, groups, rights and log stay. Neighbours follow when they are linked to it the next time, as do invitations
@@ -117,6 +125,9 @@ def rotate_node(as_json: bool) -> None:
     from router.settings import node_rotation
 
     home = invocation().home
+    if not again and not node_rotation.has_begun(home):
+        present = keyring.load(home, keyring.NODE).public
+        _check_age("this node", [one for one in own_successions.read(home.key_path.parent) if one.new == present])
     try:
         with home.lock():
             said = node_rotation.rotate(home, int(time.time()))
@@ -133,8 +144,9 @@ def rotate_node(as_json: bool) -> None:
 
 @keys.command(cls=Command)
 @click.argument("service")
+@_again
 @json_option
-def rotate(service: str, as_json: bool) -> None:
+def rotate(service: str, again: bool, as_json: bool) -> None:
     """Give a SERVICE of this node, such as pubsub, another key, and so another address.
 
     The node ends for a moment, and starts again by itself. What waits for the service, its groups, its state and what
@@ -143,13 +155,27 @@ def rotate(service: str, as_json: bool) -> None:
     """
     home = invocation().home
     name = _service_key(home, service)
-    said = _rotated(home, name)
+    said = _rotated(home, name, again)
     if as_json:
         say_json({"name": name, "address": said.new, "former": said.old, "read_until_s": said.until_s})
         return
     say(key_text("addr", said.new))
     note(f"that is the address of {name} now; what comes to the old one is read until {time_text(said.until_s)}")
     note("make a new backup: an older one brings back the old key")
+
+
+def _check_age(whose: str, statements: Sequence[KeySuccession | Renewal]) -> None:
+    """Ask whether a key is to be rotated that came by a rotation just now; end the command if not, or if nobody can be
+    asked. `statements`: those of its rotations, the newest last."""
+    if not statements or abs(age_s := time.time() - statements[-1].from_s) >= JUST_NOW_S:
+        return
+    address = key_text("addr", statements[-1].new)
+    said = f"{whose} got its present key by a rotation {span_text(max(0.0, age_s))} ago ({address})"
+    if sys.stdin is not None and sys.stdin.isatty() and at_terminal():
+        if click.confirm(f"{said}; give it yet another one", err=True):
+            return
+        raise Failure(Exit.USAGE, "nothing was changed")
+    raise Failure(Exit.USAGE, f"{said}; nothing was changed: give --again for yet another one")
 
 
 def _service_key(home: Home, service: str) -> str:
@@ -166,9 +192,11 @@ def _service_key(home: Home, service: str) -> str:
     raise Failure(Exit.USAGE, said)
 
 
-def _rotated(home: Home, name: str) -> Renewal:
+def _rotated(home: Home, name: str, again: bool) -> Renewal:
     """Begin to rotate the key of a service on the disk, and have the running node start again by the new one."""
     try:
+        if not again and name not in renewed_keys.begun(home.key_path.parent):
+            _check_age(name, renewed_keys.statements(home.key_path.parent, name))
         later = f"{name} gets its new key when the node starts; until then it stays what it is"
         said = _begun(home, name, "rotate-service", later)
     except RenewalError as error:

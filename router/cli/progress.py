@@ -57,6 +57,10 @@ class CountedFile:
         self._file, self._on_bytes = file, on_bytes
         self._read_once: Callable[[int], bytes] = getattr(file, "read1", file.read)
 
+    def fileno(self) -> int:
+        """Return the descriptor of the file."""
+        return self._file.fileno()
+
     def read(self, size: int = -1) -> bytes:
         """Return at most `size` bytes, none at the end."""
         return self._told(self._read_once(size))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import pwd
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,8 @@ from secrets import token_hex
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
 OTHERS = 0o077
+NOBODY_UID = 65534
+"""What the kernel says of an owner who has no number in this user namespace."""
 _ZEROS_AT_ONCE = 1 << 16
 
 
@@ -62,6 +65,21 @@ def replace(path: Path, data: bytes) -> None:
         draft.unlink(missing_ok=True)
         raise
     sync_directory(target.parent)
+
+
+def whose_place(path: Path) -> tuple[Path, str] | None:
+    """Return the nearest directory that is there and the user whose it is, if the superuser is about to make something
+    at this path in another user's place: that one could not read it. None if not."""
+    if os.geteuid() != 0:
+        return None
+    place = next(one for one in (path, *path.parents) if one.is_dir())
+    uid = place.stat().st_uid
+    if uid in (0, NOBODY_UID):
+        return None
+    try:
+        return place, pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return place, f"#{uid}"
 
 
 def remove(path: Path) -> None:

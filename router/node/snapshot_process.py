@@ -29,6 +29,7 @@ from router.disk.snapshot.series import next_name
 from router.disk.snapshot.steady_writer import SteadyWriter
 from router.disk.snapshot.terms import SALT_BYTES, Cost, SnapshotFault, usual_cost
 from router.settings import core_dumps
+from router.settings.own_successions import former_keys
 
 
 class SnapshotDone(Struct, frozen=True, tag="done"):
@@ -60,11 +61,12 @@ def make(
     """Write a snapshot, read it back, and then remove the oldest ones, so that `keep` stay. `on_copied` is called
     when the node's commits go on. Raise `SnapshotFault`, or `OSError` of the disk; older ones are all there then."""
     snapshots.check_directory(directory, home)
+    formers = former_keys(home / "keys")
     with take.staged(home) as copies:
         on_copied()
-        snapshots.remove_drafts(directory, router)
+        snapshots.remove_drafts(directory, router, formers)
         try:
-            name = next_name(router, snapshots.look(directory, router), copies.at_s)
+            name = next_name(router, snapshots.look(directory, router, formers), copies.at_s)
         except ValueError as error:
             raise SnapshotFault(f"{error} out of {directory}") from None
         with snapshots.whole_file(directory / name) as out:
@@ -74,8 +76,8 @@ def make(
             os.posix_fadvise(out.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # what is read next is what the disk has
             out.seek(0)
             _read_back(SnapshotReader(out, lambda: seal[0] if seal else b""), directory)
-    snapshots.remove_expired(directory, router, keep)
-    size, kept = (directory / name).stat().st_size, len(snapshots.look(directory, router))
+    snapshots.remove_expired(directory, router, keep, formers)
+    size, kept = (directory / name).stat().st_size, len(snapshots.look(directory, router, formers))
     return SnapshotDone(name, copies.at_s, size, copies.held_s, kept, manifest.damaged)
 
 

@@ -20,6 +20,7 @@ from router.disk.snapshot.series import SnapshotTimer
 from router.node.residents import child_environment, end_process
 from router.node.snapshot_process import SnapshotDone, SnapshotFailed
 from router.settings.config_backup import Backup
+from router.settings.own_successions import former_keys
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +119,7 @@ class Snapshots:
         directory = Path(self._backup.directory)
 
         def listed() -> tuple[int, tuple[str, int, int] | None]:
-            made = snapshots.look(directory, self._router)
+            made = snapshots.look(directory, self._router, former_keys(self._home / "keys"))
             newest = made[-1] if made else None
             size = (directory / newest.name).stat().st_size if newest else 0
             return len(made), (newest.name, newest.at_s, size) if newest else None

@@ -112,11 +112,13 @@ class Home:
         advertise: tuple[str, ...] = (),
         name: str = "",
     ) -> bool:
-        """Make all that is missing, with a commented `router.toml`; return whether that file is new.
+        """Make all that is missing, with a commented `router.toml`; return whether that file is new. Raise `HomeError`.
 
         `residents`: the services that it names."""
         _check_volume(self.path)
         try:
+            if not self.config_path.exists():
+                _check_owner(self.path)
             self._take()
             self.check_key()
             for directory in (self.key_path.parent, self.path / "groups", self.store_path, self.log_path):
@@ -307,6 +309,14 @@ def _check_volume(path: Path) -> None:
     if volume and path.is_relative_to(volume) and not _is_mounted(volume):
         said = f"no volume is mounted at {volume}, so the home {path} and its key would go with this container"
         raise HomeError(f"{said}; run it with one, for example `--volume router:{volume}`, or {_ELSEWHERE}")
+
+
+def _check_owner(path: Path) -> None:
+    """Raise `HomeError` if the superuser would make a home in another user's place, as by `sudo router init`."""
+    if (found := private_file.whose_place(path)) is not None:
+        place, name = found
+        said = f"{place} belongs to the user {name}, who could not use a home that root makes there"
+        raise HomeError(f"{said}; run this command as that user (sudo -u '{name}' router …), or {_ELSEWHERE}")
 
 
 def _is_mounted(folder: str) -> bool:

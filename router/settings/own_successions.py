@@ -67,6 +67,14 @@ def save(keys: Path, chain: list[KeySuccession]) -> None:
     private_file.replace(keys / FILE_NAME, "".join(lines).encode())
 
 
+def former_keys(keys: Path) -> list[bytes]:
+    """Return the keys that the node of this folder had before, the oldest first; none if that cannot be read."""
+    try:
+        return [bytes(one.old) for one in read(keys)]
+    except SuccessionError:
+        return []
+
+
 def line_of(one: KeySuccession) -> str:
     """Return a statement as its line has it, without the newline."""
     return encode_succession(one).hex()

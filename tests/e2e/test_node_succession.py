@@ -109,6 +109,9 @@ async def test_a_running_core_that_has_moved_gets_another_key_and_all_go_on_unto
             new = bytes.fromhex(rotated.json["address"])
             assert rotated.json["former"] == old.hex() and keyring.load(core.home, keyring.NODE).public == new
             await edge.until_connected(PublicKey(new))
+            repeated = await core.run("keys", "rotate-node")
+            assert repeated.code == 2 and "give --again for yet another one" in repeated.stderr, repeated.stderr
+            assert keyring.load(core.home, keyring.NODE).public == new
             for app in (reader, far):
                 sent = await edge.run("send", app.key.hex(), "hello", "--plain")
                 assert sent.code == 0, sent.stderr

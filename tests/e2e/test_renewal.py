@@ -244,6 +244,7 @@ async def test_a_service_gets_another_key_by_one_command_while_apps_go_on(tmp_pa
                 (("renew", "node"), "keys rotate-node`"),
                 (("rotate", "node"), "keys rotate-node`"),
                 (("renew", "service-echo"), "keys rotate echo`"),
+                (("rotate", "echo"), "give --again for yet another one"),
                 (("rotate", "laptop"), "keys renew laptop`"),
                 (("rotate", "web"), "its services are: echo"),
                 (("renew", "nobody"), 'there is no key "nobody"'),
@@ -251,7 +252,7 @@ async def test_a_service_gets_another_key_by_one_command_while_apps_go_on(tmp_pa
                 refused = await node.run("keys", *words)
                 assert refused.code == 2 and said in refused.stderr, refused.stderr
             await node.stop()
-            later = await node.run("keys", "rotate", "service-echo")
+            later = await node.run("keys", "rotate", "service-echo", "--again")
             assert later.code == 3 and "gets its new key when the node starts" in later.stderr
             newest = renewed_keys.begun(node.home.key_path.parent)["service-echo"].new
             await node.start()

@@ -29,16 +29,16 @@ class Core:
         self.homes = 0
 
     async def rotated_while_it_runs(self) -> None:
-        assert (await self.node.run("keys", "rotate-node")).code == 0
+        assert (await self.node.run("keys", "rotate-node", "--again")).code == 0
 
     async def rotated_while_it_is_stopped(self) -> None:
         await self.node.stop()
-        assert (await self.node.run("keys", "rotate-node")).code == 0
+        assert (await self.node.run("keys", "rotate-node", "--again")).code == 0
         await self.node.start()
 
     async def killed_while_it_is_rotated(self) -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.node.run, "keys", "rotate-node")
+            nursery.start_soon(self.node.run, "keys", "rotate-node", "--again")
             await trio.sleep(self.chance.random() * 2)  # from before the order to after the new start
             await self.node.kill()
             nursery.cancel_scope.cancel()

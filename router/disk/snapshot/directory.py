@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -32,30 +32,31 @@ def check_directory(directory: Path, home: Path) -> None:
         raise SnapshotFault(f"{directory} cannot be written by this user: change its mode or owner, or name another")
 
 
-def look(directory: Path, router: bytes) -> list[Made]:
-    """Return the node's own snapshots there, in order; none if the directory is missing. `OSError` passes."""
+def look(directory: Path, router: bytes, formers: Sequence[bytes] = ()) -> list[Made]:
+    """Return the node's own snapshots there, in order, also those of its former keys; none if the directory is missing.
+    `OSError` passes."""
     try:
         with os.scandir(directory) as found:
             names = [one.name for one in found if one.is_file(follow_symlinks=False)]
     except FileNotFoundError:
         return []
-    return made_of(router, names)
+    return made_of(router, names, formers)
 
 
-def remove_drafts(directory: Path, router: bytes) -> None:
+def remove_drafts(directory: Path, router: bytes, formers: Sequence[bytes] = ()) -> None:
     """Remove what killed snapshots of this node have left there."""
     with os.scandir(directory) as found:
         names = [one.name for one in found if one.is_file(follow_symlinks=False)]
     for name in names:
-        if made_of(router, [snapshot_of_draft(name)]):
+        if made_of(router, [snapshot_of_draft(name)], formers):
             (directory / name).unlink(missing_ok=True)
 
 
-def remove_expired(directory: Path, router: bytes, keep: int) -> int:
+def remove_expired(directory: Path, router: bytes, keep: int, formers: Sequence[bytes] = ()) -> int:
     """Remove the node's oldest snapshots, so that `keep` stay; return how many were removed. A file that does not begin
     as a snapshot does is left alone, whatever its name."""
     count = 0
-    for one in expired(look(directory, router), keep):
+    for one in expired(look(directory, router, formers), keep):
         path = directory / one.name
         with path.open("rb") as file:
             is_ours = file.read(len(FIRST)) == FIRST

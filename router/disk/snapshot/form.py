@@ -74,10 +74,10 @@ INLINE_BYTES = 1 << 16
 SAMPLES, SAMPLE_BYTES, SAVED = 8, 2048, 0.03
 """By so many samples of a large piece it is judged whether compressing it saves at least that part: what was sealed
 before it came here does not get smaller."""
-_LAST, _PACKED = 1 << 31, 1 << 30  # bits of a piece's length: no other follows; it is compressed
+LAST, PACKED = 1 << 31, 1 << 30  # bits of a piece's length: no other follows; it is compressed
 _NONCE = struct.Struct(">QI")
-_RECORD = struct.Struct(">cI")
-_PART, _DATA, _WITHDRAWN, _MANIFEST = b"P", b"D", b"W", b"M"
+RECORD = struct.Struct(">cI")
+_PART, _DATA, _WITHDRAWN, MANIFEST = b"P", b"D", b"W", b"M"
 
 
 class _Hash:
@@ -157,15 +157,15 @@ class SnapshotWriter:
         if len(parts) > PARTS_MAX or len(said) + len(PLAIN) > MANIFEST_BYTES_MAX:
             most = f"a snapshot lists {PARTS_MAX:,} files in {MANIFEST_BYTES_MAX >> 20} MiB at the most"
             raise SnapshotFault(f"the home has {len(parts):,} files, and {most}: let the node keep less of its log")
-        self._record(_MANIFEST, blake3(said).digest() + said)
-        self._piece(_LAST)
+        self._record(MANIFEST, blake3(said).digest() + said)
+        self._piece(LAST)
         self._pieces(self._sealing.rest())
         for threads in (self._sealing, self._hashing):
             threads.close()
         return Manifest(at_s, router, self._parts, damaged)
 
     def _record(self, kind: bytes, payload: Content) -> None:
-        self._gather(_RECORD.pack(kind, len(payload)))
+        self._gather(RECORD.pack(kind, len(payload)))
         for at in range(0, len(payload), RECORD_BYTES_MAX):
             self._gather(payload if len(payload) <= RECORD_BYTES_MAX else payload[at : at + RECORD_BYTES_MAX])
 
@@ -217,6 +217,21 @@ class SnapshotReader:
     def __repr__(self) -> str:
         return f"<snapshot, {'sealed' if self.is_sealed else 'plain'}>"
 
+    @property
+    def head(self) -> bytes:
+        """All that is before the first piece."""
+        return self._head
+
+    @property
+    def has_single_pieces(self) -> bool:
+        """Whether each piece is sealed by itself, and so can be opened without those before it."""
+        return self._version == VERSION
+
+    def opened(self, number: int, said: int, piece: bytes) -> bytes:
+        """Return what is in one piece, given its number, the field of its length, and its bytes."""
+        fault = NOT_OPENED if self.is_sealed else ALTERED
+        return _opened(_own_key(self._key, self._head), number, said & (LAST | PACKED), piece, fault)
+
     def read(self, begin: Callable[[str], Callable[[Content | None], Any]]) -> Manifest:
         """Call `begin` with the path of each part, and what it returns with the part's bytes; return the manifest,
         which agrees with them. An empty piece ends the part, None withdraws it: it may come again."""
@@ -238,7 +253,7 @@ class SnapshotReader:
             if take is not None:
                 found.append(part.saved(path))
                 take(b"")
-            if kind == _MANIFEST:
+            if kind == MANIFEST:
                 return _agreed(payload, found)
             if kind != _PART or len(found) == PARTS_MAX or len(payload) > PATH_BYTES_MAX:
                 break
@@ -248,24 +263,24 @@ class SnapshotReader:
 
     def _records(self) -> Iterator[tuple[bytes, Content]]:
         """Yield the records; the manifest is yielded only when nothing follows it."""
-        rest, needed = bytearray(), _RECORD.size
+        rest, needed = bytearray(), RECORD.size
         pieces = self._unpacked()
         for piece in pieces:
             if len(rest) + len(piece) < needed:
                 rest += piece
                 continue
             data = memoryview(rest + piece if rest else piece)
-            at, needed = 0, _RECORD.size
-            while len(data) - at >= _RECORD.size:
-                kind, size = _RECORD.unpack_from(data, at)
-                if size > (MANIFEST_BYTES_MAX if kind == _MANIFEST else RECORD_BYTES_MAX):
+            at, needed = 0, RECORD.size
+            while len(data) - at >= RECORD.size:
+                kind, size = RECORD.unpack_from(data, at)
+                if size > (MANIFEST_BYTES_MAX if kind == MANIFEST else RECORD_BYTES_MAX):
                     raise SnapshotFault(ALTERED)
-                if len(data) - at < _RECORD.size + size:
-                    needed = _RECORD.size + size
+                if len(data) - at < RECORD.size + size:
+                    needed = RECORD.size + size
                     break
-                payload = data[at + _RECORD.size : at + _RECORD.size + size]
-                at += _RECORD.size + size
-                if kind == _MANIFEST and (len(data) > at or any(pieces)):
+                payload = data[at + RECORD.size : at + RECORD.size + size]
+                at += RECORD.size + size
+                if kind == MANIFEST and (len(data) > at or any(pieces)):
                     raise SnapshotFault(ALTERED)
                 yield kind, payload
             rest = bytearray(data[at:])
@@ -288,9 +303,9 @@ class SnapshotReader:
 
     def _pieces(self) -> Iterator[tuple[int, int, bytes]]:
         number = bits = 0
-        while not bits & _LAST:
+        while not bits & LAST:
             [said] = LENGTH.unpack(self._exactly(LENGTH.size))
-            bits = said & (_LAST | _PACKED)
+            bits = said & (LAST | PACKED)
             if not 0 < said - bits <= PIECE_BYTES_MAX:
                 raise SnapshotFault(ALTERED)
             yield number, bits, self._exactly(said - bits)
@@ -324,7 +339,7 @@ def _sealed(key: bytes, number: int, last: int, records: list[Content]) -> tuple
     """Return the length of a piece with its bits, and the piece."""
     data, bits = b"".join(records), last
     if _shrinks(data):
-        data, bits = zstd.compress(data, COMPRESSION_LEVEL), last | _PACKED
+        data, bits = zstd.compress(data, COMPRESSION_LEVEL), last | PACKED
     sealed = AESGCM(key).encrypt(_NONCE.pack(number, bits), data, None)
     return LENGTH.pack(len(sealed) | bits), sealed
 
@@ -344,7 +359,7 @@ def _opened(key: bytes, number: int, bits: int, piece: bytes, fault: str) -> byt
         packed = AESGCM(key).decrypt(_NONCE.pack(number, bits), piece, None)
     except (InvalidTag, ValueError):
         raise SnapshotFault(fault) from None
-    if not bits & _PACKED:
+    if not bits & PACKED:
         return packed
     try:
         unpacker = zstd.ZstdDecompressor(options=older_forms.WINDOW)
@@ -387,13 +402,21 @@ def _own_key(key: bytes, head: bytes) -> bytes:
 
 
 def _agreed(payload: Content, found: list[SavedFile]) -> Manifest:
+    manifest = manifest_of(payload)
+    if manifest.parts != found:
+        raise SnapshotFault(ALTERED)
+    return manifest
+
+
+def manifest_of(payload: Content) -> Manifest:
+    """Return the manifest in the content of the last record; raise `SnapshotFault` if that is none."""
     digest, said = bytes(payload[:32]), bytes(payload[32:])
+    if blake3(said).digest() != digest:
+        raise SnapshotFault(ALTERED)
     try:
         manifest = convert(cbor2.loads(said), Manifest)
     except (cbor2.CBORError, ValueError, ValidationError):
         raise SnapshotFault(ALTERED) from None
-    if blake3(said).digest() != digest or manifest.parts != found:
-        raise SnapshotFault(ALTERED)
     if not 0 <= manifest.at_s <= AT_S_MAX or len(manifest.router) not in (0, KEY_BYTES):
         raise SnapshotFault(ALTERED)
     return manifest

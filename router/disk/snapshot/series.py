@@ -2,7 +2,8 @@
 
 The name of each carries a number that only grows, so neither their order nor which of them go depends on a clock that
 was wrong. Between two snapshots of one run the time is measured by a clock that is never set; the time in a name counts
-only for the first snapshot after a start.
+only for the first snapshot after a start. A node that got another key goes on with the numbers: the highest one is the
+snapshot to restore.
 """
 
 from __future__ import annotations
@@ -42,12 +43,13 @@ def next_name(router: bytes, made: Sequence[Made], at_s: int) -> str:
     return f"router-{router.hex()[:16]}-{number:06d}-{strftime(_STAMP, gmtime(at_s))}.snapshot"
 
 
-def made_of(router: bytes, names: Iterable[str]) -> list[Made]:
-    """Return those of the names that a node with this key gave to its snapshots, in the order of their numbers."""
-    found = list[Made]()
+def made_of(router: bytes, names: Iterable[str], formers: Iterable[bytes] = ()) -> list[Made]:
+    """Return those of the names that a node with this key gave to its snapshots, in the order of their numbers.
+    `formers`: the keys that it had before."""
+    found, ours = list[Made](), {key.hex()[:16] for key in (router, *formers)}
     for name in names:
         fits = _NAME.fullmatch(name)
-        if fits and fits[1] == router.hex()[:16]:
+        if fits and fits[1] in ours:
             try:
                 found.append(Made(int(fits[2]), timegm(strptime(fits[3], _STAMP)), name))
             except ValueError:  # no such day: the name is somebody else's

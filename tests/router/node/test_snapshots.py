@@ -13,12 +13,15 @@ from rigs.patience import HANG_S
 from rigs.serving import serving
 
 from router.client.node import connect
+from router.core.wire.crypto import SigningKey
 from router.core.wire.now import Now
+from router.core.wire.succession import make_succession
 from router.disk.snapshot.directory import look
 from router.disk.snapshot.series import next_name
 from router.node.node import SystemClock
 from router.node.snapshot_process import make
 from router.node.snapshots import Snapshots
+from router.settings import own_successions
 from router.settings.config_backup import Backup
 from router.settings.home import Home
 
@@ -52,6 +55,17 @@ def test_old_snapshots_go_when_a_new_one_is_whole(home: Path, media: Path) -> No
     with pytest.raises(Exception, match="not in UTF-8"):
         make(home, KEY, media, 1, None)
     assert sorted(one.name for one in media.iterdir()) == names[2:]
+
+
+def test_those_of_the_former_key_are_followed_and_go(home: Path, media: Path) -> None:
+    old, new = SigningKey(b"\1" * 32), SigningKey(b"\2" * 32)
+    for _ in range(2):
+        make(home, bytes(old.public), media, 2, None)
+    (home / "keys").mkdir()
+    own_successions.save(home / "keys", [make_succession(old, new, 1, 2)])
+    done = make(home, bytes(new.public), media, 2, None)
+    assert [one.number for one in look(media, bytes(new.public), [bytes(old.public)])] == [2, 3]
+    assert [one.name for one in look(media, bytes(new.public))] == [done.name] and done.kept == 2
 
 
 async def test_a_snapshot_is_made_when_it_is_due_and_told(home: Path, media: Path) -> None:

@@ -96,6 +96,20 @@ def test_a_directory_of_other_things_is_left_alone(tmp_path: Path) -> None:
     Home(tmp_path).create()
 
 
+def test_the_superuser_makes_no_home_in_the_place_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whose = os.getuid() or 4_321
+    os.chown(tmp_path, whose, -1)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    for path in (tmp_path, tmp_path / "not" / "there"):
+        with pytest.raises(HomeError, match=rf"{tmp_path} belongs to the user .*; run this command as that user"):
+            Home(path).create()
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "router.toml").touch()
+    Home(tmp_path).create()  # one that is there is used
+
+
 def test_a_container_without_its_volume_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VOLUME, str(tmp_path))
     with pytest.raises(

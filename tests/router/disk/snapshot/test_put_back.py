@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import stat
 from collections.abc import Callable
 from contextlib import closing
@@ -16,9 +17,10 @@ from samples.stores import KEYS, opened
 
 from router.core.log.life import Restored
 from router.disk import life_file
+from router.disk.snapshot import put_back as module
 from router.disk.snapshot.form import SnapshotReader, SnapshotWriter
 from router.disk.snapshot.put_back import check_free, restore
-from router.disk.snapshot.terms import SnapshotFault
+from router.disk.snapshot.terms import Manifest, SavedFile, SnapshotFault
 
 NOW_NS = 1_800_000_000 * 10**9
 
@@ -84,6 +86,42 @@ class FullDisk(BytesIO):
 def test_nothing_stays_when_the_disk_gets_full(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         restore(SnapshotReader(FullDisk(GOOD), lambda: b""), tmp_path / "home", NOW_NS)
+    assert not [*tmp_path.iterdir()]
+
+
+def said(**sizes: int) -> Manifest:
+    return Manifest(1, b"", [SavedFile(name, size, bytes(32)) for name, size in sizes.items()])
+
+
+def test_room_is_asked_for_before_anything_is_written(tmp_path: Path) -> None:
+    home, more = tmp_path / "home", shutil.disk_usage(tmp_path).total
+    with pytest.raises(SnapshotFault, match=rf"it takes [0-9,]+ bytes, and the disk of {tmp_path} has room"):
+        restore(SnapshotReader(BytesIO(GOOD), lambda: b""), home, NOW_NS, said(store=more, keys=-more))
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "told"),
+    [
+        (said(**{"router.toml": 10}), "holds more of 'router.toml' than its manifest says"),
+        (said(**{"router.toml": 11}), "holds 'keys/node.key', which its manifest does not name"),
+        (said(**{"router.toml": 11, "keys/node.key": 13}), "it was altered or damaged"),
+    ],
+)
+def test_nothing_is_written_but_what_the_manifest_names(manifest: Manifest, told: str, tmp_path: Path) -> None:
+    data = written("router.toml") if told.startswith("it was") else GOOD
+    with pytest.raises(SnapshotFault, match=told):
+        restore(SnapshotReader(BytesIO(data), lambda: b""), tmp_path / "home", NOW_NS, manifest)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_snapshot_without_a_manifest_beforehand_leaves_room_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_BYTES", 1)
+    monkeypatch.setattr(module, "FREE_BYTES_MIN", shutil.disk_usage(tmp_path).total)
+    with pytest.raises(SnapshotFault, match="is full but for"):
+        put_back(GOOD, tmp_path / "home")
     assert not [*tmp_path.iterdir()]
 
 
@@ -164,6 +202,15 @@ def test_a_link_in_the_place_of_the_home_is_told_before_anything_is_read(tmp_pat
     (tmp_path / "empty").mkdir()
     (tmp_path / "home").symlink_to("empty")
     with pytest.raises(SnapshotFault, match="home is a symbolic link"):
+        check_free(tmp_path / "home")
+
+
+def test_the_superuser_makes_no_home_in_the_place_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.chown(tmp_path, os.getuid() or 4_321, -1)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(SnapshotFault, match=f"{tmp_path} belongs to the user .*: run this as that user"):
         check_free(tmp_path / "home")
 
 

@@ -40,6 +40,14 @@ def test_names_tell_number_and_time_and_are_ordered_by_number(times: list[int]) 
     assert made_of(KEY, reversed([one.name for one in found])) == found
 
 
+def test_a_node_with_another_key_goes_on_with_the_numbers_of_the_former_one() -> None:
+    names = [one.name for one in made(KEY, 1, 2)] + [one.name for one in made(bytes([9] * 32), 7)]
+    names.append(next_name(OTHER, made_of(OTHER, names, [KEY]), 3))
+    found = made_of(OTHER, names, [KEY])
+    assert [(one.number, one.at_s) for one in found] == [(1, 1), (2, 2), (3, 3)]
+    assert [one.at_s for one in expired(found, 1)] == [1, 2] and made_of(KEY, names) == found[:2]
+
+
 def test_a_clock_that_was_set_ahead_or_back_changes_nothing_about_which_snapshots_go() -> None:
     found = made(KEY, 1_800_000_000, 1_800_000_000 + YEAR, 1_800_000_000 + DAY, 0)
     assert [one.number for one in expired(found, 2)] == [1, 2]
