@@ -237,6 +237,7 @@ class RunningNode:
                 self._logbook.head,
                 self._is_busy,
                 self._paces,
+                is_stranger=router.links.is_stranger,
             )
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
             self._directory.addresses = addresses_of_node(self._config.node.advertise or self._listeners)
