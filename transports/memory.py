@@ -188,17 +188,15 @@ class MemoryStream(DuplexStream):
         self._outgoing = outgoing
 
     async def _receive(self, max_bytes: int) -> bytes:
-        await trio.lowlevel.checkpoint_if_cancelled()
-        pipe, has_waited = self._incoming, False
+        pipe = self._incoming
+        if pipe.chunks or pipe.ended or self._broken or pipe.broken:  # else it waits, which is a checkpoint
+            await trio.lowlevel.checkpoint()
         while not pipe.chunks:
             if self._broken or pipe.broken:
                 raise StreamBroken(self._broken or pipe.broken)
             if pipe.ended:
                 return b""
             await pipe.changed.park()
-            has_waited = True
-        if not has_waited:  # a peer that always has more must not keep other tasks from running
-            await trio.lowlevel.cancel_shielded_checkpoint()
         return pipe.take(max_bytes)
 
     async def _send(self, parts: Sequence[Buffer]) -> None:
