@@ -188,8 +188,9 @@ class MemoryStream(DuplexStream):
         self._outgoing = outgoing
 
     async def _receive(self, max_bytes: int) -> bytes:
-        await trio.lowlevel.checkpoint()
         pipe = self._incoming
+        if pipe.chunks or pipe.ended or self._broken or pipe.broken:  # else it waits, which is a checkpoint
+            await trio.lowlevel.checkpoint()
         while not pipe.chunks:
             if self._broken or pipe.broken:
                 raise StreamBroken(self._broken or pipe.broken)

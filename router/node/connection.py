@@ -126,7 +126,9 @@ class StreamWriter(LinkWriter):
 
 class NodeSide(Struct, frozen=True):
     """The parts of a node that its connections share. `tell` passes events to the message router; readers wait while
-    `is_busy`; a stranger is read at the rate of `paces`, and short pieces at that of `short_pieces`."""
+    `is_busy`; a stranger is read at the rate of `paces`, and short pieces at that of `short_pieces`. `is_stranger`:
+    whether the link of this number, which a stranger has opened, is charged to strangers still: no longer once it has
+    agreed on groups with this node (R-C24), and again when these agreements end."""
 
     key: SigningKey
     tell: Callable[[LinkEvent], None]
@@ -136,6 +138,7 @@ class NodeSide(Struct, frozen=True):
     is_busy: Callable[[], bool]
     paces: Paces | None = None
     short_pieces: SharedPace = field(default_factory=shared_pace)
+    is_stranger: Callable[[int], bool] = lambda number: True
 
 
 class Connection:
@@ -199,6 +202,11 @@ class Connection:
 
     # -- reading -------------------------------------------------------------------------------------------
 
+    @property
+    def _stranger_pace(self) -> StrangerPace | None:
+        """Return the pace at which the link is read; None if it is no stranger's, or no longer."""
+        return self._pace if self._pace is not None and self._node.is_stranger(self.link_writer.number) else None
+
     async def _read(self) -> str:
         machine = self._session.machine
         with trio.move_on_after(machine.timeout_s) as patience:
@@ -226,9 +234,10 @@ class Connection:
         """
         await self._pauses.wait_turn()
         unfinished, pause_s = self._session.unfinished, self._pauses.trickle_s
-        if self._trickles and self._session.is_stranger:
+        pace = self._stranger_pace
+        if self._trickles and pace is not None:
             pause_s = max(pause_s, TRICKLE_S)
-        most = READ_BYTES_MAX if self._pace is None else PACED_READ_BYTES_MAX
+        most = READ_BYTES_MAX if pace is None else PACED_READ_BYTES_MAX
         if not unfinished and not pause_s:
             return await self._stream.receive_some(most)
         data: bytes | None = None
@@ -283,14 +292,14 @@ class Connection:
         while self._node.is_busy():
             await trio.sleep(BUSY_S)
         received_bytes, self._received_bytes = self._received_bytes, self._stream.received_bytes
-        if self._pace is not None:
-            await self._pace.take_bytes(max(size, self._received_bytes - received_bytes))
+        if (pace := self._stranger_pace) is not None:
+            await pace.take_bytes(max(size, self._received_bytes - received_bytes))
 
     async def _take_messages(self, messages: MessageRun, mono_ns: int) -> bool:
         """Pass messages on when there is room for them; return whether as many malformed ones are still allowed."""
         self.link_writer.is_idle = False
-        if self._pace is not None:
-            await self._pace.take_messages(len(messages.spans))
+        if (pace := self._stranger_pace) is not None:
+            await pace.take_messages(len(messages.spans))
         number = self.link_writer.number
         arrived = read_messages(number, messages)
         await self._node.in_flight.take(number, arrived.size, is_stranger=self._session.is_stranger)

@@ -229,15 +229,9 @@ class RunningNode:
                 self._asked,
                 cycle_limits(self._config).drain_s,
             )
-            self._side = NodeSide(
-                self._key,
-                self._message_router.hear,
-                self._in_flight,
-                self._clock,
-                self._logbook.head,
-                self._is_busy,
-                self._paces,
-            )
+            shared = self._in_flight, self._clock, self._logbook.head, self._is_busy, self._paces
+            hear, is_stranger = self._message_router.hear, router.links.is_stranger
+            self._side = NodeSide(self._key, hear, *shared, is_stranger=is_stranger)
             self._listeners = [await self._listen(connections, url) for url in self._urls()]
             self._directory.addresses = addresses_of_node(self._config.node.advertise or self._listeners)
             await _read_names(self._home, connections, self._group_names, self._key_names)

@@ -384,7 +384,7 @@ class BatchRules(Rules, Protocol):
         """Decide what follows from all that was heard since the last time; commits in the same transaction."""
 
 
-class PacedRules(BatchRules, Protocol):
+class PacedRules(Rules, Protocol):
     """Rules that at times would rather decide seldom and about much."""
 
     def batch_delay_s(self, now: Now) -> float:

@@ -131,13 +131,14 @@ class RulesHost(Service):
         """Make the rules of the kept state, and run their cycles until the service is to end."""
         self._kept = Kept(self.state)
         self._doors = Doors(self._came, self.hear, self._dial_as_guest, self.place.home.path, self.warn)
-        self._jobs = Jobs(self._computed)
+        self._jobs = Jobs(lambda tag, result, error: self.hear(c.Computed(tag, result, error)))
         key, find = self.place.key.public, self.place.find_over_http
         self._rules = self._kind(c.Setup(self.name, key, self.settings, self._kept, _CHANCE, find))
         self._settled: Callable[[c.Now], object] | None = getattr(self._rules, "settled", None)
         delay_s = self._failures.guarded("batch_delay_s", getattr(self._rules, "batch_delay_s", no_delay_s), 0.0)
         is_urgent = self._failures.guarded("is_urgent", getattr(self._rules, "is_urgent", never_urgent), True)
-        self._gathering = Gathering(delay_s, is_urgent) if self._settled is not None else None
+        if self._settled is not None or hasattr(self._rules, "batch_delay_s"):
+            self._gathering = Gathering(delay_s, is_urgent)
         admits = self._failures.guarded("admits", getattr(self._rules, "admits", admit_all), False)
         doors = door_urls(getattr(self._rules, "doors", dict)())
         self._checks = DeedChecks(doors, self._failures.doubt)
@@ -201,9 +202,6 @@ class RulesHost(Service):
     async def _dial_as_guest(self) -> Stream:
         place = self.place
         return await transport.dial(place.guests, place.key, None, timeout_s=DIAL_S)
-
-    def _computed(self, tag: str, result: bytes, error: str) -> None:
-        self.hear(c.Computed(tag, result, error))
 
     async def _hear_words(self) -> None:
         """Handle the router's words: groups that are wanted, results of requests, and operators' questions."""

@@ -49,10 +49,14 @@ from services.pubsub.core.messages import (
 from services.pubsub.core.others import Others
 from services.pubsub.core.rings.overlay import OverlayLimits
 from services.pubsub.core.rings.ring_messages import Rings
-from services.pubsub.core.sending.dissemination import Dissemination, may_wait
+from services.pubsub.core.sending.dissemination import COPY, Dissemination, may_wait
 from services.pubsub.core.sending.forwarding import ForwardingLimits
 from services.pubsub.core.shown import Shown
 from services.pubsub.settings import Settings
+
+OUTCOMES_GATHER_S = 0.1
+"""How far apart cycles are in which it is heard only that copies were taken: a message goes to several routers, which
+take it one after the other, and nothing that is decided next waits for that."""
 
 
 class PubSub:
@@ -86,6 +90,14 @@ class PubSub:
             self.parts = (*self.parts, Hints(self.known, self.others), rings, interests)
             self.readers |= {AskRings: rings, TellRings: rings, AskInterests: interests, TellInterests: interests}
         self._parts = Parts(SERVICE, self.parts, self.readers, decode_message)
+
+    def batch_delay_s(self, now: c.Now) -> float:
+        """Return for how long after a cycle the routers that take copies are waited for."""
+        return OUTCOMES_GATHER_S
+
+    def is_urgent(self, heard: c.Heard, now: c.Now) -> bool:
+        """Whether somebody waits for what follows from this, as for all but a copy that was taken."""
+        return not (isinstance(heard, c.HopOutcome) and heard.reason is None and heard.tag.startswith(COPY))
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         if isinstance(heard, c.Started):

@@ -152,6 +152,11 @@ class Links:
     def to(self, key: bytes) -> Link | None:
         return self._by_key.get(key)
 
+    def is_stranger(self, number: int) -> bool:
+        """Whether the link of this number is charged to strangers, or is not known yet."""
+        found = self._by_id.get(number)
+        return found is None or found.charged == STRANGERS
+
     def standing_of(self, key: bytes) -> Standing | None:
         found = self._by_key.get(key)
         return found.standing if found is not None else None

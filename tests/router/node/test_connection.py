@@ -57,11 +57,13 @@ class Ends:
         self.told: list[LinkEvent] = []
         self.heard: set[float] = set()
         self.said = ""
-        self.lets_in = True
+        self.lets_in = self.is_stranger = True
         self.session = Session(
             offer("app"), ALICE, dialler=True, expect=NODE.public, limits=LinkLimits(link_items_per_s=1e6)
         )
-        node = NodeSide(NODE, self._tell, in_flight, Clock(), lambda: None, lambda: False, paces)
+        node = NodeSide(
+            NODE, self._tell, in_flight, Clock(), lambda: None, lambda: False, paces, is_stranger=self._judge
+        )
         self.connection = Connection(
             number,
             ours,
@@ -73,6 +75,10 @@ class Ends:
             welcome=lambda _: Welcome(paces is not None) if self.lets_in else None,
         )
         self._ours: Stream = ours
+
+    def _judge(self, number: int) -> bool:
+        assert number == self.connection.link_writer.number
+        return self.is_stranger
 
     def _tell(self, told: LinkEvent) -> None:
         self.told.append(told)
@@ -278,6 +284,23 @@ async def test_all_strangers_share_a_pace_and_a_known_key_has_none(autojump_cloc
                 await ends.say(letter(10))
         assert await until_heard(60, known) == 0
         assert await until_heard(60, first, second) == pytest.approx(11, abs=0.2)
+
+
+async def test_stranger_that_is_charged_for_itself_is_read_without_a_pace_until_it_is_none_again(
+    autojump_clock: MockClock,
+) -> None:
+    async with connected(paces=Paces(PaceLimits(10, 10, 0))) as ends:
+        await trio.sleep(10)
+        ends.is_stranger = False
+        await ends.say(letter(10))  # the read that had begun before
+        for _ in range(60):
+            await trio.sleep(BEAT_S / 10)
+            await ends.say(letter(10))
+            assert trio.current_time() in ends.heard, "at once, with no beat and no pause after so few bytes"
+        ends.is_stranger = True
+        for _ in range(60):
+            await ends.say(letter(10))
+        assert await until_heard(121, ends) == pytest.approx(5, abs=0.2), "ten at once, and ten a second"
 
 
 async def test_waiting_for_a_turn_among_short_pieces_takes_nothing_from_the_time_for_a_frame(

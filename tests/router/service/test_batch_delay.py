@@ -49,12 +49,14 @@ def test_the_host_looks_up_what_the_contract_names() -> None:
     assert all(f'getattr(self._rules, "{name}"' in text for name in optional)
 
 
+@pytest.mark.parametrize("settles", [True, False])
 async def test_the_host_asks_rules_for_their_delay_and_ends_each_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    *, settles: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with one_service(tmp_path, monkeypatch, "paced", RULES, module="paced_rules") as (_, node):
+    rules = RULES if settles else RULES.replace("def settled", "def unsettled")
+    async with one_service(tmp_path, monkeypatch, "paced", rules, module=f"paced_rules_{settles}") as (_, node):
         ended, delays, urgent = await ask(node, "paced it")
-        assert ended >= 1 and delays >= 1 and urgent.count("Asked") == 1
+        assert (ended >= 1) is settles and delays >= 1 and urgent.count("Asked") == 1
         more, later, urgent = await ask(node, "paced it")
-        assert more > ended and urgent.count("Asked") == 2
+        assert (more > ended) is settles and urgent.count("Asked") == 2
         assert later == delays, "what is urgent waits for no delay, so none is asked for"

@@ -34,6 +34,16 @@ def test_removing_the_earlier_link_leaves_the_later_one() -> None:
     assert links.to(ANN) is None and len(links) == 0
 
 
+def test_link_is_charged_to_strangers_until_its_standing_says_otherwise() -> None:
+    links, known = Links(), link(2, BOB, Standing.PEER)
+    stranger = link(1, ANN, Standing.STRANGER)
+    links.add(stranger)
+    links.add(known)
+    assert (links.is_stranger(1), links.is_stranger(2), links.is_stranger(3)) == (True, False, True)
+    stranger._charge(to_itself=True)
+    assert not links.is_stranger(1)
+
+
 def test_it_reads_like_a_sentence() -> None:
     one = link(3, ANN)
     one.outgoing.send(2, 10)
