@@ -103,8 +103,8 @@ class Overlay:
     """A node's part in the rings of its topics. Seconds are monotonic."""
 
     __slots__ = (
-        "_asked", "_began_s", "_candidates", "_chance", "_fast", "_known", "_limits", "_members", "_next_s", "_own",
-        "_place", "_questions", "_rings",
+        "_asked", "_away", "_began_s", "_candidates", "_chance", "_fast", "_known", "_limits", "_members", "_next_s",
+        "_own", "_place", "_questions", "_rings",
     )  # fmt: skip
 
     def __init__(self, known: Known, own: PublicKey, chance: Chance, limits: OverlayLimits | None = None) -> None:
@@ -118,6 +118,7 @@ class Overlay:
         known.nearest_since = self._nearest_since
         self._candidates = Candidates(self._limits.candidates, known.withholding.barred)
         self._asked: dict[PublicKey, Question] = {}
+        self._away: dict[PublicKey, None] = {}  # neighbours that were removed since they did not answer
         self._next_s = self._began_s = -inf
         self._fast = self._limits.fast_periods
         self._questions = 0
@@ -162,6 +163,7 @@ class Overlay:
     def met(self, neighbour: Neighbour, now_s: float) -> None:
         """Record a meeting with a router: it is a neighbour in exactly the topics that are shared with it."""
         router = neighbour.router
+        self._away.pop(router, None)
         shared = {topic.group for topic in self._known.shared_with(router)}
         with_it = [group for group, ring in self._rings.perhaps_with_candidates() if router in ring.candidates]
         self._candidates.met(router, now_s, in_vain=not shared.issuperset(with_it) or not shared)
@@ -240,6 +242,8 @@ class Overlay:
 
     def _take(self, by: Neighbour, rings: Iterable[RingOf]) -> list[TopicRing]:
         self.heard(by.router)
+        if by.router in self._away and by.router not in self._known.let_go:
+            self._put_back(by)
         found: list[TopicRing] = []
         for t, members in rings:
             topic = self._known.topic(by.router, t)
@@ -252,6 +256,17 @@ class Overlay:
                 ring.take(by, members, self._own, self._limits.view.age_max)
                 self._rings.changed(ring.topic.group)
         return found
+
+    def _put_back(self, neighbour: Neighbour) -> None:
+        """Let a router that was slow to answer be a neighbour again on all rings that it shares, not only on those of
+        which it speaks just now: what was agreed with it still holds."""
+        del self._away[neighbour.router]
+        for topic in self._known.shared_with(neighbour.router):
+            ring = self._rings.get(topic.group)
+            if ring is not None:
+                ring.candidates.remove(neighbour.router)
+                ring.take(neighbour, (), self._own, 0)
+                self._rings.changed(topic.group)
 
     def _told(self, ring: TopicRing, partner: Neighbour) -> RingOf:
         limits = self._limits
@@ -356,4 +371,8 @@ class Overlay:
                 ring.neighbours.remove(router)
                 self._rings.show(ring.topic.group)
         if lost is not None:
+            self._away.pop(router, None)
+            while len(self._away) >= self._limits.candidates.resting_max:
+                del self._away[next(iter(self._away))]
+            self._away[router] = None
             self._candidates.lost(lost, now_s)

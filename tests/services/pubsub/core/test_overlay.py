@@ -246,6 +246,17 @@ def test_settled_rings_cost_a_question_only_if_a_neighbour_was_not_heard_for_lon
     assert not any(topic.neighbours for topic in rings.members[0].known.topics.values()), "which finds out who is gone"
 
 
+def test_neighbour_that_was_slow_to_answer_is_back_on_all_rings_with_its_first_word() -> None:
+    """It came back on the sixteen rings of that word alone, and on the others when it was met again."""
+    rings = settled_pair(40)
+    one, slow = rings.members
+    one.overlay.absent(slow.me.router, rings.now_s)
+    assert not any(topic.neighbours for topic in one.known.topics.values())
+    first = next(iter(one.known.topics.values()))
+    assert one.overlay.hear_question(slow.me, [RingOf(first.t[slow.me.router], ())]) is not None
+    assert all(slow.me.router in topic.neighbours for topic in one.known.topics.values())
+
+
 def test_ring_that_changes_among_many_settled_ones_is_asked_about_first() -> None:
     rings = settled_pair(200)
     one, changed = rings.members[0], PublicKey((150).to_bytes(32, "big"))
