@@ -218,8 +218,9 @@ class Forget(Deed, frozen=True):
 class Send(Deed, frozen=True):
     """Send to one address. `via` names the next router. With a tag, `Sent` reports it, and then `HopOutcome`.
 
-    One that is not `kept` needs no room in the state, as an answer on a full disk, and is lost if the service ends
-    before its router has it."""
+    One that is not `kept` needs no room in the state and no transaction, as an answer on a full disk, and is lost if
+    the service ends before its router has it. A message from which only such follow may be heard again after a
+    crash."""
 
     to: PublicKey
     body: bytes

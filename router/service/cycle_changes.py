@@ -33,13 +33,14 @@ Source = Received | Done | None
 
 class CycleChanges(Struct):
     """The changes that one cycle commits, and the deeds that it then carries out. `events`: how many things were heard;
-    `leaves_trace`: whether anything follows from one of them; `unsent`: the messages that could not be made, with the
-    reason; `ready`: those that are committed; `failed`: messages on which the rules have failed; `heard`: the events,
-    each with its source; `told`: those of messages that were sent, of which the rules need not hear again;
-    `is_confined`: the rules have failed on one of them already."""
+    `leaves_trace`: whether anything follows from one of them; `unkept`: the messages that are not committed; `unsent`:
+    those that could not be made, with the reason; `ready`: those that are committed; `failed`: messages on which the
+    rules have failed; `heard`: the events, each with its source; `told`: those of messages that were sent, of which the
+    rules need not hear again; `is_confined`: the rules have failed on one of them already."""
 
     batch: Batch = field(default_factory=Batch)
     deeds: list[c.Deed] = field(default_factory=list)
+    unkept: list[c.Send] = field(default_factory=list)
     handled: list[Received] = field(default_factory=list)
     refused: list[tuple[Received, Reason, str]] = field(default_factory=list)
     awaited: list[Done] = field(default_factory=list)
@@ -71,6 +72,7 @@ class CycleChanges(Struct):
         """Add the deeds that follow from one more event."""
         self.batch.take(other.batch)
         self.deeds += other.deeds
+        self.unkept += other.unkept
         self.refused += other.refused
         self.unsent += other.unsent
 
@@ -141,7 +143,7 @@ class DeedSorter:
             case c.LogEvent():
                 follows.batch.events.append(event_of(deed, self._events))
             case c.Send(kept=False):
-                follows.deeds.append(deed)
+                follows.unkept.append(deed)
             case c.Send() | c.Publish() | c.Forward():
                 try:
                     follows.batch.outbox.append((deed.tag, self.wire(deed)))

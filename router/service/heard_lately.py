@@ -32,5 +32,6 @@ class HeardLately:
 
 
 def leaves_trace(deeds: Iterable[object]) -> bool:
-    """Whether anything follows from a message beyond its own refusal and the time to continue."""
-    return any(not isinstance(one, _TRACELESS) for one in deeds)
+    """Whether anything follows from a message beyond its own refusal, the time to continue, and messages that are not
+    kept: after a crash it is heard again, and answered again, since those answers may be lost as well."""
+    return not all(isinstance(one, _TRACELESS) or (isinstance(one, c.Send) and not one.kept) for one in deeds)

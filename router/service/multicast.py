@@ -24,7 +24,9 @@ from router.service.clock import steady_s
 from router.service.contract import Came
 from router.service.interfaces import interfaces
 from router.service.roles.discovery import EVERYBODY, Interface, Interfaces
+from router.transport.network_changes import Announced
 from router.transport.sockets import words
+from router.transport.whole_times import next_whole_s
 
 SCHEME = "multicast"
 READ_BYTES_MAX = 2048
@@ -33,6 +35,11 @@ PAUSE_S = 0.01
 """Seconds between two reads of a place; the kernel keeps some hundred datagrams meanwhile, and drops the rest of a
 flood."""
 WATCH_S = 1.0
+"""Seconds between two looks at the interfaces after a change, and always where the system announces none."""
+CALM_S = 15.0
+"""Seconds between two looks without an announcement: of a gateway's link-layer address there is none."""
+CHANGED_S = 30.0
+"""Seconds after a change for which it is looked often: the gateway may become known only then."""
 AGAIN_S = 2.0
 _URL = re.compile(r"multicast://(?P<four>[0-9.]+),\[(?P<six>[0-9A-Fa-f:]+)\]:(?P<port>[0-9]{1,5})")
 _IS_LINUX = sys.platform == "linux"
@@ -144,6 +151,7 @@ class MulticastDoor:
         self._places: dict[tuple[int, socket.AddressFamily], _Place] = {}
         self._at_end: dict[str, bytes] = {}
         self._gateways: dict[str, bytes] = {}
+        self._found: tuple[Interface, ...] | None = None
         self._nursery: trio.Nursery
 
     def __repr__(self) -> str:
@@ -155,19 +163,33 @@ class MulticastDoor:
             await self._watch()
 
     async def _watch(self) -> None:
-        before: tuple[Interface, ...] | None = None
-        while True:
-            try:
-                found = interfaces(self._gateways)
-            except OSError as error:  # for want of descriptors, which others may give back
-                log.info("%s: the interfaces cannot be read: %s; it is tried again", self, words(error))
-                await trio.sleep(WATCH_S)
-                continue
-            self._gateways = {one.gateway_place: one.gateway for one in found if one.gateway}
-            if found != before:
-                before = found
-                self._changed(Interfaces(self._name, found))
-            await trio.sleep(WATCH_S)
+        """Look at the interfaces: often after a change, or if the system announces none; else now and then."""
+        announced, changed_s = Announced(), trio.current_time()
+        try:
+            while True:
+                now_s = trio.current_time()
+                if self._look():
+                    changed_s = now_s
+                await trio.sleep_until(next_whole_s(WATCH_S))
+                is_calm = announced.is_told and now_s - changed_s >= CHANGED_S
+                if is_calm and await announced.wait(CALM_S):
+                    changed_s = trio.current_time()
+        finally:
+            announced.close()
+
+    def _look(self) -> bool:
+        """Tell the rules of the interfaces if they have changed; return whether they have, or cannot be read now."""
+        try:
+            found = interfaces(self._gateways)
+        except OSError as error:  # for want of descriptors, which others may give back
+            log.info("%s: the interfaces cannot be read: %s; it is tried again", self, words(error))
+            return True
+        self._gateways = {one.gateway_place: one.gateway for one in found if one.gateway}
+        if found == self._found:
+            return False
+        self._found = found
+        self._changed(Interfaces(self._name, found))
+        return True
 
     # -- places --------------------------------------------------------------------------------------------
 

@@ -375,7 +375,7 @@ class RulesHost(Service):
     # -- carrying out --------------------------------------------------------------------------------------
 
     async def _carry_out_all(self, cycle: CycleChanges) -> None:
-        for deed in cycle.deeds:
+        for deed in (*cycle.deeds, *cycle.unkept):  # requests come before messages, whether these are kept or not
             try:
                 if type(deed) is c.Write:  # as most are
                     self._doors.write(deed.door, deed.peer, deed.data)

@@ -28,6 +28,7 @@ RECEIVED_MAX = 256
 """Most datagrams that are read at once while a change settles."""
 
 _IPV4_ADDRESSES, _IPV4_ROUTES, _IPV6_ADDRESSES, _IPV6_ROUTES = 0x10, 0x40, 0x100, 0x400
+_LINKS = 0x1
 _GROUPS = _IPV4_ADDRESSES | _IPV4_ROUTES | _IPV6_ADDRESSES | _IPV6_ROUTES
 _NEW_ADDRESS, _DELETED_ADDRESS, _NEW_ROUTE, _DELETED_ROUTE = 20, 21, 24, 25
 _HEAD = struct.Struct("=IHHII")  # length, type, flags, sequence number, port
@@ -117,7 +118,7 @@ async def watch(on_change: Callable[[], None]) -> None:
     """Call `on_change` when addresses or routes of this machine have changed; return if the system does not tell."""
     announcements = Announcements()
     try:
-        with trio.socket.from_stdlib_socket(_opened()) as sock:
+        with trio.socket.from_stdlib_socket(_opened(_GROUPS)) as sock:
             while True:
                 if not announcements.is_change(await _received(sock)):
                     continue
@@ -128,14 +129,47 @@ async def watch(on_change: Callable[[], None]) -> None:
         log.info("changes of the network are not announced here: %s", words(error))
 
 
-def _opened() -> socket.socket:
+class Announced:
+    """Waits until something is announced of this machine's interfaces, their addresses or routes. Where the system does
+    not tell, `is_told` is False."""
+
+    def __init__(self) -> None:
+        self._sock: SocketType | None = None
+        try:
+            self._sock = trio.socket.from_stdlib_socket(_opened(_LINKS | _GROUPS))
+        except OSError as error:
+            log.info("changes of the interfaces are not announced here: %s", words(error))
+
+    def __repr__(self) -> str:
+        return f"<announcements of interfaces: {'told' if self.is_told else 'not told'}>"
+
+    @property
+    def is_told(self) -> bool:
+        return self._sock is not None
+
+    async def wait(self, most_s: float) -> bool:
+        """Wait for an announcement, at most so many seconds; return whether there was one."""
+        with trio.move_on_after(most_s) as waited:
+            if self._sock is None:
+                await trio.sleep_forever()
+            await _received(self._sock)
+            _drain(self._sock)
+        return not waited.cancelled_caught
+
+    def close(self) -> None:
+        """Close the socket; may be called again."""
+        if self._sock is not None:
+            self._sock.close()
+
+
+def _opened(groups: int) -> socket.socket:
     """Return a socket on which the system announces changes."""
     if sys.platform != "linux":
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
     own = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
     try:
         own.setblocking(False)
-        own.bind((0, _GROUPS))
+        own.bind((0, groups))
     except OSError:
         own.close()
         raise
@@ -155,8 +189,10 @@ async def _received(sock: SocketType) -> bytes:
 _SOME_CHANGE = _HEAD.pack(_HEAD.size + _ADDRESS.size, _DELETED_ADDRESS, 0, 0, 0) + bytes(_ADDRESS.size)
 
 
-def _drain(sock: SocketType, announcements: Announcements) -> None:
+def _drain(sock: SocketType, announcements: Announcements | None = None) -> None:
     """Read what has been announced meanwhile, which belongs to the same change."""
     with suppress(OSError):
         for _ in range(RECEIVED_MAX):
-            announcements.is_change(os.read(sock.fileno(), READ_BYTES))
+            data = os.read(sock.fileno(), READ_BYTES)
+            if announcements is not None:
+                announcements.is_change(data)

@@ -180,7 +180,7 @@ class Exchanges:
         service = self._known.service_of(to)
         if service is not None:
             body = encode_message(kind(tuple(Entry(age, _advert(one)) for age, one in view)))
-            yield c.Send(service, body, TTL_S, via=to, tag=TAG)
+            yield c.Send(service, body, TTL_S, via=to, tag=TAG, kept=False)  # the next period asks again
 
     def _is_due(self, one: Advertised, now: c.Now) -> bool:
         """Whether it is new, or was not announced lately, as the router keeps the advertisements heard last."""

@@ -8,6 +8,9 @@ with the own entry and some others; both sides put what they receive into empty 
 The announced nodes are not those of the view, which frequent senders can fill, but a sample of all nodes heard. So that
 frequent senders do not decide which nodes are heard either, a router of that sample is asked in each period as well,
 with the own entry alone: it answers from its own sample, and its answer goes into the sample, not into the view.
+
+Where the view holds fewer than an exchange, and nothing new was heard for `settled_periods`, only one period of so many
+asks: a few nodes that all know each other cost little.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ from services.discovery.core.view import Advertised, View, ViewEntry, ViewLimits
 WAKE_MIN_S = 0.01
 """The shortest wait: a wake that rounding brings a moment early is not repeated at once."""
 
+REVS_MAX = 64
+"""Revisions of advertisements that are remembered to tell what is new; beyond it the oldest are forgotten."""
+
 
 class SamplingLimits(Struct, frozen=True):
     """The numbers of D21. A period lasts `period_s`, give or take `jitter` of it.
@@ -33,6 +39,7 @@ class SamplingLimits(Struct, frozen=True):
     `askers_max`: most nodes that are answered in a period. A node that does not answer is in quarantine for
     `quarantine_periods`, or `few_quarantine_periods` while the view holds fewer entries than an exchange. One in
     `seeds_part` of the questions for the sample goes to a seed.
+    `settled_periods`: those without news after which few nodes ask each other more rarely.
     """
 
     period_s: float = 10.0
@@ -44,6 +51,7 @@ class SamplingLimits(Struct, frozen=True):
     few_quarantine_periods: int = 3
     askers_max: int = 1_024
     seeds_part: int = 8
+    settled_periods: int = 7
     view: ViewLimits = field(default_factory=ViewLimits)
     sampler: SamplerLimits = field(default_factory=SamplerLimits)
 
@@ -175,6 +183,8 @@ class Sampling:
         self._askers: set[PublicKey] = set()
         self._exchanges = 0
         self._prefixes: set[bytes] = set()
+        self._revs: dict[PublicKey, int] = {}  # of entries heard while the view holds few
+        self._news_period = 0
 
     def __repr__(self) -> str:
         return f"<sampling: period {self._period}, {self._view!r}, {self._sampler!r}>"
@@ -199,7 +209,7 @@ class Sampling:
             case Response():
                 return self._take_answer(event, now)
             case Renewed():
-                self._own = event.advert
+                self._own, self._news_period = event.advert, self._period
                 return []
             case Linked():
                 return self._take_link(event, now)
@@ -215,6 +225,7 @@ class Sampling:
         if router == self._own.key:
             return []
         self._linked.pop(router, None)
+        self._news_period = self._period
         if not link.is_up:
             self._unmet = [key for key in self._unmet if key != router or key in self._named]
             return []
@@ -246,7 +257,7 @@ class Sampling:
         self._view.grow_older(now.wall_s)
         self._sampler.pass_period(self._period, now.wall_s)
         drawn = self._sampler.draw()
-        partner = self._next_partner(drawn)
+        partner = self._next_partner(drawn) if self._asks else None
         sampled = None if self._has_few else self._next_sampled(partner)
         self._asked_last = tuple(one[0] for one in (partner, sampled) if one is not None)
         if partner is not None:
@@ -295,6 +306,23 @@ class Sampling:
         """Whether the view holds fewer entries than an exchange: there are few nodes, or this one knows few."""
         return len(self._view) < self._limits.shuffle
 
+    @property
+    def _asks(self) -> bool:
+        """Whether this period asks a partner."""
+        quiet = self._period - self._news_period
+        is_settled = self._has_few and bool(self._view) and quiet > self._limits.settled_periods
+        return not is_settled or quiet % self._limits.settled_periods == 0
+
+    def _note(self, entry: ViewEntry) -> None:
+        """Record the news that an entry brings, if there are few: a node, or a revision of its advertisement."""
+        key, rev = entry.advert.key, entry.advert.rev
+        if not self._has_few:
+            self._revs.clear()
+        elif rev > self._revs.get(key, -1):
+            while len(self._revs) >= REVS_MAX:
+                del self._revs[next(iter(self._revs))]
+            self._revs[key], self._news_period = rev, self._period
+
     def _known_beside(
         self, drawn: Sequence[Advertised], but: Container[PublicKey]
     ) -> list[tuple[PublicKey, Advertised | None]]:
@@ -312,6 +340,8 @@ class Sampling:
         """Quarantine the nodes that did not answer in time."""
         for key in [key for key, one in self._pending.items() if one.until_s <= now.mono_s]:
             del self._pending[key]
+            if key not in self._unmet:
+                self._news_period = self._period
             rest = self._limits.few_quarantine_periods if self._has_few else self._limits.quarantine_periods
             self._quarantine[key] = self._period + rest
             self._sampler.forget(key)
@@ -400,6 +430,7 @@ class Sampling:
                 dropped[Cause.REPEATED] = dropped.get(Cause.REPEATED, 0) + 1
             elif key != self._own.key and not self._is_quarantined(entry):
                 used[key] = entry
+                self._note(entry)
                 self._sampler.hear(entry, self._period)
         if sent is not None:
             self._view.merge(used.values(), sent)

@@ -188,7 +188,7 @@ async def test_what_the_rules_refuse_or_ignore_costs_no_transaction(
 
 
 LOOSE = """
-from router.service.contract import Answer, Asked, Inform, Message
+from router.service.contract import Answer, Asked, Inform, Message, Send
 
 class Loose:
     def __init__(self, setup):
@@ -212,6 +212,8 @@ class Loose:
     ("name", "how", "later", "is_kept"),
     [
         ("silent", "return None", "", False),
+        ("answering_unkept", "return [Send(heard.source, b'yes', kept=False)]", "", False),
+        ("answering", "return [Send(heard.source, b'yes')]", "", True),
         ("yielding", "return (one for one in [Inform('heard')])", "", True),
         ("deciding_late", "return None", "yield from [Inform('heard')] * self.heard", True),
     ],

@@ -92,26 +92,33 @@ def test_announcements_in_one_datagram_are_all_read() -> None:
 
 WATCHER = """
 import trio, trio.testing
-from router.transport.network_changes import watch
+from router.transport.network_changes import Announced, watch
+async def tell(announced):
+    while await announced.wait(1000):
+        print("announced", flush=True)
 async def main():
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch, lambda: print("changed", flush=True))
+        nursery.start_soon(tell, Announced())
         await trio.testing.wait_all_tasks_blocked()
         print("watching", flush=True)
 trio.run(main)
 """
 
 
-def test_change_of_an_address_is_announced_on_a_real_machine() -> None:
+def test_changes_of_an_address_and_of_an_interface_are_announced_on_a_real_machine() -> None:
     with bridged() as bridge:
         machine = bridge.machine()
         command = (*machine.enter, sys.executable, "-c", WATCHER)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watcher:
             try:
                 assert watcher.stdout is not None
-                assert watcher.stdout.readline() == "watching\n"
+                read = iter(watcher.stdout.readline, "")
+                assert "watching\n" in read
+                machine.run("ip", "link", "set", "eth0", "mtu", "1400")
+                assert "announced\n" in read
                 for word in ("del", "add"):
                     machine.run("ip", "address", word, f"{machine.ip}/15", "dev", "eth0")
-                    assert watcher.stdout.readline() == "changed\n"
+                    assert "changed\n" in read
             finally:
                 watcher.kill()

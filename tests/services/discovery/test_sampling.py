@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
@@ -103,6 +104,17 @@ def test_the_answer_is_merged_and_announced() -> None:
     assert keys(sampling) == {advert_of(2).key, advert_of(3).key}
     announced = [deed for deed in sampling.hear(Tick(), at(10)) if isinstance(deed, Announce)]
     assert {one.key for deed in announced for one in deed.adverts} == {advert_of(2).key, advert_of(3).key}
+
+
+def test_few_nodes_without_news_ask_in_one_period_of_seven() -> None:
+    sampling, asks = node(1, limits=LIMITS), list[int]()
+    for period in range(50):
+        if (ask := asked(sampling, 10 * period)) is not None:
+            asks.append(period)
+            sampling.hear(Response(ask.to, (entry(1), entry(2))), at(10 * period + 1))
+    assert [later - earlier for earlier, later in pairwise(asks) if later > 20] == [7] * 5
+    sampling.hear(question(3, entry(3)), at(500))
+    assert asked(sampling, 510) is not None, "a node that is new"
 
 
 def test_a_seed_that_never_answered_is_asked_before_the_view() -> None:
@@ -260,17 +272,17 @@ def test_the_quarantine_ends_sooner_where_few_are_known(among: Sequence[int], sh
     assert period == ends
 
 
-def test_while_few_are_known_a_seed_that_is_not_in_the_view_is_asked_every_second_period() -> None:
+def test_while_few_are_known_every_second_question_goes_to_a_seed_that_is_not_in_the_view() -> None:
     """Otherwise two nodes that only know each other would never hear of a seed that was away and is back."""
     sampling, found = node(9, limits=LIMITS), list[bytes]()
     sampling.hear(Tick(), at(0))
     sampling.hear(Response(advert_of(9).key, (entry(1), entry(2))), at(1))
-    for period in range(1, 9):
-        ask = asked(sampling, period * 10)
-        assert ask is not None
-        found.append(ask.to)
-        sampling.hear(Response(ask.to, (entry(1), entry(2))), at(period * 10 + 1))
-    assert found.count(advert_of(9).key) == 4
+    for period in range(1, 60):
+        if (ask := asked(sampling, period * 10)) is not None:
+            found.append(ask.to)
+            sampling.hear(Response(ask.to, (entry(1), entry(2))), at(period * 10 + 1))
+    assert len(found) == 14, "at first in each period, then in one of seven"
+    assert found.count(advert_of(9).key) == 7
 
 
 def test_who_does_not_answer_is_no_longer_announced() -> None:

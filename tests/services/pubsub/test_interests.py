@@ -242,7 +242,7 @@ def test_filters_are_asked_for_often_at_first_and_seldom_while_all_known_nodes_s
         sides.pass_time(seconds)
         return sum(isinstance(decode_message(sent.body), AskInterests) for by, sent in sides.sent if by is one)
 
-    at_first, calm = asked(40), asked(300)
+    at_first, calm = asked(40), asked(1_500)
     assert 12 <= at_first <= 20 and 3 <= calm <= 8
     announce(one, other)
     assert 8 <= asked(100) <= 13, "one that shares nothing is known"

@@ -11,15 +11,18 @@ from types import FrameType
 import pytest
 import trio
 from rigs.patience import HANG_S
-from rigs.pubsub_sides import Side
+from rigs.pubsub_sides import Side, Sides
 from rigs.rings import Rings
 from rigs.serving import serving
 
 from router.client.node import Node, connect
+from router.core.service.meetings import MeetingLimits
 from router.core.wire.crypto import PublicKey, SigningKey
+from router.core.wire.meeting import Meet, Met
 from router.service import contract as c
 from router.service.roles import overlay as o
 from router.settings.home import Home
+from services.pubsub.core.messages import decode_message
 
 
 def keys(first: int, count: int) -> list[PublicKey]:
@@ -79,6 +82,27 @@ def test_a_quiet_period_costs_as_much_with_many_common_groups_as_with_few() -> N
     """Each looked at all rings: 1,000 groups took 10 ms of CPU."""
     few, many = quiet_calls(100), quiet_calls(1_000)
     assert many < 1.3 * few, f"{few} calls with 100 groups, {many} with 1,000"
+
+
+def test_groups_that_come_and_go_each_second_cost_few_words_and_leave_nothing() -> None:
+    stays, passing = keys(1, 1), keys(100, 300)
+    one, other = Side(1, stays), Side(2, stays)
+    sides = Sides(one, other)
+    sides.link(one, other)
+    sides.pass_time(60)
+    rows, seconds = set(one.kept), 10
+    sides.sent.clear()
+    for _ in range(seconds):
+        for wanted in (True, False):
+            for group in passing:
+                one.hear(o.Wanted(group, wanted))
+            sides.pass_time(0.5)
+    meetings = [sent for _, sent in sides.sent if isinstance(decode_message(sent.body), Meet | Met)]
+    assert len(meetings) <= 3 * (seconds / MeetingLimits().apart_s + 1), "a meeting takes three words"
+    assert len(sides.sent) <= len(meetings) + 4 * (seconds + 1), "and a second a question about rings of each, answered"
+    sides.pass_time(60)
+    assert one.rules.known.topics.keys() == set(stays) and set(one.kept) == rows
+    assert other.neighbours(stays[0]) == {one.router.public}, "which is not disturbed"
 
 
 async def test_a_node_takes_part_in_all_groups_that_apps_join_at_one_moment(tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from services.pubsub.core.comparison.arrival_order import LISTING_BYTES_MAX, wri
 from services.pubsub.core.comparison.held import MINUTES_MAX, Held, minute_at
 from services.pubsub.core.comparison.id_set import key_of
 from services.pubsub.core.comparison.negentropy import BadFrame, answer, judge
-from services.pubsub.core.comparison.plan import TAG, TTL_S, CompareLimits, allowance_of, cost_of
+from services.pubsub.core.comparison.plan import TAG, CompareLimits, allowance_of, cost_of
 from services.pubsub.core.conduct.clock_steps import ClockSteps
 from services.pubsub.core.known import Known
-from services.pubsub.core.messages import Compare, Compared, encode_message
+from services.pubsub.core.messages import Compare, Compared
+from services.pubsub.core.saying import say
 
 
 class WaitingQuestion(NamedTuple):
@@ -98,5 +99,5 @@ class Answering:
             id, own = waits
             old = min(old, view.ids.rank(key_of(minute_at(own.until_s), id)))
         order = write_ranks(found.ranks)
-        body = encode_message(Compared(said.t, min(view.lo, MINUTES_MAX - 1), said.hi, found.frame, order, old))
-        return [c.Send(source, body, TTL_S, one.router, TAG)]
+        compared = Compared(said.t, min(view.lo, MINUTES_MAX - 1), said.hi, found.frame, order, old)
+        return [say(source, compared, one.router, TAG)]

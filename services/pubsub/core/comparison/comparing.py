@@ -41,14 +41,15 @@ from services.pubsub.core.comparison.giving import Giving
 from services.pubsub.core.comparison.held import MINUTES_MAX, Held, minute_at
 from services.pubsub.core.comparison.negentropy import Differences, ask, go_on
 from services.pubsub.core.comparison.places import Places
-from services.pubsub.core.comparison.plan import TAG, TTL_S, CompareLimits, Plan, Plans, Session
+from services.pubsub.core.comparison.plan import TAG, CompareLimits, Plan, Plans, Session
 from services.pubsub.core.comparison.summing import TAG as SUMS_TAG
 from services.pubsub.core.comparison.together import Together
 from services.pubsub.core.comparison.waiting import Waiting
 from services.pubsub.core.conduct.clock_steps import ClockSteps
 from services.pubsub.core.conduct.judging import Judging
 from services.pubsub.core.known import Known, Topic
-from services.pubsub.core.messages import AskSums, Compare, Compared, TellSums, encode_message
+from services.pubsub.core.messages import AskSums, Compare, Compared, TellSums
+from services.pubsub.core.saying import say
 
 TAGS = (TAG, SUMS_TAG)
 RETRY_S = 1.0
@@ -289,7 +290,7 @@ class Comparing:
         session.asked_s, session.until_s = now.mono_s, now.mono_s + self._limits.answer_s
         age_s = self.since.age_s(session.group, now)
         said = Compare(session.t, session.lo, min(session.hi, MINUTES_MAX - 1), frame, age_s)
-        return [c.Send(session.service, encode_message(said), TTL_S, session.router, f"{TAG} {session.number}")]
+        return [say(session.service, said, session.router, f"{TAG} {session.number}")]
 
     def _answered(self, session: Session, said: Compared, now: c.Now) -> list[c.Deed]:
         """Handle an answer: send the next frame, or end. The answerer may narrow the window."""

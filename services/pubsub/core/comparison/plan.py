@@ -15,7 +15,6 @@ from services.pubsub.core.comparison.fetching import Fetch
 from services.pubsub.core.comparison.held import MINUTES_MAX
 from services.pubsub.core.comparison.negentropy import Differences, count_ranges
 
-TTL_S = 30
 GATHERED_S = 60.0
 """Seconds until topics are compared again before their time because others are due."""
 TAG = "compared"

@@ -23,9 +23,9 @@ from router.core.wire.crypto import PublicKey
 from router.service import contract as c
 from services.pubsub.core.comparison.held import Held, minute_at
 from services.pubsub.core.comparison.id_set import FINGERPRINT_BYTES
-from services.pubsub.core.comparison.plan import TTL_S
 from services.pubsub.core.known import Known
-from services.pubsub.core.messages import SUMS_MAX, AskSums, Sum, TellSums, encode_message
+from services.pubsub.core.messages import SUMS_MAX, AskSums, Sum, TellSums
+from services.pubsub.core.saying import say
 
 TAG = "sums "
 """The tag of answers, and of questions before the router's key: their ends are not logged for the operator."""
@@ -144,7 +144,7 @@ class Summing:
                 found.append(LATER)
             else:
                 found.append(SAME if self._held.sum_of(topic.group, said.lo) == theirs else DIFFERENT)
-        return c.Send(to, encode_message(TellSums(said.number, bytes(found))), TTL_S, router, TAG)
+        return say(to, TellSums(said.number, bytes(found)), router, TAG)
 
     def answered(self, router: PublicKey, source: PublicKey, said: TellSums, now: c.Now) -> Outcome | None:
         """Handle an answer; return what follows, None if it answers no open question of its source: whoever else is
@@ -233,5 +233,4 @@ class Summing:
         partner.open = OpenSums(partner.service, number, dict.fromkeys(groups), now.mono_s + self.limits.answer_s)
         for group in groups:
             del partner.waiting[group]
-        body = encode_message(AskSums(number, lo, tuple(rows)))
-        return c.Send(partner.service, body, TTL_S, router, TAG + router.hex())
+        return say(partner.service, AskSums(number, lo, tuple(rows)), router, TAG + router.hex())

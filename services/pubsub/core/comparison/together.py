@@ -111,7 +111,7 @@ class Together:
 
     def refused(self, tag: str, reason: Reason, now: c.Now) -> None:
         """Compare topics one by one if a router does not know their question, and by sums again if it refused for
-        another reason; other tags are of no question, that of an answer neither."""
+        another reason; other tags are of no question, and `TAG` alone is that of an answer."""
         if not tag.startswith(TAG) or tag == TAG:
             return
         router = PublicKey(bytes.fromhex(tag.removeprefix(TAG)))

@@ -29,11 +29,10 @@ from services.pubsub.core.messages import (
     Filter,
     Interested,
     TellInterests,
-    encode_message,
 )
 from services.pubsub.core.others import Others
+from services.pubsub.core.saying import say
 
-TTL_S = 30
 SECRET = b"filter-secret"
 TAG = "interests"
 SIGNED = "filter"
@@ -55,7 +54,7 @@ class ExchangeLimits(Struct, frozen=True):
     period_s: float = 10.0
     jitter: float = 0.25
     fast_s: float = 2.0
-    calm_s: float = 60.0
+    calm_s: float = 300.0
     fast_periods: int = 15
     answer_s: float = 5.0
     changed_s: float = 2.0
@@ -286,7 +285,7 @@ class Interests:
             advert, found = self._others.adverts.newest(one.neighbour.router), one.filter
             if advert is not None and found is not None and len(view) < self._limits.table.told_max:
                 view.append(Interested(one.age, advert, found))
-        yield c.Send(to.service, encode_message(kind(self.mine, tuple(view))), TTL_S, via=to.router, tag=TAG)
+        yield say(to.service, kind(self.mine, tuple(view)), to.router, TAG)
 
     def _wake(self, now: c.Now) -> c.Wake:
         return c.Wake(now.wall_s + max(0.01, min(self._make_s, self._period_s) - now.mono_s))

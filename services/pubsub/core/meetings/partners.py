@@ -23,12 +23,12 @@ from services.pubsub.core.conduct.refusals import Refusals
 from services.pubsub.core.known import Known, Topic
 from services.pubsub.core.meetings.agreeing import Agreed, Agreeing, SayGroups, Unused
 from services.pubsub.core.meetings.agreeing import Deed as AgreeingDeed
-from services.pubsub.core.messages import AskGroups, TellGroups, encode_message
+from services.pubsub.core.messages import AskGroups, TellGroups
 from services.pubsub.core.others import Others
 from services.pubsub.core.rings.overlay import Overlay, OverlayLimits
+from services.pubsub.core.saying import say
 from services.pubsub.reasons import LIMIT
 
-TTL_S = 30
 AGREED_S = 7200
 TOPICS_MAX = 16_384
 SHARED_MAX = 8_192
@@ -207,7 +207,7 @@ class Partners:
         for one in decided:
             match one:
                 case Say(to, via, word):
-                    yield c.Send(to, encode_message(word), TTL_S, via=via, tag=TAG)
+                    yield say(to, word, via, TAG)
                 case Common(router, topics, left_out):
                     yield from self._shared(router, {PublicKey(group): t for group, t in topics.items()}, left_out, now)
                 case GoOn():
@@ -222,7 +222,7 @@ class Partners:
         for one in decided:
             match one:
                 case SayGroups(to, via, word):
-                    yield c.Send(to, encode_message(word), TTL_S, via=via, tag=TAG)
+                    yield say(to, word, via, TAG)
                 case Agreed(router, meeting, groups, is_whole):
                     found = self._meetings.agreed(router, meeting, groups, now.mono_s, is_whole=is_whole)
                     yield from self._carry_out(found, now)

@@ -3,10 +3,13 @@
 `Overlay` takes one event after the other and returns deeds; it checks no signature. Its caller knows the pub/sub
 service of each router, encodes the rings, and holds the meetings.
 
-Each period one question is sent, about the topic that has waited longest: in turn to its nearest successor, its nearest
-predecessor and a random member. It covers all topics shared with that partner, up to `rings_max`, each with the members
-next to the partner's position and some at random. Received members are candidates; one becomes a neighbour by a
-meeting.
+Each period one question is sent, about the topic that has waited longest, every second time one that has changed since:
+in turn to its nearest successor, its nearest predecessor and a random member. It covers all topics shared with that
+partner, up to `rings_max`, each with the members next to the partner's position and some at random. Received members
+are candidates; one becomes a neighbour by a meeting.
+
+Once enough members were told of the last change of each ring, and there are no candidates, the rings are settled: a
+period asks a member only if it was not heard for `settled_periods`.
 
 A period looks at the rings that have changed and at those with candidates, not at all rings.
 """
@@ -38,7 +41,8 @@ class OverlayLimits(Struct, frozen=True):
     A period lasts `period_s`, give or take `jitter` of it; each of the first `fast_periods` lasts `fast_s`, after the
     start and after a group becomes wanted. Without an answer within `answer_s` the next on that side is asked at once,
     up to `questions_max` in a period. A message covers up to `rings_max` topics, each with up to `near` neighbours on
-    each side of the partner and `random` others.
+    each side of the partner and `random` others. While the rings are settled, a member is asked once it was not heard
+    for `settled_periods`.
     """
 
     period_s: float = 10.0
@@ -50,6 +54,7 @@ class OverlayLimits(Struct, frozen=True):
     rings_max: int = 16
     near: int = 3
     random: int = 4
+    settled_periods: int = 12
     view: ViewLimits = field(default_factory=ViewLimits)
     candidates: CandidateLimits = field(default_factory=CandidateLimits)
 
@@ -98,8 +103,8 @@ class Overlay:
     """A node's part in the rings of its topics. Seconds are monotonic."""
 
     __slots__ = (
-        "_asked", "_began_s", "_candidates", "_chance", "_fast", "_known", "_limits", "_members", "_next_s", "_own",
-        "_place", "_questions", "_rings",
+        "_asked", "_away", "_began_s", "_candidates", "_chance", "_fast", "_known", "_limits", "_members", "_next_s",
+        "_own", "_place", "_questions", "_rings",
     )  # fmt: skip
 
     def __init__(self, known: Known, own: PublicKey, chance: Chance, limits: OverlayLimits | None = None) -> None:
@@ -113,6 +118,7 @@ class Overlay:
         known.nearest_since = self._nearest_since
         self._candidates = Candidates(self._limits.candidates, known.withholding.barred)
         self._asked: dict[PublicKey, Question] = {}
+        self._away: dict[PublicKey, None] = {}  # neighbours that were removed since they did not answer
         self._next_s = self._began_s = -inf
         self._fast = self._limits.fast_periods
         self._questions = 0
@@ -157,6 +163,7 @@ class Overlay:
     def met(self, neighbour: Neighbour, now_s: float) -> None:
         """Record a meeting with a router: it is a neighbour in exactly the topics that are shared with it."""
         router = neighbour.router
+        self._away.pop(router, None)
         shared = {topic.group for topic in self._known.shared_with(router)}
         with_it = [group for group, ring in self._rings.perhaps_with_candidates() if router in ring.candidates]
         self._candidates.met(router, now_s, in_vain=not shared.issuperset(with_it) or not shared)
@@ -222,6 +229,8 @@ class Overlay:
         """Handle a neighbour's rings, and return the members to answer with; None if no topic is shared. One that was
         let go is answered, and nothing more."""
         found = self._take(by, rings)
+        for ring in found if by.router not in self._known.let_go else ():
+            self._rings.told(ring)
         return Reply(by, tuple([self._told(one, by) for one in found])) if found else None
 
     def hear_answer(self, by: Neighbour, rings: Iterable[RingOf]) -> bool:
@@ -233,6 +242,8 @@ class Overlay:
 
     def _take(self, by: Neighbour, rings: Iterable[RingOf]) -> list[TopicRing]:
         self.heard(by.router)
+        if by.router in self._away and by.router not in self._known.let_go:
+            self._put_back(by)
         found: list[TopicRing] = []
         for t, members in rings:
             topic = self._known.topic(by.router, t)
@@ -245,6 +256,17 @@ class Overlay:
                 ring.take(by, members, self._own, self._limits.view.age_max)
                 self._rings.changed(ring.topic.group)
         return found
+
+    def _put_back(self, neighbour: Neighbour) -> None:
+        """Let a router that was slow to answer be a neighbour again on all rings that it shares, not only on those of
+        which it speaks just now: what was agreed with it still holds."""
+        del self._away[neighbour.router]
+        for topic in self._known.shared_with(neighbour.router):
+            ring = self._rings.get(topic.group)
+            if ring is not None:
+                ring.candidates.remove(neighbour.router)
+                ring.take(neighbour, (), self._own, 0)
+                self._rings.changed(topic.group)
 
     def _told(self, ring: TopicRing, partner: Neighbour) -> RingOf:
         limits = self._limits
@@ -272,14 +294,14 @@ class Overlay:
         spread = limits.jitter * (2 * self._chance.random() - 1)
         self._next_s = now_s + (limits.fast_s if self._fast else limits.period_s * (1 + spread))
         self._rings.look(now_s)
-        yield from self._ask_next(now_s)
+        yield from self._ask_unheard(now_s) if self._rings.is_settled and not self._fast else self._ask_next(now_s)
         rings = [self._rings[group] for group in self._rings.with_candidates]
         chosen = self._candidates.choose(rings, self._chance, now_s, is_any_alone=bool(self._rings.alone))
         yield from map(MeetWith, chosen)
 
     def _ask_next(self, now_s: float) -> Iterator[ExchangeRings]:
         """Ask about the topic that has waited longest, among those for which a member can be asked."""
-        for group in self._rings.order:
+        for group in self._rings.in_turn(changed_first=self._members.period % 2 == 0):
             ring = self._rings[group]
             partner = ring.partner(self._chance)
             if partner is None:
@@ -287,6 +309,21 @@ class Overlay:
             elif partner.router not in self._asked:
                 yield self._ask(ring, partner, now_s)
                 return
+
+    def _ask_unheard(self, now_s: float) -> Iterator[ExchangeRings]:
+        """Ask the neighbour that was not heard for longest, if that is too long."""
+        not_now = self._asked.keys() | self._known.withholding.barred
+        live = (PublicKey(one) for one, member in self._members.items() if not member.is_silent)
+        router = min((one for one in live if one not in not_now), key=self._unheard_since, default=None)
+        if router is None or self._members.period - self._unheard_since(router) < self._limits.settled_periods:
+            return
+        ring = self._rings.first_shared_with(router)
+        seat = None if ring is None else ring.neighbours.get(router)
+        if ring is not None and seat is not None:
+            yield self._ask(ring, seat.neighbour, now_s)
+
+    def _unheard_since(self, router: PublicKey) -> int:
+        return self._members[router].heard
 
     def _ask(self, first: TopicRing, partner: Neighbour, now_s: float) -> ExchangeRings:
         most, shared = self._limits.rings_max - 1, self._known.groups_shared_with(partner.router)
@@ -334,4 +371,8 @@ class Overlay:
                 ring.neighbours.remove(router)
                 self._rings.show(ring.topic.group)
         if lost is not None:
+            self._away.pop(router, None)
+            while len(self._away) >= self._limits.candidates.resting_max:
+                del self._away[next(iter(self._away))]
+            self._away[router] = None
             self._candidates.lost(lost, now_s)

@@ -28,14 +28,13 @@ from services.pubsub.core.messages import (
     Member,
     Ring,
     TellRings,
-    encode_message,
 )
 from services.pubsub.core.others import Others
 from services.pubsub.core.rings.overlay import Deed, ExchangeRings, MeetWith, Overlay, Reply, RingOf
 from services.pubsub.core.rings.topic_ring import Told
+from services.pubsub.core.saying import say
 from services.pubsub.reasons import MEET_FIRST
 
-TTL_S = 30
 RENEW_S = 8 * 3600
 AGAIN_S = 60
 OWN = "rings-own"
@@ -189,7 +188,7 @@ class Rings:
                 row.append(Member(list(adverts).index(neighbour.router), age))
             rows.append(Ring(t, tuple(row)))
         named = (*adverts.values(), *([] if own is None else [own]))
-        return c.Send(to.service, encode_message(kind(named, tuple(rows))), TTL_S, via=to.router, tag=TAG)
+        return say(to.service, kind(named, tuple(rows)), to.router, TAG)
 
 
 def _told(members: list[Neighbour | None], row: Iterable[Member]) -> Iterator[Told]:

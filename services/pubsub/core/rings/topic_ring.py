@@ -13,6 +13,7 @@ from services.pubsub.core.rings.view import RingMembers, Seat, View, ViewLimits
 
 SUCCESSOR, PREDECESSOR, RANDOM = range(3)
 """The turns in which members are asked about a topic."""
+TURNS = 3
 HEARD_AGE = 1
 """The age with which a neighbour passes on a member that it has just heard."""
 
@@ -26,9 +27,11 @@ class Told(NamedTuple):
 
 class TopicRing:
     """A topic's ring: whose turn it is to be asked, and the period of the last question. `nearest`: the nearest known
-    members on each side, and since which second they are. `members`: the routers on all rings of this node."""
+    members on each side, and since which second they are. `members`: the routers on all rings of this node. `to_ask`:
+    in how many more exchanges members are to be told of the last change of the live neighbours: one for each turn, or
+    for each neighbour if there are fewer."""
 
-    __slots__ = ("candidates", "nearest", "neighbours", "since", "topic", "turn")
+    __slots__ = ("_seen", "candidates", "nearest", "neighbours", "since", "to_ask", "topic", "turn")
 
     def __init__(
         self, topic: Topic, place: int, limits: ViewLimits, members: RingMembers, barred: Container[bytes] = ()
@@ -39,6 +42,8 @@ class TopicRing:
         self.candidates = View(place, limits, (), members)
         self.turn = SUCCESSOR
         self.since = members.period
+        self.to_ask = 0
+        self._seen: tuple[object, ...] = ()
 
     def __repr__(self) -> str:
         return f"<ring of {self.topic!r}, {len(self.candidates)} candidates>"
@@ -54,10 +59,14 @@ class TopicRing:
         return seats[:1] if is_after else seats[-1:]
 
     def look(self, now_s: float) -> None:
-        """Note which members are the nearest on each side: neighbours to which no known candidate is nearer."""
+        """Note whether the live neighbours have changed since the last look, and which members are the nearest on each
+        side: neighbours to which no known candidate is nearer."""
         routers = self.neighbours.nearest if not self.candidates or self.is_whole else ()
         if self.nearest.keys() != set(routers):
             self.nearest = {one: self.nearest.get(one, now_s) for one in map(PublicKey, routers)}
+        live = self.topic.after, self.topic.before, self.topic.others
+        if live != self._seen:
+            self._seen, self.to_ask = live, min(TURNS, len(self.topic.neighbours))
 
     def show(self) -> None:
         """Show the live neighbours to the other parts of the service."""

@@ -221,6 +221,58 @@ def test_topics_that_begin_at_one_moment_share_a_period() -> None:
     assert repr(one.overlay).split(",")[0] == period.split(",")[0] and one.overlay.due_s == 1.0
 
 
+def settled_pair(groups: int) -> Rings:
+    """Return two nodes that share these groups, after each has told the other of all, with periods of the usual
+    length."""
+    shared = [PublicKey(number.to_bytes(32, "big")) for number in range(1, groups + 1)]
+    rings = Rings([shared, shared], 11, OverlayLimits(fast_periods=0))
+    rings.meet(rings.members[0], rings.members[1].me.router)
+    for _ in range(groups // OverlayLimits().rings_max + 1):
+        rings.period()
+    return rings
+
+
+def test_settled_rings_cost_a_question_only_if_a_neighbour_was_not_heard_for_long() -> None:
+    rings, pause = settled_pair(40), OverlayLimits().settled_periods
+    for count in range(1, 4):
+        before = rings.questions
+        for _ in range(pause):
+            rings.period()
+        assert rings.questions - before == 1, f"one of the two asks, in pause {count}"
+    gone = rings.members[1]
+    gone.is_up = False
+    for _ in range(pause):
+        rings.period()
+    assert not any(topic.neighbours for topic in rings.members[0].known.topics.values()), "which finds out who is gone"
+
+
+def test_neighbour_that_was_slow_to_answer_is_back_on_all_rings_with_its_first_word() -> None:
+    """It came back on the sixteen rings of that word alone, and on the others when it was met again."""
+    rings = settled_pair(40)
+    one, slow = rings.members
+    one.overlay.absent(slow.me.router, rings.now_s)
+    assert not any(topic.neighbours for topic in one.known.topics.values())
+    first = next(iter(one.known.topics.values()))
+    assert one.overlay.hear_question(slow.me, [RingOf(first.t[slow.me.router], ())]) is not None
+    assert all(slow.me.router in topic.neighbours for topic in one.known.topics.values())
+
+
+def test_ring_that_changes_among_many_settled_ones_is_asked_about_first() -> None:
+    rings = settled_pair(200)
+    one, changed = rings.members[0], PublicKey((150).to_bytes(32, "big"))
+    newcomer = Member(2, [changed], rings.chance, OverlayLimits(fast_periods=0))
+    rings.by_router[newcomer.me.router] = newcomer
+    rings.meet(one, newcomer.me.router)
+    topics = set[bytes]()
+    for _ in range(2):
+        for deed in one.overlay.tick(rings.now_s):
+            if isinstance(deed, ExchangeRings):
+                topics.add(deed.rings[0].t)
+                one.overlay.hear_answer(deed.to, ())
+        rings.now_s += PERIOD_S
+    assert topics & set(one.known.topics[changed].t.values())
+
+
 def test_it_reads_like_a_sentence() -> None:
     one = Member(0, [GROUP], Random(3), OverlayLimits())
     assert repr(one.overlay) == "<overlay: period 0, 1 rings, 0 questions>"

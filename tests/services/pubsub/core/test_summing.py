@@ -266,6 +266,16 @@ def test_a_link_that_is_lost_meanwhile_leaves_no_topic_behind() -> None:
     assert one.held == two.held and one.told.keys() == set(one.wanted)
 
 
+def test_answer_that_does_not_arrive_concerns_no_question() -> None:
+    """Its tag names no router: the service failed on that."""
+    found = pair(30, {}, {})
+    one, two = found.nodes
+    found.hear(one, c.HopOutcome("sums ", ID, two.me.router, "expired", Reason.EXPIRY_PASSED))
+    found.run()
+    found.pass_s(60)
+    assert one.told.keys() == set(one.wanted), "all were compared"
+
+
 def test_answers_to_no_question_and_too_many_questions_are_refused() -> None:
     found = pair(5, {}, {})
     found.pass_s(60)
