@@ -16,6 +16,7 @@ RULES_METHODS = {
     "settled": ("now",),
     "batch_delay_s": ("now",),
     "is_urgent": ("heard", "now"),
+    "patient_doors": (),
     "admits": ("came", "mono_s"),
 }
 """What a host calls on rules, with the arguments that it passes by position; all but `hear` may be missing."""

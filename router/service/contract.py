@@ -15,7 +15,7 @@ This is what every service may. What a service hears and does besides by its rol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
@@ -394,6 +394,11 @@ class PacedRules(Rules, Protocol):
     def is_urgent(self, heard: Heard, now: Now) -> bool:
         """Whether the next cycle does not wait for `batch_delay_s` because of what has just come; without this method
         all waits for it."""
+
+    def patient_doors(self) -> Collection[str]:
+        """Return the doors at which nothing is urgent, by their names: their streams, also those that are opened by
+        `Connect`, are read when `batch_delay_s` after a cycle is over, all at once; without this method none are. Asked
+        once, before the doors are opened."""
 
 
 # -- what is kept ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import errno
 import os
 import socket
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -93,10 +93,17 @@ class Doors:
     def __repr__(self) -> str:
         return f"<doors: {len(self._datagrams)} for datagrams, {len(self._streams)} streams open>"
 
-    async def open(self, nursery: trio.Nursery, doors: Mapping[str, str], admits: Admits = admit_all) -> None:
+    async def open(
+        self,
+        nursery: trio.Nursery,
+        doors: Mapping[str, str],
+        admits: Admits = admit_all,
+        patient: Collection[str] = (),
+    ) -> None:
         """Open each door; raises `DoorError` for the first that cannot be opened. `admits` judges datagrams of
-        multicast doors."""
+        multicast doors; `patient`: the doors whose streams may be read together."""
         self._nursery = nursery
+        self._streams.patient = patient
         self._streams.start(nursery)
         for door, url in doors.items():
             if not url:
@@ -186,6 +193,15 @@ class Doors:
                 self._nursery.start_soon(self._send_datagram, self._datagrams[door], data, address)
         else:
             self._streams.write(door, peer, data)
+
+    def hold(self, for_s: Callable[[], float]) -> None:
+        """Read nothing at patient doors for so long, unless they wait already, or nobody is there."""
+        if len(self._streams.readers.patient):
+            self._streams.readers.hold(for_s())
+
+    def read_patient(self) -> None:
+        """Read what has come at patient doors, if they have waited as long as they were to."""
+        self._streams.readers.read_patient()
 
     def end(self, door: str, peer: str) -> None:
         """End a stream now; do nothing to whoever sends datagrams."""

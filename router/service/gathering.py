@@ -8,6 +8,7 @@ import trio
 
 from router.service import clock
 from router.service.contract import Heard, Now
+from router.service.doors import Doors
 
 MANY = 64
 """Number of events with which a cycle begins at once."""
@@ -27,13 +28,16 @@ def never_urgent(heard: Heard, now: Now) -> bool:
 
 class Gathering:
     """Counts the events that wait for a cycle, and remembers how many the last one dealt with, and when it ended.
-    `delay_s`, `is_urgent`: `batch_delay_s` and `is_urgent` of the rules."""
+    `delay_s`, `is_urgent`: `batch_delay_s` and `is_urgent` of the rules; `doors`: those of which the
+    patient ones are read when a cycle is due."""
 
     def __init__(
         self,
         delay_s: Callable[[Now], float] = no_delay_s,
         is_urgent: Callable[[Heard, Now], bool] = never_urgent,
+        doors: Doors | None = None,
     ) -> None:
+        self._doors = doors
         self._delay_s = delay_s
         self._is_urgent = is_urgent
         self._usual = 0
@@ -60,6 +64,8 @@ class Gathering:
         if not self._has_urgent and (delay_s := self._delay_s(clock.now())):
             await self._until(MANY, max(GATHER_S, delay_s))
         await self._until(self._usual, GATHER_S)
+        if self._doors is not None:
+            self._doors.read_patient()
 
     async def _until(self, enough: int, after_s: float) -> None:
         """Wait for so many events, or for the first urgent one, at most until a time after the last cycle."""
@@ -74,3 +80,5 @@ class Gathering:
     def ended(self, events: int) -> None:
         """Record that a cycle of so many events has ended."""
         self._usual, self._ended_s = events, trio.current_time()
+        if self._doors is not None:
+            self._doors.hold(lambda: self._delay_s(clock.now()))

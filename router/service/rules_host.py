@@ -138,7 +138,8 @@ class RulesHost(Service):
         delay_s = self._failures.guarded("batch_delay_s", getattr(self._rules, "batch_delay_s", no_delay_s), 0.0)
         is_urgent = self._failures.guarded("is_urgent", getattr(self._rules, "is_urgent", never_urgent), True)
         if self._settled is not None or hasattr(self._rules, "batch_delay_s"):
-            self._gathering = Gathering(delay_s, is_urgent)
+            self._gathering = Gathering(delay_s, is_urgent, self._doors)
+        patient = self._failures.guarded("patient_doors", getattr(self._rules, "patient_doors", tuple), ())
         admits = self._failures.guarded("admits", getattr(self._rules, "admits", admit_all), False)
         doors = door_urls(getattr(self._rules, "doors", dict)())
         self._checks = DeedChecks(doors, self._failures.doubt)
@@ -146,7 +147,7 @@ class RulesHost(Service):
         self._carrying = CarryingOut(
             self, self._doors, self._jobs, self._alarm, self._ask, self._requests, self._sorter, self.hear
         )
-        await self._doors.open(self.nursery, doors, admits)
+        await self._doors.open(self.nursery, doors, admits, patient())
         self._sending.put(self.state.outbox())
         self._heard.appendleft((c.Started(await self.node.until_up()), None))  # before what has come at doors
         self._work.set()
@@ -200,8 +201,7 @@ class RulesHost(Service):
         await heard.wait()
 
     async def _dial_as_guest(self) -> Stream:
-        place = self.place
-        return await transport.dial(place.guests, place.key, None, timeout_s=DIAL_S)
+        return await transport.dial(self.place.guests, self.place.key, None, timeout_s=DIAL_S)
 
     async def _hear_words(self) -> None:
         """Handle the router's words: groups that are wanted, results of requests, and operators' questions."""

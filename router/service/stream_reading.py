@@ -6,27 +6,33 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Callable
+from math import inf
 
 import trio
 
 READ_BYTES_MAX = 64 * 1024
 AHEAD_MAX = 2
 """Chunks of one stream that were read, and what follows from them is not carried out; then no more is read of it."""
+MOMENT_S = 0.001
+"""How much earlier than planned patient streams are read if a cycle begins then."""
 Read = Callable[[bool], None]
 Came = Callable[[bytes, Callable[[], None]], None]
 """Is called with a chunk, and with what to call when what follows from it was carried out."""
 
 
-class StreamReaders:
-    """Calls `read` of each watched stream while it has something to read, or has ended; with whether the other end is
-    gone, so that nothing comes behind what can be read now."""
+class Watched:
+    """Streams that are watched together. `read_ready` calls `read` of each that has something to read, or has ended;
+    with whether the other end is gone, so that nothing comes behind what can be read now."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._watched: dict[int, Read] = {}
 
     def __repr__(self) -> str:
-        return f"<readers of {len(self._watched)} streams>"
+        return f"<{len(self)} watched streams>"
+
+    def __len__(self) -> int:
+        return len(self._watched)
 
     def watch(self, fd: int, read: Read) -> None:
         """Call `read` when the stream is readable, until `unwatch`, which must come before the stream is closed."""
@@ -40,24 +46,77 @@ class StreamReaders:
         if self._watched.pop(fd, None) is not None:
             self._epoll.unregister(fd)
 
+    def fileno(self) -> int:
+        """Return what is readable while one of the streams is."""
+        return self._epoll.fileno()
+
+    def read_ready(self) -> None:
+        """Read the streams that are readable now."""
+        for fd, events in self._epoll.poll(0):
+            if (read := self._watched.get(fd)) is not None:
+                read(bool(events & select.EPOLLHUP))
+
+    def close(self) -> None:
+        self._watched.clear()
+        self._epoll.close()
+
+
+class StreamReaders(Watched):
+    """Looks after all streams of a service. `patient`: those that need not be read at once; while they are held, all
+    that comes over them waits, and is then read together: to wake for each costs more than to read it."""
+
+    def __init__(self, now_s: Callable[[], float] = trio.current_time) -> None:
+        super().__init__()
+        self.patient = Watched()
+        self._patient_fd = self.patient.fileno()
+        self._now_s = now_s
+        self._held_until_s = inf  # infinity: they are not held
+        self._scope = trio.CancelScope()
+        self._watch_patient()
+
+    def __repr__(self) -> str:
+        own = sum(fd != self._patient_fd for fd in self._watched)
+        return f"<readers of {own + len(self.patient)} streams>"
+
+    @property
+    def is_held(self) -> bool:
+        """Whether patient streams wait."""
+        return self._held_until_s < inf
+
+    def hold(self, for_s: float) -> None:
+        """Let patient streams wait so long, unless they do already."""
+        if for_s > 0 and not self.is_held:
+            self.unwatch(self._patient_fd)
+            self._held_until_s = self._scope.deadline = self._now_s() + for_s
+
+    def read_patient(self) -> None:
+        """Read what has come over patient streams, if the time is over for which they wait, or is in a moment."""
+        if self.is_held and self._held_until_s <= self._now_s() + MOMENT_S:
+            self._held_until_s = self._scope.deadline = inf
+            self._watch_patient()
+            self.patient.read_ready()
+
+    def _watch_patient(self) -> None:
+        self.watch(self._patient_fd, lambda _: self.patient.read_ready())
+
     async def run(self) -> None:
         """Look after the streams until cancelled."""
         try:
             while True:
-                await trio.lowlevel.wait_readable(self._epoll.fileno())
-                for fd, events in self._epoll.poll(0):
-                    if (read := self._watched.get(fd)) is not None:
-                        read(bool(events & select.EPOLLHUP))
+                with trio.CancelScope(deadline=self._held_until_s) as self._scope:
+                    await trio.lowlevel.wait_readable(self.fileno())
+                self.read_patient()
+                self.read_ready()
         finally:
-            self._watched.clear()
-            self._epoll.close()
+            self.patient.close()
+            self.close()
 
 
 class Reading:
     """The reading of one stream, a chunk at a time; it pauses while `AHEAD_MAX` of them are not carried out. `ended` is
     called once, at the end of the stream or of its reading."""
 
-    def __init__(self, readers: StreamReaders, fd: int, came: Came, ended: Callable[[], None]) -> None:
+    def __init__(self, readers: Watched, fd: int, came: Came, ended: Callable[[], None]) -> None:
         self._readers = readers
         self._fd = fd
         self._came = came

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -121,7 +121,7 @@ class _Peer:
 
 class Streams:
     """The open streams of one service. `hear` lets the rules hear what has come; `dial` connects to the router as a
-    guest; `warn` tells the operator."""
+    guest; `warn` tells the operator. `patient`: the doors whose streams, from now on, are read together."""
 
     def __init__(self, hear: Hear, dial: Dial, warn: Callable[[str], None]) -> None:
         self._hear = hear
@@ -130,12 +130,13 @@ class Streams:
         self._numbers = count(1)
         self._peers: dict[_Key, _Peer] = {}
         self._handed: set[_Key] = set()
+        self.patient: Collection[str] = ()
         self._entrances: dict[str, DoorEntrance] = {}
         self._connected: dict[str, StreamPlaces] = {}
         self._passed: dict[str, StreamPlaces] = {}
         self._certificates: dict[str, ServerCertificate] = {}
         self._unsent = UnsentBytes(self._warn_of)
-        self._readers = StreamReaders()
+        self.readers = StreamReaders()
         self._short_pieces, self._short_records = shared_pace(), shared_pace()
         self._nursery: trio.Nursery
 
@@ -152,7 +153,7 @@ class Streams:
 
     async def _run(self) -> None:
         try:
-            await self._readers.run()
+            await self.readers.run()
         finally:
             for entrance in self._entrances.values():
                 entrance.close()
@@ -169,7 +170,7 @@ class Streams:
         entrance = self._entrances.get(door)
         if entrance is None:
             entrance = self._entrances[door] = DoorEntrance(
-                self._readers,
+                self.readers,
                 self._nursery,
                 partial(self._accepted, door),
                 partial(self._lingering, door),
@@ -214,14 +215,13 @@ class Streams:
         key = door, name
         self._peers[key] = peer
         places.take(name, peer.source)
-        hear = self._hear
         peer.reading = Reading(
-            self._readers,
+            self.readers.patient if door in self.patient else self.readers,
             peer.fd,
-            lambda data, done: hear(Came(door, name, data), lambda: _carried_out(peer, done)),
+            lambda data, done: self._hear(Came(door, name, data), lambda: _carried_out(peer, done)),
             lambda: self._ended(key),
         )
-        hear(Opened(door, name, peer.address, tag, None if door in self._certificates else user_of(own)))
+        self._hear(Opened(door, name, peer.address, tag, None if door in self._certificates else user_of(own)))
         peer.reading.begin()
 
     def _ended(self, key: _Key) -> None:

@@ -48,8 +48,6 @@ from services.dmq.settings import Settings
 
 TICK_S = 1.0
 DOUBT_GATHER_S = 0.01
-PEERS_GATHER_S = 0.025
-"""How far apart cycles are at least that deal with other nodes alone: each costs as much as several messages."""
 RELAYED_SLACK = 8
 """Messages of a pool that may be live, when a peer brings one, beyond those that its pause allows in their life."""
 METRICS = "metrics"
@@ -131,15 +129,22 @@ class DmqNode:
         with other nodes, so far that what several of them say is dealt with at once."""
         if self._admission.is_in_doubt(now.mono_s):
             return DOUBT_GATHER_S
-        return PEERS_GATHER_S if len(self._nodes.peers) else 0.0
+        peers = self._nodes.peers
+        return peers.pace.distance_s(now.mono_s) if len(peers) else 0.0
 
     def is_urgent(self, heard: c.Heard, now: c.Now) -> bool:
         """Whether a client or an operator waits for what follows from this; the next words of other nodes, and of a
         consumer that has just got a reply, may wait for others."""
         if isinstance(heard, c.Tick) or self._nodes.hears(heard) or self._admission.is_in_doubt(now.mono_s):
             return False
-        client = self._clients.get(heard.door, heard.peer) if isinstance(heard, c.Came) else None
-        return client is None or not self._consumers.has_just_read(client, now.mono_s)
+        if not isinstance(heard, c.Came):
+            return True
+        client = self._clients.get(heard.door, heard.peer)
+        return client is None or not self._consumers.may_wait(client, heard.data, now.mono_s)
+
+    def patient_doors(self) -> tuple[str, ...]:
+        """Return the doors of other nodes: what these say is read once for each cycle."""
+        return DOORS
 
     def settled(self, now: c.Now) -> list[c.Deed]:
         """Verify what has come, give consumers that wait what was taken, and tell the log of all that at once."""

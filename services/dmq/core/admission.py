@@ -2,7 +2,7 @@
 once more, and the mempool.
 
 Batches form by themselves while others are under way. The few messages that come during a commit are verified here,
-which takes less than to ask another process, a millisecond or two at most.
+which takes less than to ask another process, some five milliseconds at most.
 
 Between the two rounds of checks another message of the pool may
 have been taken, so the second round decides; nothing was changed by the first.

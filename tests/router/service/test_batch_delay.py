@@ -44,7 +44,7 @@ def test_the_host_looks_up_what_the_contract_names() -> None:
         for name, _ in inspect.getmembers(rules, inspect.isfunction)
         if not name.startswith("_") and name != "hear"
     }
-    assert optional == {"settled", "batch_delay_s", "is_urgent"}
+    assert optional == {"settled", "batch_delay_s", "is_urgent", "patient_doors"}
     text = inspect.getsource(rules_host)
     assert all(f'getattr(self._rules, "{name}"' in text for name in optional)
 

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from rigs.patience import HANG_S
 
-from router.service.stream_reading import AHEAD_MAX, Reading, StreamReaders
+from router.service.stream_reading import AHEAD_MAX, MOMENT_S, Reading, StreamReaders
 
 Done = Callable[[], None]
 
@@ -88,3 +88,53 @@ async def test_what_has_ended_leaves_the_next_stream_of_its_number_alone() -> No
             nursery.cancel_scope.cancel()
         new.stop()
         assert ends == ["old"], "what it said is not carried out"
+
+
+async def test_patient_streams_wait_while_they_are_held_and_are_then_read_together(autojump_clock: object) -> None:
+    pairs = [socket.socketpair() for _ in range(3)]
+    readers, heard = StreamReaders(), list[tuple[float, bytes]]()
+
+    def came(data: bytes, done: Done) -> None:
+        heard.append((trio.current_time() - began_s, data))
+        done()
+
+    for number, (ours, _) in enumerate(pairs):
+        ours.setblocking(False)
+        watched = readers.patient if number else readers
+        Reading(watched, ours.fileno(), came, lambda: None).begin()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(readers.run)
+        began_s = trio.current_time()
+        readers.hold(1.0)
+        readers.hold(5.0)  # they are held already
+        for number, (_, theirs) in enumerate(pairs):
+            theirs.send(b"%d" % number)
+        await trio.sleep(0.5)
+        assert [data for _, data in heard] == [b"0"], "the other streams are held"
+        readers.read_patient()
+        assert len(heard) == 1, "and not read before their time"
+        await trio.sleep(1.0)
+        assert sorted(heard[1:]) == [(1.0, b"1"), (1.0, b"2")] and not readers.is_held
+        pairs[1][1].send(b"later")
+        await trio.testing.wait_all_tasks_blocked()
+        assert heard[3:] == [(1.5, b"later")], "nothing holds them now"
+        readers.hold(1.0)
+        pairs[2][1].close()
+        nursery.cancel_scope.cancel()
+    for pair in pairs:
+        for one in pair:
+            one.close()
+
+
+async def test_who_begins_a_cycle_reads_patient_streams_a_moment_before_their_time(autojump_clock: object) -> None:
+    ours, theirs = socket.socketpair()
+    readers, heard = StreamReaders(), list[bytes]()
+    with ours, theirs:
+        ours.setblocking(False)
+        Reading(readers.patient, ours.fileno(), lambda data, done: heard.append(data), lambda: None).begin()
+        readers.hold(MOMENT_S / 2)
+        theirs.send(b"heard")
+        readers.read_patient()
+        assert heard == [b"heard"] and not readers.is_held
+        readers.hold(0.0)
+        assert not readers.is_held

@@ -21,6 +21,8 @@ from services.dmq.core.peers.peers import address_of
 from services.dmq.core.peers.provider import Provider
 from services.dmq.core.peers.topology_source import TAG, Roots
 from services.dmq.core.protocols import message_submission as ms
+from services.dmq.core.protocols import notification
+from services.dmq.core.protocols.mux import sdu
 from services.dmq.core.protocols.node_handshake import NodeData
 from services.dmq.core.protocols.peer_session import PeerSaid, PeerSession, Side
 from services.dmq.core.protocols.peer_sharing import PeerAddress
@@ -63,13 +65,18 @@ def test_a_node_with_peers_lets_them_wait_for_a_moment_and_nobody_else(network: 
     assert node.rules.batch_delay_s(node.now) > 0
     signer, consumer = node.connect(), node.connect()
     assert submit(network, other, wire()) == MsgAcceptMessage() and consumer.request() == (wire(),)
-    came = {who: c.Came("local", who.peer, b"more") for who in (signer, consumer)}
+    request = sdu((notification.NUMBER, Agency.INITIATOR), b"\x82\x00\xf5", 0)
+    came = {who: c.Came("local", who.peer, request) for who in (signer, consumer)}
     urgent = [c.Asked(1, "status"), came[signer], c.Opened("local", "new"), c.Computed("signatures 1")]
     patient = [c.Tick(), c.Came("peers", "1", b"more"), c.Opened("peers", "2"), came[consumer]]
     assert all(node.rules.is_urgent(heard, node.now) for heard in urgent)
     assert not any(node.rules.is_urgent(heard, node.now) for heard in patient)
-    node.pass_time(1)
-    assert node.rules.is_urgent(came[consumer], node.now), "its last reply is long past"
+    network.pass_time(1)
+    assert not node.rules.is_urgent(came[consumer], node.now), "there is nothing that it has not got"
+    assert node.rules.is_urgent(c.Came("local", consumer.peer, b"other words"), node.now)
+    assert submit(network, other, wire(1, b"more")) == MsgAcceptMessage()
+    network.pass_time(3)
+    assert node.rules.is_urgent(came[consumer], node.now), "there is a message for it, and its last reply is long past"
 
 
 def test_ten_nodes_give_each_other_all_messages_once(network: Network) -> None:

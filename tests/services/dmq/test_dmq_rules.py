@@ -86,7 +86,7 @@ def test_few_messages_are_verified_at_once_unless_wrong_ones_come() -> None:
 
 
 def test_what_waits_for_a_process_that_is_late_is_verified_here() -> None:
-    node = host(pause_s=0.0)
+    node = host(pause_s=0.0, clients_max=2 * AT_ONCE_MAX + 2)
     node.computes = node.settles = False
     signers = [node.connect() for _ in range(2 * AT_ONCE_MAX + 2)]
     for number, signer in enumerate(signers):

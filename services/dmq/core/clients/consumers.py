@@ -53,6 +53,16 @@ class Consumers:
         """Whether the client has got a reply to a request that blocked so late that its next one gathers messages."""
         return now_s < client.answered_s + GATHER_S
 
+    def may_wait(self, client: ClientSession, data: bytes, now_s: float) -> bool:
+        """Whether these bytes of a client may wait: its next request, for which there is nothing that it has not got,
+        or that gathers messages."""
+        if client.answered_s == -inf or int.from_bytes(data[4:6], "big") != n.NUMBER:
+            return False
+        cursor = self._cursor(client)
+        got = cursor.offered[-1] if cursor.offered else cursor.last
+        has_all = got >= self._holdings.mempool.last and not cursor.again
+        return has_all or self.has_just_read(client, now_s)
+
     def requested(self, client: ClientSession, request: Any, now_s: float) -> Iterator[c.Deed]:
         """Handle a request: answer it if there is a message, or if it does not block; of many that came ahead of their
         replies, some now and the others at the next `wake`."""

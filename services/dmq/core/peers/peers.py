@@ -45,6 +45,7 @@ from .endings import PeerEndings
 from .exchange import PeerExchange, PeerTerms, request_of
 from .governor import Act, AskPeers, Cool, Dial, Governor, Hang, Heat
 from .known import PeerState, RootGroup
+from .pace import RelayPace
 
 DIAL = "dial "
 """How the tag of a dial begins."""
@@ -71,6 +72,7 @@ class Peers:
         self._may_pull = False
         self._mempool = holdings.mempool
         self._told_to = 0  # the number of the last message of which peers that wait were told
+        self.pace = RelayPace()
         self.endings = PeerEndings()
         self._away = PeersAway()
         self._past_bytes_in = self._past_bytes_out = 0  # of connections that have ended
@@ -231,6 +233,7 @@ class Peers:
 
     def taken(self, row: Row, now: c.Now, by: str = "") -> None:
         """Record that a message is live here, whoever brought it; `by`: the peer that did."""
+        self.pace.took(now.mono_s)
         first = self.exchange.taken(row, now, by)
         if by and first is not None:
             self._governor.was_first(first.address, now.mono_s)
