@@ -25,6 +25,7 @@ from spark_analytics.batch.audit import Given, audit_and_record
 from spark_analytics.batch.bronze import NothingToRead, list_logs
 from spark_analytics.batch.session import local_session
 from spark_analytics.batch.span import NS_MAX, Span
+from spark_analytics.batch.trial import CannotWrite, try_place
 from spark_analytics.batch.writer import FORMATS, Writer
 from spark_analytics.judgement.comparison import Head, NotASummary, heads_in
 from spark_analytics.judgement.slo import USUAL, Slo, parse_slo
@@ -42,12 +43,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     writer = Writer(asked.out, asked.catalog, asked.schema, asked.format) if asked.out or asked.schema else None
     if asked.bronze and writer is None:
         parser.error("--bronze needs a place: --out or --schema")
+    if asked.format == "iceberg" and asked.schema is None:
+        parser.error("--format iceberg needs --schema, and --catalog: Iceberg keeps its tables in a catalog")
     now = time.time_ns() if asked.as_of is None else asked.as_of
     try:
         spark = session()
         uris, problems = list_logs(spark, asked.paths)
         heads = tuple(head for path in asked.compare for head in _heads(path))
-    except (NothingToRead, NotStarted, NotASummary) as error:
+        if writer is not None:
+            try_place(spark, writer)
+    except (NothingToRead, NotStarted, NotASummary, CannotWrite) as error:
         print(error, file=sys.stderr)
         return 2
     span = Span(now, asked.since, asked.until, asked.slo)

@@ -152,10 +152,16 @@ def _added_up(
 def _note_evidence(tables: Database, evidence: Evidence) -> None:
     """Record which logs are complete, and their holes: a hole makes all lines before its end doubtful."""
     tables.run("CREATE TABLE holes_ahead (router INTEGER, first_seq BIGINT, last_seq BIGINT)")
-    for number, log in enumerate(evidence.logs):
-        tables.run(
-            "UPDATE routers SET is_whole = ?, pruned_to = ? WHERE router = ?", [log.whole, log.pruned_to, number]
-        )
+    logs = [*enumerate(evidence.logs)]
+    tables.run(
+        "UPDATE routers SET is_whole = told.is_whole, pruned_to = told.pruned_to FROM ("
+        " SELECT unnest(?::INTEGER[]) AS router, unnest(?::BOOLEAN[]) AS is_whole, unnest(?::BIGINT[]) AS pruned_to"
+        ") told WHERE told.router = routers.router",
+        [[number for number, _ in logs], [log.whole for _, log in logs], [log.pruned_to for _, log in logs]],
+    )
+    if not evidence.holes:
+        return
+    for number, log in logs:
         first = NS_MAX
         for hole in sorted(evidence.holes, key=lambda hole: -hole.last_seq):
             if hole.router == log.router:

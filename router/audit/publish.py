@@ -107,9 +107,8 @@ def _write(database: Database, evidence: Evidence, summary: dict[str, Any], dire
     _evidence(database, evidence, summary, as_of_ns)
     for table in GOLD:
         path = os.fspath(directory / f"{table}.parquet")
-        if table in gold_sql.NAMES:
-            _add_up(database, table, directory)
-        rows = f"SELECT {_columns(database, table)} FROM {table}"
+        source = _added_up(database, table, directory) if table in gold_sql.NAMES else table
+        rows = f"SELECT {_columns(database, source)} FROM {source}"
         database.run(f"COPY ({rows}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)")
 
 
@@ -129,14 +128,18 @@ def _follow(database: Database, restored: Collection[str]) -> None:
         database.run(f"INSERT INTO way SELECT {lists}", [list(column) for column in zip(*rows, strict=True)])
 
 
-def _add_up(database: Database, table: str, directory: Path) -> None:
-    """Make a table of `gold_sql` from those of `tables/flow.sql` and from the rows of `delivery` that were written."""
+def _added_up(database: Database, table: str, directory: Path) -> str:
+    """Return what to select a table of `gold_sql` from, made of those of `tables/flow.sql` and of the rows of
+    `delivery` that were written: its text, or, if others read it too, its name."""
     parts = {name: name for name in gold_sql.SOURCES} | {
         "delivery": f"read_parquet({quoted(exact(os.fspath(directory / 'delivery.parquet')))})",
         **{name: f"getvariable('{name}')" for name in gold_sql.NUMBERS},
     }
-    kind = "TABLE" if table in gold_sql.SOURCES else "VIEW"
-    database.run(f"CREATE {kind} {table} AS {gold_sql.TEXTS[table].format(**parts)}")
+    text = gold_sql.TEXTS[table].format(**parts)
+    if table not in gold_sql.SOURCES:
+        return f"({text})"
+    database.run(f"CREATE TABLE {table} AS {text}")
+    return table
 
 
 def page(summary: dict[str, Any], names: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -163,9 +166,11 @@ def _keys(value: Any, name: str = "") -> Iterator[str]:
         yield value
 
 
-def _columns(database: Database, table: str) -> str:
-    """Return all columns, every integer as BIGINT, as Spark publishes it: the tables keep some narrower."""
-    names = [(f'"{row["column_name"]}"', row["column_type"]) for row in database.rows(f"DESCRIBE {table}")]
+def _columns(database: Database, source: str) -> str:
+    """Return all columns of a table, or of a text in parentheses, every integer as BIGINT, as Spark publishes it: the
+    tables keep some narrower."""
+    told = database.rows(f"DESCRIBE SELECT * FROM {source}")
+    names = [(f'"{row["column_name"]}"', row["column_type"]) for row in told]
     return ", ".join(f"{name}::BIGINT AS {name}" if kind == "INTEGER" else name for name, kind in names)
 
 
@@ -185,5 +190,9 @@ def _evidence(database: Database, evidence: Evidence, summary: dict[str, Any], a
     }
     for table, columns in _LEDGER.items():
         database.run(f"CREATE TABLE {table} ({columns})")
-        for row in rows[table]:
-            database.run(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+        if rows[table]:
+            kinds = [column.rpartition(" ")[2] for column in columns.split(",")]
+            lists = ", ".join(f"unnest(?::{kind}[])" for kind in kinds)
+            database.run(
+                f"INSERT INTO {table} SELECT {lists}", [list(column) for column in zip(*rows[table], strict=True)]
+            )

@@ -30,6 +30,8 @@ class Writer:
         writer = table.write.format(self.format).mode("overwrite")
         if self.format == "parquet":
             writer = writer.option("compression", "zstd")
+        elif self.format == "delta":
+            writer = writer.option("overwriteSchema", "true")  # An earlier version may have had other columns.
         if partitioned_by:
             writer = writer.partitionBy(*partitioned_by)
         if self.schema is None:

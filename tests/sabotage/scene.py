@@ -143,13 +143,15 @@ class Scene:
             return
         self._heads_are_gone = True
         for router, directory in self.logs.items():
-            seal_again(directory, self.keys[router], _without_heads, self.chance.randrange(4, 8))
+            seal_again(directory, self.keys[router], without_heads, self.chance.randrange(4, 8))
 
     def again(self, router: str, change: Callable[[Rows], Rows]) -> None:
         seal_again(self.logs[router], self.keys[router], change, self.chance.randrange(4, 8))
 
 
-def _without_heads(rows: Rows) -> Rows:
+def without_heads(rows: Rows) -> Rows:
+    """Return the lines as if no pong had carried the head of another log."""
+
     def plain(row: Line) -> Line:
         fields = {name: value for name, value in (row.fields or {}).items() if not name.startswith("head_")}
         return replace(row, fields=fields) if row.event == "link" else row

@@ -1,5 +1,5 @@
--- The tables of which the texts of `claim_sql` find claims (spark_analytics/judgement/claim_sql.py), with the columns that
--- it names.
+-- The lines of which the texts of `claim_sql` find claims (spark_analytics/judgement/claim_sql.py), with the columns that
+-- it names. What else they read stands in router/audit/claims.py.
 
 CREATE TABLE change AS
 SELECT router, seq, t, mono, boot, event, fields['peer'] AS peer, fields['standing'] AS standing,
@@ -12,72 +12,6 @@ SELECT router, seq, t, mono, boot, event, fields['peer'] AS peer, fields['standi
         OR fields['revoked'] <> '', FALSE) AS is_doubtful
 FROM events
 WHERE recipient IS NULL AND list_contains(getvariable('change_events'), event);
-
-CREATE VIEW log AS
-SELECT routers.router, key, is_whole, pruned_to, start_ns, end_ns FROM routers JOIN log_end USING (router);
-
-CREATE VIEW sent AS
-SELECT router, seq, n, signer AS group_key, peer, recipients, CASE WHEN len(recipients) = 1 THEN recipients[1] END AS alone
-FROM accepted_line
-WHERE kind = 'multicast' AND is_asked(t);
-
-CREATE VIEW refused AS
-SELECT line.router, taker, ended.seq, ended.count, line.signer AS group_key, line.t AS accepted_t, ended.t AS refused_t
-FROM accepted_line line
-JOIN (
-    SELECT e.router, e.parcel, there.router AS taker, e.seq, e.count, e.t
-    FROM events e JOIN routers there ON there.key = e.recipient
-    WHERE e.event = 'refused' AND e.reason = 'no-subscribers'
-) ended ON ended.router = line.router AND ended.parcel = line.parcel
-WHERE line.kind = 'multicast' AND is_asked(line.t);
-
-CREATE VIEW apart AS
-SELECT router, taker, max(lower_ns) AS lower_ns, max(upper_ns) AS upper_ns FROM handover GROUP BY router, taker;
-
--- The lines of boots in which the wall clock moved further against the monotonic clock than is let pass without a word.
-CREATE VIEW timed AS
-WITH moves AS (
-    SELECT router, max(clock_moves_s_max) AS most_s FROM change GROUP BY router
-),
-odd AS (
-    SELECT router, boot
-    FROM events JOIN moves USING (router)
-    GROUP BY router, boot, most_s
-    HAVING max(t - mono) - min(t - mono) > most_s::HUGEINT * 1_000_000_000
-)
-SELECT router, boot, seq, t, mono FROM events SEMI JOIN odd USING (router, boot);
-
-CREATE VIEW turned AS
-SELECT router, peer, seq, t, count
-FROM events SEMI JOIN (SELECT key AS peer FROM routers) known USING (peer)
-WHERE recipient IS NULL AND event IN ('refused', 'duplicate') AND is_asked(t);
-
-CREATE VIEW handed_over AS
-SELECT router, recipient, sum(count)::BIGINT AS count
-FROM events SEMI JOIN (SELECT key AS recipient FROM routers) known USING (recipient)
-WHERE event IN ('forwarded', 'pulled')
-GROUP BY router, recipient;
-
--- Recipients of which a queue is said to have been full.
-CREATE VIEW filled AS
-SELECT DISTINCT router, recipient
-FROM events
-WHERE event = 'refused' AND reason = 'queue-full-recipient' AND recipient IS NOT NULL;
-
-CREATE VIEW owed_to_filled AS
-SELECT line.router, recipient, line.seq, line.n, line.bytes
-FROM accepted line
-JOIN (
-    SELECT line, keys.key AS recipient
-    FROM owed JOIN keys ON keys.id = owed.recipient
-    WHERE keys.key IN (SELECT recipient FROM filled)
-) units USING (line)
-SEMI JOIN filled USING (router, recipient);
-
-CREATE VIEW ended_of_filled AS
-SELECT router, recipient, seq, count, reason IS NOT DISTINCT FROM 'queue-full-recipient' AS is_full
-FROM events SEMI JOIN filled USING (router, recipient)
-WHERE event IN ('delivered', 'acked', 'unconfirmed', 'refused', 'expired', 'dropped', 'evicted');
 
 -- Messages that ended as expired, or were refused for a reason for which nobody refuses what it has accepted, at a
 -- recipient whose log says that it accepted them first from this very router. A message that this router accepted

@@ -1,0 +1,69 @@
+"""The place of the tables is tried before anything is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from samples.audit_logs import LATE, Log
+
+from spark_analytics import job
+from spark_analytics.batch.trial import CannotWrite, sentence, try_place
+from spark_analytics.batch.writer import Writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize(
+    ("writer", "version", "cause", "says"),
+    [
+        (
+            Writer("s3a://a/", format="delta"),
+            "4.3.0",
+            "java.lang.NoSuchMethodError",
+            "Delta is there for Spark 4.1 (",
+        ),
+        (Writer("/a", format="delta"), "4.1.4", "DATA_SOURCE_NOT_FOUND", "--packages io.delta:delta-spark_4.1_2.13:"),
+        (Writer(None, "lake", "audit", "iceberg"), "4.1.4", "[SCHEMA_NOT_FOUND]", "(CREATE SCHEMA `lake`.`audit`)"),
+        (Writer(None, "lake", "audit"), "4.3.0", "[CATALOG_NOT_FOUND]", "set spark.sql.catalog.lake in the session"),
+        (Writer("s3a://a/"), "4.3.0", "ClassNotFoundException", "give the session the connector and the keys"),
+    ],
+)
+def test_what_cannot_be_written_is_told_with_its_remedy(writer: Writer, version: str, cause: str, says: str) -> None:
+    told = sentence(writer, version, cause)
+    assert told.startswith(f"no table was written: Spark {version} cannot write and read tables of the format ")
+    assert f"({cause}); " in told and says in told
+
+
+@pytest.mark.xdist_group("spark")
+def test_nothing_is_written_where_the_format_or_the_schema_is_lacking(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, out = Log(), tmp_path / "out"
+    log.state("stop", LATE)
+    asked = [str(log.write(tmp_path / "log")), "--out", str(out)]
+    assert job.main([*asked, "--format", "delta"]) == 2
+    assert "cannot write and read tables of the format delta" in capsys.readouterr().err
+    assert job.main([*asked, "--schema", "lacking"]) == 2
+    assert "create it first (CREATE SCHEMA `lacking`)" in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_trial_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    try_place(spark, Writer(str(tmp_path / "here")))
+    assert not (tmp_path / "here").exists()
+    spark.sql("CREATE SCHEMA tried")
+    try_place(spark, Writer(schema="tried"))
+    assert spark.sql("SHOW TABLES IN tried").collect() == []
+    spark.sql("DROP SCHEMA tried")
+    with pytest.raises(CannotWrite, match="No FileSystem for scheme"):
+        try_place(spark, Writer("none://here"))
+
+
+def test_iceberg_without_a_schema_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        job.main(["logs", "--out", "out", "--format", "iceberg"])
+    assert "needs --schema" in capsys.readouterr().err
