@@ -131,6 +131,7 @@ def packaged_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from router.audit.java import java_home
+    from spark_analytics.batch.audit import partitions_for
     from spark_analytics.batch.session import ADAPTIVE, local_session
 
     scratch = tmp_path_factory.mktemp("spark")
@@ -141,7 +142,9 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         session = local_session(2, "2g", str(scratch), log_bytes=0)
     finally:
         del os.environ["JAVA_HOME"]
-    session.conf.set(ADAPTIVE, "false")  # As an audit of logs of few bytes does.
+    # Both as an audit of logs of few bytes does: without, each shuffle before the first audit has 200 tasks.
+    session.conf.set(ADAPTIVE, "false")
+    session.conf.set("spark.sql.shuffle.partitions", str(partitions_for(0)))
     if is_quick(request.config):
         for name, value in INTERPRETED.items():
             session.conf.set(name, value)
