@@ -151,12 +151,7 @@ class RulesHost(Service):
         self._sending.put(self.state.outbox())
         self._heard.appendleft((c.Started(await self.node.until_up()), None))  # before what has come at doors
         self._work.set()
-        self.node.wires.on_lost = self._lost
-        self.nursery.start_soon(self._hear_words)
-        self.nursery.start_soon(self._sending.run, self.node.wires)
-        self.nursery.start_soon(self._requests.run)
-        self.nursery.start_soon(self._jobs.run)
-        self.nursery.start_soon(self._alarm.run)
+        self._start_tasks()
         await self._cycle()  # it hears that it has started, which may fail
         self.nursery.start_soon(self._read_messages)  # by now it is known which groups come as they were published
         self.place.on_open()
@@ -199,6 +194,13 @@ class RulesHost(Service):
         heard = trio.Event()
         self.hear(came, heard.set)
         await heard.wait()
+
+    def _start_tasks(self) -> None:
+        """Start what runs beside the cycles."""
+        self.node.wires.on_lost = self._lost
+        self.nursery.start_soon(self._sending.run, self.node.wires)
+        for task in (self._hear_words, self._requests.run, self._jobs.run, self._alarm.run):
+            self.nursery.start_soon(task)
 
     async def _dial_as_guest(self) -> Stream:
         return await transport.dial(self.place.guests, self.place.key, None, timeout_s=DIAL_S)
