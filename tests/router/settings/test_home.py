@@ -102,6 +102,7 @@ def test_the_superuser_makes_no_home_in_the_place_of_another_user(
     whose = os.getuid() or 4_321
     os.chown(tmp_path, whose, -1)
     monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("router.disk.private_file.NOBODY_UID", -1)  # as whom this test may run
     for path in (tmp_path, tmp_path / "not" / "there"):
         with pytest.raises(HomeError, match=rf"{tmp_path} belongs to the user .*; run this command as that user"):
             Home(path).create()
