@@ -3,7 +3,7 @@
 Two cores and three edges with discovery, pub/sub, and the pools of CAPD and DMQ, an app at each node. Every
 `SAMPLE_S` seconds each node is asked for its memory, descriptors, disk, loop lag, and CPU time for each delivery.
 Printed is, for each of them, the mean and the slope by least squares with its standard error, over means of
-`BIN_S` seconds, without the first `WARM_S` seconds, in which caches fill.
+`BIN_S` seconds, without the first `WARM_S` seconds, in which caches fill. A signal ends it early, and prints the same.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
+import click
 import trio
 
 from router.chaos.fleet import Fleet, FleetNode
@@ -173,7 +174,12 @@ def main() -> None:
     asked = parser.parse_args()
     series: Series = {}
     with tempfile.TemporaryDirectory(prefix="router-soak-", ignore_cleanup_errors=True) as base:
-        failures = trio.run(until_signalled, soak, Path(base), asked.hours, asked.rate, series)
+        try:
+            failures = trio.run(until_signalled, soak, Path(base), asked.hours, asked.rate, series)
+        except click.Abort:
+            failures = [
+                "ended by a signal before its time: the figures are of the time until then, and losses are not known"
+            ]
     if asked.json:
         points = [{"node": node, "figure": figure, "points": found} for (node, figure), found in series.items()]
         asked.json.write_text(json.dumps(points))
