@@ -67,19 +67,20 @@ def replace(path: Path, data: bytes) -> None:
     sync_directory(target.parent)
 
 
-def whose_place(path: Path) -> tuple[Path, str] | None:
-    """Return the nearest directory that is there and the user whose it is, if the superuser is about to make something
-    at this path in another user's place: that one could not read it. None if not."""
+def why_not_by_root(path: Path) -> str:
+    """Return why the superuser makes no home at this path, and what to do: the nearest directory that is there is
+    another user's, who could not read it; "" if that is not so."""
     if os.geteuid() != 0:
-        return None
+        return ""
     place = next(one for one in (path, *path.parents) if one.is_dir())
     uid = place.stat().st_uid
     if uid in (0, NOBODY_UID):
-        return None
-    try:
-        return place, pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return place, f"#{uid}"
+        return ""
+    name = f"#{uid}"
+    with suppress(KeyError):
+        name = pwd.getpwuid(uid).pw_name
+    said = f"{place} belongs to the user {name}, who could not use a home that root makes there"
+    return f"{said}; run this command as that user (sudo -u '{name}' router …)"
 
 
 def remove(path: Path) -> None:

@@ -313,10 +313,8 @@ def _check_volume(path: Path) -> None:
 
 def _check_owner(path: Path) -> None:
     """Raise `HomeError` if the superuser would make a home in another user's place, as by `sudo router init`."""
-    if (found := private_file.whose_place(path)) is not None:
-        place, name = found
-        said = f"{place} belongs to the user {name}, who could not use a home that root makes there"
-        raise HomeError(f"{said}; run this command as that user (sudo -u '{name}' router …), or {_ELSEWHERE}")
+    if why_not := private_file.why_not_by_root(path):
+        raise HomeError(f"{why_not}, or {_ELSEWHERE}")
 
 
 def _is_mounted(folder: str) -> bool:

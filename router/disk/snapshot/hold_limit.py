@@ -13,30 +13,39 @@ from typing import Any
 LOOKS = 6
 """How often it is looked whether work went on, within the time of the limit."""
 CPU_S_MIN = 0.001
+TIMES_MAX = 10
+"""For how many times the limit's time CPU time counts as work where nobody says that it goes on: a process that only
+turns in a circle is ended as well."""
 _CLOCK_MONOTONIC = 1
 _EVENT_BYTES = 64  # sigevent: a value, the signal, how it is told (0: by that signal), and room for other ways
 
 
 class WorkSeen:
-    """Whether a process has worked, by the CPU time that it has used; pure."""
+    """Whether a process has worked, by the CPU time that it has used, and by its own word; pure."""
 
     def __init__(self, cpu_s: float) -> None:
-        self._cpu_s = cpu_s
+        self._cpu_s, self._looks = cpu_s, 0
 
     def __repr__(self) -> str:
         return f"<work seen up to {self._cpu_s:.3f} s of CPU time>"
 
     def look(self, cpu_s: float) -> bool:
-        """Whether at least `CPU_S_MIN` was used since this was last so; `cpu_s`: all that was ever used, in seconds."""
-        if cpu_s - self._cpu_s < CPU_S_MIN:
+        """Whether at least `CPU_S_MIN` was used since this was last so, and the process has said that it goes on within
+        the last `TIMES_MAX` times `LOOKS` looks; `cpu_s`: all that was ever used, in seconds."""
+        self._looks += 1
+        if cpu_s - self._cpu_s < CPU_S_MIN or self._looks > TIMES_MAX * LOOKS:
             return False
         self._cpu_s = cpu_s
         return True
 
+    def went_on(self) -> None:
+        """Note that the process has said that it goes on."""
+        self._looks = 0
+
 
 class HoldLimit:
     """Ends this process by SIGKILL if it holds something, and for `seconds` neither says that it goes on nor uses CPU
-    time. Does nothing where the C library has no such timers."""
+    time, or for `TIMES_MAX` times as long only the latter. Does nothing where the C library has no such timers."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self._held, self._lock = seconds, 0, threading.Lock()
@@ -45,6 +54,7 @@ class HoldLimit:
         event = struct.pack("@Pii", 0, signal.SIGKILL, 0).ljust(_EVENT_BYTES, b"\0")
         create = getattr(self._c, "timer_create", None)
         self._runs = create is not None and create(_CLOCK_MONOTONIC, event, ctypes.byref(self._timer)) == 0
+        self._seen = WorkSeen(_others_cpu_s())
         self._closed = threading.Event()
         self._watching: threading.Thread | None = None
 
@@ -55,7 +65,7 @@ class HoldLimit:
         """Count one thing more that is held."""
         with self._lock:
             self._held += 1
-            self._set(self._seconds)
+            self._begin_anew()
             if self._watching is None:
                 self._watching = threading.Thread(target=self._watch, name="watch a limit", daemon=True)
                 self._watching.start()
@@ -69,8 +79,12 @@ class HoldLimit:
     def goes_on(self) -> None:
         """Begin the time anew."""
         with self._lock:
-            if self._held:
-                self._set(self._seconds)
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._seen.went_on()
+        if self._held:
+            self._set(self._seconds)
 
     def close(self) -> None:
         """End the timer."""
@@ -84,10 +98,10 @@ class HoldLimit:
 
     def _watch(self) -> None:
         """Begin the time anew as long as other threads work. Where the process is stopped, nothing does."""
-        seen = WorkSeen(_others_cpu_s())
         while not self._closed.wait(self._seconds / LOOKS):
-            if seen.look(_others_cpu_s()):
-                self.goes_on()
+            with self._lock:
+                if self._seen.look(_others_cpu_s()) and self._held:
+                    self._set(self._seconds)
 
     def _set(self, seconds: float) -> None:
         if self._runs:

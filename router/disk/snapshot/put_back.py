@@ -31,12 +31,8 @@ def check_free(home: Path) -> None:
         raise SnapshotFault(f"{home} is a symbolic link, and no home is made in its place: name where it leads to")
     if os.path.lexists(home) and (not home.is_dir() or any(home.iterdir())):
         raise SnapshotFault(f"{home} is there already, and a home is never overwritten: choose another with --home DIR")
-    if (found := private_file.whose_place(home)) is not None:
-        place, name = found
-        said = f"{place} belongs to the user {name}, who could not use a home that root makes there"
-        raise SnapshotFault(
-            f"{said}: run this command as that user (sudo -u '{name}' router …), or choose another place"
-        )
+    if why_not := private_file.why_not_by_root(home):
+        raise SnapshotFault(f"{why_not}, or choose another place")
 
 
 def check_room(folder: Path, said: Manifest) -> None:

@@ -211,7 +211,7 @@ def test_the_superuser_makes_no_home_in_the_place_of_another_user(
     os.chown(tmp_path, os.getuid() or 4_321, -1)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("router.disk.private_file.NOBODY_UID", -1)  # as whom this test may run
-    with pytest.raises(SnapshotFault, match=f"{tmp_path} belongs to the user .*: run this command as that user"):
+    with pytest.raises(SnapshotFault, match=f"{tmp_path} belongs to the user .*; run this command as that user"):
         check_free(tmp_path / "home")
 
 
