@@ -165,6 +165,18 @@ def test_a_question_is_answered_with_the_own_filter_and_others() -> None:
     assert (sent.to, sent.via) == (two.service.public, two.router.public)
 
 
+def test_a_question_before_the_own_filter_is_made_is_answered_once_it_is() -> None:
+    one, two = Side(1, GROUPS), Side(2, GROUPS[:1])
+    one.said(two, asked(two))
+    one.said(two, asked(two))
+    assert one.mine() is None and not one.take(c.Send)
+    for _ in range(5):
+        one.seconds += 1
+        one.hear(c.Tick())
+    told = [each for each in one.take(c.Send) if isinstance(decode_message(each.body), TellInterests)]
+    assert [(each.to, each.via) for each in told] == [(two.service.public, two.router.public)]
+
+
 @pytest.mark.parametrize("case", ("forged", "yesterday", "tomorrow", "all ones"))
 def test_filters_that_do_not_count(case: str) -> None:
     one, two = Side(1, GROUPS), Side(2, GROUPS[:1])

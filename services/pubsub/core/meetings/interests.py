@@ -88,6 +88,7 @@ class Interests:
         self._groups: frozenset[PublicKey] = frozenset()
         self._asked: dict[PublicKey, float] = {}
         self._asks: dict[PublicKey, Allowance] = {}
+        self._unanswered: dict[PublicKey, None] = {}
         self._signatures = Allowance(limits.signatures_per_s, limits.signatures_burst)
         self._refusals = Refusals()
         self._discovery: PublicKey | None = None
@@ -107,6 +108,7 @@ class Interests:
             case o.Attested(tag=tag, signature=signature) if tag == SIGNED:
                 rev, bits = self._made
                 self.mine = Filter(rev, bits, Signature(signature))
+                return list(self._answer_late())
             case o.Signed(message=message) if message:
                 return list(self._listen(decode_advertisement(message)))
             case o.NeighbourUnreachable(router) if self._table is not None:
@@ -136,7 +138,7 @@ class Interests:
             self._refusals.count(router, Reason.NOT_AUTHORISED)
             return [c.Refuse(Reason.NOT_AUTHORISED, NOT_ITS_SERVICE)]
         self._take_filter(self._table, router, by, 0, said.mine, now)
-        return [*(self._send(by, TellInterests) if is_question else ()), *self._hurry(self._table, now)]
+        return [*(self._answer(by) if is_question else ()), *self._hurry(self._table, now)]
 
     # -- the own filter ----------------------------------------------------------------------------------------------
 
@@ -275,6 +277,18 @@ class Interests:
             return ()
         lonely = [(group, len(topic.neighbours)) for group, topic in self._known.topics.items()]
         return table.suggested(lonely, partners)
+
+    def _answer(self, by: Neighbour) -> Iterator[c.Deed]:
+        """Answer a question; one that comes before the own filter is made, as after a start, is answered then."""
+        if self.mine is None and len(self._unanswered) < self._limits.routers_max:
+            self._unanswered[by.router] = None
+        yield from self._send(by, TellInterests)
+
+    def _answer_late(self) -> Iterator[c.Deed]:
+        routers, self._unanswered = self._unanswered, {}
+        for router in routers:
+            if (by := self._others.neighbour(router)) is not None:
+                yield from self._send(by, TellInterests)
 
     def _send(self, to: Neighbour, kind: type[AskInterests] | type[TellInterests]) -> Iterator[c.Deed]:
         own = self._others.adverts.own
