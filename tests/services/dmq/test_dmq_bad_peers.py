@@ -1,4 +1,4 @@
-"""Peers of a DMQ node that withhold, replay, or have a wrong clock, crowds of one network, and a partition."""
+"""Peers of a DMQ node that withhold, replay, send a byte a second, or have a wrong clock, and a partition."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from samples.dmq_network import Network, submit
 from samples.dmq_node import Host, wire
 from test_dmq_between_nodes import Liar
 
+from router.core.link.machine import Agency
+from router.service import contract as c
 from services.dmq.core.messages.signed_message import Dmq05
 from services.dmq.core.protocols import message_submission as ms
+from services.dmq.core.protocols.mux import sdu
 from services.dmq.core.protocols.submission import MsgAcceptMessage
 from services.dmq.settings import Settings
 
@@ -55,6 +58,40 @@ def test_a_peer_whose_clock_is_an_hour_off_is_counted_and_stays(node: Host, hour
     peer.say(ms.MsgReplySigs((off, right)))
     assert not peer.is_closed and node.connect().request() == (right,)
     assert node.ask("peers")["peers"][0]["rejected"] == {word: 1}
+
+
+@pytest.mark.parametrize(
+    ("only_dials", "each_in_an_sdu", "limit_s", "cause"),
+    (
+        (False, True, 20, "StSigIdsBlocking of protocol 11 took 20 s"),
+        (False, False, 20, "StSigIdsBlocking of protocol 11 took 20 s"),
+        (True, True, 60, "a part of a message came, and the rest did not within 60 s"),
+        (True, False, 30, "a part of an SDU came, and the rest did not in time"),
+    ),
+)
+def test_a_peer_that_sends_a_byte_a_second_is_cut_off_in_time_and_keeps_nobodys_messages_waiting(
+    node: Host, only_dials: bool, each_in_an_sdu: bool, limit_s: int, cause: str
+) -> None:
+    """One that is fetched from answers by a byte a second; one that only dials asks so."""
+    slow, honest = Liar(node, only_dials=only_dials), Liar(node, "46.1.1.1:3141", "honest")
+    channel = ms.NUMBER, Agency.INITIATOR if only_dials else Agency.RESPONDER
+    payload = ms.VERSIONS[2].encode(ms.MsgRequestSigs((bytes(32),) * 3) if only_dials else ms.MsgReplySigs((wire(),)))
+    pieces = [bytes((one,)) for one in (payload if each_in_an_sdu else sdu(channel, payload, 0))]
+    taken: list[bytes] = []
+    for second, piece in enumerate(pieces):
+        node.hear(c.Came("peers", slow.name, sdu(channel, piece, 0) if each_in_an_sdu else piece))
+        if second % 10 == 0:
+            taken.append(wire(0, b"%d " % second))
+            honest.announce(taken[-1])
+            honest.say(ms.MsgReplySigs((taken[-1],)))
+        node.pass_time(1)
+        if c.Write("peers", slow.name, b"") in node.outward:
+            node.hear(c.Came("peers", slow.name, b""))
+            break
+    assert second + 1 == limit_s and not honest.is_closed
+    assert node.connect().request() == tuple(taken)
+    node.pass_time(11)
+    assert [str(one.fields["cause"]) for one in node.events("dmq_broken_off")] == [f"45.1.1.1:3141: {cause}"]
 
 
 def test_an_id_that_another_pool_has_taken_is_no_way_to_keep_the_right_one_out(node: Host) -> None:

@@ -164,10 +164,17 @@ class Liar:
     """The other end of a connection that a node has accepted: a session that says what the test wants."""
 
     def __init__(
-        self, host: Host, address: str = "45.1.1.1:3141", name: str = "liar", versions: tuple[int, ...] = (1, 2)
+        self,
+        host: Host,
+        address: str = "45.1.1.1:3141",
+        name: str = "liar",
+        versions: tuple[int, ...] = (1, 2),
+        *,
+        only_dials: bool = False,
     ) -> None:
         self.host, self.name = host, name
-        self.session = PeerSession(Agency.INITIATOR, NodeData(network_of(host.settings.network).magic), 0.0, versions)
+        data = NodeData(network_of(host.settings.network).magic, only_dials)
+        self.session = PeerSession(Agency.INITIATOR, data, 0.0, versions)
         self.events: list[Any] = []
         self.is_closed = False
         host.hear(c.Opened("peers", name, address))
