@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 from collections import deque
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from router.transport.sockets import words
 LENGTH = Struct(">I")
 JOB_S = 600.0
 """Seconds that a job may take; then its process is ended, so that it holds up the next ones no longer."""
+READ_BYTES = 1 << 16
+"""Most bytes of an answer that are read at once: as many as a pipe holds."""
 
 log = logging.getLogger(__name__)
 
@@ -61,14 +64,14 @@ class Jobs:
             except OSError as lack:
                 return b"", f"no process can be started for it: {words(lack)}"
         process = self._process
-        assert process.stdin is not None and process.stdout is not None
+        requests, answers = process.stdin, process.stdout
+        assert isinstance(requests, trio.lowlevel.FdStream) and isinstance(answers, trio.lowlevel.FdStream)
         request = cbor2.dumps([function, argument])
         try:
             with trio.fail_after(JOB_S):
-                await process.stdin.send_all(LENGTH.pack(len(request)) + request)
-                size = LENGTH.unpack(await _exactly(process.stdout, LENGTH.size))[0]
-                result, error = cbor2.loads(await _exactly(process.stdout, size))
-        except (trio.BrokenResourceError, trio.TooSlowError, EOFError) as lack:
+                await _write(requests.fileno(), LENGTH.pack(len(request)) + request)
+                result, error = cbor2.loads(await _answer(answers.fileno()))
+        except (BrokenPipeError, trio.TooSlowError, EOFError) as lack:
             self._process = None
             await _end(process)
             if isinstance(lack, trio.TooSlowError):
@@ -86,11 +89,27 @@ async def _end(process: trio.Process) -> None:
             await pipe.aclose()
 
 
-async def _exactly(stream: trio.abc.ReceiveStream, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        more = await stream.receive_some(size - len(data))
+async def _write(pipe: int, data: bytes) -> None:
+    """Write to a pipe that does not block; only while it is full this task waits, since each time that it wakes costs
+    as much as some of the messages of a batch."""
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(pipe, rest) :]
+        except BlockingIOError:
+            await trio.lowlevel.wait_writable(pipe)
+
+
+async def _answer(pipe: int) -> bytes:
+    """Return the answer to the only request that is under way; raise `EOFError` if the process ends before."""
+    data = bytearray()
+    while len(data) < LENGTH.size or len(data) < LENGTH.size + LENGTH.unpack_from(data)[0]:
+        await trio.lowlevel.wait_readable(pipe)
+        try:
+            more = os.read(pipe, READ_BYTES)
+        except BlockingIOError:  # it was woken for nothing, which may happen
+            continue
         if not more:
             raise EOFError
         data += more
-    return data
+    return bytes(data[LENGTH.size :])
