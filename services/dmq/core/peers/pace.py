@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import exp
 
-LEAST_S, MOST_S = 0.025, 0.1
+LEAST_S, MOST_S = 0.025, 0.05
 """The shortest and the longest distance."""
 EACH_S = 0.01
 """By how much each message of the last second adds to it."""
