@@ -35,6 +35,11 @@ settings.register_profile("quick", deadline=None, max_examples=12)
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Settings with which Spark goes through each expression instead of compiling it: to compile them costs more than to
 read the few lines of the quick tests. `make long` compiles, as audits do."""
+MADE_OBJECTS = 20_000
+"""Objects that are made between two collections: at Python's 700, a world of simulated nodes spends a fourteenth of its
+CPU time on collections that find nothing."""
+UNVERIFIED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""Options with which Java trusts the bytecode of Spark, instead of verifying each class that it loads."""
 
 keep_them_short()
 SHADOWS = hide_java()  # Before the workers start: they inherit both.
@@ -56,6 +61,7 @@ def pytest_collection_finish() -> None:
     """Let the collector pass over the tests themselves, which stay to the end."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(MADE_OBJECTS)
     gc.enable()
 
 
@@ -137,11 +143,11 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     scratch = tmp_path_factory.mktemp("spark")
     if "PYTEST_XDIST_WORKER" in os.environ:
         (tmp_path_factory.getbasetemp().parent / "spark-session").touch(exist_ok=False)  # A second one: no group holds.
-    os.environ["JAVA_HOME"] = str(java_home(scratch / "java"))
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_HOME", str(java_home(scratch / "java")))
+        if is_quick(request.config):
+            patch.setenv("JDK_JAVA_OPTIONS", UNVERIFIED)
         session = local_session(2, "2g", str(scratch), log_bytes=0)
-    finally:
-        del os.environ["JAVA_HOME"]
     # Both as an audit of logs of few bytes does: without, each shuffle before the first audit has 200 tasks.
     session.conf.set(ADAPTIVE, "false")
     session.conf.set("spark.sql.shuffle.partitions", str(partitions_for(0)))

@@ -42,6 +42,11 @@ _LOCAL = {
     "spark.rdd.compress": "true",
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.ui.showConsoleProgress": "false",
+    # By default each call that builds an expression looks up its place in the source, for messages of errors that no
+    # user reads, and each statement writes its plan down for the web page, which is off.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.maxPlanStringLength": "0",
     # A list of many files is made by one task for each, of which there are as many as files by default.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     # Each broadcast table takes a page, by default of 32 or 64 MB, even with one row for each log.

@@ -29,6 +29,10 @@ STEPS = 15
 DAY_S = 86_400
 
 
+def seeds(count: int, long: int) -> list[object]:
+    return [*range(count), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(count, long))]
+
+
 class Neighbourhood:
     """Nodes that all see each other; `near[router]`: the advertisements that a node there hears."""
 
@@ -110,7 +114,7 @@ def test_two_who_share_a_group_hear_each_other_and_nobody_else_does() -> None:
         assert one.groups.members(news.public) == (apps[0].key.public, lan.nodes[1].address)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(10, 25))
 def test_each_message_once_and_in_order_whatever_breaks(seed: int) -> None:
     with World(seed) as world:
         lan = Neighbourhood(world, *("one", "two", "three")[: 2 + seed % 2])
@@ -157,7 +161,7 @@ def disturb(world: World, cables: list[Cable], lan: Neighbourhood) -> None:
         random.choice(lan.services).crash()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(4, 8))
 def test_a_common_uplink_gives_no_copy_twice_and_hears_nothing_of_it(seed: int) -> None:
     with World(seed) as world:
         lan = Neighbourhood(world, "one", "two")
@@ -179,7 +183,7 @@ def test_a_common_uplink_gives_no_copy_twice_and_hears_nothing_of_it(seed: int) 
             assert not brought_on(node, outside), "neither to the other nor to the core"
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(4, 8))
 def test_who_brings_or_joins_what_was_not_agreed_gets_and_gives_nothing(seed: int) -> None:
     """The liar's router takes the other for an uplink: it joins and brings everything, though its service named fewer
     groups."""
