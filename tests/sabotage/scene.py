@@ -62,6 +62,10 @@ class Scene:
         self._untouched.remove(chosen)
         return chosen
 
+    def touched(self) -> set[str]:
+        """Return the routers of which the log was changed, or must stay as it is."""
+        return {*self.names} - {*self._untouched}
+
     def spare(self, routers: Iterable[str]) -> None:
         """Let these routers, which were chosen and whose logs are untouched still, be chosen again."""
         self._untouched = sorted({*self._untouched, *routers})
