@@ -76,7 +76,7 @@ def _claims(
         *(claim_findings.unwritten(tables.everything, unwritten) if unwritten else []),
         *refused,
         *judged_claims.claims(tables, words),
-        *(claim_findings.unlike(tables) if is_unlike else []),
+        *(claim_findings.unlike(tables.everything) if is_unlike else []),
     ]
     is_barred = any(row["event"] == "pubsub_barred" for row in words)
     return {"claims": found, "went_on": went_on, "barred": claim_findings.barred(tables) if is_barred else []}

@@ -15,7 +15,7 @@ from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement.schema import COPY
 
-from .state import SCHEMAS
+from .state import SCHEMAS, State
 from .stream_tables import PARCEL
 
 BROADCAST_ROWS = 2_000_000
@@ -35,14 +35,21 @@ def numbers(spark: SparkSession, keys: Iterable[str]) -> DataFrame:
 
 
 def arrivals(rows: DataFrame) -> DataFrame:
-    """Return each message of the accepted lines among these rows, copies left aside: `id`, `router`, `t`, `parcel`, and
-    the number of the neighbour that `brought` it without having signed it (-1: none)."""
-    is_own = f"event = 'accepted' AND parcel IS NOT NULL AND accepted.n > 0 AND NOT accepted.kind <=> '{COPY}'"
+    """Return each message of the accepted lines among these rows: `id`, `router`, `t`, `parcel`, the number of the
+    neighbour that `brought` it without having signed it (-1: none), whether the line `is_copy`, and the `fact` and the
+    `size` that belong to the id (`custody.FACT`, `custody.SIZE`)."""
     number = "cast(conv(substring(accepted.peer, 1, 15), 16, 10) AS bigint)"  # as `number_of`
     brought = F.expr(f"CASE WHEN accepted.peer <=> accepted.signer THEN -1L ELSE coalesce({number}, -1L) END")
+    is_copy = F.expr(f"accepted.kind <=> '{COPY}'").alias("is_copy")
+    said = F.struct("accepted.kind", "accepted.signer", "accepted.destination").alias("said")
+    told = (f"accepted.{name}" for name in ("ids", "n", "bytes", "sizes", "ttl_s", "ttls", "expiry", "expiries"))
     each = F.explode(F.expr("sequence(0L, accepted.n - 1)")).alias("i")
-    lines = rows.where(is_own).select(*PARCEL, "t", "accepted.ids", brought.alias("brought"), each)
-    return lines.select(F.expr(custody.ID).alias("id"), "router", "t", "parcel", "brought")
+    lines = rows.where("event = 'accepted' AND parcel IS NOT NULL AND accepted.n > 0").select(
+        *PARCEL, "t", brought.alias("brought"), is_copy, said, *told, each
+    )
+    fact, size = F.expr(custody.FACT).alias("fact"), F.expr(custody.SIZE).alias("size")
+    lines = lines.withColumn("sender", F.expr(custody.SENDER))
+    return lines.select(F.expr(custody.ID).alias("id"), "router", "t", "parcel", "brought", "is_copy", fact, size)
 
 
 def asked(ids: DataFrame, wanted: DataFrame, count: int) -> DataFrame:
@@ -53,14 +60,16 @@ def asked(ids: DataFrame, wanted: DataFrame, count: int) -> DataFrame:
 
 def accepted_id(new: DataFrame, old: DataFrame) -> DataFrame:
     """Return `custody.accepted_id` of both, key (id, router): how many acceptances are `new` in this batch and how many
-    `old`, with the earliest `new_t` and `old_t`."""
+    `old`, with the earliest `new_t` and `old_t`, copies left aside; `facts` and `sizes` of copies too."""
     both = new.withColumn("is_new", F.lit(True)).unionByName(old.withColumn("is_new", F.lit(False)))
+    is_new, is_old = F.expr("is_new AND NOT is_copy"), F.expr("NOT is_new AND NOT is_copy")
     sums = both.groupBy("id", "router").agg(
-        F.count(F.when(F.col("is_new"), 1)).alias("new"),
-        F.count(F.when(~F.col("is_new"), 1)).alias("old"),
-        F.min(F.when(F.col("is_new"), F.col("t"))).alias("new_t"),
-        F.min(F.when(~F.col("is_new"), F.col("t"))).alias("old_t"),
-        F.min(F.struct("t", "brought")).alias("first"),
+        F.count(F.when(is_new, 1)).alias("new"),
+        F.count(F.when(is_old, 1)).alias("old"),
+        F.min(F.when(is_new, F.col("t"))).alias("new_t"),
+        F.min(F.when(is_old, F.col("t"))).alias("old_t"),
+        F.min(F.when(~F.col("is_copy"), F.struct("t", "brought"))).alias("first"),
+        *(F.struct(F.min(one).alias("least"), F.max(one).alias("most")).alias(f"{one}s") for one in ("fact", "size")),
     )
     return sums.withColumns(
         {
@@ -73,31 +82,46 @@ def accepted_id(new: DataFrame, old: DataFrame) -> DataFrame:
 
 
 class News(NamedTuple):
-    """The counts added by a batch: new messages, acceptances that are not the first, and those of them that are earlier
-    than one counted before."""
+    """The counts added by a batch: new messages, acceptances that are not the first, those of them that are earlier
+    than one counted before; and ids among those of the batch of which acceptances tell different facts."""
 
     messages: int
     accepted_again: int
     early: int
+    unlike: int
 
 
 def news(accepted_id: DataFrame) -> News:
+    """Count what a batch adds. `accepted_id`: the ids of the batch, with all that is known of them."""
     is_new = F.col("new") > 0
     by_id = accepted_id.groupBy("id").agg(
         (F.max("new") > 0).alias("is_new"),
         (F.max("old") > 0).alias("is_old"),
         F.sum(F.when(is_new, F.col("new") - (F.col("old") == 0).cast("long")).otherwise(0)).alias("again"),
         F.sum(F.when(is_new & (F.col("new_t") < F.col("old_t")), 1).otherwise(0)).alias("early"),
+        F.expr(custody.IS_UNLIKE).alias("is_unlike"),
     )
-    sums = by_id.agg(F.count(F.when(F.col("is_new") & ~F.col("is_old"), 1)), F.sum("again"), F.sum("early"))
+    sums = by_id.agg(
+        F.count(F.when(F.col("is_new") & ~F.col("is_old"), 1)),
+        F.sum("again"),
+        F.sum("early"),
+        F.count(F.when(F.col("is_unlike"), 1)),
+    )
     [row] = sums.collect()
-    return News(row[0], row[1] or 0, row[2] or 0)
+    return News(row[0], row[1] or 0, row[2] or 0, row[3])
+
+
+def distinct(spark: SparkSession, base: State, news: News) -> DataFrame:
+    """Return `custody.distinct_id` of all batches, of what is unlike only whether there is any."""
+    messages, again = base.messages + news.messages, base.accepted_again + news.accepted_again
+    is_unlike = base.is_unlike or news.unlike > 0
+    return spark.createDataFrame([(messages, again, int(is_unlike))], "messages long, accepted_again long, unlike long")
 
 
 def accepted_twice(accepted_id: DataFrame, ids: DataFrame) -> DataFrame:
     """Return the parcels of the ids that this batch accepted again. `ids`: all ids, each with its parcel."""
     pairs = accepted_id.where("new > 0 AND times > 1").select("id", "router")
-    return ids.join(F.broadcast(pairs), ["id", "router"], "left_semi").select(*PARCEL).distinct()
+    return ids.where("NOT is_copy").join(F.broadcast(pairs), ["id", "router"], "left_semi").select(*PARCEL).distinct()
 
 
 def taken(tables: Tables, recipients: Iterable[str]) -> DataFrame:

@@ -200,6 +200,7 @@ class _Batch:
             messages=self.base.messages + self.news.messages,
             accepted_again=self.base.accepted_again + self.news.accepted_again,
             is_ahead=any(row["future"] for row in self.words),
+            is_unlike=self.base.is_unlike or self.news.unlike > 0,
             routers=tuple(sorted({*self.base.routers, *(log.router for log in self.evidence.logs)})),
         )
 
@@ -377,8 +378,7 @@ class _Batch:
         handover = cut_off(tables.flagged(handover))
         given["handover"] = handover
         given["custody"] = handovers.custody_table(past, handover, self.routers)
-        messages, again = base.messages + self.news.messages, base.accepted_again + self.news.accepted_again
-        given["distinct"] = self.spark.createDataFrame([(messages, again)], "messages long, accepted_again long")
+        given["distinct"] = handovers.distinct(self.spark, base, self.news)
         given["passed_on"] = handovers.passed_on(self.past("passed"), handover, self.routers, self.span)
         added |= {"custody": handovers.followed(handover), "passed": handovers.followed_by_hour(handover, self.span)}
         written = {"ids": arrivals}
@@ -387,7 +387,7 @@ class _Batch:
             written["waiting"] = rest.unionByName(unknown)
         if {*self.takers} - {log.router for log in self.evidence.logs}:
             written["beyond"] = tables.flagged(beyond).where("NOT is_open").select(*custody.HANDED)
-        if again:
+        if base.accepted_again or self.news.accepted_again:
             written["again"] = self._again(given, accepted_id, all_ids.unionByName(arrivals))
         return written
 

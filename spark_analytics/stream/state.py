@@ -25,7 +25,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 11
+VERSION = 12
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -83,7 +83,7 @@ SCHEMAS = {
     "open": ROWS,
     "closed": ROWS,
     "again": ROWS,
-    "ids": "id binary, router long, t long, parcel long, brought long",
+    "ids": "id binary, router long, t long, parcel long, brought long, is_copy boolean, fact long, size long",
     "waiting": _HANDED,
     "beyond": _HANDED,
     "links": "router long, event string, seq long, t long, other struct<fields:map<string,string>>",
@@ -104,8 +104,8 @@ class State:
     previous batch needed.
 
     `rows`: how many rows that batch laid out; `is_ahead`: lines from later than `as_of_ns` were counted; `routers`:
-    with logs here; `takers`: recipients that took messages over; `full`: why these logs cannot be audited
-    incrementally.
+    with logs here; `takers`: recipients that took messages over; `is_unlike`: two acceptances told different facts of
+    an id; `full`: why these logs cannot be audited incrementally.
     """
 
     batch: int = -1
@@ -115,6 +115,7 @@ class State:
     rows: int = 0
     has_more: bool = False
     is_ahead: bool = False
+    is_unlike: bool = False
     full: str = ""
     routers: tuple[str, ...] = ()
     takers: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from router.core.log.line import Line, decode_line, encode_lines
 from router.core.log.segment import sign
-from sabotage.logs import Rows, read_rows, segments
+from sabotage.logs import Rows, segments
 from sabotage.scene import Scene
 
 HOUR_NS = 3600 * 10**9
@@ -172,23 +172,6 @@ def footer_of_other_times(scene: Scene) -> None:
     scene.lose(one, "bad", one.path.name, f"the footer says max_t {changed.max_t}, the lines {footer.max_t}")
 
 
-def refused_though_taken(scene: Scene) -> None:
-    """Say that a neighbour refused a message which it accepted, as its own log tells."""
-    scene.forget_witnesses()
-    taker, giver = scene.brought()
-    there = read_rows(one.path for one in segments(scene.logs[taker]))
-    found = {row.ids for row in there if row.event == "accepted" and row.n == 1 and row.peer == giver}
-
-    def change(rows: Rows) -> Rows:
-        lines = {row.first for row in rows if row.event == "accepted" and row.ids in found}
-        ends = [row for row in rows if row.event == "acked" and row.recipient == taker and row.parcel in lines]
-        lie = max(ends, key=lambda row: row.duration_ns or 0)  # the clocks' bounds rest on the others
-        return [replace(row, event="refused", reason="bad-signature") if row is lie else row for row in rows]
-
-    scene.again(giver, change)
-    scene.tell("bad", f"The router {giver} says that {taker} refused 1 message which {taker}, by its own log,")
-
-
 def flooded_by_nobody(scene: Scene) -> None:
     """Say that a neighbour brought a flood, of which its own log tells nothing."""
     scene.forget_witnesses()
@@ -208,5 +191,5 @@ def flooded_by_nobody(scene: Scene) -> None:
 
 
 CLAIMS: tuple[Callable[[Scene], None], ...] = (*map(in_a_log, OF_ONE), footer_of_other_times)
-CLAIMS_OF_TWO = (refused_though_taken, flooded_by_nobody)
-"""Claims that the log of another router contradicts, which must be sound."""
+CLAIMS_OF_TWO = (flooded_by_nobody,)
+"""Claims that the log of another router contradicts, which must be sound; `of_two.py` has more."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,10 +13,12 @@ from samples.audit_logs import APP, LATE, NEVER, OTHER_APP, A, B, C, Log, name
 from samples.detour_logs import write_detour
 from samples.handovers import EVENTS
 from samples.mesh_logs import write_mesh
+from samples.two_logs import FACTS, handed, unlike, unread
 
 from router.core.wire.crypto import SigningKey
 from sabotage.claimant import claims_in_one_log, footer_of_other_times
 from sabotage.liar import LIES
+from sabotage.of_two import OF_TWO
 from sabotage.saboteur import SABOTAGES
 from sabotage.scene import copied
 
@@ -32,12 +36,12 @@ class Mixture(NamedTuple):
     as_of_ns: int
 
 
-FEW, MANY = ((10, 60, 1), (10, 200, 0)), ((10, 400, 3), (10, 400, 0))
-"""Nodes, messages and seed of the fleet with liars and of the damaged one. The latter of `FEW` is read by other quick
-tests too."""
+FEW, MANY = ((10, 60, 1), (10, 200, 0)), ((10, 400, 3), (10, 400, 0), (8, 100, 2))
+"""Nodes, messages and seed of the fleet with liars, of the damaged one, and of one in which lies about neighbours are
+told. The second of `FEW` is read by other quick tests too; there lies about neighbours are in logs written by hand."""
 
 
-def mixture(fleets: Fleets, directory: Path, shapes: tuple[tuple[int, int, int], tuple[int, int, int]]) -> Mixture:
+def mixture(fleets: Fleets, directory: Path, shapes: tuple[tuple[int, int, int], ...]) -> Mixture:
     """Write logs of every kind below `directory`, from fleets of these shapes."""
     liars = copied(fleets(*shapes[0]), directory / "liars", 1)
     for lie in LIES:
@@ -48,10 +52,16 @@ def mixture(fleets: Fleets, directory: Path, shapes: tuple[tuple[int, int, int],
     told = len(spoilt.says)
     claims_in_one_log(spoilt)
     footer_of_other_times(spoilt)
+    says = [*liars.says, *spoilt.says[told:], *pairs(directory / "pairs")]
+    for shape in shapes[2:]:
+        about = copied(fleets(*shape), directory / "about", 3)
+        for lie in OF_TWO:
+            lie(about)
+        says += about.says
     odd_logs(directory / "odd")
     write_mesh(directory / "mesh", SigningKey(b"f" * 32), SigningKey(b"g" * 32))
     write_detour(directory / "detour", [SigningKey(letter * 32) for letter in (b"h", b"i", b"j")])
-    return Mixture(directory, [*liars.says, *spoilt.says[told:]], max(liars.as_of_ns, spoilt.as_of_ns))
+    return Mixture(directory, says, max(liars.as_of_ns, spoilt.as_of_ns))
 
 
 def in_flight(log: Log) -> None:
@@ -128,3 +138,32 @@ def odd_logs(directory: Path) -> None:
         log = Log(key)
         write(log)
         log.write(directory / write.__name__ / "log")
+
+
+PAIRS: dict[str, Callable[[Log, Log], object]] = {
+    "refused": handed,
+    "joined": unread(2),
+    "expired": partial(handed, reason="ttl-expired", event="expired"),
+    "unlike": unlike,
+}
+
+
+def pairs(directory: Path) -> list[str]:
+    """Write logs of which one says what the other contradicts; return the words that must be told."""
+    keys = {case: [SigningKey(f"{one} {case}".encode().ljust(32)[:32]) for one in ("here", "there")] for case in PAIRS}
+    for case, write in PAIRS.items():
+        logs = [Log(key) for key in keys[case]]
+        write(*logs)
+        for log in logs:
+            log.write(directory / case / name(log.key)[:8] / "log")
+    routers = {case: [name(key) for key in both] for case, both in keys.items()}
+    return [
+        "The router {} says that {} refused 1 message which".format(*routers["refused"]),
+        "The router {} says that {} refused 1 message because nobody there".format(*routers["joined"]),
+        "1 message that expired at {} for {} went on".format(*routers["expired"]),
+        *(
+            "The routers {} and {} tell another ".format(*sorted(routers["unlike"], reverse=True))
+            + f"{fact} of 1 message"
+            for fact in FACTS
+        ),
+    ]

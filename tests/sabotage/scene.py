@@ -48,6 +48,7 @@ class Scene:
         self.level = ""
         self._heads_are_gone = False
         self._untouched = sorted(names)
+        self._sound: list[str] = []
 
     def __repr__(self) -> str:
         return f"<scene of {len(self.logs)} logs in {self.directory}: {self.says}>"
@@ -60,6 +61,10 @@ class Scene:
         chosen: str = self.chance.choice(able)
         self._untouched.remove(chosen)
         return chosen
+
+    def touched(self) -> set[str]:
+        """Return the routers of which the log was changed, or must stay as it is."""
+        return {*self.names} - {*self._untouched}
 
     def spare(self, routers: Iterable[str]) -> None:
         """Let these routers, which were chosen and whose logs are untouched still, be chosen again."""
@@ -88,6 +93,25 @@ class Scene:
                 self._untouched.remove(str(peer))
                 return router, str(peer)
         raise AssertionError("of no two neighbours both logs are untouched: begin with who needs such")
+
+    def handed(self) -> tuple[str, str]:
+        """Return a router with an untouched log, and the neighbour to which it handed most messages: a core if there is
+        one. The log of the latter stays as it is, and may be that of several such pairs."""
+        able = [*self._sound, *sorted(self._untouched, key=lambda one: not self.names[one].startswith("core"))]
+        for taker in able:
+            lines = read_rows(one.path for one in segments(self.logs[taker]))
+            peers = Counter(row.peer for row in lines if row.event == "accepted" and row.peer in self._untouched)
+            del peers[taker]
+            if peers:
+                giver = str(max(peers, key=lambda one: (peers[one], one)))
+                self._untouched.remove(giver)
+                if taker not in self._sound:
+                    self._untouched.remove(taker)
+                    self._sound.append(taker)
+                return giver, taker
+        raise AssertionError(
+            "no router with an untouched log handed anything to one whose log is so: begin with who needs such"
+        )
 
     def segment(self, segments_min: int = 1) -> LogFile:
         return self.chance.choice(segments(self.logs[self.victim(segments_min)]))

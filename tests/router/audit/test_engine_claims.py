@@ -5,27 +5,18 @@ The logs of all cases are audited at once: a case is a router of its own, or two
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from samples.audit_logs import APP, LATE, OTHER_APP, Log, audited, message_id, name
+from samples.two_logs import Case, G, Pair, begun, handed, said, unread
 
 from router.core.wire.crypto import SigningKey
 
-G = message_id("group")
 HOUR = 3600
-MARK = {"clock_moves_s_max": 600, "queue_messages_max": 100, "queue_bytes_max": 1 << 30}
-"""The limits that a router writes down at each start."""
-Case = Callable[[Log], object]
-Pair = Callable[[Log, Log], object]
-
-
-def begun(log: Log, at: float = 0, **fields: Any) -> None:
-    log.state("start", at)
-    log.state("config", at, **MARK | fields)
 
 
 def claimed(cases: Mapping[str, Case], directory: Path) -> dict[str, list[tuple[str, int]]]:
@@ -94,13 +85,6 @@ def left(log: Log) -> None:
 
 def down(log: Log) -> None:
     log.state("link_down", 2, peer=APP, link=7, standing="local")
-
-
-def said(event: str, at: float = 2, **fields: Any) -> Case:
-    def write(log: Log) -> None:
-        log.state(event, at, **fields)
-
-    return write
 
 
 def by_service(log: Log) -> None:
@@ -268,35 +252,6 @@ def test_a_queue_that_is_said_to_be_full_and_was_not_is_told(tmp_path: Path) -> 
 # -- two logs ---------------------------------------------------------------------------------------------
 
 
-def handed(
-    here: Log,
-    there: Log,
-    reason: str = "bad-signature",
-    *,
-    event: str = "refused",
-    at: float = 40,
-    peer: str | None = None,
-    steps: Sequence[tuple[float, Case]] = (),
-) -> None:
-    """Hand three messages over, of which the first two are acknowledged; the third, accepted there `at`, ends otherwise
-    at 50. `steps`: what else the other router writes, and when."""
-    ids = [f"{name(here.key)} {one}" for one in range(3)]
-    begun(here)
-    here.accepted(1, ids, [name(there.key)], 10)
-    here.outward("forwarded", [(1, 3)], 10, recipient=name(there.key))
-    here.outward("acked", [(1, 2)], 21, recipient=name(there.key))
-    here.outward(event, [(3, 1)], 50 if event == "refused" else 80, recipient=name(there.key), reason=reason)
-    here.state("stop", LATE)
-    own: list[tuple[float, Case]] = [
-        (0, begun),
-        (20, lambda log: log.accepted(1, ids[:2], [], 20, peer=name(here.key))),
-        (at, lambda log: log.accepted(3, ids[2:], [], at, peer=peer or name(here.key))),
-        (LATE + 1, lambda log: log.state("stop", LATE + 1)),
-    ]
-    for _, write in sorted([*own, *steps], key=lambda step: step[0]):
-        write(there)
-
-
 def test_a_neighbour_that_accepted_what_it_is_said_to_have_refused_is_told(tmp_path: Path) -> None:
     def stepped(here: Log, there: Log) -> None:
         handed(here, there, steps=[(LATE, said("clock_step", LATE, by_s=0, doubted=False))])
@@ -315,15 +270,6 @@ def test_a_neighbour_that_accepted_what_it_is_said_to_have_refused_is_told(tmp_p
     }
     [row] = summary["went_on"]
     assert row["count"] == 1 and any("went on: the log of" in one["text"] for one in summary["findings"])
-
-
-def unread(joined_at: float, left_at: float = LATE) -> Pair:
-    """Let a message be refused at 50 because nobody had joined at the neighbour, where an app joined and left."""
-    link = said("link_up", 1, peer=OTHER_APP, link=7, standing="local")
-    events = [
-        (at, said(event, at, subscriber=OTHER_APP, group=G)) for event, at in (("join", joined_at), ("leave", left_at))
-    ]
-    return lambda here, there: handed(here, there, "no-subscribers", at=70, steps=[(1, link), *events])
 
 
 def test_nobody_had_joined_at_a_neighbour_where_somebody_had_is_told(tmp_path: Path) -> None:

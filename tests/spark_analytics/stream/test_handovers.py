@@ -8,7 +8,7 @@ import pytest
 
 from spark_analytics.batch.gold import custody
 from spark_analytics.stream import handovers
-from spark_analytics.stream.state import SCHEMAS
+from spark_analytics.stream.state import SCHEMAS, State
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,16 +20,24 @@ LOGS = "number long, router string, is_whole boolean, start_ns long, end_ns long
 
 
 def test_copy_is_final_when_its_first_acceptance_is_known(spark: SparkSession) -> None:
-    """A copy of which the first acceptance comes in a later batch keeps its place among those that wait."""
+    """A copy of which the first acceptance comes in a later batch keeps its place among those that wait. What it tells
+    of its id is compared with what others tell."""
     taken = [
         (b"own", THERE, HERE, 1, 0, "multicast", 10, 40),
         (b"known", THERE, HERE, 2, 0, "copy", 20, 40),
         (b"later", THERE, HERE, 3, 0, "copy", 20, 40),
         (b"had", THERE, HERE, 4, 0, "copy", 20, 40),
     ]
-    old = [(b"own", THERE, 15, 1, HERE), (b"known", HERE, 12, 2, -1)]
-    new = [(b"known", THERE, 25, 1, HERE), (b"later", THERE, 26, 2, HERE), (b"had", THERE, 5, 3, ELSEWHERE)]
+    said, lie = (False, 7, 9), (True, 8, 9)
+    old = [(b"own", THERE, 15, 1, HERE, *said), (b"known", HERE, 12, 2, -1, *said)]
+    new = [
+        (b"known", THERE, 25, 1, HERE, *said), (b"later", THERE, 26, 2, HERE, *said),
+        (b"had", THERE, 5, 3, ELSEWHERE, *said), (b"had", HERE, 20, 4, -1, *lie),
+    ]  # fmt: skip
     ids = handovers.accepted_id(spark.createDataFrame(new, SCHEMAS["ids"]), spark.createDataFrame(old, SCHEMAS["ids"]))
+    news = handovers.news(ids)
+    assert news == handovers.News(messages=2, accepted_again=0, early=0, unlike=1)
+    assert handovers.distinct(spark, State(messages=3), news).collect() == [(5, 0, 1)]
     met = custody.met(spark.createDataFrame(taken, SCHEMAS["waiting"]), ids)
     logs = spark.createDataFrame([(THERE, "there", True, 0, 99, 0)], LOGS)
     judged = custody.judged(met, custody.clock(met), logs)

@@ -13,9 +13,13 @@ from pyspark.sql import SparkSession
 from sabotage.claimant import CLAIMS
 from sabotage.logs import Rows
 from sabotage.scene import Scene, copied
+from samples.audit_logs import LATE, SECOND, START, A, B, Log, name
 from samples.growing_logs import GrowingLogs, delivered, delivered_locally, said
 from samples.published_tables import published
+from samples.two_logs import FACTS, unlike
 
+from router.audit.engine import AuditSpan, audit
+from router.audit.listing import list_logs
 from spark_analytics.stream.stream_tables import HOURS
 from spark_analytics.streaming import run_stream
 
@@ -47,6 +51,29 @@ def test_lies_of_one_log_are_told_as_by_the_audit_after_each_batch(
         assert found["early"]
     assert sorted(counts[1]) == TOLD
     assert counts[0] != counts[1], "a late file shows a claim"
+
+
+def test_facts_of_an_id_that_two_logs_tell_otherwise_are_told_as_soon_as_both_are_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    here, there = Log(A), Log(B)
+    unlike(here, there)
+    there.accepted(9, [f"{name(here.key)} size"], [], LATE, kind="copy", sizes=[500], ttls=[60], expiries=[30_000_000])
+    logs, out, local = tmp_path / "logs", tmp_path / "out", tmp_path / "local"
+    first, rest = sorted(here.write(tmp_path / "a", cuts=[5]).glob("events-*"))
+    [other] = there.write(tmp_path / "b").glob("events-*")
+    (logs / "a").mkdir(parents=True)
+    (logs / "b").mkdir()
+    now = START + 2 * LATE * SECOND
+    told = []
+    for file, to in ((first, "a"), (other, "b"), (rest, "a")):
+        file.rename(logs / to / file.name)
+        found = run_stream(spark, [str(logs)], str(out), as_of=lambda: now)
+        assert found is not None and not {"full", "rebuilt"} & set(found["run"])
+        assert said(found) == said(audit(list_logs([logs]), AuditSpan(now), out=local))
+        assert published(out, "claims") == published(local, "claims")
+        told.append(len(found["claims"]))
+    assert told == [0, 3, len(FACTS)]
 
 
 def _acked_by_a_stranger(scene: Scene) -> None:

@@ -1,0 +1,226 @@
+"""Sabotage that only two logs together show: facts of a message that belong to its id, and what a neighbour is said to
+have refused. One of them is honest: an acknowledgement was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from router.core.log.line import Line
+from sabotage.claimant import CannotLie
+from sabotage.logs import Rows, read_rows, segments
+from sabotage.scene import Scene
+
+FAR = 10**9
+"""An arrival number that no sample reaches."""
+MARGIN_NS = 5 * 10**9
+"""More than the clocks of two nodes of a fleet are apart."""
+Change = Callable[[Scene, str, str], Rows]
+"""Returns the lines of a giver's log, given the scene, the giver, and the taker of its messages."""
+
+
+def _rows(scene: Scene, router: str) -> Rows:
+    return read_rows(one.path for one in segments(scene.logs[router]))
+
+
+def _by_a_giver(scene: Scene, change: Change) -> tuple[str, str]:
+    """Change the log of a router that hands messages to a neighbour, whose log stays sound; return both."""
+    scene.forget_witnesses()
+    unable: list[str] = []
+    while True:
+        giver, taker = scene.handed()
+        try:
+            changed = change(scene, giver, taker)
+        except CannotLie:
+            unable.append(giver)
+            continue
+        break
+    scene.spare(unable)
+    scene.again(giver, lambda rows: changed)
+    return giver, taker
+
+
+# -- facts that belong to an id ---------------------------------------------------------------------------------------
+
+
+def other_facts(scene: Scene) -> None:
+    """Tell of five messages another fact each than the router that brought them, or took them over."""
+
+    def change(scene: Scene, giver: str, taker: str) -> Rows:
+        there = {row.ids for row in _rows(scene, taker) if row.event == "accepted" and row.n == 1}
+        rows = _rows(scene, giver)
+        able = [row for row in rows if row.event == "accepted" and row.n == 1 and row.ids in there]
+        multicasts = [row for row in able if row.kind == "multicast" and row.sizes and row.expiries]
+        unicasts = [row for row in able if row.kind == "unicast"]
+        if len(multicasts) < 4 or not unicasts:
+            raise CannotLie
+        key = scene.chance.randbytes(32).hex()
+        kind, sender, expiry, size = multicasts[:4]
+        lies: dict[int | None, dict[str, Any]] = {
+            kind.first: {"kind": "unicast", "group": None, "source": key, "destination": key},
+            sender.first: {"group": key},
+            unicasts[0].first: {"destination": key},
+            expiry.first: {"expiries": [one + 1 for one in expiry.expiries or ()]},
+            size.first: {"sizes": [one + 77 for one in size.sizes or ()]},
+        }
+        return [replace(row, **lies.get(row.first, {})) if row.event == "accepted" else row for row in rows]
+
+    _by_a_giver(scene, change)
+    facts = ("kind", "source or group", "destination", "expiry", "size")
+    scene.tell("bad", *(f"tell another {fact} of 1 message, although it belongs to the id" for fact in facts))
+
+
+# -- refused, and taken -----------------------------------------------------------------------------------------------
+
+
+def refused_though_taken(scene: Scene) -> None:
+    """Say that a neighbour refused a message which it accepted, as its own log tells."""
+
+    def change(scene: Scene, giver: str, taker: str) -> Rows:
+        rows, there = _steady(scene, giver, taker)
+        found = {row.ids for row in there if row.event == "accepted" and row.n == 1 and row.peer == giver}
+        lines = {row.first for row in rows if row.event == "accepted" and row.ids in found}
+        ends = [row for row in rows if row.event == "acked" and row.recipient == taker and row.parcel in lines]
+        if len(ends) < 3:  # the clocks' bounds rest on the others
+            raise CannotLie
+        lie = max(ends, key=lambda row: row.duration_ns or 0)
+        return [replace(row, event="refused", reason="bad-signature") if row is lie else row for row in rows]
+
+    giver, taker = _by_a_giver(scene, change)
+    scene.tell("bad", f"The router {giver} says that {taker} refused 1 message which {taker}, by its own log,")
+
+
+def _steady(scene: Scene, giver: str, taker: str) -> tuple[Rows, Rows]:
+    """Return the lines of both, whose clocks were not set."""
+    rows, there = _rows(scene, giver), _rows(scene, taker)
+    if any(row.event == "clock_step" for row in (*rows, *there)):
+        raise CannotLie
+    return rows, there
+
+
+# -- refused where somebody had joined --------------------------------------------------------------------------------
+
+
+class _Stay(NamedTuple):
+    """An app was in a group and connected for this time, by the clock of its router."""
+
+    group: object
+    from_ns: int
+    to_ns: int
+
+
+def _stays(rows: Rows) -> Iterator[_Stay]:
+    """Yield when apps of a router were in a group and connected."""
+    joined: dict[tuple[object, object], int] = {}
+    linked: dict[object, int] = {}
+
+    def over(pairs: list[tuple[object, object]], t: int) -> Iterator[_Stay]:
+        for pair in pairs:
+            if pair in joined and pair[0] in linked:
+                yield _Stay(pair[1], max(joined[pair], linked[pair[0]]), t)
+
+    for row in rows:
+        fields = row.fields or {}
+        match row.event:
+            case "start":
+                yield from over([*joined], row.t)
+                linked.clear()
+            case "join" if "service" not in fields:
+                joined.setdefault((fields["subscriber"], fields["group"]), row.t)
+            case "leave" if "subscriber" in fields:
+                pair = (fields["subscriber"], fields["group"])
+                yield from over([pair], row.t)
+                joined.pop(pair, None)
+            case "link_up" if fields.get("standing") == "local":
+                linked.setdefault(fields["peer"], row.t)
+            case "link_down":
+                yield from over([pair for pair in joined if pair[0] == fields.get("peer")], row.t)
+                linked.pop(fields.get("peer"), None)
+    yield from over([*joined], rows[-1].t)
+
+
+def refused_where_somebody_had_joined(scene: Scene) -> None:
+    """Say of a message, otherwise as one before it, that a neighbour refused it because nobody had joined there."""
+
+    def change(scene: Scene, giver: str, taker: str) -> Rows:
+        rows, there = _steady(scene, giver, taker)
+        stays = [*_stays(there)]
+        about: dict[int | None, Rows] = {}
+        for row in rows:
+            about.setdefault(row.first if row.event == "accepted" else row.parcel, []).append(row)
+        for old in rows:
+            if old.event != "accepted" or old.n != 1 or old.kind != "multicast" or old.peer in scene.names:
+                continue
+            lines = about[old.first][1:]
+            if _is_taken(old, lines, taker, scene) and any(
+                stay.group == old.group and stay.from_ns < old.t - MARGIN_NS and lines[-1].t < stay.to_ns - MARGIN_NS
+                for stay in stays
+            ):
+                break
+        else:
+            raise CannotLie
+        again = {id(row): _again(row, scene) if row is old else _refused_by(row, taker) for row in (old, *lines)}
+        return [one for row in rows for one in ((row, again[id(row)]) if id(row) in again else (row,))]
+
+    giver, taker = _by_a_giver(scene, change)
+    scene.tell("bad", f"The router {giver} says that {taker} refused 1 message because nobody there had joined the")
+
+
+def _is_taken(old: Line, lines: Rows, taker: str, scene: Scene) -> bool:
+    """Whether a message was acknowledged by this router, and delivered to all other recipients, each at once and in the
+    same boot."""
+    ends = {row.recipient: row.event for row in lines if row.event in ("acked", "delivered")}
+    return (
+        set(ends) == set(old.recipients or ())
+        and ends.get(taker) == "acked"
+        and all(event == "delivered" for whom, event in ends.items() if whom != taker)
+        and len(lines) == 2 * len(ends)
+        and all(row.ranges == [(old.first, 1)] and row.boot == old.boot for row in lines)
+        and not set(ends) & (set(scene.names) - {taker})
+    )
+
+
+def _again(row: Line, scene: Scene) -> Line:
+    return replace(row, first=FAR, ids=scene.chance.randbytes(32).hex())
+
+
+def _refused_by(row: Line, taker: str) -> Line:
+    row = replace(row, parcel=FAR, ranges=[(FAR, 1)])
+    if row.recipient == taker and row.event == "acked":
+        return replace(row, event="refused", reason="no-subscribers")
+    return row
+
+
+# -- expired, and gone on ---------------------------------------------------------------------------------------------
+
+
+def lost_acknowledgement(scene: Scene) -> None:
+    """Let a message that a neighbour took over expire, as where its acknowledgement was lost."""
+
+    def change(scene: Scene, giver: str, taker: str) -> Rows:
+        rows = _rows(scene, giver)
+        lines = {row.first: row for row in rows if row.event == "accepted" and row.n == 1 and (row.ttls or [0])[0]}
+        for end in rows:
+            line = lines.get(end.parcel) if end.event == "acked" and end.recipient == taker else None
+            if line is None:
+                continue
+            due_ns = line.t + (line.ttls or [0])[0] * 10**9
+            then = next((row for row in rows if row.t >= due_ns and row.boot == line.boot), None)
+            if then is not None:
+                break
+        else:
+            raise CannotLie
+        assert line is not None and then is not None
+        gone = replace(
+            end, event="expired", reason="ttl-expired", t=then.t, mono=then.mono, duration_ns=then.t - line.t, depth=0
+        )
+        return [one for row in rows if row is not end for one in ((row, gone) if row is then else (row,))]
+
+    giver, taker = _by_a_giver(scene, change)
+    scene.tell("", f"1 message that expired at {giver} for {taker} went on: the log of {taker} tells that it had")
+
+
+OF_TWO = (other_facts, refused_though_taken, refused_where_somebody_had_joined, lost_acknowledgement)
+"""What the log of another router shows, which must be sound."""

@@ -1,0 +1,139 @@
+"""No honest router is accused, whatever became of the logs; and a line that is not true is told of, and of its router.
+
+Honest worlds hold crashes, cuts, lost acknowledgements, clocks that were set, copies and carriers; what is lacking of
+their logs is drawn. The faults never touch the log of a liar, nor the sound log that contradicts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from fleets.shared import Fleets
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from router.audit.engine import AuditSpan, audit, evidence_of
+from router.audit.export.logs import export
+from router.audit.export.pseudonyms import Pseudonyms
+from router.audit.listing import list_logs
+from sabotage import saboteur
+from sabotage.liar import only_looks_so
+from sabotage.of_two import lost_acknowledgement
+from sabotage.saboteur import SABOTAGES
+from sabotage.scene import Scene, copied
+
+WORLDS = 8
+"""Fleets that other long tests read, too."""
+FAULTS_MAX = 4
+OF_A_LOG = ("claims", "unsent", "early", "again", "broken", "lost", "pruned_open")
+"""The parts of a summary that accuse a router."""
+
+
+def absent(scene: Scene) -> None:
+    """Take a whole log away."""
+    for path in scene.logs[scene.victim()].glob("*"):
+        path.unlink()
+
+
+FAULTS: tuple[Callable[[Scene], None], ...] = (
+    absent, saboteur.removed_segment, saboteur.cut_tail, saboteur.pruned, saboteur.pruned_footers_lost, saboteur.moved,
+    saboteur.copied_elsewhere, saboteur.copied_beside, saboteur.truncated, saboteur.without_footer,
+)  # fmt: skip
+OWN: dict[str, tuple[str, set[str]]] = {
+    "left_out": ("claims", {"left-out"}),
+    "never_written": ("claims", {"never-written"}),
+    "before_its_place": ("claims", {"before-accepted"}),
+    "ended_before_it_began": ("claims", {"before-accepted"}),
+    "not_full": ("claims", {"not-full"}),
+    "other_time": ("claims", {"other-time"}),
+    "acked_by_a_stranger": ("claims", {"never-linked"}),
+    "another_ttl": ("claims", {"other-ttl"}),
+    "other_facts": ("claims", {"other-kind", "other-sender", "other-destination", "other-expiry", "other-size"}),
+    "refused_though_taken": ("claims", {"refused-there"}),
+    "refused_where_somebody_had_joined": ("claims", {"joined-there"}),
+    "flooded_by_nobody": ("claims", {"not-handed"}),
+    "never_sent": ("unsent", set()),
+    "expired_at_once": ("early", set()),
+    "accepted_twice": ("again", set()),
+    "broken_custody": ("broken", set()),
+}
+"""By lie: where it is told of, and as which claims."""
+BESIDE = {"expired_at_once": {"other-ttl"}, "accepted_twice": {"other-time"}}
+"""Claims that a lie may bring about as well: it writes a ttl, or a time, that is not true."""
+SEEMING = (None, only_looks_so, lost_acknowledgement)
+"""What honest routers write that only looks like a lie."""
+faults = st.lists(st.sampled_from(FAULTS), max_size=FAULTS_MAX)
+
+
+def limited(examples: int) -> settings:
+    return settings(max_examples=examples, deadline=None, suppress_health_check=[*HealthCheck])
+
+
+def worlds(fleets: Fleets, *, is_long: bool) -> st.SearchStrategy[Path]:
+    """Draw a fleet: always the same one in the quick tests, which others read, too."""
+    return st.integers(0, WORLDS - 1 if is_long else 0).map(lambda seed: fleets(10, 200, seed))
+
+
+def accusations(found: dict[str, Any]) -> list[Any]:
+    rows = [row for name in OF_A_LOG for row in found[name]]
+    return [row for row in rows if row.get("is_over", True)]
+
+
+@pytest.mark.parametrize("examples", [3, pytest.param(150, marks=pytest.mark.long)])
+def test_an_honest_router_is_never_accused(examples: int, fleets: Fleets) -> None:
+    @limited(examples)
+    @given(
+        worlds(fleets, is_long=examples > 3),
+        st.integers(0, 99),
+        faults,
+        st.sampled_from(SEEMING),
+        st.booleans(),
+        st.floats(0, 1),
+    )
+    def judge(
+        fleet: Path,
+        seed: int,
+        faults: list[Callable[[Scene], None]],
+        seeming: Callable[[Scene], None] | None,
+        is_export: bool,
+        part: float,
+    ) -> None:
+        with TemporaryDirectory() as name:
+            scene = copied(fleet, Path(name) / "logs", seed)
+            if seeming is not None:
+                seeming(scene)
+            for fault in faults:
+                fault(scene)
+            listing = list_logs([scene.directory])
+            if is_export:
+                export(*evidence_of(listing), Path(name) / "out", lambda: Pseudonyms(bytes(32)))
+                listing = list_logs([Path(name) / "out"])
+            as_of_ns = scene.as_of_ns - int(part * 1200) * 10**9
+            assert accusations(audit(listing, AuditSpan(as_of_ns))) == []
+
+    judge()
+
+
+@pytest.mark.parametrize("examples", [4, pytest.param(200, marks=pytest.mark.long)])
+def test_a_lie_is_told_of_and_of_nobody_else(examples: int, fleets: Fleets) -> None:
+    @limited(examples)
+    @given(worlds(fleets, is_long=False), st.integers(0, 99), st.sampled_from([*OWN]), faults)
+    def judge(fleet: Path, seed: int, lie: str, faults: list[Callable[[Scene], None]]) -> None:
+        with TemporaryDirectory() as name:
+            scene = copied(fleet, Path(name) / "logs", seed)
+            SABOTAGES[lie](scene)
+            liars = scene.touched()
+            for fault in faults:
+                fault(scene)
+            found = audit(list_logs([scene.directory]), AuditSpan(scene.as_of_ns))
+            part, claims = OWN[lie]
+            assert found[part], lie
+            assert claims <= {row["claim"] for row in found["claims"]} <= claims | BESIDE.get(lie, set())
+            about = ({row.get(name) for name in ("router", "peer", "recipient")} for row in accusations(found))
+            assert all(liars & whom for whom in about)
+
+    judge()

@@ -1,0 +1,87 @@
+"""Two logs written by hand, of which the first says of the second what that one contradicts, or only seems to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from samples.audit_logs import LATE, OTHER_APP, Log, message_id, name
+
+G = message_id("group")
+MARK = {"clock_moves_s_max": 600, "queue_messages_max": 100, "queue_bytes_max": 1 << 30}
+"""The limits that a router writes down at each start."""
+Case = Callable[[Log], object]
+Pair = Callable[[Log, Log], object]
+
+
+def begun(log: Log, at: float = 0, **fields: Any) -> None:
+    log.state("start", at)
+    log.state("config", at, **MARK | fields)
+
+
+def said(event: str, at: float = 2, **fields: Any) -> Case:
+    def write(log: Log) -> None:
+        log.state(event, at, **fields)
+
+    return write
+
+
+def handed(
+    here: Log,
+    there: Log,
+    reason: str = "bad-signature",
+    *,
+    event: str = "refused",
+    at: float = 40,
+    peer: str | None = None,
+    steps: Sequence[tuple[float, Case]] = (),
+) -> None:
+    """Hand three messages over, of which the first two are acknowledged; the third, accepted there `at`, ends otherwise
+    at 50. `steps`: what else the other router writes, and when."""
+    ids = [f"{name(here.key)} {one}" for one in range(3)]
+    begun(here)
+    here.accepted(1, ids, [name(there.key)], 10)
+    here.outward("forwarded", [(1, 3)], 10, recipient=name(there.key))
+    here.outward("acked", [(1, 2)], 21, recipient=name(there.key))
+    here.outward(event, [(3, 1)], 50 if event == "refused" else 80, recipient=name(there.key), reason=reason)
+    here.state("stop", LATE)
+    own: list[tuple[float, Case]] = [
+        (0, begun),
+        (20, lambda log: log.accepted(1, ids[:2], [], 20, peer=name(here.key))),
+        (at, lambda log: log.accepted(3, ids[2:], [], at, peer=peer or name(here.key))),
+        (LATE + 1, lambda log: log.state("stop", LATE + 1)),
+    ]
+    for _, write in sorted([*own, *steps], key=lambda step: step[0]):
+        write(there)
+
+
+def unread(joined_at: float, left_at: float = LATE) -> Pair:
+    """Let a message be refused at 50 because nobody had joined at the neighbour, where an app joined and left."""
+    link = said("link_up", 1, peer=OTHER_APP, link=7, standing="local")
+    events = [
+        (at, said(event, at, subscriber=OTHER_APP, group=G)) for event, at in (("join", joined_at), ("leave", left_at))
+    ]
+    return lambda here, there: handed(here, there, "no-subscribers", at=70, steps=[(1, link), *events])
+
+
+FACTS: dict[str, dict[str, Any]] = {
+    "kind": {"kind": "unicast", "group": None, "source": G, "destination": OTHER_APP},
+    "source or group": {"group": OTHER_APP},
+    "destination": {"kind": "unicast", "group": None, "source": G, "destination": OTHER_APP},
+    "expiry": {"expiries": [30_000_001]},
+    "ttl": {"ttls": [61]},
+    "size": {"sizes": [635]},
+}
+"""What the second log tells otherwise, by the fact."""
+
+
+def unlike(here: Log, there: Log) -> None:
+    """Let both accept a message for each fact that belongs to an id, which the second tells otherwise."""
+    plain: dict[str, Any] = {"sizes": [500], "ttls": [60], "expiries": [30_000_000]}
+    unicast = {"kind": "unicast", "group": None, "source": G, "destination": message_id("destination")}
+    for log in (here, there):
+        begun(log)
+        for number, (fact, other) in enumerate(FACTS.items(), 1):
+            given = plain | (unicast if fact == "destination" else {}) | (other if log is there else {})
+            log.accepted(number, [f"{name(here.key)} {fact}"], [], number, **given)
+        log.state("stop", LATE)
