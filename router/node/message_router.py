@@ -216,17 +216,24 @@ class MessageRouter(TrioActor):
     async def _commit(self) -> None:
         while True:
             try:
-                await self._store.commits.run(self._commit_timed)
+                if self._store.turns.is_here:
+                    self._commit_timed()
+                else:
+                    await self._store.commits.run(self._commit_timed)
             except MapFull:
                 self.cycle.apply_again()
                 continue
             return
 
     def _commit_timed(self) -> None:
-        """Commit, and count how long that took; in the thread of the commits, while the loop reads neither."""
+        """Commit, and count how long that took; in the loop or in the thread of the commits, while the loop reads
+        neither."""
         began_s = time.perf_counter()
         self._store.commit()
-        self.cycle.commit_times.observe(time.perf_counter() - began_s)
+        ended_s = time.perf_counter()
+        self.cycle.commit_times.observe(ended_s - began_s)
+        if (speed := self._store.commits.speed) is not None:
+            speed.observe(began_s, ended_s)
 
     # -- deeds ---------------------------------------------------------------------------------------------
 

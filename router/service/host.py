@@ -38,6 +38,7 @@ from router.core.wire.errors import CAUSE_CHARS_MAX, RouterError, cause_of
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.reasons import Reason
 from router.core.wire.text import SUBJECT, key_text, printable, short
+from router.disk.commit_speed import CommitSpeed
 from router.disk.state.environment import StateError
 from router.disk.state.service_state import EVENTS_MAX, Batch, State
 from router.service.attempts import Attempts, FailuresInARow
@@ -111,6 +112,7 @@ class Service(TrioActor):
         self._in_hand: Received | None = None
         self._state: State | None = None
         self._writing = trio.Lock()
+        self._speed = CommitSpeed()
         self._events_wait = trio.Event()
         self._events_held_up = ""
         self._noted = 0
@@ -252,10 +254,20 @@ class Service(TrioActor):
             await trio.sleep(LOG_AGAIN_S)
         async with self._writing:
             batch.noted, done_with = self._noted, self._done_with
-            numbers = await trio.to_thread.run_sync(state.commit, batch, expiry_min(time.time()))
+            if self._speed.is_quick and batch.is_small:
+                numbers = self._commit_timed(batch)
+            else:
+                numbers = await trio.to_thread.run_sync(self._commit_timed, batch)
             self._done_with -= done_with
         if batch.events:
             self._events_wait.set()
+        return numbers
+
+    def _commit_timed(self, batch: Batch) -> list[int]:
+        """Commit, and remember how long that took; in the loop or in a thread."""
+        began_s = time.perf_counter()
+        numbers = self.state.commit(batch, expiry_min(time.time()))
+        self._speed.observe(began_s, time.perf_counter())
         return numbers
 
     def warn(self, text: str) -> None:

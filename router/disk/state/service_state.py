@@ -42,6 +42,10 @@ FORM = StateForm(
 _NUMBER, _MINUTE = struct.Struct(">Q"), struct.Struct(">I")
 
 
+SMALL_ROWS, SMALL_BYTES = 64, 64 << 10
+"""Most rows, and bytes of values and messages, in a batch that may be committed in the loop."""
+
+
 class Batch(Struct):
     """The content of one transaction. `secret`: those keys of `kept` whose values are sealed; `forgets`: what was
     secret and is no longer kept cannot be read any more; `heard`: ids of messages with their expiry minutes; `sent`:
@@ -75,6 +79,15 @@ class Batch(Struct):
 
     def __bool__(self) -> bool:
         return bool(self.grows or self.kept or self.heard or self.sent or self.noted or self.forgets)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a commit of it is as quick as commits get."""
+        rows = len(self.kept) + len(self.events) + len(self.outbox) + len(self.heard) + len(self.sent)
+        if self.forgets or rows > SMALL_ROWS:
+            return False
+        kept = sum([len(value) for value in self.kept.values() if value is not None])
+        return kept + sum([len(wire) for _, wire in self.outbox]) <= SMALL_BYTES
 
     @property
     def grows(self) -> bool:

@@ -40,6 +40,13 @@ class Rest:
     def __repr__(self) -> str:
         return f"<lock of commits, descriptor {self._descriptor}>"
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody copies the file now, so that a commit need not wait."""
+        if is_ours := _locked(self._descriptor, fcntl.LOCK_SH):
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        return is_ours
+
     @contextmanager
     def disturbed(self) -> Iterator[None]:
         """Wait until nobody copies the file, for `wait_s` at the most, and keep copies waiting for the block."""

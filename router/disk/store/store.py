@@ -73,6 +73,8 @@ from router.disk.store.terms import Applied, Beginning, MapFull, StoreSpace
 from router.disk.store.unsealed import Unsealed
 
 LEFT_BYTES_MAX = 256 << 20  # the most of the map that is left for settling and events
+SMALL_CHANGES, SMALL_BYTES = 64, 64 << 10
+"""Most parcels and ends, and bytes of these parcels, in a transaction that may be committed in the loop."""
 _NAMES = (
     "parcels", "frames", "queues", "pending", "kept", "history", "carried", "ends",
     "ids", "late", "shares", "due", *tables.NAMES, "log", "meta",
@@ -98,12 +100,12 @@ class Store:
         self.life = Life()
         self.clock: Belief | None = None  # transactions write it down for the next start
         self._state = [1, 1]  # next arrival number, next sequence number
-        self._turns = WriteTurns(self._env, self.commits)
+        self.turns = WriteTurns(self._env, self.commits)
         self._ids = IdIndex(self._db["ids"], self._db["late"], self._db["shares"])
         self.records = Records(path, self._env, self._db, self._ids, self._parcels, self._history)
 
     def close(self) -> None:
-        self._turns.abort()
+        self.turns.abort()
         self._env.close()
         self._rest.close()
 
@@ -142,7 +144,7 @@ class Store:
             self.life = recovered.life
             self._kept.load(txn)
         if meta != (ours := cbor2.dumps([VERSION, router_key, epoch])):
-            with self._rest.disturbed(), self._turns.begin_here() as txn:
+            with self._rest.disturbed(), self.turns.begin_here() as txn:
                 txn.put(b"store", ours, db=self._db["meta"])
                 txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         return recovered
@@ -152,7 +154,7 @@ class Store:
         """Move the events from `repeated_seq` on, and all later ones, behind those of the log beside this store, and
         later messages behind those that it names; return the next arrival number. For an older copy of the store."""
         by = beginning.seq - repeated_seq
-        with self._rest.disturbed(), self._turns.begin_here() as txn:
+        with self._rest.disturbed(), self.turns.begin_here() as txn:
             self._unsealed.renumber(txn, repeated_seq, by)
             self._state = [max(self._state[0], beginning.arrival), self._state[1] + by]
             txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
@@ -163,7 +165,7 @@ class Store:
         """Let the numbers leap into a new life (core/log/life.py), and note that each message in a queue may have been
         handed over already; call `recover` again. It is done once, in one transaction."""
         next_arrival, next_seq = self._state
-        with self._rest.disturbed(), self._turns.begin_here() as txn:
+        with self._rest.disturbed(), self.turns.begin_here() as txn:
             tables.begin_life(txn, self._db, *begun(restored, self.life, next_arrival, next_seq))
 
     # -- one transaction -------------------------------------------------------------------------------------
@@ -172,7 +174,7 @@ class Store:
     def apply(self, changes: Changes, wall_s: int) -> Applied:
         """Write one batch of decisions; `commit` makes it durable. May be called again after `MapFull`."""
         before = list(self._state), self._kept.sizes, self._unsealed.sealed_seq
-        txn = self._turns.begin()
+        txn = self.turns.begin(may_be_here=_is_small(changes) and self._rest.is_free)
         try:
             for parcel in changes.parcels:
                 self._put_parcel(txn, parcel)
@@ -187,7 +189,7 @@ class Store:
             self._state[1] += sum(map(span, changes.events))
             txn.put(b"state", cbor2.dumps(self._state), db=self._db["meta"])
         except lmdb.MapFullError:
-            self._turns.abort()
+            self.turns.abort()
             self._restore(before)
             raise MapFull from None
         self._before = before
@@ -195,18 +197,18 @@ class Store:
 
     @in_words
     def commit(self) -> None:
-        """Make the transaction durable, where `commits` runs that; meanwhile nothing else of the store may run."""
-        self.commits.call(self._commit)
+        """Make the transaction durable, where it was begun; meanwhile nothing else of the store may run."""
+        self.turns.run(self._commit)
 
     def _commit(self) -> None:
         try:
             with self._rest.disturbed():
-                self._turns.commit()
+                self.turns.commit()
             self._ids.committed()
         except lmdb.MapFullError:
             self._restore(self._before)
             raise MapFull from None
-        self._turns.begin_ahead()
+        self.turns.begin_ahead()
 
     def _restore(self, before: tuple[list[int], tuple[int, int], int]) -> None:
         self._ids.abort()
@@ -379,3 +381,11 @@ class Store:
         if parcel is None:
             self._damage.note_row(recipient, first, row)
         return parcel
+
+
+def _is_small(changes: Changes) -> bool:
+    """Whether a commit of these changes is as quick as commits get."""
+    parcels = changes.parcels
+    if len(parcels) + len(changes.finished) > SMALL_CHANGES:
+        return False
+    return sum([len(one.blob) for one in parcels]) <= SMALL_BYTES

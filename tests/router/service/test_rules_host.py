@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +15,8 @@ from rigs.patience import HANG_S
 
 from router.core.wire.crypto import SigningKey
 from router.core.wire.reasons import Reason
-from router.disk.state.service_state import Batch, State
+from router.disk.commit_speed import CommitSpeed
+from router.disk.state.service_state import SMALL_BYTES, SMALL_ROWS, Batch, State
 from router.service import contract as c
 from router.service import request_queue
 from router.service.requests import Requests
@@ -166,14 +168,17 @@ class Doorman:
 async def test_what_the_rules_refuse_or_ignore_costs_no_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batches: list[Batch] = []
-    commit = State.commit
+    """What they keep is committed in a thread, or in the loop if that is quick."""
+    batches, were_here, is_quick = list[Batch](), list[bool](), [False]
+    commit, here = State.commit, threading.get_ident()
 
     def counted(self: State, batch: Batch, now_min: int) -> list[int]:
         batches.append(batch)
+        were_here.append(threading.get_ident() == here)
         return commit(self, batch, now_min)
 
     monkeypatch.setattr(State, "commit", counted)
+    monkeypatch.setattr(CommitSpeed, "is_quick", property(lambda self: is_quick[0]))
     async with one_service(tmp_path, monkeypatch, "doorman", DOORMAN) as (home, node):
         doorman = key_of(home, "doorman").public
         for n in range(5):
@@ -185,6 +190,19 @@ async def test_what_the_rules_refuse_or_ignore_costs_no_transaction(
         outcomes = await node.send(doorman, b"keep", wait=True)
         assert [one.reason async for one in outcomes][-1] is None
         assert [(len(one.kept), len(one.heard)) for one in batches] == [(1, 1)]
+        is_quick[0] = True
+        outcomes = await node.send(doorman, b"keep", wait=True)
+        assert [one.reason async for one in outcomes][-1] is None
+        assert were_here == [False, True]
+
+
+def test_batches_are_small_up_to_a_number_of_rows_and_bytes() -> None:
+    keys = [b"%d" % n for n in range(SMALL_ROWS)]
+    assert Batch().is_small and Batch(kept=dict.fromkeys(keys, b"")).is_small
+    assert not Batch(kept=dict.fromkeys(keys, b""), sent=[1]).is_small
+    assert Batch(kept={b"k": bytes(SMALL_BYTES - 1)}, outbox=[("", b"w")]).is_small
+    assert not Batch(kept={b"k": bytes(SMALL_BYTES)}, outbox=[("", b"w")]).is_small
+    assert not Batch(forgets=True).is_small, "sealed values are written anew"
 
 
 LOOSE = """

@@ -72,3 +72,32 @@ def test_a_transaction_that_was_not_committed_is_aborted_by_the_next(commits: Co
         with environment.begin() as txn:
             assert [*txn.cursor().iternext(values=False)] == [b"second"]
         turns.abort()
+
+
+async def test_transactions_begin_and_end_here_while_commits_are_quick(commits: CommitThread, tmp_path: Path) -> None:
+    """A transaction is ended by the thread that began it, whatever the speed is judged meanwhile: LMDB's lock of
+    writers could not be released otherwise."""
+    with lmdb.open(str(tmp_path)) as environment:
+        turns, where = WriteTurns(environment, commits), list[bool]()
+        quick, slow = [0] * 200, [100]
+        plan = [(slow, True), (quick, True), (quick, True), (quick, False), (slow, True), (quick, True), (quick, True)]
+        for number, (took_s, may_be_here) in enumerate(plan):
+            turns.begin(may_be_here=may_be_here).put(b"row %d" % number, b"")
+            where.append(turns.is_here)
+            for began_s, one in enumerate(took_s):
+                commits.speed.observe(began_s, began_s + one)
+            if number == 5:
+                turns.begin(may_be_here=True).put(b"row %d" % number, b"")  # the one begun before is aborted
+            if turns.is_here:
+                turns.commit()
+                turns.begin_ahead()
+            else:
+                await commits.run(turns.commit)
+                await commits.run(turns.begin_ahead)
+        assert where == [False, False, True, False, True, False, True]
+        with environment.begin() as txn:
+            assert [*txn.cursor().iternext(values=False)] == [b"row %d" % number for number in range(len(plan))]
+        turns.begin(may_be_here=True)
+        turns.abort()
+        turns.begin(may_be_here=False)
+        turns.abort()

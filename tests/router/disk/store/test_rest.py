@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +15,7 @@ from samples.stores import BOOT, KEYS, LIMITS
 
 from router.core.routing.effects import Changes
 from router.disk.store import rest
+from router.disk.store.commit_thread import CommitThread
 from router.disk.store.rest import Disturbed, Rest, at_rest
 from router.disk.store.store import Store
 from router.disk.store.terms import Beginning
@@ -43,6 +44,21 @@ def test_the_stores_commits_wait_for_a_copy(tmp_path: Path, monkeypatch: pytest.
             write()
             assert len(waited) == count
         os.close(copy)
+
+
+def test_no_commit_waits_in_the_loop_for_a_copy(tmp_path: Path) -> None:
+    """While a copy begins, transactions go to the thread, whose waiting holds up nobody."""
+    with closing(CommitThread()) as commits, closing(Store(tmp_path, LIMITS, BOOT, commits)) as store:
+        store.recover(KEYS[0], Beginning())
+        for began_s in range(100):
+            commits.speed.observe(began_s, began_s)
+        where = []
+        for is_copied in (False, True, False):
+            with at_rest(tmp_path / "data.mdb") if is_copied else nullcontext():
+                store.apply(Changes(), 0)
+                where.append(store.turns.is_here)
+            store.commit()
+        assert where == [True, False, True]
 
 
 def test_a_copy_that_was_stopped_holds_up_one_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

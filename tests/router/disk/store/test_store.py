@@ -78,6 +78,10 @@ def test_any_batches_give_the_same_answers(seed: int, tmp_path: Path) -> None:
             plain.log_is_sealed(sealed)
         expected = plain.apply(changes, wall_s)
         plain.commit()
+        if isinstance(commits, CommitThread):  # some are made in the loop, some in the thread
+            took_s, times = random.choice(((0.0, 60), (9.0, 1)))
+            for began_s in range(times):
+                commits.speed.observe(began_s, began_s + took_s)
         assert apply(store, changes, wall_s) == tuple(expected)
         check_same(random, store, plain, wall_s)
         if random.random() < 0.15:

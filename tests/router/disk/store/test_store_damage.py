@@ -231,7 +231,7 @@ def test_a_disk_that_is_full_is_not_called_damaged(tmp_path: Path) -> None:
         raise lmdb.DiskError("mdb_txn_commit: No space left on device")
 
     store._env.close()
-    store._turns._env = type("Full", (), {"begin": staticmethod(is_full)})
+    store.turns._env = type("Full", (), {"begin": staticmethod(is_full)})
     with pytest.raises(
         StoreError, match=r"its disk is full .*make room and start again: nothing that was settled is lost"
     ):
