@@ -124,13 +124,12 @@ class IdSet:
     def drop_before(self, bound: bytes) -> int:
         """Remove all keys before a bound, such as expired ones; return how many."""
         whole = max(0, bisect_left(self._firsts, bound) - 1)
+        leaf = self._leaf(whole) if self._leaves and self._firsts[whole] < bound else b""  # first: it may fail
         gone = sum(map(size_of, self._leaves[:whole])) // ROW_BYTES
         self._room.drop(self._leaves[:whole])
         del self._leaves[:whole], self._firsts[:whole], self._sums[:whole]
         self._is_added_up &= not whole
-        if self._leaves and self._firsts[0] < bound:
-            leaf = self._leaf(0)
-            place = _position(leaf, bound)
+        if place := _position(leaf, bound):
             self._put_leaf(0, leaf[place * ROW_BYTES :])
             gone += place
         self._count -= gone
