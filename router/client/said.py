@@ -21,7 +21,7 @@ class SaidAgain(Exception):
 
 
 class Said:
-    """The newest signed words, `most` at most, each with the message that brought it first: some 40 bytes of memory
+    """The newest signed words, `most` at most, each with the message that brought it first: 32 bytes of memory
     each."""
 
     def __init__(self, most: int = SAID_MAX) -> None:

@@ -18,6 +18,7 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from router.actors.actor import actor_system
+from router.actors.heap import keep_giving_back
 from router.core.neighbours.dial_budget import DialBudgets
 from router.core.neighbours.directory import Directory, Neighbour, Standing
 from router.core.router import Router
@@ -239,6 +240,7 @@ class RunningNode:
             dialler.reconcile(self._directory.neighbours.values())
             connections.start_soon(watch, partial(self._network_changed, dialler))
             connections.start_soon(self._snapshots.run)
+            connections.start_soon(keep_giving_back)
             if self._load_config.have_changed() and (problem := self.reload()):
                 log.warning("%s", problem)
             on_ready(self._ready(router))

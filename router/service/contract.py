@@ -69,10 +69,22 @@ class Chance(Protocol):
         """Return `k` different members in random order."""
 
 
+class Scratch(Protocol):
+    """Blocks outside of memory that a service may write and read again in the same life; the next one finds none."""
+
+    def write(self, at: int, block: bytes) -> bool:
+        """Write a block at a byte, from 0 on; return whether it was written. False: there is no room for it, and what
+        was there is lost."""
+
+    def read(self, at: int, size: int) -> bytes:
+        """Return bytes that were written. Raise OSError."""
+
+
 class Setup(Struct, frozen=True):
     """The arguments of a service's rules: its name here, its address, its settings, and the values it has kept, as of
     the last commit; `chance` is the randomness that rules may use. `find_over_http` returns the other services of this
-    node that answer over HTTP (`router/service/http.py`), for the one that has doors for it."""
+    node that answer over HTTP (`router/service/http.py`), for the one that has doors for it. `scratch`: for what
+    takes much memory; None: there is none."""
 
     name: str
     key: PublicKey
@@ -80,6 +92,7 @@ class Setup(Struct, frozen=True):
     kept: Mapping[bytes, bytes]
     chance: Chance
     find_over_http: Callable[[], Sequence[Any]] = tuple
+    scratch: Scratch | None = None
 
 
 # -- what rules hear ------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from router.core.wire.packed_ids import PackedIds
 from router.service import contract as c
 
 IDS_MAX = 8192
-"""Most ids that are remembered, and twice the fewest; older ones are forgotten, and such a message would be heard
+"""Most ids that are remembered, and about twice the fewest; older ones are forgotten, and such a message would be heard
 again."""
 _TRACELESS = (c.Refuse, c.Wake)
 

@@ -44,6 +44,7 @@ from router.disk.state.service_state import EVENTS_MAX, Batch, State
 from router.service.attempts import Attempts, FailuresInARow
 from router.service.contract import Forget, LogEvent, Put
 from router.service.deed_checks import EVENT_BYTES_MAX, check_put, event_of, fault_of
+from router.service.scratch_file import ScratchFile
 from router.service.verbs.log_event import LogEvents
 from router.service.verbs.verb import Request
 from router.settings.config import Config
@@ -269,6 +270,10 @@ class Service(TrioActor):
         numbers = self.state.commit(batch, expiry_min(time.time()))
         self._speed.observe(began_s, time.perf_counter())
         return numbers
+
+    def scratch(self) -> ScratchFile:
+        """Return a new file beside its state for what takes much memory, which is made when something is written."""
+        return ScratchFile(self.place.state_path, self.place.leave_free_bytes, self.warn)
 
     def warn(self, text: str) -> None:
         """Tell the operator, in the log of the process and in `router status`; of what cannot be printed, a space."""

@@ -12,6 +12,7 @@ import pykka
 import trio
 
 from router.actors.actor import actor_system
+from router.actors.heap import keep_giving_back
 from router.actors.supervisor import Supervisor
 from router.core.service.back_off import BackOff
 from router.core.wire.crypto import PublicKey, SigningKey
@@ -146,6 +147,7 @@ async def run(
         supervise(service, place, back_off(config), reports.problem)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(Watchdog(partial(_report_block, home)).run)
+            nursery.start_soon(keep_giving_back)
             await reports.run()
 
 

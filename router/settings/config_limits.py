@@ -83,7 +83,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         "share of what the others leave free.",
         )] = CORE.index.neighbour_percent
     seen_recent_max: Annotated[int, span(0, 10**9,
-        "The most ids that are kept in memory as well, the newest; older ones are looked up on disk.",
+        "The most ids that are kept in memory as well, the newest, 16 bytes each; older ones are looked up on disk.",
         )] = CORE.seen_recent_max
     route_hold_s: Annotated[int, span(0, DAY_S,
         "How long a neighbour must be down before a route through it may be replaced by another.")] = CORE.routes.hold_s

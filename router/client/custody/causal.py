@@ -48,7 +48,7 @@ class OrderLimits(Struct, frozen=True):
 
 class Given:
     """The ids of the newest messages, in all groups, that the app was given or has published, or that could not be
-    given: at most `most`, some 20 bytes each (`PackedIds`).
+    given: at most `most`, 16 bytes each (`PackedIds`).
 
     Other objects read `ids`, but do not change it."""
 

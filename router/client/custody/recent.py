@@ -13,8 +13,8 @@ Verdict = tuple[Reason, str]
 
 
 class RecentArrivals:
-    """The newest arrivals that have not ended, and how others ended: of those that were not refused the id alone, some
-    20 bytes. `most`: the most of each; of the ended ones the newest half at least."""
+    """The newest arrivals that have not ended, and how others ended: of those that were not refused the id alone, 16
+    bytes. `most`: the most of each; of the ended ones the newest half at least."""
 
     __slots__ = ("_ended", "_most", "_open", "_refused")
 

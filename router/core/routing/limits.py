@@ -194,7 +194,7 @@ class CoreLimits(Struct, frozen=True):
     outcomes: OutcomeLimits = field(default_factory=OutcomeLimits)
     queues: QueueLimits = field(default_factory=QueueLimits)
     routes: RouteLimits = field(default_factory=RouteLimits)
-    seen_recent_max: int = 200_000
+    seen_recent_max: int = 65_536
     away_s_max: int = 30 * DAY_S
     lan_keep_s: int = DAY_S
     clock_moves_s_max: int = 600

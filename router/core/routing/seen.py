@@ -25,7 +25,7 @@ class CopyState(Enum):
 
 
 class Seen:
-    """At most `recent_max` ids in two generations, some 20 bytes each (`PackedIds`), and those being verified."""
+    """At most `recent_max` ids, 16 bytes each (`PackedIds`), and those being verified."""
 
     def __init__(self, recent_max: int) -> None:
         self._recent = PackedIds(recent_max)

@@ -1,79 +1,72 @@
-"""A memory of many ids in few bytes: the newest ones, packed into byte strings (pure)."""
+"""A memory of many ids in few bytes: the newest ones, in tables that do not grow once they are there (pure)."""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 
 HALF_BYTES = 8
 PACKED_BYTES = 2 * HALF_BYTES
 """Bytes that are kept of an id, from its beginning and its end. An id is a digest: to find a second message with the
 same 128 bits takes as many hashes as to break the key of its signer."""
-BUCKET_IDS, BUCKETS_MAX = 16, 1 << 16
-"""Ids in a bucket, on average, when a generation is full; and most buckets, of which more would cost memory while they
-are empty."""
+BUCKET_IDS = 64
+"""Fewest ids for which a bucket has room, if there are several buckets. That 64 of the newest `most` / 3 ids come to
+one bucket, where 21 are to be expected, has a chance of 1 in 10^12."""
 
 
 class PackedIds:
-    """At most `most` ids in two generations: when the younger one is full, the older one is forgotten as a whole.
+    """At most `most` ids, one if it is 0: the newest third for certain, and of the newest half all but one in a
+    million.
 
-    An id takes some 20 bytes of memory, where a set takes 130. A bucket is searched from its beginning; which one it is
-    follows from Python's hash, keyed anew in each process, so that nobody can choose ids that crowd one of them."""
+    The ids are spread over buckets of a fixed size, each of which forgets its oldest one for a new one when it is full.
+    So an id takes 16 bytes, and memory grows only until each bucket has been used once, which is after some
+    `most` / 10 ids. A bucket is searched from its beginning; which one it is follows from Python's hash, keyed anew in
+    each process, so that nobody can choose ids that crowd one of them."""
 
-    __slots__ = ("_half", "_old", "_old_count", "_young", "_young_count")
+    __slots__ = ("_added", "_bucket_bytes", "_bucket_ids", "_buckets")
 
     def __init__(self, most: int) -> None:
-        self._half = max(1, most // 2)
-        self._young, self._old = self._empty(), self._empty()
-        self._young_count = self._old_count = 0
+        count = max(1, most // BUCKET_IDS)
+        self._bucket_ids = max(1, most // count)
+        self._bucket_bytes = PACKED_BYTES * self._bucket_ids
+        self._buckets: list[bytearray | None] = [None] * count
+        self._added = array("Q", bytes(8 * count))  # ids ever added to each bucket; the next one's place follows
 
     def __repr__(self) -> str:
         return f"<{len(self)} ids>"
 
-    def _empty(self) -> list[bytes]:
-        return [b""] * min(BUCKETS_MAX, max(1, self._half // BUCKET_IDS))
-
     def __len__(self) -> int:
-        return self._young_count + self._old_count
+        return sum(min(added, self._bucket_ids) for added in self._added)
+
+    def __bool__(self) -> bool:
+        return any(self._added)
 
     def __contains__(self, id: bytes) -> bool:
-        packed, at = id[:HALF_BYTES] + id[-HALF_BYTES:], hash(id) % len(self._young)
-        for bucket in (self._young[at], self._old[at]):
-            if (found := bucket.find(packed)) >= 0 and (not found % PACKED_BYTES or _place(bucket, packed) >= 0):
-                return True
-        return False
+        at = hash(id) % len(self._buckets)
+        bucket = self._buckets[at]
+        return bucket is not None and _has(bucket, id[:HALF_BYTES] + id[-HALF_BYTES:], PACKED_BYTES * self._added[at])
 
     def add(self, id: bytes) -> None:
-        """Remember an id as one of the newest."""
-        packed, young = id[:HALF_BYTES] + id[-HALF_BYTES:], self._young
-        at = hash(id) % len(young)
-        bucket = young[at]
-        if bucket.find(packed) >= 0 and _place(bucket, packed) >= 0:
+        """Remember an id as one of the newest; one that is remembered already keeps its place among them."""
+        packed, at = id[:HALF_BYTES] + id[-HALF_BYTES:], hash(id) % len(self._buckets)
+        bucket, added = self._buckets[at], self._added[at]
+        if bucket is None:
+            bucket = self._buckets[at] = bytearray(self._bucket_bytes)
+        elif _has(bucket, packed, PACKED_BYTES * added):
             return
-        young[at] = bucket + packed
-        self._young_count += 1
-        if self._young_count >= self._half:
-            self._old, self._old_count = young, self._young_count
-            self._young, self._young_count = self._empty(), 0
+        place = PACKED_BYTES * (added % self._bucket_ids)
+        bucket[place : place + PACKED_BYTES] = packed
+        self._added[at] = added + 1
 
     def update(self, ids: Iterable[bytes]) -> None:
         """Remember several ids."""
         for id in ids:
             self.add(id)
 
-    def discard(self, id: bytes) -> None:
-        """Forget an id, if it is remembered."""
-        packed, at = id[:HALF_BYTES] + id[-HALF_BYTES:], hash(id) % len(self._young)
-        for is_old, buckets in enumerate((self._young, self._old)):
-            bucket = buckets[at]
-            if (place := _place(bucket, packed)) >= 0:
-                buckets[at] = bucket[:place] + bucket[place + PACKED_BYTES :]
-                self._old_count -= is_old
-                self._young_count -= 1 - is_old
 
-
-def _place(bucket: bytes, packed: bytes) -> int:
-    """Return where an id stands in a bucket; a negative number if it is not there."""
-    at = bucket.find(packed)
+def _has(bucket: bytes | bytearray, packed: bytes, stop: int) -> bool:
+    """Whether an id stands in the first `stop` bytes of a bucket, or in the whole of it if it is shorter."""
+    at = bucket.find(packed, 0, stop)
     while at > 0 and at % PACKED_BYTES:
-        at = bucket.find(packed, at + 1)
-    return at
+        at = bucket.find(packed, at + 1, stop)
+    return at >= 0

@@ -66,7 +66,7 @@ class Comparing:
         self._limits = limits or CompareLimits()
         self._steps = ClockSteps(setup.kept)
         self.since = Begun(setup.kept, self._steps)
-        self._held = Held()
+        self._held = Held(scratch=setup.scratch)
         self._answering = Answering(known, self._held, self._steps, self._limits)
         self._fetching, self._giving = Fetching(), Giving()
         self._plans = Plans(known.unread)

@@ -18,6 +18,7 @@ from router.service import contract as c
 from router.service.roles import overlay as o
 from services.pubsub.core.comparison.arrival_times import ArrivalTimes
 from services.pubsub.core.comparison.id_set import KEY_BYTES, RANK_MAX, IdSet, key_of, minute_of
+from services.pubsub.core.comparison.leaves import LeafRoom
 from services.pubsub.core.comparison.negentropy import IdRange, fingerprint_of
 
 MINUTES_MAX = 1 << 32
@@ -37,7 +38,7 @@ class _Index(Struct):
     again. `count`: how many have been listed, each with
     the next rank; `came`: when they came. `is_stale`: a message has come since the router was asked."""
 
-    ids: IdSet = field(default_factory=IdSet)
+    ids: IdSet
     count: int = 0
     came: ArrivalTimes = field(default_factory=ArrivalTimes)
     upto: int = 0
@@ -60,9 +61,13 @@ class Held:
     """The ids that this node holds, at most `ids_max` of all topics, those that expire last. Seconds are monotonic.
 
     `retry_s`: until the router is asked again when it did not answer. `open_max`: topics that are looked up at a time
-    before they are compared."""
+    before they are compared. `scratch`: where most of the ids are; None: in memory. An id takes some 5 bytes of memory
+    besides."""
 
-    def __init__(self, ids_max: int = 1_000_000, retry_s: float = 1.0, open_max: int = 8) -> None:
+    def __init__(
+        self, ids_max: int = 1_000_000, retry_s: float = 1.0, open_max: int = 8, scratch: c.Scratch | None = None
+    ) -> None:
+        self._room = LeafRoom(scratch)
         self._ids_max = ids_max
         self._retry_s = retry_s
         self._open_max = open_max
@@ -127,13 +132,18 @@ class Held:
     def refresh(self, group: PublicKey) -> list[c.Deed]:
         """Ask the router for the messages that have arrived since, unless a question is open."""
         self._new.pop(group, None)
-        index = self._indexes.setdefault(group, _Index())
+        index = self._index(group)
         if index.is_asked:
             return []
         index.is_asked, index.is_stale = True, False
         self._asked.add(group)
         self._again_s.pop(group, None)
         return [o.ListHeld(group, index.upto)]
+
+    def _index(self, group: PublicKey) -> _Index:
+        if (index := self._indexes.get(group)) is None:
+            index = self._indexes[group] = _Index(IdSet(room=self._room))
+        return index
 
     @property
     def due_s(self) -> float:
@@ -157,8 +167,8 @@ class Held:
             return []
         before = len(index.ids)
         if index.gone != page.gone and not index.is_anew:
-            self._indexes[page.group] = _Index(gone=page.gone, is_asked=True)
-            self.count -= before
+            self.count -= index.ids.clear()
+            self._indexes[page.group] = _Index(IdSet(room=self._room), gone=page.gone, is_asked=True)
             return [o.ListHeld(page.group, 0)]
         if not index.upto:
             index.gone = page.gone
@@ -184,7 +194,7 @@ class Held:
     def left(self, group: PublicKey) -> None:
         """Forget a topic."""
         index = self._indexes.pop(group, None)
-        self.count -= 0 if index is None else len(index.ids)
+        self.count -= 0 if index is None else index.ids.clear()
         self._new.pop(group, None)
         self._asked.discard(group)
         self._again_s.pop(group, None)

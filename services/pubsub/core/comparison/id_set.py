@@ -1,17 +1,21 @@
 """Ordered sets of (expiry minute, message id) in which the sum of any run of ids is cheap, as negentropy needs it.
 
-The ids lie in leaves of at most `LEAF_MAX`, each one byte string of rows (key, rank); beside each leaf stands the sum
-of its ids. The sums of all leaves before each leaf are added up once after a change, when a sum is first asked for: one
-addition for each leaf. The sum of a run is then the difference of two such sums, and of parts of the two leaves at its
-ends. A rank says in which order the messages arrived; it is no part of the key.
+The ids lie in leaves of at most `LEAF_MAX`, each one byte string of rows (key, rank), in memory or on disk
+(`leaves.py`); the first key of each leaf, and the sum of its ids, are in memory. The sums of all leaves before each
+leaf are added up once after a change, when a sum is first asked for: one addition for each leaf. The sum of a run is
+then the difference of two such sums, and of parts of the two leaves at its ends. A rank says in which order the
+messages arrived; it is no part of the key.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from itertools import accumulate
+from itertools import accumulate, count
+
+from services.pubsub.core.comparison.leaves import LeafRoom, Place, size_of
 
 ID_BYTES = 32
 MINUTE_BYTES = 4
@@ -19,7 +23,7 @@ KEY_BYTES = MINUTE_BYTES + ID_BYTES
 RANK_BYTES = 4
 RANK_MAX = (1 << 8 * RANK_BYTES) - 1
 ROW_BYTES = KEY_BYTES + RANK_BYTES
-LEAF_MAX = 64
+LEAF_MAX = 102
 LEAF_BYTES_MAX = LEAF_MAX * ROW_BYTES
 SUM_MASK = (1 << 8 * ID_BYTES) - 1
 FINGERPRINT_BYTES = 16
@@ -38,13 +42,15 @@ def minute_of(key: bytes) -> int:
 
 
 class IdSet:
-    """A set of keys (expiry minute, id) in ascending order; positions count from 0."""
+    """A set of keys (expiry minute, id) in ascending order; positions count from 0. `room`: where its leaves are; by
+    default in memory, without a bound."""
 
-    def __init__(self, keys: Iterable[bytes] = ()) -> None:
-        self._leaves: list[bytes] = []
+    def __init__(self, keys: Iterable[bytes] = (), room: LeafRoom | None = None) -> None:
+        self._room = room or LeafRoom()
+        self._leaves: list[Place] = []
         self._firsts: list[bytes] = []  # the first key of each leaf
         self._sums: list[int] = []  # of the ids of each leaf
-        self._starts: list[int] = []  # the position at which each leaf begins
+        self._starts = array("Q")  # the position at which each leaf begins
         self._before: list[int] = []  # the sum of all ids before each leaf
         self._count = 0
         self._is_added_up = False
@@ -57,8 +63,14 @@ class IdSet:
         return self._count
 
     def __contains__(self, key: bytes) -> bool:
-        leaf = bisect_right(self._firsts, key) - 1
-        return leaf >= 0 and _is_at(self._leaves[leaf], _position(self._leaves[leaf], key), key)
+        at = bisect_right(self._firsts, key) - 1
+        if at < 0:
+            return False
+        leaf = self._leaf(at)
+        return _is_at(leaf, _position(leaf, key), key)
+
+    def _leaf(self, at: int) -> bytes:
+        return self._room.get(self._leaves[at])
 
     # -- changes ---------------------------------------------------------------------------------------------
 
@@ -67,34 +79,35 @@ class IdSet:
 
         An existing key keeps its rank."""
         before = self._count
-        for place, key in enumerate(keys, rank):
+        for key, place in sorted(zip(keys, count(rank))):  # those of one leaf together
             self._add(key, min(place, RANK_MAX))
         return self._count - before
 
     def _add(self, key: bytes, rank: int) -> None:
         leaves, at = self._leaves, max(0, bisect_right(self._firsts, key) - 1)
         if not leaves:
-            leaves.append(b"")
+            leaves.append(self._room.put(b""))
             self._firsts.append(key)
             self._sums.append(0)
-        leaf = leaves[at]
+        leaf = self._leaf(at)
         place = _position(leaf, key)
         if _is_at(leaf, place, key):
             return
         cut = place * ROW_BYTES
-        leaf = leaves[at] = leaf[:cut] + key + rank.to_bytes(RANK_BYTES, "big") + leaf[cut:]
+        leaf = leaf[:cut] + key + rank.to_bytes(RANK_BYTES, "big") + leaf[cut:]
         self._firsts[at] = leaf[:KEY_BYTES]
-        self._sums[at] += _number(key)
         self._count += 1
         self._is_added_up = False
         if len(leaf) > LEAF_BYTES_MAX:
-            self._split(at)
+            self._split(at, leaf)
+        else:
+            leaves[at] = self._room.put(leaf, leaves[at])
+            self._sums[at] += _number(key)
 
-    def _split(self, at: int) -> None:
+    def _split(self, at: int, leaf: bytes) -> None:
         """Split a leaf: in the middle, or before its last key if ids come in ascending order."""
-        leaf = self._leaves[at]
         cut = LEAF_BYTES_MAX if at + 1 == len(self._leaves) else LEAF_BYTES_MAX // 2
-        self._leaves[at : at + 1] = leaf[:cut], leaf[cut:]
+        self._leaves[at : at + 1] = self._room.put(leaf[:cut], self._leaves[at]), self._room.put(leaf[cut:])
         self._firsts.insert(at + 1, leaf[cut : cut + KEY_BYTES])
         self._sums[at : at + 1] = _sum(leaf[:cut]), _sum(leaf[cut:])
 
@@ -102,7 +115,7 @@ class IdSet:
         """Remove the keys that are present."""
         for key in keys:
             at = bisect_right(self._firsts, key) - 1
-            leaf = self._leaves[at] if at >= 0 else b""
+            leaf = self._leaf(at) if at >= 0 else b""
             place = _position(leaf, key)
             if _is_at(leaf, place, key):
                 self._put_leaf(at, leaf[: place * ROW_BYTES] + leaf[(place + 1) * ROW_BYTES :])
@@ -111,20 +124,28 @@ class IdSet:
     def drop_before(self, bound: bytes) -> int:
         """Remove all keys before a bound, such as expired ones; return how many."""
         whole = max(0, bisect_left(self._firsts, bound) - 1)
-        gone = sum(map(len, self._leaves[:whole])) // ROW_BYTES
+        leaf = self._leaf(whole) if self._leaves and self._firsts[whole] < bound else b""  # first: it may fail
+        gone = sum(map(size_of, self._leaves[:whole])) // ROW_BYTES
+        self._room.drop(self._leaves[:whole])
         del self._leaves[:whole], self._firsts[:whole], self._sums[:whole]
         self._is_added_up &= not whole
-        if self._leaves and (place := _position(self._leaves[0], bound)):
-            self._put_leaf(0, self._leaves[0][place * ROW_BYTES :])
+        if place := _position(leaf, bound):
+            self._put_leaf(0, leaf[place * ROW_BYTES :])
             gone += place
         self._count -= gone
         return gone
 
+    def clear(self) -> int:
+        """Remove all keys; return how many."""
+        return self.drop_before(END)
+
     def _put_leaf(self, at: int, leaf: bytes) -> None:
         self._is_added_up = False
         if leaf:
-            self._leaves[at], self._firsts[at], self._sums[at] = leaf, leaf[:KEY_BYTES], _sum(leaf)
+            self._leaves[at] = self._room.put(leaf, self._leaves[at])
+            self._firsts[at], self._sums[at] = leaf[:KEY_BYTES], _sum(leaf)
         else:
+            self._room.drop(self._leaves[at : at + 1])
             del self._leaves[at], self._firsts[at], self._sums[at]
 
     # -- runs ------------------------------------------------------------------------------------------------
@@ -133,14 +154,14 @@ class IdSet:
         """Return how many keys are before the bound: a key, the beginning of one, or `END`."""
         self._add_up()
         at = bisect_left(self._firsts, bound) - 1
-        return 0 if at < 0 else self._starts[at] + _position(self._leaves[at], bound)
+        return 0 if at < 0 else self._starts[at] + _position(self._leaf(at), bound)
 
     def key_at(self, position: int) -> bytes:
         """Return the key at a position."""
         self._add_up()
         at = bisect_right(self._starts, position) - 1
         place = position - self._starts[at]
-        return _key_at(self._leaves[at], place)
+        return _key_at(self._leaf(at), place)
 
     def keys(self, start: int, stop: int) -> Iterator[bytes]:
         """Yield the keys at positions start..stop-1; the set must not change meanwhile."""
@@ -159,7 +180,7 @@ class IdSet:
         self._add_up()
         at = bisect_right(self._starts, start) - 1
         while start < stop:
-            leaf, first = self._leaves[at], self._starts[at]
+            leaf, first = self._leaf(at), self._starts[at]
             for place in range(start - first, min(stop - first, len(leaf) // ROW_BYTES)):
                 yield leaf[place * ROW_BYTES : (place + 1) * ROW_BYTES]
             at, start = at + 1, first + len(leaf) // ROW_BYTES
@@ -171,12 +192,12 @@ class IdSet:
         if at < 0:
             return 0
         place = position - self._starts[at]
-        return self._before[at] + _sum(self._leaves[at][: place * ROW_BYTES])
+        return self._before[at] + (_sum(self._leaf(at)[: place * ROW_BYTES]) if place else 0)
 
     def _add_up(self) -> None:
         if not self._is_added_up:
-            counts = (len(leaf) // ROW_BYTES for leaf in self._leaves)
-            self._starts = list(accumulate(counts, initial=0))[:-1]
+            counts = (size_of(leaf) // ROW_BYTES for leaf in self._leaves)
+            self._starts = array("Q", accumulate(counts, initial=0))[:-1]
             self._before = list(accumulate(self._sums, initial=0))[:-1]
             self._is_added_up = True
 

@@ -34,8 +34,8 @@ class RepairLimits(Struct, frozen=True):
     them. `asks_max`: routers that are asked for an id. `missing_max`: ids remembered as missing. A source may name
     `source_burst` ids that do not come, and `source_per_s` later; this is counted for at most `sources_max` sources. An
     id that was given up is asked for again when it is named again, `rounds_max` times in all; `given_up_max` of them
-    are remembered. `known_max`: remembered ids of received messages, some 20 bytes of
-    memory each; the router knows older ones, and is asked.
+    are remembered. `known_max`: remembered ids of received messages, 16 bytes each; the router knows older ones, and
+    is asked.
     """
 
     open_max: int = 16

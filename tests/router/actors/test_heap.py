@@ -1,0 +1,39 @@
+"""What is free in the heap goes back to the system."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from router.actors import heap
+
+BLOCK_BYTES, BLOCKS = 64 << 10, 256
+"""Blocks that lie on the heap, below the least size that the C library maps alone."""
+
+
+def anonymous_bytes() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon:"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs malloc_trim(3) and /proc")
+async def test_free_memory_between_used_blocks_goes_back_from_time_to_time(autojump_clock: MockClock) -> None:
+    blocks, pins = list[bytes](), list[bytes]()
+    for at in range(BLOCKS):
+        blocks.append(at.to_bytes(2, "big") * (BLOCK_BYTES // 2))
+        pins.append(at.to_bytes(2, "big") * (BLOCK_BYTES // 8))
+    blocks.clear()
+    full = anonymous_bytes()
+    with trio.move_on_after(1.5 * heap.GIVE_BACK_S):
+        await heap.keep_giving_back()
+    assert full - anonymous_bytes() > BLOCKS * BLOCK_BYTES // 2
+    assert len(pins) == BLOCKS
+
+
+def test_another_c_library_gives_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "another")
+    heap.give_back()
