@@ -9,7 +9,8 @@ partner, up to `rings_max`, each with the members next to the partner's position
 are candidates; one becomes a neighbour by a meeting.
 
 Once enough members were told of the last change of each ring, and there are no candidates, the rings are settled: a
-period asks a member only if it was not heard for `settled_periods`.
+period asks a member only if it was not heard for `settled_periods`. While more rings have changed than the questions of
+so many periods cover, and no neighbour was removed for its silence, periods stay short.
 
 A period looks at the rings that have changed and at those with candidates, not at all rings.
 """
@@ -39,7 +40,8 @@ class OverlayLimits(Struct, frozen=True):
     """The numbers of R-C32.
 
     A period lasts `period_s`, give or take `jitter` of it; each of the first `fast_periods` lasts `fast_s`, after the
-    start and after a group becomes wanted. Without an answer within `answer_s` the next on that side is asked at once,
+    start and after a group becomes wanted, and while members are to be told of more rings than `settled_periods`
+    questions cover. Without an answer within `answer_s` the next on that side is asked at once,
     up to `questions_max` in a period. A message covers up to `rings_max` topics, each with up to `near` neighbours on
     each side of the partner and `random` others. While the rings are settled, a member is asked once it was not heard
     for `settled_periods`.
@@ -292,12 +294,18 @@ class Overlay:
         self._fast = max(0, self._fast - 1)
         self._began_s = now_s
         spread = limits.jitter * (2 * self._chance.random() - 1)
-        self._next_s = now_s + (limits.fast_s if self._fast else limits.period_s * (1 + spread))
         self._rings.look(now_s)
+        self._next_s = now_s + (limits.fast_s if self._fast or self._is_behind else limits.period_s * (1 + spread))
         yield from self._ask_unheard(now_s) if self._rings.is_settled and not self._fast else self._ask_next(now_s)
         rings = [self._rings[group] for group in self._rings.with_candidates]
         chosen = self._candidates.choose(rings, self._chance, now_s, is_any_alone=bool(self._rings.alone))
         yield from map(MeetWith, chosen)
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether members are still to be told of many rings. Where neighbours fall silent, the machine or the network
+        may be overloaded, and more questions would only add to that."""
+        return not self._away and len(self._rings.to_ask) > self._limits.rings_max * self._limits.settled_periods
 
     def _ask_next(self, now_s: float) -> Iterator[ExchangeRings]:
         """Ask about the topic that has waited longest, among those for which a member can be asked."""
