@@ -281,6 +281,8 @@ def test_periods_do_not_stay_short_once_a_neighbour_has_fallen_silent() -> None:
     gone.is_up = False
     one.overlay.absent(gone.me.router, rings.now_s)
     assert short_periods(rings) == 0
+    rings.now_s += OverlayLimits().calm_s
+    assert short_periods(rings) > 3, "until nobody has for two minutes"
 
 
 def test_neighbour_that_was_slow_to_answer_is_back_on_all_rings_with_its_first_word() -> None:
