@@ -285,6 +285,29 @@ def test_periods_do_not_stay_short_once_a_neighbour_has_fallen_silent() -> None:
     assert short_periods(rings) > 3, "until nobody has for two minutes"
 
 
+def test_partner_whose_groups_change_all_the_time_costs_a_question_a_second_and_holds_up_nobody() -> None:
+    rings, limits = meeting(2, 400), OverlayLimits()
+    one, liar = rings.members
+    groups = list(one.known.topics)
+    honest = Member(2, groups[:20], rings.chance, limits)
+    rings.by_router[honest.me.router] = honest
+    rings.meet(one, honest.me.router)
+    periods = len(groups) // limits.rings_max + 3
+    asked, topics = 0, set[bytes]()
+    for number in range(periods):
+        one.known.share(liar.me.router, {group: bytes((number,)) * 16 for group in groups[number % 2 :: 2]})
+        one.overlay.met(liar.me, rings.now_s)
+        for deed in one.overlay.tick(rings.now_s):
+            if isinstance(deed, ExchangeRings):
+                asked += 1
+                one.overlay.hear_answer(deed.to, ())
+                topics |= {ring.t for ring in deed.rings} if deed.to == honest.me else set()
+        assert one.overlay.due_s >= rings.now_s + limits.fast_s
+        rings.now_s = one.overlay.due_s
+    assert asked == periods
+    assert topics == {one.known.topics[group].t[honest.me.router] for group in groups[:20]}, "as without the other"
+
+
 def test_neighbour_that_was_slow_to_answer_is_back_on_all_rings_with_its_first_word() -> None:
     """It came back on the sixteen rings of that word alone, and on the others when it was met again."""
     rings = settled_pair(40)
