@@ -14,9 +14,10 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import overlay as o
 from services.pubsub.core.known import Neighbour
+from services.pubsub.core.meetings import interests
 from services.pubsub.core.meetings.filters import bits_of, tell
 from services.pubsub.core.meetings.interest_table import InterestLimits, InterestTable
-from services.pubsub.core.meetings.interests import SECRET
+from services.pubsub.core.meetings.interests import SECRET, ExchangeLimits
 from services.pubsub.core.messages import (
     AskInterests,
     Filter,
@@ -175,6 +176,20 @@ def test_a_question_before_the_own_filter_is_made_is_answered_once_it_is() -> No
         one.hear(c.Tick())
     told = [each for each in one.take(c.Send) if isinstance(decode_message(each.body), TellInterests)]
     assert [(each.to, each.via) for each in told] == [(two.service.public, two.router.public)]
+
+
+def test_of_questions_before_the_own_filter_is_made_a_bounded_number_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interests, "ExchangeLimits", lambda: ExchangeLimits(routers_max=2))
+    one, others = Side(1, GROUPS), [Side(number, GROUPS[:1]) for number in range(2, 6)]
+    for other in others:
+        assert not [deed for deed in one.said(other, asked(other)) if isinstance(deed, c.Refuse)]
+    for _ in range(5):
+        one.seconds += 1
+        one.hear(c.Tick())
+    told = [each for each in one.take(c.Send) if isinstance(decode_message(each.body), TellInterests)]
+    assert [each.via for each in told] == [other.router.public for other in others[:2]], "those that came first"
+    one.said(others[3], asked(others[3]))
+    assert [each.via for each in one.take(c.Send)] == [others[3].router.public], "which asks again, in its next period"
 
 
 @pytest.mark.parametrize("case", ("forged", "yesterday", "tomorrow", "all ones"))

@@ -204,6 +204,19 @@ def test_group_that_nobody_reads_leaves_room_for_others(monkeypatch: pytest.Monk
     assert len(one.take(c.Refuse)) == 2 + 2 and one.rules._dissemination.forwarding.untaken == 3 + 2 + 4
 
 
+def test_group_that_is_published_to_without_end_keeps_what_came_first_and_grows_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fan_out, "WAITING_OF_GROUP_MAX", 5)
+    one = Side(1)
+    for at in range(5):
+        published(one, body=b"%d" % at)
+    rows = dict(one.kept)
+    answers = [published(one, body=b"%d" % at) for at in range(5, 200)]
+    assert all([type(deed) for deed in deeds] == [c.Refuse] for deeds in answers), "the reason, and nothing else"
+    assert one.kept == rows and one.rules._dissemination.forwarding.untaken == 5
+
+
 def test_client_leaves_places_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fan_out, "GROUPS_OF_CLIENT_MAX", 2)
     one, client = Side(1), KEYS[0].public

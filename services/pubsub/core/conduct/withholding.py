@@ -43,7 +43,9 @@ class WithholdingLimits(Struct, frozen=True):
     `most_s` after its acknowledgement. Proofs at least `apart_s` from each other that come to `points_max` within
     `within_s` bar a router for `bar_s`, each time twice as long up to `bar_max_s`. A comparison to judge a router
     begins every `check_s` at most, with the same router every `recheck_s`, or every `least_s` while proofs of it
-    stand; after `idle_max` of these without another proof no sooner than with others. `listed_max`: messages of one
+    stand; after `idle_max` of these without another proof no sooner than with others. Where one shows that it lacks all
+    and nothing has come just then to prove it by, up to `idle_max` follow, every `least_s`, in groups where something
+    has. `listed_max`: messages of one
     comparison that may come only when asked for. `routers_max`: routers that are judged; beyond it those without proofs
     are forgotten first. `groups_max`: groups of one router whose last whole comparison is remembered.
 
@@ -106,12 +108,14 @@ class _Judged(Struct, eq=False):
     `listed`: messages that it holds, that this node lacks, and that it has not sent. `even_s`: by group, the last whole
     comparison after which this node had all that it held. `checked_s`: the last whole comparison of any group.
     `doubted`: a group to compare with it, as messages were missed there; `idle`: how many comparisons
-    since the last proof have given none. `times`: how often it was barred; `until_s`: for how long."""
+    since the last proof have given none; `unproved`: how many in a row showed that it lacks all and proved nothing,
+    as nothing had come in that group just then. `times`: how often it was barred; `until_s`: for how long."""
 
     linked_s: float = inf
     sampled_s: float = -inf
     checked_s: float = -inf
     idle: int = 0
+    unproved: int = 0
     doubted: PublicKey | None = None
     samples: dict[MessageId, _Sample] = field(default_factory=dict)
     listed: set[MessageId] = field(default_factory=set)
@@ -198,7 +202,7 @@ class Withholding:
             return
         one.samples.clear()
         one.listed.clear()
-        one.doubted = None
+        one.doubted, one.unproved = None, 0
         if one.proofs or one.times:
             one.proofs.clear()
             one.times, one.until_s = 0, -inf
@@ -242,12 +246,16 @@ class Withholding:
         limits, since_s = self._limits, now_s - one.checked_s
         if since_s < limits.least_s:
             return None
-        groups = (sample.group for sample in one.samples.values() if self._is_of_age(sample, now_s))
-        of_age = next((group for group in groups if group in wanted), None)
+        samples = (sample for sample in one.samples.values() if self._is_of_age(sample, now_s))
+        groups = dict.fromkeys(sample.group for sample in samples if sample.group in wanted)
+        busy = next((group for group in groups if self._fresh(group, now_s)), None)
+        of_age = busy or next(iter(groups), None)
         if one.proofs and one.idle < limits.idle_max:
             group, rank = of_age or one.doubted, 0 if of_age else 1
         elif one.doubted is not None:
             group, rank = one.doubted, 1
+        elif 0 < one.unproved <= limits.idle_max and busy is not None:
+            group, rank = busy, 2
         else:
             group, rank = of_age if since_s >= limits.recheck_s else None, 2
         return ((rank, one.checked_s), group) if group is not None and group in wanted else None
@@ -292,8 +300,10 @@ class Withholding:
         first_held_s = min((sample.acked_s for _, sample in settled if sample.key in held), default=inf)
         lost = [(id, sample) for id, sample in settled if sample.key in lacked and self._is_of_age(sample, now_s)]
         if first_held_s < inf:
+            one.unproved = 0
             lost = [(id, sample) for id, sample in lost if sample.acked_s >= first_held_s + limits.mixed_s]
         elif held or not any(key in lacked for key in self._fresh(group, now_s)):
+            one.unproved = 0 if held else one.unproved + bool(lost)
             lost = []  # it may hold what has just come: its history may have no room
         if lost and self._prove(router, one, lost[0][0], now_s, is_lost=True):
             for id, _ in lost:

@@ -9,7 +9,8 @@ partner, up to `rings_max`, each with the members next to the partner's position
 are candidates; one becomes a neighbour by a meeting.
 
 Once enough members were told of the last change of each ring, and there are no candidates, the rings are settled: a
-period asks a member only if it was not heard for `settled_periods`.
+period asks a member only if it was not heard for `settled_periods`. While more rings have changed than the questions of
+so many periods cover, and no neighbour was removed for its silence lately, periods stay short.
 
 A period looks at the rings that have changed and at those with candidates, not at all rings.
 """
@@ -39,10 +40,11 @@ class OverlayLimits(Struct, frozen=True):
     """The numbers of R-C32.
 
     A period lasts `period_s`, give or take `jitter` of it; each of the first `fast_periods` lasts `fast_s`, after the
-    start and after a group becomes wanted. Without an answer within `answer_s` the next on that side is asked at once,
-    up to `questions_max` in a period. A message covers up to `rings_max` topics, each with up to `near` neighbours on
-    each side of the partner and `random` others. While the rings are settled, a member is asked once it was not heard
-    for `settled_periods`.
+    start and after a group becomes wanted, and while members are to be told of more rings than `settled_periods`
+    questions cover, unless a neighbour was removed for its silence within `calm_s`. Without an answer within `answer_s`
+    the next on that side is asked at once, up to `questions_max` in a period. A message covers up to `rings_max`
+    topics, each with up to `near` neighbours on each side of the partner and `random` others. While the rings are
+    settled, a member is asked once it was not heard for `settled_periods`.
     """
 
     period_s: float = 10.0
@@ -55,6 +57,7 @@ class OverlayLimits(Struct, frozen=True):
     near: int = 3
     random: int = 4
     settled_periods: int = 12
+    calm_s: float = 120.0
     view: ViewLimits = field(default_factory=ViewLimits)
     candidates: CandidateLimits = field(default_factory=CandidateLimits)
 
@@ -118,7 +121,7 @@ class Overlay:
         known.nearest_since = self._nearest_since
         self._candidates = Candidates(self._limits.candidates, known.withholding.barred)
         self._asked: dict[PublicKey, Question] = {}
-        self._away: dict[PublicKey, None] = {}  # neighbours that were removed since they did not answer
+        self._away: dict[PublicKey, float] = {}  # neighbours that did not answer, and the second of their removal
         self._next_s = self._began_s = -inf
         self._fast = self._limits.fast_periods
         self._questions = 0
@@ -292,12 +295,19 @@ class Overlay:
         self._fast = max(0, self._fast - 1)
         self._began_s = now_s
         spread = limits.jitter * (2 * self._chance.random() - 1)
-        self._next_s = now_s + (limits.fast_s if self._fast else limits.period_s * (1 + spread))
         self._rings.look(now_s)
+        is_short = self._fast or self._is_behind(now_s)
+        self._next_s = now_s + (limits.fast_s if is_short else limits.period_s * (1 + spread))
         yield from self._ask_unheard(now_s) if self._rings.is_settled and not self._fast else self._ask_next(now_s)
         rings = [self._rings[group] for group in self._rings.with_candidates]
         chosen = self._candidates.choose(rings, self._chance, now_s, is_any_alone=bool(self._rings.alone))
         yield from map(MeetWith, chosen)
+
+    def _is_behind(self, now_s: float) -> bool:
+        """Whether members are still to be told of many rings. Where neighbours fall silent, the machine or the network
+        may be overloaded, and more questions would only add to that."""
+        is_behind = len(self._rings.to_ask) > self._limits.rings_max * self._limits.settled_periods
+        return is_behind and all(at_s <= now_s - self._limits.calm_s for at_s in self._away.values())
 
     def _ask_next(self, now_s: float) -> Iterator[ExchangeRings]:
         """Ask about the topic that has waited longest, among those for which a member can be asked."""
@@ -374,5 +384,5 @@ class Overlay:
             self._away.pop(router, None)
             while len(self._away) >= self._limits.candidates.resting_max:
                 del self._away[next(iter(self._away))]
-            self._away[router] = None
+            self._away[router] = now_s
             self._candidates.lost(lost, now_s)

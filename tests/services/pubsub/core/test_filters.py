@@ -85,6 +85,10 @@ def test_the_advantage_of_one_who_knows_a_topics_key_is_at_most_a_half() -> None
     assert all(advantage(others=more) < advantage(others=20) for more in range(21, 200))
 
 
+def test_a_filter_of_a_thousand_groups_tells_next_to_nothing() -> None:
+    assert [round(advantage(others), 3) for others in (100, 250, 500, 1_000)] == [0.391, 0.233, 0.090, 0.013]
+
+
 def test_the_best_guess_at_what_is_told_has_no_greater_advantage() -> None:
     known = next(group for group in GROUPS if len(set(bits_of(group))) == 4)
     others = [group for group in GROUPS if group != known][:20]

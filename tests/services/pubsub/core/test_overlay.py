@@ -246,6 +246,68 @@ def test_settled_rings_cost_a_question_only_if_a_neighbour_was_not_heard_for_lon
     assert not any(topic.neighbours for topic in rings.members[0].known.topics.values()), "which finds out who is gone"
 
 
+def short_periods(rings: Rings) -> int:
+    """Let short periods pass at all nodes; return how many there were until the first node waits for longer."""
+    one, fast_s = rings.members[0], OverlayLimits().fast_s
+    for count in range(100):
+        rings.period()
+        rings.now_s += fast_s - PERIOD_S
+        if one.overlay.due_s > rings.now_s:
+            return count
+    raise AssertionError("periods stay short for ever")
+
+
+def meeting(count: int, groups: int) -> Rings:
+    """Return nodes of which the first has just met the others, about so many groups, without first short periods."""
+    shared = [PublicKey(number.to_bytes(32, "big")) for number in range(1, groups + 1)]
+    rings = Rings([shared] * count, 11, OverlayLimits(fast_periods=0))
+    for other in rings.members[1:]:
+        rings.meet(rings.members[0], other.me.router)
+    return rings
+
+
+def test_periods_stay_short_until_members_were_told_of_most_of_very_many_rings() -> None:
+    """After 30 short periods the rest of a thousand rings took minutes, with a question each ten seconds."""
+    limits = OverlayLimits()
+    most = limits.rings_max * limits.settled_periods
+    assert short_periods(meeting(2, most)) == 0
+    of_a_period = 2 * limits.rings_max
+    assert 9 <= short_periods(meeting(2, most + 10 * of_a_period)) <= 11, "both ask in each period"
+
+
+def test_periods_do_not_stay_short_once_a_neighbour_has_fallen_silent() -> None:
+    rings = meeting(3, 600)
+    one, gone = rings.members[0], rings.members[2]
+    gone.is_up = False
+    one.overlay.absent(gone.me.router, rings.now_s)
+    assert short_periods(rings) == 0
+    rings.now_s += OverlayLimits().calm_s
+    assert short_periods(rings) > 3, "until nobody has for two minutes"
+
+
+def test_partner_whose_groups_change_all_the_time_costs_a_question_a_second_and_holds_up_nobody() -> None:
+    rings, limits = meeting(2, 400), OverlayLimits()
+    one, liar = rings.members
+    groups = list(one.known.topics)
+    honest = Member(2, groups[:20], rings.chance, limits)
+    rings.by_router[honest.me.router] = honest
+    rings.meet(one, honest.me.router)
+    periods = len(groups) // limits.rings_max + 3
+    asked, topics = 0, set[bytes]()
+    for number in range(periods):
+        one.known.share(liar.me.router, {group: bytes((number,)) * 16 for group in groups[number % 2 :: 2]})
+        one.overlay.met(liar.me, rings.now_s)
+        for deed in one.overlay.tick(rings.now_s):
+            if isinstance(deed, ExchangeRings):
+                asked += 1
+                one.overlay.hear_answer(deed.to, ())
+                topics |= {ring.t for ring in deed.rings} if deed.to == honest.me else set()
+        assert one.overlay.due_s >= rings.now_s + limits.fast_s
+        rings.now_s = one.overlay.due_s
+    assert asked == periods
+    assert topics == {one.known.topics[group].t[honest.me.router] for group in groups[:20]}, "as without the other"
+
+
 def test_neighbour_that_was_slow_to_answer_is_back_on_all_rings_with_its_first_word() -> None:
     """It came back on the sixteen rings of that word alone, and on the others when it was met again."""
     rings = settled_pair(40)

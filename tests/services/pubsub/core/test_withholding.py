@@ -243,6 +243,37 @@ def test_checks_follow_a_proof_soon_and_end_if_no_other_comes() -> None:
     assert checked == 1 + WithholdingLimits().idle_max
 
 
+def test_checks_of_whoever_lacks_all_in_a_quiet_group_go_on_where_messages_come() -> None:
+    """The one check of an hour was in a group in which nothing came just then, so of many groups none was judged."""
+    judge = Judge()
+    judge.part.sent(PARTNER, OTHER, key_of(0, id_of(999)), judge.now_s)
+    judge.part.taken(PARTNER, id_of(999), judge.now_s)
+    judge.now_s += 180
+    assert judge.part.checks(judge.now_s, {GROUP, OTHER}) == [(PARTNER, OTHER)]
+    judge.part.compared(PARTNER, OTHER, judge.part.watched(PARTNER, OTHER, judge.now_s), [], judge.now_s)
+    assert judge.proofs() == (0, 0), "it may have no room"
+    judge.send(3)
+    assert judge.part.checks(judge.now_s, {GROUP, OTHER}) == [], "nothing has come just now"
+    judge.part.arrived(GROUP, key_of(0, id_of(998)), judge.now_s)
+    judge.now_s += 30
+    assert judge.part.checks(judge.now_s, {GROUP, OTHER}) == [(PARTNER, GROUP)], "although the other is older"
+    judge.part.compared(PARTNER, GROUP, judge.part.watched(PARTNER, GROUP, judge.now_s), [], judge.now_s)
+    assert judge.proofs() == (1, 0)
+
+
+def test_checks_of_whoever_lacks_all_end_after_some_that_prove_nothing() -> None:
+    judge, checked = Judge(), 0
+    for _ in range(58):
+        judge.send()
+        judge.part.arrived(GROUP, key_of(0, id_of(judge.number + 500)), judge.now_s - 10)
+        for router, group in judge.part.checks(judge.now_s, {GROUP}):
+            checked += 1
+            copies = judge.part.watched(router, group, judge.now_s)[:-1]
+            judge.now_s += 25
+            judge.part.compared(router, group, copies, [], judge.now_s)
+    assert judge.proofs() == (0, 0) and checked == 1 + WithholdingLimits().idle_max
+
+
 def test_checks_of_whoever_may_have_withheld_what_was_missed() -> None:
     judge = Judge()
     assert judge.part.check_due_s == float("inf") and judge.part.checks(judge.now_s, {GROUP}) == []
