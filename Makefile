@@ -31,7 +31,7 @@ VENDOR := services/web/static/vendor
 HASHES := _md.js _u64.js utils.js legacy.js
 CIPHERS := _arx.js _poly1305.js chacha.js utils.js
 
-.PHONY: help demo install test check house long bare reboot bench soak dist deb release lock vendor axe browser trio-typing clean
+.PHONY: help demo install test check house long lake bare reboot bench soak dist deb release lock vendor axe browser trio-typing clean
 .DELETE_ON_ERROR:
 
 help:
@@ -89,7 +89,7 @@ check: .venv/dev.stamp
 	@$(MAKE) --no-print-directory house test
 
 # pytest's code 5 says that no test was collected.
-long: .venv/dev.stamp trio-typing
+long: .venv/dev.stamp trio-typing lake
 	@$(VENV)/python -m pytest -q -m "long or hypothesis" || [ $$? -eq 5 ]
 	@$(VENV)/router bench --goals --report $(REPORT)
 
@@ -103,6 +103,20 @@ HOURS ?= 8
 soak: .venv/dev.stamp
 	@PYTHONPATH=tests $(VENV)/python -m scale.soak $(HOURS)
 
+# The oldest Spark of the extra, and a server of S3; the tests that need them are skipped, with the reason, where it is not there.
+lake: .venv-lake/stamp .tools/ivy/stamp
+
+.venv-lake/stamp: requirements/lake.txt | $(UV)
+	@echo "installing requirements/lake.txt into .venv-lake: some 0.5 GB fetched, 0.7 GB kept"
+	@$(UV) venv -q --clear --python "$$(command -v $(PYTHON))" .venv-lake
+	@$(UV) pip sync $(QUIET) --require-hashes --build-constraints $< --python .venv-lake/bin/python $< || $(OFFLINE)
+	@touch $@
+
+.tools/ivy/stamp: .venv-lake/stamp spark_analytics/batch/trial.py
+	@echo "fetching the packages of Delta, Iceberg and S3 for Spark into .tools/ivy: some 0.8 GB, 1.5 GB kept"
+	@PYTHONPATH=.:tests .venv-lake/bin/python tests/rigs/lake_packages.py && touch $@ \
+		|| echo "the packages cannot be had here, and the tests that need them are skipped" >&2
+
 # The public modules as those see them who still have trio-typing, whose stubs hide trio's own types.
 trio-typing: .venv-trio-typing/stamp
 	@.venv-trio-typing/bin/mypy --config-file= --strict --follow-imports=silent --python-version 3.11 \
@@ -115,6 +129,7 @@ lock: $(UV)
 	@$(LOCK) --group build --group build-spark --extra spark -c requirements/run.txt -o requirements/spark.txt > /dev/null
 	@$(LOCK) --group build --group build-spark --group dev --extra spark -c requirements/spark.txt -o requirements/dev.txt > /dev/null
 	@$(LOCK_ONLY) --group setup -o requirements/setup.txt > /dev/null
+	@$(LOCK_ONLY) --group lake -o requirements/lake.txt > /dev/null
 	@$(LOCK) --group trio-typing-compat -c requirements/run.txt -o requirements/trio-typing.txt > /dev/null
 	@grep -n '://' requirements/*.txt && { echo "a lock file must not name a place: see the lines above" >&2; exit 1; } || true
 
@@ -140,7 +155,7 @@ browser: .venv/dev.stamp
 	@$(VENV)/python -m pytest -q -rs -n 1 --dist loadgroup tests/browser
 
 clean:
-	rm -rf .venv .venv-trio-typing .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf .venv .venv-trio-typing .venv-lake .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
 
 $(UV): requirements/setup.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "This needs Python 3.11 or newer, and\

@@ -17,18 +17,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_analytics.batch.audit import Given, audit_and_record
 from spark_analytics.batch.bronze import NothingToRead, list_logs
+from spark_analytics.batch.run_mark import OverlappingAudits, RunMark
 from spark_analytics.batch.session import local_session
 from spark_analytics.batch.span import NS_MAX, Span
 from spark_analytics.batch.trial import CannotWrite, try_place
 from spark_analytics.batch.writer import FORMATS, Writer
 from spark_analytics.judgement.comparison import Head, NotASummary, heads_in
 from spark_analytics.judgement.slo import USUAL, Slo, parse_slo
+from spark_analytics.report.finding import utc
 from spark_analytics.report.page.markup import SAID_MAX, plain
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
@@ -56,21 +59,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     span = Span(now, asked.since, asked.until, asked.slo)
-    found = audit_and_record(
-        spark,
-        Given(uris, problems, named=lambda evidence: replace(evidence, elsewhere=heads), about=_about(arguments)),
-        span,
-        writer=writer,
-        raw=asked.bronze,
-        report=_silent if asked.json and SUBMITTED in os.environ else _report,
-    )
+    given = Given(uris, problems, named=lambda evidence: replace(evidence, elsewhere=heads), about=_about(arguments))
+    if writer is not None:
+        given = _marked(given, RunMark(spark, writer, utc(now)))
+    try:
+        found = audit_and_record(
+            spark,
+            given,
+            span,
+            writer=writer,
+            raw=asked.bronze,
+            report=_silent if asked.json and SUBMITTED in os.environ else _report,
+        )
+    except OverlappingAudits as error:
+        print(error, file=sys.stderr)
+        return 2
     if asked.json:
         print(json.dumps(found))
     else:
-        print(f"verdict: {found['verdict']}")
-        for row in found["findings"]:
-            print(plain(f"{row['level']}: {row['text']} {row['remedy']}".rstrip(), SAID_MAX))
+        _print(found)
     return 0
+
+
+def _print(found: dict[str, Any]) -> None:
+    print(f"verdict: {found['verdict']}")
+    for row in found["findings"]:
+        print(plain(f"{row['level']}: {row['text']} {row['remedy']}".rstrip(), SAID_MAX))
+
+
+def _marked(given: Given, mark: RunMark) -> Given:
+    """Mark the place of the tables as unfinished; return the input of an audit that checks the mark before it ends."""
+    mark.begin()
+    return replace(given, about={**given.about, "id": mark.id}, check=mark.check)
 
 
 def _about(arguments: Sequence[str] | None) -> dict[str, str]:

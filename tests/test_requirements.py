@@ -21,6 +21,7 @@ LOCKS = {  # as `make lock` makes them
     "dev": ["build", "build-spark", "dev"],
     "setup": ["setup"],
     "trio-typing": ["trio-typing-compat"],
+    "lake": ["lake"],
 }
 
 
@@ -51,7 +52,7 @@ def test_a_lock_pins_with_hashes_and_names_no_place(lock: str) -> None:
 def test_a_lock_holds_what_the_project_asks_for(lock: str, groups: list[str]) -> None:
     pinned = pins(lock)
     extra = SPARK if "build-spark" in groups else []
-    product = [] if lock == "setup" else PROJECT["project"]["dependencies"]
+    product = [] if lock in ("setup", "lake") else PROJECT["project"]["dependencies"]
     for line in [*product, *extra, *(each for group in groups for each in wanted(group))]:
         requirement = Requirement(line)
         version = pinned.get(canonicalize_name(requirement.name), "nothing")

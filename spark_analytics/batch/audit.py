@@ -29,7 +29,7 @@ from spark_analytics.judgement.schema import UNLIKE
 from spark_analytics.report import summary
 from spark_analytics.report.page import render
 
-from . import bronze, days, log_ends, sealed, silver
+from . import bronze, days, log_ends, run_mark, sealed, silver
 from .findings import Rows, find, tally
 from .gold.kept import Kept
 from .session import ADAPTIVE, FEW_BYTES, prepare
@@ -50,13 +50,14 @@ ReadFacts = Callable[[SparkSession, Mapping[str, str]], list[FileFacts]]
 class Given:
     """The input of an audit: log files by name, with their URIs; problems with the paths; facts of files that are
     already known. `named` renames files in the evidence for the report, if their paths are not their names; `about` is
-    added to the summary's `run`."""
+    added to the summary's `run`. `check` is called before the last table is written, and may raise."""
 
     uris: Mapping[str, str]
     problems: Sequence[Problem] = ()
     facts: Sequence[FileFacts] = ()
     named: Callable[[Evidence], Evidence] = lambda evidence: evidence
     about: Mapping[str, Any] = field(default_factory=dict)
+    check: Callable[[], None] = lambda: None
 
 
 def audit(
@@ -96,7 +97,7 @@ def audit(
     run = {"files": len(facts), "bytes": size, "seconds": round(time.monotonic() - began, 3), "spark": spark.version}
     found = summary.build(findings, evidence, span.as_of_ns, "spark", {**run, **given.about, **reached})
     if writer:
-        write_ledger(spark, evidence, found, writer)
+        write_ledger(spark, evidence, found, writer, given.check)
     return found
 
 
@@ -203,8 +204,25 @@ def partitions_for(size: int) -> int:
     return max(2, min(PARTITIONS_MAX, -(-size // PARTITION_BYTES)))
 
 
-def write_ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any], writer: Writer) -> None:
-    """Write the tables about the audit itself, the summary and the page."""
+def write_ledger(
+    spark: SparkSession,
+    evidence: Evidence,
+    found: dict[str, Any],
+    writer: Writer,
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Write the tables about the audit itself, the summary and the page; then `check`, and last `audit_run`."""
+    for name, (values, schema) in _ledger(evidence, found).items():
+        writer.write(name, table_of(spark, values, schema).coalesce(1))
+    writer.text(spark, "summary.json", json.dumps(found))
+    writer.text(spark, "report.html", render(found))
+    check()
+    run = [(found["engine"], found["as_of"], found["verdict"], json.dumps(found["run"]))]
+    writer.write(run_mark.NAME, table_of(spark, run, run_mark.COLUMNS).coalesce(1))
+
+
+def _ledger(evidence: Evidence, found: dict[str, Any]) -> dict[str, tuple[list[Any], str]]:
+    """Return the tables about the logs, but for `audit_run`: rows and columns."""
     coverage = [(*log[:6], list(log.problems)) for log in evidence.logs]
     quality = [(row["check"], row["router"], row["count"]) for row in found["quality"]]
     quarantine = [
@@ -213,8 +231,7 @@ def write_ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any],
         if file.status in ("bad", "fork", "former", "foreign")
     ]
     claims = [tuple(row[name] for name in CLAIMS) for row in found["claims"]]
-    run = [(found["engine"], found["as_of"], found["verdict"], json.dumps(found["run"]))]
-    tables: dict[str, tuple[list[Any], str]] = {
+    return {
         "log_coverage": (
             coverage,
             "router string, segments long, first_seq long, last_seq long, whole boolean,"
@@ -231,9 +248,4 @@ def write_ledger(spark: SparkSession, evidence: Evidence, found: dict[str, Any],
             "claim string, router string, peer string, count long, seq long, file string,"
             " accepted_seq long, accepted_file string, id string",
         ),
-        "audit_run": (run, "engine string, as_of string, verdict string, run string"),
     }
-    for name, (values, schema) in tables.items():
-        writer.write(name, table_of(spark, values, schema).coalesce(1))
-    writer.text(spark, "summary.json", json.dumps(found))
-    writer.text(spark, "report.html", render(found))

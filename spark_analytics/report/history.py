@@ -8,6 +8,8 @@ from typing import Any
 
 from spark_analytics.judgement.schema import STATES
 
+UNFINISHED = "unfinished"
+"""The verdict in `audit_run` while a job writes the tables beside it."""
 RUNS_MAX = 10_000
 """The newest runs of which the history keeps a row: a nightly audit's of 27 years."""
 _SUMS = ("messages", "accepted", "copies", "owed", *STATES, "duplicates", "redelivered", "contradictions", "strays")

@@ -55,27 +55,12 @@ class Told:
 
 
 @dataclass
-class StandaloneCluster:
-    """`url`: of the master. `home`: the directory of Spark. `workers`: their processes."""
+class SparkMaster:
+    """Where `spark-submit` runs a job. `url`: of a master, or `local[…]`; `home`: the directory of Spark."""
 
     url: str
     home: Path
     environment: Mapping[str, str]
-    workers: list[subprocess.Popen[str]] = field(default_factory=list)
-
-    def kill_executor(self) -> None:
-        """Kill an executor of the first worker that has one."""
-        pid = next(pid for worker in self.workers for pid in children(worker.pid))
-        os.kill(pid, signal.SIGKILL)
-
-    def kill_worker(self) -> None:
-        """Kill the last worker, with the executors that it has."""
-        worker = self.workers.pop()
-        own = list(children(worker.pid))
-        worker.kill()
-        for pid in own:
-            os.kill(pid, signal.SIGKILL)
-        worker.wait(HANG_S)
 
     def submit(
         self, arguments: Sequence[str], settings: Mapping[str, str], at: Mapping[str, Callable[[], None]] | None = None
@@ -108,6 +93,27 @@ class StandaloneCluster:
             said = told.join()
         assert not waiting, f"the job never said {', '.join(waiting)}: {said[-3000:]}"
         return code, said
+
+
+@dataclass
+class StandaloneCluster(SparkMaster):
+    """`workers`: their processes."""
+
+    workers: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def kill_executor(self) -> None:
+        """Kill an executor of the first worker that has one."""
+        pid = next(pid for worker in self.workers for pid in children(worker.pid))
+        os.kill(pid, signal.SIGKILL)
+
+    def kill_worker(self) -> None:
+        """Kill the last worker, with the executors that it has."""
+        worker = self.workers.pop()
+        own = list(children(worker.pid))
+        worker.kill()
+        for pid in own:
+            os.kill(pid, signal.SIGKILL)
+        worker.wait(HANG_S)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from msgspec import Struct
 from router.audit.database import MEMORY_BYTES, Database, database, exact, quoted
 from router.audit.publish import GOLD
 from router.audit.put_in_place import table_files
+from spark_analytics.report.history import UNFINISHED
 
 ADDITIONS = {"delivery": "delivery_open"}
 """Tables of a stream that hold the other rows of a table: what is not over for good."""
@@ -47,8 +49,24 @@ def check_output(out: Path) -> None:
     if not out.is_dir():
         there = "is a file" if out.exists() else "does not exist"
         raise NoAnswer(f"{out} {there}: name the directory that `router audit LOGS --out DIR` wrote")
-    if not table_files(out, "audit_run"):
+    files = table_files(out, "audit_run")
+    if not files:
         raise NoAnswer(f"{out} holds no audit: `router audit LOGS --out DIR` writes one")
+    if _is_unfinished(files):
+        raise NoAnswer(
+            f"the audit in {out} is unfinished, and its tables may be of two audits: wait until the job that writes"
+            " them has ended; if it was killed, run it again"
+        )
+
+
+def _is_unfinished(files: list[Path]) -> bool:
+    """Whether `audit_run` says that the tables beside it are being written. What it is else is not judged here."""
+    with closing(duckdb.connect()) as connection:
+        try:
+            found = connection.sql(f"SELECT verdict FROM {_reader(files)}").fetchall()
+        except duckdb.Error:
+            return False
+    return (UNFINISHED,) in found
 
 
 def answer(out: Path, sql: str, tables: Iterable[str]) -> SqlAnswer:
