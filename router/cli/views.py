@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -34,6 +36,7 @@ from router.settings.home import Home
 from router.settings.names import Names
 
 WHERE_MAX = 24
+PUBSUB_WORDS = MappingProxyType({"not_taken": "kept until another core takes them"})
 
 
 def _names() -> Names:
@@ -75,7 +78,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         *(row for one in found["services"] for row in service_rows(one)),
         ("queue", f"{counted(queue['messages'], 'message')}, {size_text(queue['bytes'])}"),
         ("since start", _counted(found["counters"])),
-        *([("pub/sub", _counted(found["pubsub"]))] if found["pubsub"] else []),
+        *([("pub/sub", _counted(found["pubsub"], PUBSUB_WORDS))] if found["pubsub"] else []),
         ("reasons", _counted(found["reasons"])),
     ]
 
@@ -142,8 +145,10 @@ def service_line(one: dict[str, Any]) -> str:
     return f"{named}: away; {problem or 'the cause is not known'}"
 
 
-def _counted(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in counts.items() if count) or "none"
+def _counted(counts: dict[str, int], words: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the counts that are not 0; `words`: what is printed in place of a name that does not say enough."""
+    named = ((words.get(name, name.replace("_", " ")), count) for name, count in counts.items())
+    return ", ".join(f"{count} {word}" for word, count in named if count) or "none"
 
 
 def _where(text: str) -> str:

@@ -26,6 +26,9 @@ from router.service.passing import Copies, copied_to
 SENT_MAX, SENT_S = 100, 1.0
 """Number of messages in custody that the state still holds, and seconds after the first of them, at which a transaction
 of their own deletes them; before, the next transaction does."""
+SAID_S = 60.0
+"""Seconds between two sentences in the log about refused messages. Those between are counted by the next one, since
+anybody may ask a service for answers that it cannot deliver."""
 AT_ONCE = 256
 """Number of messages after which the process's other tasks may run."""
 
@@ -57,6 +60,7 @@ class Sending:
         """Trio's time from which the state should delete messages; infinity: none is in custody."""
         self._unheard: dict[tuple[str, bytes], list[int]] = {}  # several may be the same to the byte
         self._copies = Copies()
+        self._said_s, self._unsaid = -inf, 0
 
     def __repr__(self) -> str:
         return f"<sending: {len(self._waiting)} wait, {self._copies!r}>"
@@ -118,9 +122,17 @@ class Sending:
         if is_told:
             self._hear(c.Sent(one.tag, one.id, reason, text))
         elif reason is not None:
-            self._say(f"a message was not sent: {Refused(reason, text, one.id)}")
+            self._say_refused(Refused(reason, text, one.id))
         if len(self._sent) in (1, SENT_MAX):  # with the first the host learns when they are due
             self._wake()
+
+    def _say_refused(self, refused: Refused) -> None:
+        if (now_s := self._now_s()) < self._said_s + SAID_S:
+            self._unsaid += 1
+            return
+        before = f"; {self._unsaid} more were not sent before it" if self._unsaid else ""
+        self._said_s, self._unsaid = now_s, 0
+        self._say(f"a message was not sent: {refused}{before}")
 
     def _was_heard(self, sent: c.Sent) -> None:
         """Let the state delete a message, together with what follows from this: after a crash before that, the rules

@@ -146,7 +146,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         )] = CORE.admission.bad_signatures_max
     strangers_bad_signatures_max: Annotated[int, span(0, 1_000_000,
         "The most false signatures in a minute on a stranger's link. One more closes it and shuts out all strangers of "
-        "its address prefix.",
+        "its address prefix, or of its user of this machine.",
         )] = CORE.admission.strangers_bad_signatures_max
     bad_signatures_barred_s: Annotated[float, span(0, DAY_S,
         "How long a key or prefix is shut out for false signatures.")] = CORE.admission.bad_signatures_barred_s

@@ -53,6 +53,8 @@ class Entrance:
                 has_begun = True
                 tcp.tune(sock)
                 stream = await self._shake_hands(sock, where)
+                if user:
+                    stream.place = source_name(address, user)
                 stream.when_proven(partial(self._proven, address, user))
                 return stream
         finally:

@@ -75,7 +75,7 @@ class Renewing(Part):
             raise ValueError(f"that is no renewal of a key: {error}") from None
         if said.old not in self.believed and (why := self._why_not(said)):
             raise ValueError(why)
-        verdict = self.hear(said, now)
+        verdict = self._take(said, now.judged_s)
         if not verdict.is_believed:
             raise ValueError(f"the key is not renewed: {verdict.sentence}")
         self._pending.effects.append(KeyRenewed(said))
@@ -100,7 +100,12 @@ class Renewing(Part):
     def hear(self, said: Statement, now: Now) -> RenewalVerdict:
         """Judge a statement about a key whose place may be taken here; carry it out at the end of the cycle if it is
         believed and news."""
-        verdict = self.believed.hear(said, now.judged_s)
+        return self._take(said, now.judged_s)
+
+    def _take(self, said: Statement, now_s: int) -> RenewalVerdict:
+        if self._directory.rotated.get(said.old) == said.new:
+            now_s = max(now_s, said.from_s)  # this home made it, and the service has that key already: no clock counts
+        verdict = self.believed.hear(said, now_s)
         if verdict is RenewalVerdict.NEWS:
             self._agreed.append(said)
         return verdict

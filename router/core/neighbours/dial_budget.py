@@ -5,9 +5,10 @@ Within ten minutes it gets at most a few connections, for at most a few expected
 more are allowed for each public network, or on a LAN for each host. If another key is found there, the address rests
 for ten minutes, and each time for twice as long. If nobody answers, it rests briefly, because a router that is started
 again is absent for some seconds. If somebody answers who shows no key, it rests briefly too for the first ten minutes,
-because the system answers first for a router that is busy, starts or stops; then as for another key. Dials of an
-address cost nothing once they found the expected key, because the address belongs to that router; and from then on no
-dial that expects others there stands in that key's way, nor does one that finds this key first.
+because the system answers first for a router that is busy, starts or stops; then as for another key. These minutes
+begin anew once nobody answers: the router is off meanwhile. Dials of an address cost nothing once they found the
+expected key, because the address belongs to that router; and from then on no dial that expects others there stands in
+that key's way, nor does one that finds this key first.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ _HOST_BYTES = 8
 class _Place(Struct):
     """The dials of one address within the window, until when it rests, and the router that was found there last.
 
-    `doubted_s`: since when whoever answers there has shown no key, None if the last one did. `kept_until_s`: how long
-    the length of its rest and the router found are remembered."""
+    `doubted_s`: since when whoever answers there has shown no key, None if the last one did or nobody answered.
+    `kept_until_s`: how long the length of its rest and the router found are remembered."""
 
     dials: deque[tuple[float, bytes]] = field(default_factory=deque)
     rests_until_s: float = 0.0
@@ -150,6 +151,8 @@ class DialBudget:
         least, most = limits.absent_s_min, limits.absent_s_max
         if found is WhoAnswered.OTHER:
             least, most = self._rest_beside_others(place, key, now_s, answered_by)
+        else:
+            place.doubted_s = None
         place.rest_s = max(place.rest_s, min(max(least, 2 * place.rest_s), most))
         place.rests_until_s = now_s + place.rest_s
         place.kept_until_s = place.rests_until_s + DAY_S

@@ -211,7 +211,7 @@ class Admission:
 
     def _is_crowded(self, key: bytes, place: str) -> bool:
         """Whether enough routers known by meetings alone are connected from that public address prefix."""
-        if not place or not ip_network(place).is_global:
+        if not place or not ip_network(place.partition(" ")[0]).is_global:  # behind it a user of this machine
             return False
         met = (link for link in self._links if link.standing is Standing.MET and link.place == place)
         return sum(link.key != key for link in met) >= self._limits.met_per_prefix_max

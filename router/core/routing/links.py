@@ -45,8 +45,9 @@ class Link:
     `durable`: the peer keeps its key and wants its queue while away. `owner`: it uses the owner-only socket. `app` and
     `asks_outcomes` are the peer's own claims, and give it no right; `takes_outcome_runs`: it understands an outcome of
     several messages; `hears_known`: a router that wants to hear which of its multicasts were known here. `ip`: its
-    address, `place`: the prefix of that; empty if it has none. `active_s`: when a message was last accepted from it or
-    settled by it. `frame_bytes_max`: the longest frame it accepts. `pubsub` and `discovery`: the public services of
+    address, `place`: the prefix of that, on loopback with the user of this machine; empty if it has none. `active_s`:
+    when a message was last accepted from it or settled by it. `frame_bytes_max`: the longest frame it accepts.
+    `pubsub` and `discovery`: the public services of
     that router with these roles, as it says. `allowance` meters its messages, `forgeries` those with a false signature.
     `lane`: the lane in which its messages wait for verification; it changes with `charged` only when none of them
     waits, to keep their order. `charged`: the neighbour whose share of queues its messages use, a common one for all

@@ -6,7 +6,7 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.message import message_id, seal_unicast
 from router.core.wire.reasons import Reason
 from router.service import contract as c
-from router.service.sending import SENT_MAX, SENT_S, UNKEPT, Sending, _OnItsWay
+from router.service.sending import SAID_S, SENT_MAX, SENT_S, UNKEPT, Sending, _OnItsWay
 
 KEY = SigningKey(b"k" * 32)
 WIRE = seal_unicast(KEY, KEY.public, b"body", ttl_s=60, expiry_min=1)
@@ -54,3 +54,15 @@ def test_messages_in_custody_are_due_when_they_are_many_or_old() -> None:
         assert not sending.is_due
         _OnItsWay(sending, number, "", ID, WIRE).ended()
     assert sending.is_due and len(woken) == 3, "with the first and with the last"
+
+
+def test_log_tells_of_refused_messages_once_a_minute_and_counts_those_between() -> None:
+    now_s, said = [5.0], list[str]()
+    sending = Sending(lambda heard: None, lambda: None, said.append, lambda: now_s[0])
+    for at_s in (5.0, 6.0, 5.0 + SAID_S - 0.1, 5.0 + SAID_S, 5.0 + 2 * SAID_S):
+        now_s[0] = at_s
+        one = _OnItsWay(sending, 1, "", ID, WIRE)
+        one.refused(Reason.NO_ROUTE, "it says why")
+        one.ended()
+    assert [one.partition("; ")[2] for one in said] == ["", "2 more were not sent before it", ""]
+    assert all(one.startswith("a message was not sent: ") and "no-route" in one for one in said)

@@ -8,8 +8,13 @@ import struct
 import sys
 
 import pytest
+import trio
+from trio.socket import SocketType
 
+from router.transport.entrance import Entrance
+from router.transport.limits import HandshakeLimits
 from router.transport.local_users import USERS_OF_A_RANGE, _name_of, _question, _user_in, user_on_loopback
+from router.transport.socket_stream import TcpStream
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
 
@@ -35,6 +40,23 @@ def test_it_is_known_while_a_process_has_the_other_end(family: int, host: str, d
                 client.close()
                 assert user_on_loopback(accepted) == "", "Linux says root of one that nobody has any more"
         assert user_on_loopback(listener) == "", "it has no other end"
+
+
+async def test_what_shares_the_place_of_a_link_on_loopback_is_one_user() -> None:
+    """For the ban of a stranger that forges, which holds for the strangers of its place."""
+
+    async def shake_hands(sock: SocketType, where: str) -> TcpStream:
+        return TcpStream(sock, where, sock.getpeername()[0])
+
+    entrance = Entrance(shake_hands, b"", HandshakeLimits(), lambda key: False)
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):
+        accepted = trio.socket.from_stdlib_socket(listener.accept()[0])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(entrance.places.run)
+            stream = await entrance.admit(accepted, "here")
+            assert stream.place == f"127.0.0.0/24 ({_name_of(os.geteuid())})"
+            await stream.aclose()
+            nursery.cancel_scope.cancel()
 
 
 def test_an_answer_names_the_user_of_a_socket_that_a_process_has() -> None:

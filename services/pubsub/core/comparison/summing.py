@@ -63,12 +63,17 @@ class Outcome(NamedTuple):
 
 class OpenSums(NamedTuple):
     """A question without an answer: the service that was asked, its number and groups, and until when the answer is
-    waited for."""
+    waited for. `left`: those of the groups that were left since."""
 
     service: PublicKey
     number: int
     groups: dict[PublicKey, None]
     until_s: float
+    left: set[PublicKey]
+
+    def asks(self, group: PublicKey) -> bool:
+        """Whether the answer counts for this group."""
+        return group in self.groups and group not in self.left
 
 
 class Partner(Struct):
@@ -115,7 +120,7 @@ class Summing:
         partner = self._partners.get(router)
         if partner is None:
             return False
-        return group in partner.waiting or (partner.open is not None and group in partner.open.groups)
+        return group in partner.waiting or (partner.open is not None and partner.open.asks(group))
 
     def put(self, router: PublicKey, service: PublicKey, group: PublicKey, now_s: float) -> None:
         """Have a topic compared with a router; those of the same moment go together."""
@@ -155,7 +160,7 @@ class Summing:
             return None
         if (asked.number, len(asked.groups)) != (said.number, len(said.found)):
             return None
-        rows = list(zip(asked.groups, said.found, strict=True))
+        rows = [row for row in zip(asked.groups, said.found, strict=True) if asked.asks(row[0])]
         later = [group for group, one in rows if one == LATER]
         partner.tries = partner.tries + 1 if later else 0
         partner.open = None
@@ -195,9 +200,11 @@ class Summing:
         return self._end(router)
 
     def left(self, group: PublicKey) -> None:
-        """Forget a topic; what is answered of it does not count."""
+        """Forget a topic; what is answered of it does not count, also if it is wanted again by then."""
         for partner in self._partners.values():
             partner.waiting.pop(group, None)
+            if partner.open is not None and partner.open.asks(group):
+                partner.open.left.add(group)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -205,7 +212,7 @@ class Summing:
         partner = self._partners.pop(router, None)
         if partner is None:
             return Outcome(router)
-        asked = {} if partner.open is None else partner.open.groups
+        asked = [] if partner.open is None else [group for group in partner.open.groups if partner.open.asks(group)]
         return Outcome(router, different=tuple(dict.fromkeys((*asked, *partner.waiting))))
 
     def _look(self, router: PublicKey, partner: Partner, now: c.Now) -> Iterator[c.Deed]:
@@ -230,7 +237,9 @@ class Summing:
         rows = [Sum(self._known.topics[one].t[router], self._held.sum_of(one, lo) or UNKNOWN) for one in groups]
         self._asked += 1
         number = self._asked % NUMBERS
-        partner.open = OpenSums(partner.service, number, dict.fromkeys(groups), now.mono_s + self.limits.answer_s)
+        partner.open = OpenSums(
+            partner.service, number, dict.fromkeys(groups), now.mono_s + self.limits.answer_s, set()
+        )
         for group in groups:
             del partner.waiting[group]
         return say(partner.service, AskSums(number, lo, tuple(rows)), router, TAG + router.hex())

@@ -40,9 +40,9 @@ class Home(House):
     def __init__(self, key: SigningKey = OLD, **more: Any) -> None:
         super().__init__(services={key.public: "capd"}, **more)
 
-    def begin(self) -> None:
+    def begin(self, renewal: Renewal | None = None) -> None:
         """Do what a node that starts does with a renewal that has begun."""
-        assert self.router.renewing.resume([said()], self.now()) == []
+        assert self.router.renewing.resume([renewal or said()], self.now()) == []
         self.router.renewing.carry_out(self.now())
 
 
@@ -96,6 +96,13 @@ def test_new_key_has_all_that_the_old_one_had() -> None:
     one.begin()
     one.cycle()
     assert one._gone(KeyRenewed) == [KeyRenewed(said())]
+    check(one)
+
+
+def test_new_key_has_it_all_too_where_the_clock_was_set_back_by_days_before_the_start() -> None:
+    one = Home(NEW, disk=used(), rotated=ROTATED)
+    one.begin(said(from_s=WALL_S + 3 * DAY_S))
+    one.cycle()
     check(one)
 
 

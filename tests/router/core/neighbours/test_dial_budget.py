@@ -129,6 +129,15 @@ def test_a_router_that_was_found_is_dialled_as_before_for_ten_minutes_while_it_s
     assert budget.begin(key(1), place(), last_s + TEN_MINUTES_S - 1) is not None, "it is there no more"
 
 
+def test_a_router_that_was_off_for_an_hour_is_dialled_as_before_though_it_shows_no_key_as_it_stops_and_starts() -> None:
+    budget = DialBudget(LIMITS, Refusals())
+    begun = [(0, WhoAnswered.EXPECTED), (10, WhoAnswered.OTHER), (20, WhoAnswered.NOBODY), (3600, WhoAnswered.OTHER)]
+    for second, found in begun:
+        assert budget.begin(key(1), place(), second) is None
+        budget.end(key(1), place(), second, found)
+    assert budget.begin(key(1), place(), 3610) is None
+
+
 def lan(refusals: Refusals | None = None) -> DialBudget:
     return DialBudgets(refusals or Refusals()).of(AddressSource.SENDER)
 

@@ -106,19 +106,25 @@ def test_a_forger_is_shut_out_for_a_while() -> None:
     assert one.router.links.get(one.link(NEIGHBOUR.public, role="router")) is not None
 
 
-def test_a_forging_stranger_shuts_out_the_strangers_of_its_address_prefix_and_nobody_else() -> None:
+@pytest.mark.parametrize(
+    ("place", "another"),
+    [(PLACE, "198.51.100.0/24"), ("127.0.0.0/24 (user 1000)", "127.0.0.0/24 (users 65536 to 131071)")],
+)
+def test_a_forging_stranger_shuts_out_the_strangers_of_its_prefix_or_user_and_nobody_else(
+    place: str, another: str
+) -> None:
     one = admitting(strangers_bad_signatures_max=0, bad_signatures_barred_s=60)
-    number = one.link(strange(1).public, role="router", place=PLACE)
+    number = one.link(strange(1).public, role="router", place=place)
     one.bring(number, forged(asks(strange(1), 1)[0]))
     one.cycle()
-    same = one.link(strange(2).public, role="router", place=PLACE)
-    other = one.link(strange(3).public, role="router", place="198.51.100.0/24")
-    known = one.link(NEIGHBOUR.public, role="router", place=PLACE)
+    same = one.link(strange(2).public, role="router", place=place)
+    other = one.link(strange(3).public, role="router", place=another)
+    known = one.link(NEIGHBOUR.public, role="router", place=place)
     unplaced = one.link(strange(4).public, role="router")
     assert {link.id for link in one.router.links} == {other, known, unplaced}
     one.seconds += 61
     assert one.router.links.get(same) is None
-    assert one.router.links.get(one.link(strange(2).public, role="router", place=PLACE)) is not None
+    assert one.router.links.get(one.link(strange(2).public, role="router", place=place)) is not None
 
 
 def test_those_who_are_shut_out_are_remembered_up_to_a_number() -> None:

@@ -83,7 +83,9 @@ def test_the_nodes_store_and_the_index_have_the_same_small_share() -> None:
     assert index.lifetime_s(MET.public[:8]) == index.limits.lifetime_s_max
 
 
-@pytest.mark.parametrize(("place", "let_in"), [(PLACE, 8), ("10.0.0.0/24", 12), ("", 12)])
+@pytest.mark.parametrize(
+    ("place", "let_in"), [(PLACE, 8), ("10.0.0.0/24", 12), ("127.0.0.0/24 (user 0)", 12), ("", 12)]
+)
 def test_of_one_public_prefix_eight_are_let_in(place: str, let_in: int) -> None:
     one = node()
     keys = [SigningKey(bytes((9, n)) * 16) for n in range(12)]

@@ -167,6 +167,22 @@ def test_two_cores_ask_once_for_all_topics_and_compare_those_that_differ() -> No
     assert not one.refused and not two.refused
 
 
+def test_what_is_answered_of_a_topic_that_was_left_meanwhile_does_not_count() -> None:
+    """It may be wanted again by then, and lack what came in between."""
+    found = pair(5, {}, {}, is_mute=True)
+    found.pass_s(5)
+    one, two = found.nodes
+    summing, router = one.part._together.summing, two.me.router
+    asked = summing._partners[router].open
+    assert asked is not None and asked.groups.keys() == set(one.wanted)
+    gone, *others = one.wanted
+    summing.left(gone)
+    assert summing.takes(router, gone) and not summing.takes(router, others[0]), "it can be asked for anew"
+    said = TellSums(asked.number, bytes((SAME,)) * 5)
+    outcome = summing.answered(router, two.me.service, said, found.now())
+    assert outcome is not None and set(outcome.same) == set(others) and not outcome.different
+
+
 def test_silent_topics_are_asked_for_together_every_few_hours() -> None:
     found = pair(100, {}, {})
     found.pass_s(600)
