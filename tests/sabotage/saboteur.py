@@ -194,6 +194,6 @@ TOGETHER = [
 def spoil(scene: Scene, names: Iterable[str]) -> None:
     """Apply each to another log; first those that need a certain one, last those that change files alone."""
     for name in sorted(
-        set(names), key=lambda one: (SABOTAGES[one] in FILES, one not in ("broken_custody", "never_sent"))
+        dict.fromkeys(names), key=lambda one: (SABOTAGES[one] in FILES, one not in ("broken_custody", "never_sent"))
     ):
         SABOTAGES[name](scene)

@@ -24,6 +24,7 @@ class Killed(BaseException):
     """Ends a job where nothing of it can go on, as a signal does."""
 
 
+@pytest.mark.long
 def test_a_job_killed_between_two_tables_leaves_a_set_that_no_question_reads(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,6 +52,7 @@ def test_a_job_killed_between_two_tables_leaves_a_set_that_no_question_reads(
     assert f"verdict: {verdict}\n" in capsys.readouterr().out and '"id"' in run
 
 
+@pytest.mark.long
 def test_two_audits_at_once_at_one_place_are_both_refused(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,6 +75,14 @@ def test_two_audits_at_once_at_one_place_are_both_refused(
         second.check()
     with pytest.raises(NoAnswer, match="is unfinished"):
         check_output(out)
+
+
+def test_no_question_reads_tables_that_are_marked(spark: SparkSession, tmp_path: Path) -> None:
+    mark = RunMark(spark, Writer(str(tmp_path)), "")
+    mark.begin()
+    mark.check()
+    with pytest.raises(NoAnswer, match=r"is unfinished.*run it again"):
+        check_output(tmp_path)
 
 
 def test_a_mark_in_a_schema_is_read_as_it_is_now(spark: SparkSession) -> None:

@@ -18,8 +18,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 def test_a_kept_table_begins_the_plan(spark: SparkSession) -> None:
     kept = Kept()
     table = kept.keep(spark.range(100).selectExpr("id * 2 as id").where("id > 10"))
-    logical = table._jdf.queryExecution().logical().toString()
-    assert logical.startswith("InMemoryRelation")
+    assert table._jdf.queryExecution().logical().nodeName().startswith("InMemoryRelation")
     assert table.count() == 94
     kept.forget()
 
