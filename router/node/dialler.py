@@ -24,7 +24,7 @@ from router.core.wire.address import AddressSource, IpAddress, ip_address_of, re
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
 from router.core.wire.text import BadText, key_text, short
-from router.node.followers import Answerer, Followers
+from router.node.successor_dials import Answerer, SuccessorDials
 from router.settings.config import Link
 from router.transport import contract as transport
 from router.transport.contract import ConnectFailed, Stream
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 HURRIED_S = 2.0
 """The longest pause between two dials of a neighbour whose answer a command waits for."""
-ASKS_FOLLOWER = Reason.CONNECT_FAILED, "the key that answered is asked first whether it has followed that one"
+ASKS_SUCCESSOR = Reason.CONNECT_FAILED, "the key that answered is asked first whether it has followed that one"
 OnFailed = Callable[[Neighbour, str, bool], None]
 """Callback that gets why a neighbour was not connected to, and whether the cause was other than its refusal."""
 
@@ -90,8 +90,8 @@ class Dialler:
         self._asked: set[bytes] = set()  # wanted again while their task ran, which may have found nothing waiting
         self._moved: set[bytes] = set()  # had a task when the network changed: earlier failures no longer count
         self._approaches: dict[bytes, Approach] = {}
-        self._answered_by_others: dict[bytes, tuple[PublicKey, str]] = {}  # the key that may be a neighbour's follower
-        self._followers = Followers()
+        self._answered_by_others: dict[bytes, tuple[PublicKey, str]] = {}  # the key that may be a neighbour's successor
+        self._successors = SuccessorDials()
         self._back_off = BackOff(pause_s_min=self._link.dial_backoff_s_min, pause_s_max=self._link.dial_backoff_s_max)
         self._rests = False
         self._room = trio.Semaphore(self._link.dials_max)
@@ -111,7 +111,7 @@ class Dialler:
         self._neighbours = {one.key: one for one in neighbours}
         self._refused_by &= self._neighbours.keys()
         self._approaches = {key: one for key, one in self._approaches.items() if key in self._neighbours}
-        self._followers.keep({key for key, one in self._neighbours.items() if before.get(key) == one})
+        self._successors.keep({key for key, one in self._neighbours.items() if before.get(key) == one})
         for key in before:
             if before[key] != self._neighbours.get(key):
                 self.problems.pop(key, None)
@@ -211,7 +211,7 @@ class Dialler:
             words = await self._run(stream, PublicKey(neighbour.key))
             other = self._answered_by_others.pop(neighbour.key, None)
             if words.is_other and other is not None:
-                self._followers.turn_down(neighbour.key, other[0], trio.current_time())
+                self._successors.turn_down(neighbour.key, other[0], trio.current_time())
                 words = LastWords(other[1])
             if words.is_displaced and self._may_have_crossed(neighbour, trio.current_time() - began):
                 words = LastWords()
@@ -247,10 +247,10 @@ class Dialler:
         try:
             stream, problems = await approach.dial(urls, self._resolve, attempt, doubted=doubted)
         except ConnectFailed as error:
-            follower = await self._dial_follower(neighbour, others, error)
-            if follower is None:
+            successor = await self._dial_successor(neighbour, others, error)
+            if successor is None:
                 self._note(neighbour, error.text)
-            return follower
+            return successor
         if problems:
             self._note(neighbour, problems_text(problems))
         return stream
@@ -258,12 +258,12 @@ class Dialler:
     async def _resolve(self, url: str) -> Sequence[str]:
         return await transport.resolve(url, timeout_s=self._link.dial_timeout_s)
 
-    async def _dial_follower(
+    async def _dial_successor(
         self, neighbour: Neighbour, others: Sequence[Answerer], failed: ConnectFailed
     ) -> Stream | None:
         """Dial the first address where another key answered, now or before, as that key, which may have followed the
         one that was dialled; its hello must show that. None if there is none, or it does not answer any more."""
-        one = self._followers.take(neighbour.key, others, trio.current_time())
+        one = self._successors.take(neighbour.key, others, trio.current_time())
         if one is None:
             return None
         with suppress(ConnectFailed):
@@ -272,11 +272,11 @@ class Dialler:
             return stream
         return None
 
-    def _may_follow(self, neighbour: Neighbour, other: PublicKey | None) -> bool:
+    def _may_succeed(self, neighbour: Neighbour, other: PublicKey | None) -> bool:
         """Whether a key that answered at an address may have followed the neighbour's: of those that were chosen."""
         if other is None or neighbour.doubted:
             return False
-        return self._followers.may_follow(neighbour.key, other, trio.current_time())
+        return self._successors.may_succeed(neighbour.key, other, trio.current_time())
 
     async def _dial_at(self, neighbour: Neighbour, others: list[Answerer], one: DialTarget) -> Stream:
         """Dial an address; add it to `others` if another key answers there that may have followed the neighbour's.
@@ -285,13 +285,13 @@ class Dialler:
         the old key may have said them."""
         try:
             if one.url in neighbour.said_urls and others:
-                raise ConnectFailed(*ASKS_FOLLOWER)
+                raise ConnectFailed(*ASKS_SUCCESSOR)
             if neighbour.doubted or one.url in neighbour.said_urls:
                 return await self._dial_doubted(neighbour, one)
             async with self._room:
                 return await self._connect_to(neighbour, one)
         except ConnectFailed as error:
-            if error.answered_by is not None and self._may_follow(neighbour, error.answered_by):
+            if error.answered_by is not None and self._may_succeed(neighbour, error.answered_by):
                 others.append(Answerer(one.address, error.answered_by))
             raise
 

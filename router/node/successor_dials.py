@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from router.core.wire.crypto import PublicKey
 
-NO_FOLLOWER_S = 600.0
+NO_SUCCESSOR_S = 600.0
 """For how long a key that answered at a neighbour's address, and has not followed it, is not dialled for it again."""
-NO_FOLLOWERS_MAX = 256
+NO_SUCCESSORS_MAX = 256
 TRIES_MAX = 6
 """How often a key is dialled whose hello has not come yet, as its router may just be starting again. Meanwhile that
 address may rest for who expects the neighbour's key (R-D22)."""
@@ -34,7 +34,7 @@ class _Unheard(NamedTuple):
     rests_until_s: float
 
 
-class Followers:
+class SuccessorDials:
     """Decides which key is dialled in place of a neighbour's. Seconds are monotonic; `again_s`: see `AGAIN_S`."""
 
     def __init__(self, again_s: float = AGAIN_S) -> None:
@@ -45,7 +45,7 @@ class Followers:
     def __repr__(self) -> str:
         return f"<{len(self._unheard)} keys may follow, {len(self._turned_down)} do not>"
 
-    def may_follow(self, neighbour: bytes, other: bytes, now_s: float) -> bool:
+    def may_succeed(self, neighbour: bytes, other: bytes, now_s: float) -> bool:
         """Whether a key that answered at the neighbour's address may have followed its key."""
         return other != neighbour and self._turned_down.get((neighbour, other), 0.0) <= now_s
 
@@ -54,7 +54,7 @@ class Followers:
         before; None if there is none, it is not time yet, or it has been dialled too often."""
         before = self._unheard.get(neighbour)
         one = others[0] if others else before.one if before is not None else None
-        if one is None or not self.may_follow(neighbour, one.key, now_s):
+        if one is None or not self.may_succeed(neighbour, one.key, now_s):
             return None
         tries = 0
         if before is not None and one == before.one:
@@ -71,9 +71,9 @@ class Followers:
         """Remember that a key which answered in place of a neighbour's has not followed that."""
         self._unheard.pop(neighbour, None)
         self._turned_down.pop((neighbour, other), None)
-        if len(self._turned_down) >= NO_FOLLOWERS_MAX:
+        if len(self._turned_down) >= NO_SUCCESSORS_MAX:
             del self._turned_down[next(iter(self._turned_down))]
-        self._turned_down[neighbour, other] = now_s + NO_FOLLOWER_S
+        self._turned_down[neighbour, other] = now_s + NO_SUCCESSOR_S
 
     def keep(self, neighbours: Container[bytes]) -> None:
         """Forget who answered in place of other neighbours than these."""

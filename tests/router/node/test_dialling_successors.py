@@ -12,7 +12,7 @@ from test_dialler import NOBODY_THERE, NOTHING_WRONG, OTHER, THERE, House
 from router.core.neighbours.directory import Neighbour
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.node.dialler import Dialler, LastWords
-from router.node.followers import TRIES_MAX, Followers
+from router.node.successor_dials import TRIES_MAX, SuccessorDials
 from router.transport import contract as transport
 from router.transport.contract import Stream, StreamBroken
 
@@ -51,8 +51,8 @@ async def test_where_another_key_answers_it_is_dialled_as_itself_once_all_addres
 
 
 def soon(dialler: Dialler) -> Dialler:
-    """Let a dialler wait only so long before it dials a follower again."""
-    dialler._followers = Followers(again_s=AGAIN_SOON_S[0])
+    """Let a dialler wait only so long before it dials a successor again."""
+    dialler._successors = SuccessorDials(again_s=AGAIN_SOON_S[0])
     return dialler
 
 
@@ -90,7 +90,7 @@ async def test_who_has_moved_and_then_got_another_key_is_found_at_the_place_that
     nursery.cancel_scope.cancel()
 
 
-async def test_a_configured_address_leads_to_a_follower_before_what_the_old_key_has_said_is_dialled(
+async def test_a_configured_address_leads_to_a_successor_before_what_the_old_key_has_said_is_dialled(
     nursery: trio.Nursery,
 ) -> None:
     """Whoever has stolen the old key could say where it is, and keep those who know only that key for good."""
@@ -108,7 +108,7 @@ async def test_where_somebody_else_has_the_configured_address_the_neighbour_is_f
     nursery.cancel_scope.cancel()
 
 
-async def test_a_follower_whose_connection_ended_before_its_hello_is_dialled_again_where_the_old_key_rests(
+async def test_a_successor_whose_connection_ended_before_its_hello_is_dialled_again_where_the_old_key_rests(
     nursery: trio.Nursery,
 ) -> None:
     """Its router was just starting with the new key. The address rests for ten minutes for who expects the old one."""
@@ -133,7 +133,7 @@ async def test_a_key_that_never_says_hello_is_dialled_a_few_times_only(nursery: 
     dialler = soon(house.dialler(one, jitter=0.0))
     dialler.reconcile([one])
     with trio.fail_after(HANG_S):
-        while dialler._followers.may_follow(one.key, THERE.public, trio.current_time()):
+        while dialler._successors.may_succeed(one.key, THERE.public, trio.current_time()):
             await trio.sleep(0.01)
         since = len(house.failed)
         while len(house.failed) < since + 3:
