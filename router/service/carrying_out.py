@@ -25,7 +25,8 @@ informing.setLevel(logging.INFO)
 
 
 class CarryingOut:
-    """Passes each deed to what carries it out; `hear` lets the rules hear what follows at once."""
+    """Passes each deed to what carries it out. `hear` lets the rules hear what follows at once; `not_sent` logs why a
+    message was not sent."""
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class CarryingOut:
         requests: RequestQueue,
         sorter: DeedSorter,
         hear: Callable[[c.Heard], None],
+        not_sent: Callable[[str], None],
     ) -> None:
         self._host = host
         self._doors = doors
@@ -46,6 +48,7 @@ class CarryingOut:
         self._requests = requests
         self._sorter = sorter
         self._hear = hear
+        self._not_sent = not_sent
 
     def __repr__(self) -> str:
         return f"<carrying out of deeds: {self._doors!r}, {self._jobs!r}, {self._requests!r}>"
@@ -94,4 +97,4 @@ class CarryingOut:
         if sent.tag:
             self._hear(sent)
         else:
-            self._host.log.warning("%s: a message was not sent: %s", self._host, sent.text)
+            self._not_sent(sent.text)

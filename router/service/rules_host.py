@@ -144,9 +144,8 @@ class RulesHost(Service):
         doors = door_urls(getattr(self._rules, "doors", dict)())
         self._checks = DeedChecks(doors, self._failures.doubt)
         self._sorter = DeedSorter(self._checks, self.node, self.place.key, self.place.events, self.warn)
-        self._carrying = CarryingOut(
-            self, self._doors, self._jobs, self._alarm, self._ask, self._requests, self._sorter, self.hear
-        )
+        asked, told = (self._ask, self._requests, self._sorter), (self.hear, self._sending.not_sent)
+        self._carrying = CarryingOut(self, self._doors, self._jobs, self._alarm, *asked, *told)
         await self._doors.open(self.nursery, doors, admits, patient())
         self._sending.put(self.state.outbox())
         self._heard.appendleft((c.Started(await self.node.until_up()), None))  # before what has come at doors

@@ -27,7 +27,7 @@ SENT_MAX, SENT_S = 100, 1.0
 """Number of messages in custody that the state still holds, and seconds after the first of them, at which a transaction
 of their own deletes them; before, the next transaction does."""
 SAID_S = 60.0
-"""Seconds between two sentences in the log about refused messages. Those between are counted by the next one, since
+"""Seconds between two sentences in the log about messages that were not sent. The next one counts those between, since
 anybody may ask a service for answers that it cannot deliver."""
 AT_ONCE = 256
 """Number of messages after which the process's other tasks may run."""
@@ -122,17 +122,18 @@ class Sending:
         if is_told:
             self._hear(c.Sent(one.tag, one.id, reason, text))
         elif reason is not None:
-            self._say_refused(Refused(reason, text, one.id))
+            self.not_sent(str(Refused(reason, text, one.id)))
         if len(self._sent) in (1, SENT_MAX):  # with the first the host learns when they are due
             self._wake()
 
-    def _say_refused(self, refused: Refused) -> None:
+    def not_sent(self, why: str) -> None:
+        """Log that a message was not sent, at most once each `SAID_S`."""
         if (now_s := self._now_s()) < self._said_s + SAID_S:
             self._unsaid += 1
             return
         before = f"; {self._unsaid} more were not sent before it" if self._unsaid else ""
         self._said_s, self._unsaid = now_s, 0
-        self._say(f"a message was not sent: {refused}{before}")
+        self._say(f"a message was not sent: {why}{before}")
 
     def _was_heard(self, sent: c.Sent) -> None:
         """Let the state delete a message, together with what follows from this: after a crash before that, the rules
