@@ -12,7 +12,7 @@ from fleets.shared import Fleets
 from sabotage.liar import LIES
 from sabotage.logs import renumbered
 from sabotage.mixture import odd_logs
-from sabotage.saboteur import SABOTAGES
+from sabotage.saboteur import ALONE, SABOTAGES, spoil
 from sabotage.scene import Scene, copied
 from samples.audit_logs import APP, LATE, OTHER_APP, SECOND, START, Log
 from samples.growing_logs import said
@@ -44,12 +44,7 @@ def of_a_day(log: Log) -> None:
 
 def spoilt(fleets: Fleets, directory: Path) -> Scene:
     """Return a scene of a sound fleet, which a test may damage."""
-    return copied(fleets(6, 400, 2), directory / "logs" / "spoilt", 1)
-
-
-def spoil(scene: Scene) -> None:
-    for sabotage in sorted(SABOTAGES)[::8]:
-        SABOTAGES[sabotage](scene)
+    return copied(fleets(10, 400, 0), directory / "logs" / "spoilt", 1)
 
 
 def liars(fleets: Fleets, directory: Path) -> Scene:
@@ -88,7 +83,7 @@ def test_each_alone(spark: SparkSession, fleets: Fleets, tmp_path: Path) -> None
     agree(spark, tmp_path / "odd", START + LATE * 10**9)
     fleet = spoilt(fleets, tmp_path)
     agree(spark, fleet.directory, fleet.as_of_ns, *middle(fleet))
-    spoil(fleet)
+    spoil(fleet, [name for name in SABOTAGES if name not in ALONE][::8])
     for scene in (fleet, liars(fleets, tmp_path)):
         agree(spark, scene.directory, scene.as_of_ns)
 
