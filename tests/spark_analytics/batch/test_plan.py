@@ -71,8 +71,13 @@ def found(spark: SparkSession, tmp_path: Path) -> Iterator[Found]:
 
 @contextmanager
 def _as_planned(spark: SparkSession) -> Iterator[None]:
-    """Disable broadcasts of small tables and adaptive planning, so that plans are final and those of large logs."""
-    settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+    """Disable broadcasts of small tables and adaptive planning, so that plans are final and those of large logs, and
+    let plans be shown, which an audit does without."""
+    settings = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.maxPlanStringLength": str(2**31 - 16),
+    }
     before = {setting: spark.conf.get(setting) for setting in settings}
     for setting, value in settings.items():
         spark.conf.set(setting, value)
