@@ -31,6 +31,7 @@ ABOUT_NAMES = ("moved", "copied_beside", "directory_instead")
 SEVERAL = "several"
 OF_ANY = [name for name in SABOTAGES if name not in BESIDE_A_SOUND_LOG]
 SETS = {"nothing": [], **{name: [name] for name in SABOTAGES}, SEVERAL: [*OF_ANY[::7], *ABOUT_NAMES]}
+QUICK = (SEVERAL, "footer_of_other_times")
 
 
 def told(summary: dict[str, Any], renamed: Callable[[str], str] = str) -> dict[str, Any]:
@@ -52,14 +53,18 @@ def told(summary: dict[str, Any], renamed: Callable[[str], str] = str) -> dict[s
 @pytest.mark.parametrize(
     ("name", "seed"),
     [
-        pytest.param(name, seed, marks=() if seed == 0 and name == SEVERAL else pytest.mark.long)
+        pytest.param(name, seed, marks=() if seed == 0 and name in QUICK else pytest.mark.long)
         for name in SETS
         for seed in range(LONG)
     ],
 )
 def test_an_export_of_what_was_spoilt(name: str, seed: int, fleets: Fleets, tmp_path: Path) -> None:
-    """Quickly: several spoilt logs at once, beside sound ones."""
-    nodes, messages = (10, 200) if name == SEVERAL else SHAPES[seed % len(SHAPES)]
+    """Quickly: several spoilt logs at once, beside sound ones, and a footer that an export must not set right."""
+    nodes, messages = SHAPES[seed % len(SHAPES)]
+    if name == SEVERAL:
+        nodes, messages = 10, 200
+    elif name in BESIDE_A_SOUND_LOG:
+        nodes, messages = 10, 400
     scene = copied(fleets(nodes, messages, seed), tmp_path / "logs", seed)
     spoil(scene, SETS[name])
     listing = list_logs([scene.directory])

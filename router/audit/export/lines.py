@@ -229,9 +229,11 @@ class Writer:
 
 
 def _tells_of(footer: Line, tally: SegmentTotals) -> bool:
-    """Whether the footer counts the events in the lines; an event with no line need not be named."""
+    """Whether the footer counts the events in the lines, and tells their times; an event with no line need not be
+    named."""
     said, there = ({name: n for name, n in (one or {}).items() if n} for one in (footer.counts, tally.counts))
-    return (footer.lines, footer.last_seq, said) == (tally.lines, tally.next_seq - 1, there)
+    times = (footer.min_t, footer.max_t) == (tally.min_t, tally.max_t)
+    return times and (footer.lines, footer.last_seq, said) == (tally.lines, tally.next_seq - 1, there)
 
 
 def _is_tail(file: File) -> bool:
