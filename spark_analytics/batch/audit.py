@@ -155,9 +155,11 @@ def _read(
         report("reading the lines")
         by_key = {log.router: number for number, log in enumerate(evidence.logs)}
         numbers = table_of(spark, [(number, key) for key, number in by_key.items()], ROUTERS)
-        seals = sealed.numbers_of(seal.path for seal in evidence.seals if seal.is_kept)
+        parts = silver.parts(evidence.files)
+        read = {part.file for part in parts}
+        seals = sealed.numbers_of(seal.path for seal in evidence.seals if seal.is_kept and seal.path in read)
         by_uri = {given.uris[path]: number for path, number in seals.items()}
-        events = silver.read_events(spark, silver.parts(evidence.files), given.uris, by_key)
+        events = silver.read_events(spark, parts, given.uris, by_key)
         if writer:
             days.write_events(spark, events, span, writer)
             written = writer.read(spark, "events", events.drop("number").schema).drop("date")

@@ -23,8 +23,8 @@ from sabotage.saboteur import SABOTAGES
 from sabotage.scene import copied
 
 SPOILT = (
-    "broken_custody", "contradicting_ends", "copied_elsewhere", "doubled_deliveries", "garbage_line", "removed_segment",
-    "unknown_events",
+    "broken_custody", "contradicting_ends", "copied_elsewhere", "doubled_deliveries", "forked", "garbage_line",
+    "removed_segment", "unknown_events",
 )  # fmt: skip
 
 
