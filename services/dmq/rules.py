@@ -108,7 +108,7 @@ class DmqNode:
         governor = Governor(targets, setup.chance, own, shares=settings.peer_sharing)
         data = NodeData(self._magic, settings.diffusion_mode == "InitiatorOnly", settings.peer_sharing)
         first = frozenset(filter(None, map(address_of, settings.version_1_peers)))
-        terms = PeerTerms(data, revision.encoding, settings.pause_s, listens, first)
+        terms = PeerTerms(data, revision.encoding, settings.pause_s, listens, first, revision.submissions)
         peers = Peers(terms, self._holdings, governor, setup.chance)
         return NodePeers(
             peers,

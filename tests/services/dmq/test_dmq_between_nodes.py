@@ -13,7 +13,8 @@ from samples.dmq_node import Host, wire
 
 from router.core.link.machine import Agency
 from router.service import contract as c
-from services.dmq.core.messages.signed_message import Dmq05
+from services.dmq.core.holdings import MESSAGE
+from services.dmq.core.messages.signed_message import Cip29ffe0e, Dmq05
 from services.dmq.core.networks import network_of
 from services.dmq.core.peers.governor import Cool, Heat
 from services.dmq.core.peers.known import RootGroup
@@ -27,6 +28,8 @@ from services.dmq.core.protocols.node_handshake import NodeData
 from services.dmq.core.protocols.peer_session import PeerSaid, PeerSession, Side
 from services.dmq.core.protocols.peer_sharing import PeerAddress
 from services.dmq.core.protocols.submission import MsgAcceptMessage
+from services.dmq.core.rows import key_of
+from services.dmq.core.stake.chain_time import MAINNET
 from services.dmq.settings import Settings
 
 
@@ -132,6 +135,31 @@ def test_a_producer_that_lets_nobody_in_is_heard_in_both_versions(network: Netwo
         assert wire(2, b"back") in (producer.connect().request() or ()), "and hears what its relay has"
 
 
+def test_nodes_of_the_seeds_revision_speak_its_numbers_and_pass_on_what_is_left_of_a_ttl(network: Network) -> None:
+    """A ring that is dialled one way: where a message has expired, another node would give it once more."""
+    cip = Cip29ffe0e()
+    nodes = [network.add(port, revision=cip.name) for port in range(4)]
+    for port, node in enumerate(nodes):
+        network.name_roots(node, (port + 1) % 4)
+    network.pass_time(3)
+    period = MAINNET.kes_period_at(nodes[0].now.wall_s)
+    one = cip.write(Pool(0, start_period=period).draft(ttl_s=30))
+    assert submit(network, nodes[2], one) == MsgAcceptMessage()
+    network.pass_time(3)
+    for node in nodes:
+        assert node.kept[MESSAGE + key_of(1)] == cip.notified(cip.read(one))
+        assert {peer["version"] for peer in node.ask("peers")["peers"]} == {1}
+    given = [data for _, _, data in network.wires if cip.read(one).body in data]
+    own_id = cip.read(one).id
+    requests = [data for _, _, data in network.wires if ms.SEED.encode(ms.MsgRequestSigs((own_id,))) in data]
+    assert len(given) == len(requests) == 3, "each of the others was given it once"
+    ttls = [cip.read(data[data.index(b"\x86\x58\x20" + own_id) :]).ttl_s or 0 for data in given]
+    assert max(ttls) <= 29 and min(ttls) <= 28, "a second is taken from it at each hop"
+    network.pass_time(28)
+    assert [node.ask("status")["mempool"]["messages"] for node in nodes] == [0, 0, 0, 0]
+    assert not any(one["rejected"] for node in nodes for one in node.ask("peers")["peers"])
+
+
 def test_a_root_to_which_the_topology_only_dials_may_not_fetch_over_that_connection(network: Network) -> None:
     node, other = network.add(1), network.add(2)
     addresses = (PeerAddress("127.0.0.1", 2),)
@@ -174,7 +202,7 @@ class Liar:
     ) -> None:
         self.host, self.name = host, name
         data = NodeData(network_of(host.settings.network).magic, only_dials)
-        self.session = PeerSession(Agency.INITIATOR, data, 0.0, versions)
+        self.session = PeerSession(Agency.INITIATOR, data, 0.0, {one: ms.VERSIONS[one] for one in versions})
         self.events: list[Any] = []
         self.is_closed = False
         host.hear(c.Opened("peers", name, address))

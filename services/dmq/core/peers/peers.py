@@ -25,7 +25,6 @@ from ..mempool import Row
 from ..messages.fault import Rejected
 from ..messages.signed_message import SignedMessage
 from ..protocols import message_submission as ms
-from ..protocols.node_handshake import VERSIONS
 from ..protocols.peer_session import (
     PeerAgreed,
     PeerAnswered,
@@ -125,7 +124,9 @@ class Peers:
         self._changed[connection] = None
 
     def _session(self, we_dial: bool, address: PeerAddress, now: c.Now) -> PeerSession:
-        versions = (1,) if we_dial and address in self._terms.version_1 else VERSIONS
+        versions = self._terms.submissions
+        if we_dial and address in self._terms.version_1:
+            versions = {version: one for version, one in versions.items() if version == 1}
         we, data = Agency.INITIATOR if we_dial else Agency.RESPONDER, self._terms.data
         peer = self._governor.get(address)
         if we_dial and peer is not None and peer.group is not None and peer.group.initiator_only:
