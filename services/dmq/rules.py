@@ -133,9 +133,11 @@ class DmqNode:
         return peers.pace.distance_s(now.mono_s) if len(peers) else 0.0
 
     def is_urgent(self, heard: c.Heard, now: c.Now) -> bool:
-        """Whether a client or an operator waits for what follows from this; the next words of other nodes, and of a
-        consumer that has just got a reply, may wait for others."""
+        """Whether a client or an operator waits for what follows from this; the next words of other nodes, what was
+        verified for them alone, and the words of a consumer that has just got a reply, may wait for others."""
         if isinstance(heard, c.Tick) or self._nodes.hears(heard) or self._admission.is_in_doubt(now.mono_s):
+            return False
+        if isinstance(heard, c.Computed) and self._admission.is_of_others(heard.tag):
             return False
         if not isinstance(heard, c.Came):
             return True

@@ -9,10 +9,12 @@ import msgspec
 import pytest
 from samples.dmq import BODY, POOLS, Pool
 from samples.dmq_network import Network, submit
-from samples.dmq_node import Host, wire
+from samples.dmq_node import Host, host, wire
 
 from router.core.link.machine import Agency
+from router.core.wire.crypto import SigningKey
 from router.service import contract as c
+from services.dmq.core.admission import FromPeer, FromUnicast
 from services.dmq.core.holdings import MESSAGE
 from services.dmq.core.messages.signed_message import Cip29ffe0e, Dmq05
 from services.dmq.core.networks import network_of
@@ -30,7 +32,9 @@ from services.dmq.core.protocols.peer_sharing import PeerAddress
 from services.dmq.core.protocols.submission import MsgAcceptMessage
 from services.dmq.core.rows import key_of
 from services.dmq.core.stake.chain_time import MAINNET
+from services.dmq.core.stake.source import moment_of
 from services.dmq.settings import Settings
+from services.dmq.signature_job import verify_batch
 
 
 @pytest.fixture
@@ -80,6 +84,18 @@ def test_a_node_with_peers_lets_them_wait_for_a_moment_and_nobody_else(network: 
     assert submit(network, other, wire(1, b"more")) == MsgAcceptMessage()
     network.pass_time(3)
     assert node.rules.is_urgent(came[consumer], node.now), "there is a message for it, and its last reply is long past"
+
+
+@pytest.mark.parametrize("for_client", (False, True))
+def test_what_is_verified_for_other_nodes_alone_waits_for_their_next_words(for_client: bool) -> None:
+    node = host()
+    admission, moment, peer = node.rules._admission, moment_of(node.now), FromPeer("127.0.0.1:2")
+    sources = peer, FromUnicast(SigningKey(bytes(32)).public) if for_client else peer
+    for number, source in enumerate(sources):
+        assert admission.judge(source, Dmq05().read(wire(number)), moment) is None
+    [job] = admission.batches(moment)
+    assert isinstance(job, c.Compute)
+    assert node.rules.is_urgent(c.Computed(job.tag, verify_batch(job.argument)), node.now) is for_client
 
 
 def test_ten_nodes_give_each_other_all_messages_once(network: Network) -> None:

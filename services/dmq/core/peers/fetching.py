@@ -104,14 +104,14 @@ class _Line(Struct):
     `order`: the ids that need something of this peer, and those behind them; `acknowledged`: how many from before these
     are still to be acknowledged; `open`: those whose end is not known yet, with their sizes; `asked`: the requests for
     ids without an answer, as the most that each may bring; `asked_s`: when the last one was made; `batches`: those for
-    bodies."""
+    bodies, each with when it was made."""
 
     order: deque[bytes] = field(default_factory=deque)
     open: dict[bytes, int] = field(default_factory=dict)
     acknowledged: int = 0
     asked: deque[int] = field(default_factory=deque)
     asked_s: float = -inf
-    batches: deque[dict[bytes, int]] = field(default_factory=deque)
+    batches: deque[tuple[dict[bytes, int], float]] = field(default_factory=deque)
     may_have_more: bool = True
     is_ending: bool = False
     bytes_in_flight: int = 0
@@ -238,11 +238,16 @@ class Fetching:
         if line.asked:
             line.asked.popleft()
 
+    def waited_s(self, peer: str, now_s: float) -> float:
+        """Return how long the peer's next reply with bodies has been waited for; 0 if none is owed."""
+        line = self._lines[peer]
+        return now_s - line.batches[0][1] if line.batches else 0.0
+
     def delivered(self, peer: str, messages: Sequence[SignedMessage]) -> list[SignedMessage]:
         """Take a reply with bodies; return those that are to be judged. Raise `RemoteProtocolError`, and change nothing
         then."""
         line = self._lines[peer]
-        batch = line.batches[0] if line.batches else {}
+        batch = line.batches[0][0] if line.batches else {}
         _check_delivered(batch, messages)
         if line.batches:
             line.batches.popleft()
@@ -306,7 +311,7 @@ class Fetching:
                 asks.append(ask)
         for peer, ids in bodies.items():
             line = self._lines[peer]
-            line.batches.append({own_id: line.open[own_id] for own_id in ids})
+            line.batches.append(({own_id: line.open[own_id] for own_id in ids}, now_s))
             asks.append(AskBodies(peer, tuple(ids)))
             self.made.body_requests += 1
             self.made.bodies_requested += len(ids)
@@ -352,7 +357,7 @@ class Fetching:
                 and line.bytes_in_flight + line.open[own_id] <= IN_FLIGHT_BYTES_MAX
                 and len(line.batches) < IN_FLIGHT_BATCHES_MAX
             )
-            if has_room and not any(own_id in batch for batch in line.batches):
+            if has_room and not any(own_id in batch for batch, _ in line.batches):
                 return peer
         return None
 

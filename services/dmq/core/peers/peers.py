@@ -228,6 +228,8 @@ class Peers:
                 connection.has_begun = False
                 self._fetching.end(connection.key)
             case _:
+                if isinstance(message, ms.MsgReplySigs):
+                    self.pace.answered(self._fetching.waited_s(connection.key, now.mono_s), now.mono_s)
                 self.exchange.brought_by(connection, message, now)
 
     # -- verdicts ------------------------------------------------------------------------------------------
