@@ -86,6 +86,18 @@ def test_a_node_with_peers_lets_them_wait_for_a_moment_and_nobody_else(network: 
     assert node.rules.is_urgent(came[consumer], node.now), "there is a message for it, and its last reply is long past"
 
 
+def test_a_tick_is_asked_for_no_sooner_than_the_next_cycle_with_other_nodes(network: Network) -> None:
+    node, _ = network.add(1), network.add(2)
+    network.name_roots(node, 2)
+    network.pass_time(3)
+    consumer, node.gathers = node.connect(), True
+    for number in range(3):
+        assert submit(network, node, wire(number)) == MsgAcceptMessage()
+        if consumer.heard or not number:
+            consumer.request()
+        assert node.wake_s >= node.now.wall_s + node.rules.batch_delay_s(node.now) - 0.001
+
+
 @pytest.mark.parametrize("for_client", (False, True))
 def test_what_is_verified_for_other_nodes_alone_waits_for_their_next_words(for_client: bool) -> None:
     node = host()
