@@ -89,10 +89,10 @@ class Node:
         return found
 
     async def peers(self) -> list[dict[str, Any]]:
-        """Return the connections with other nodes, as `router dmq peers` shows them."""
+        """Return the agreed connections with other nodes, as `router dmq peers` shows them."""
         async with node_of(home=self.process.home) as app:
             found = json.loads(await app.ask("service", "dmq peers", timeout_s=HANG_S))["peers"]
-        return [one for one in found if one["state"] != "handshake"]
+        return [one for one in found if one["version"]]
 
     async def conform(self) -> list[str]:
         """Return the checks that are not met."""

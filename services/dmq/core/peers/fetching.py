@@ -32,6 +32,8 @@ IDS_MAX = 33
 IN_FLIGHT_BYTES_MAX = 92_400
 IN_FLIGHT_BATCHES_MAX = 4
 """Most bytes of bodies, and requests for some, that one peer has still to answer."""
+ASKED_MAX = 2
+"""Most requests for ids that one peer has still to answer."""
 LATE_S = 0.6
 """Seconds after which a body is asked of another peer as well."""
 ACKNOWLEDGE_S = 0.1
@@ -123,6 +125,12 @@ class _Line(Struct):
         while self.order and self.order[0] not in self.open:
             self.order.popleft()
             self.acknowledged += 1
+
+    @property
+    def may_pipeline(self) -> bool:
+        """Whether more ids are asked for before those that were asked for have come: the last reply was full. Such a
+        request does not block, so some ids must be left that are not acknowledged."""
+        return self.may_have_more and bool(self.order) and len(self.order) + sum(self.asked) < WINDOW_MAX
 
     @property
     def is_urged(self) -> bool:
@@ -235,6 +243,7 @@ class Fetching:
         """Take the answer that there are no ids."""
         line = self._lines[peer]
         self.made.id_replies += 1
+        line.may_have_more = False
         if line.asked:
             line.asked.popleft()
 
@@ -307,7 +316,7 @@ class Fetching:
         asks: list[AskIds | AskBodies] = []
         self._acknowledge_s = inf
         for peer, line in self._lines.items():
-            if (ask := self._ids(peer, line, now_s)) is not None:
+            while (ask := self._ids(peer, line, now_s)) is not None:
                 asks.append(ask)
         for peer, ids in bodies.items():
             line = self._lines[peer]
@@ -319,19 +328,21 @@ class Fetching:
 
     def _ids(self, peer: str, line: _Line, now_s: float) -> AskIds | None:
         """Return the request for ids that is due: one that blocks if nothing is left to be answered for."""
-        if line.asked or line.is_ending:
+        if line.is_ending or len(line.asked) == ASKED_MAX:
             return None
         line.let_go()
-        if not line.is_urged:
+        if line.asked and not line.may_pipeline:
+            return None
+        if not line.asked and not line.is_urged:
             if not line.acknowledged:
                 return None
             if now_s < (due_s := line.asked_s + ACKNOWLEDGE_S):
                 self._acknowledge_s = min(self._acknowledge_s, due_s)
                 return None
-        left, acknowledged = len(line.order), line.acknowledged
+        left, acknowledged = len(line.order) + sum(line.asked), line.acknowledged
         most = min(IDS_MAX, WINDOW_MAX - left)
         line.asked.append(most)
-        line.asked_s, line.acknowledged, line.may_have_more = now_s, 0, False
+        line.asked_s, line.acknowledged = now_s, 0
         self.made.ids_requested += most
         if left:
             self.made.pipelined += 1

@@ -11,7 +11,7 @@ from math import exp, inf
 
 from .fetching import LATE_S
 
-LEAST_S, MOST_S = 0.025, 0.1
+LEAST_S, MOST_S = 0.025, 0.08
 """The shortest and the longest distance."""
 EACH_S = 0.01
 """By how much each message of the last second adds to it."""
