@@ -124,9 +124,8 @@ class Peers:
         self._changed[connection] = None
 
     def _session(self, we_dial: bool, address: PeerAddress, now: c.Now) -> PeerSession:
-        versions = self._terms.submissions
-        if we_dial and address in self._terms.version_1:
-            versions = {version: one for version, one in versions.items() if version == 1}
+        known = self._terms.submissions
+        versions = {1: known[1]} if we_dial and address in self._terms.version_1 else known
         we, data = Agency.INITIATOR if we_dial else Agency.RESPONDER, self._terms.data
         peer = self._governor.get(address)
         if we_dial and peer is not None and peer.group is not None and peer.group.initiator_only:
