@@ -57,6 +57,8 @@ LOG_AGAIN_S = 1.0
 GATHER_S, GATHER_S_MAX = 0.2, 1.0
 """How long events gather after some were handed to the log: each hand-over costs as much as dozens of them. While there
 are always new ones, they gather twice as long each time, at most so long."""
+FILL_SHARE, FULL_SHARE = 0.75, 0.9
+"""How full a hand-over is to be, as a share of `EVENTS_BYTES_MAX`, and from when on more events may wait behind it."""
 FORGET_S = 1.0
 """How long events that the log has wait in the state for a transaction to go with."""
 
@@ -386,8 +388,12 @@ def _said(answer: bytes) -> dict[str, Any]:
 
 def next_gather_s(gather_s: float, handed_bytes: int) -> float:
     """Return for how long events gather after the next hand-over, if there is no pause before it: twice as long as
-    after this one, but not while so many bytes of events come that the next one could not take all of them."""
-    return GATHER_S if 2 * handed_bytes > EVENTS_BYTES_MAX else min(2 * gather_s, GATHER_S_MAX)
+    after this one, but not so long that at the same rate the next one could not take all of them."""
+    share = handed_bytes / EVENTS_BYTES_MAX
+    if share > FULL_SHARE:
+        return GATHER_S  # more may wait already
+    fits_s = gather_s * FILL_SHARE / share if share else inf
+    return max(GATHER_S, min(2 * gather_s, fits_s, GATHER_S_MAX))
 
 
 async def _as_failure(own: Awaitable[None]) -> None:

@@ -108,7 +108,7 @@ class DmqNode:
         governor = Governor(targets, setup.chance, own, shares=settings.peer_sharing)
         data = NodeData(self._magic, settings.diffusion_mode == "InitiatorOnly", settings.peer_sharing)
         first = frozenset(filter(None, map(address_of, settings.version_1_peers)))
-        terms = PeerTerms(data, revision.encoding, settings.pause_s, listens, first)
+        terms = PeerTerms(data, revision.encoding, settings.pause_s, listens, first, revision.submissions)
         peers = Peers(terms, self._holdings, governor, setup.chance)
         return NodePeers(
             peers,
@@ -133,9 +133,11 @@ class DmqNode:
         return peers.pace.distance_s(now.mono_s) if len(peers) else 0.0
 
     def is_urgent(self, heard: c.Heard, now: c.Now) -> bool:
-        """Whether a client or an operator waits for what follows from this; the next words of other nodes, and of a
-        consumer that has just got a reply, may wait for others."""
+        """Whether a client or an operator waits for what follows from this; the next words of other nodes, what was
+        verified for them alone, and the words of a consumer that has just got a reply, may wait for others."""
         if isinstance(heard, c.Tick) or self._nodes.hears(heard) or self._admission.is_in_doubt(now.mono_s):
+            return False
+        if isinstance(heard, c.Computed) and self._admission.is_of_others(heard.tag):
             return False
         if not isinstance(heard, c.Came):
             return True
@@ -211,8 +213,10 @@ class DmqNode:
                     yield from self._tick(now)
 
     def _wake(self, now: c.Now) -> Iterator[c.Deed]:
-        """Ask for a tick when something is due next, unless that is asked for."""
-        due_s = max(now.mono_s, min(self._tick_s, self._consumers.due_s, self._nodes.due_s, self._admission.due_s))
+        """Ask for a tick when something is due next, unless that is asked for; not before the next cycle, for which a
+        tick waits."""
+        due_s = min(self._tick_s, self._consumers.due_s, self._nodes.due_s, self._admission.due_s)
+        due_s = max(now.mono_s + self.batch_delay_s(now), due_s)
         if due_s != self._wakes_at_s:
             self._wakes_at_s = due_s
             yield c.Wake(now.wall_s + due_s - now.mono_s)

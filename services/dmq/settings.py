@@ -67,12 +67,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         for peer in self.version_1_peers:
             if address_of(peer) is None:
                 yield "version_1_peers", f'version_1_peers names "{peer[:60]}"; write IP:PORT, since names change'
-        speaks = self.listen or self.listen_ipv6 or self.topology_file or self.group
-        if speaks and not self.revision.startswith("dmq-"):
-            said = (
-                f"{self.revision} is not spoken between nodes; leave out listen, topology_file and group, or revision"
-            )
-            yield "revision", f"revision: {said}"
+        if self.group and not self.revision.startswith("dmq-"):
+            said = f"{self.revision} is not carried by a group, as its messages change on their way"
+            yield "revision", f"revision: {said}; leave out group, or revision"
 
     def at_start(self, home: Path) -> Iterator[tuple[str, str]]:
         """Yield what `router serve` prints of the node: its network, its sockets, and where its stake comes from."""
@@ -101,7 +98,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     )
     revision: Annotated[
         Literal["dmq-0.5", "dmq-0.4", "cip-29ffe0e", "overview-2025-04"],
-        about('What is spoken with clients: "dmq-0.5" is what is deployed. The wire does not say which it is.'),
+        about('What clients and other nodes speak: "dmq-0.5" is what is deployed. The wire does not say which it is.'),
     ] = "dmq-0.5"
     local_socket: Annotated[
         str, door("The socket of signers and of consumers without a name: unix:PATH?mode=660&group=NAME.")

@@ -42,7 +42,7 @@ FORM = StateForm(
 _NUMBER, _MINUTE = struct.Struct(">Q"), struct.Struct(">I")
 
 
-SMALL_ROWS, SMALL_BYTES = 64, 64 << 10
+SMALL_ROWS, SMALL_BYTES = 160, 64 << 10
 """Most rows, and bytes of values and messages, in a batch that may be committed in the loop."""
 
 

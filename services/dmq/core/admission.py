@@ -30,7 +30,7 @@ from .stake.distribution import StakeSet
 
 BATCH_MAX = 64
 UNDER_WAY_MAX = 1
-AT_ONCE_MAX = 16
+AT_ONCE_MAX = 48
 """Most messages that are verified in this process if nothing is under way, but none while wrong signatures come."""
 LATE_S = 0.1
 """How long after a batch went to the other process, which gives way to everybody, some are verified here meanwhile."""
@@ -159,6 +159,11 @@ class Admission:
     def is_in_doubt(self, mono_s: float) -> bool:
         """Whether wrong signatures have come just before."""
         return mono_s < self._doubted_until_s
+
+    def is_of_others(self, tag: str) -> bool:
+        """Whether no client waits for this batch: other nodes, or the group, have brought all of it."""
+        batch = self._under_way.get(tag)
+        return batch is not None and all(_is_relayed(one.source) for one in batch)
 
     def batches(self, now: Moment) -> list[c.Deed]:
         """Return the jobs that verify the waiting signatures, unless too many batches are under way."""

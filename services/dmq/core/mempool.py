@@ -203,7 +203,8 @@ class Mempool:
 
     def served(self, own_id: bytes) -> int | None:
         """Return the number of the message that peers get under this id: the latest."""
-        return self._by_id.latest(own_id)
+        number = self._rows.recent_number(own_id)
+        return self._by_id.latest(own_id) if number is None else number
 
     def _add(self, row: Row) -> None:
         share = self._shares.get(row.pool)
@@ -245,6 +246,7 @@ class _Rows:
         self._pools: list[PoolId | None] = []
         self._dead = 0
         self._recent: dict[int, Row] = {}  # in the order in which they were taken
+        self._recent_ids: dict[bytes, int] = {}  # the latest numbers of their ids
 
     def __len__(self) -> int:
         return len(self._numbers) - self._dead
@@ -257,8 +259,9 @@ class _Rows:
     def add(self, row: Row, pool: PoolId) -> None:
         """Add a row; `pool`: the one object for all of its pool."""
         self._recent[row.number] = row
+        self._recent_ids[row.id] = row.number
         if len(self._recent) > RECENT_MAX:
-            del self._recent[next(iter(self._recent))]
+            self._forget_recent(next(iter(self._recent)))
         self._numbers.append(row.number)
         self._sizes.append(row.size)
         self._expiries.append(row.expires_at)
@@ -275,6 +278,10 @@ class _Rows:
             return row
         place = bisect_left(self._numbers, number)
         return self._at(place) if place < len(self._numbers) and self._numbers[place] == number else None
+
+    def recent_number(self, own_id: bytes) -> int | None:
+        """Return the latest number under an id, if it is one of the latest rows."""
+        return self._recent_ids.get(own_id)
 
     def id_of(self, number: int) -> bytes:
         """Return the id of a live message."""
@@ -294,13 +301,18 @@ class _Rows:
                 yield row
 
     def remove(self, number: int) -> None:
-        self._recent.pop(number, None)
+        self._forget_recent(number)
         place = bisect_left(self._numbers, number)
         self._pools[place] = None
         self._other_ids.pop(number, None)
         self._dead += 1
         if self._dead > len(self) + DEAD_MAX:
             self._pack()
+
+    def _forget_recent(self, number: int) -> None:
+        row = self._recent.pop(number, None)
+        if row is not None and self._recent_ids.get(row.id) == number:
+            del self._recent_ids[row.id]
 
     def _at(self, place: int) -> Row | None:
         pool = self._pools[place]

@@ -37,7 +37,12 @@ def test_events_without_a_pause_gather_longer_each_time_unless_many_come() -> No
     for _ in range(4):
         gathered.append(next_gather_s(gathered[-1], 1_000))
     assert gathered == [0.2, 0.4, 0.8, 1.0, 1.0] and gathered[-1] == GATHER_S_MAX
-    assert next_gather_s(GATHER_S_MAX, EVENTS_BYTES_MAX) == GATHER_S
+    assert next_gather_s(GATHER_S_MAX, EVENTS_BYTES_MAX) == GATHER_S == next_gather_s(GATHER_S, 0) / 2
+    gather_s, rate = GATHER_S, 1.2 * EVENTS_BYTES_MAX
+    for _ in range(9):
+        gather_s = next_gather_s(gather_s, int(gather_s * rate))
+        assert gather_s >= GATHER_S and gather_s * rate < 0.8 * EVENTS_BYTES_MAX
+    assert gather_s * rate == pytest.approx(0.75 * EVENTS_BYTES_MAX, rel=0.01), "as full as it may be, and no fuller"
 
 
 def test_attempts_are_counted_by_message_and_a_success_ends_the_count() -> None:

@@ -9,11 +9,14 @@ import msgspec
 import pytest
 from samples.dmq import BODY, POOLS, Pool
 from samples.dmq_network import Network, submit
-from samples.dmq_node import Host, wire
+from samples.dmq_node import Host, host, wire
 
 from router.core.link.machine import Agency
+from router.core.wire.crypto import SigningKey
 from router.service import contract as c
-from services.dmq.core.messages.signed_message import Dmq05
+from services.dmq.core.admission import FromPeer, FromUnicast
+from services.dmq.core.holdings import MESSAGE
+from services.dmq.core.messages.signed_message import Cip29ffe0e, Dmq05
 from services.dmq.core.networks import network_of
 from services.dmq.core.peers.governor import Cool, Heat
 from services.dmq.core.peers.known import RootGroup
@@ -27,7 +30,11 @@ from services.dmq.core.protocols.node_handshake import NodeData
 from services.dmq.core.protocols.peer_session import PeerSaid, PeerSession, Side
 from services.dmq.core.protocols.peer_sharing import PeerAddress
 from services.dmq.core.protocols.submission import MsgAcceptMessage
+from services.dmq.core.rows import key_of
+from services.dmq.core.stake.chain_time import MAINNET
+from services.dmq.core.stake.source import moment_of
 from services.dmq.settings import Settings
+from services.dmq.signature_job import verify_batch
 
 
 @pytest.fixture
@@ -77,6 +84,30 @@ def test_a_node_with_peers_lets_them_wait_for_a_moment_and_nobody_else(network: 
     assert submit(network, other, wire(1, b"more")) == MsgAcceptMessage()
     network.pass_time(3)
     assert node.rules.is_urgent(came[consumer], node.now), "there is a message for it, and its last reply is long past"
+
+
+def test_a_tick_is_asked_for_no_sooner_than_the_next_cycle_with_other_nodes(network: Network) -> None:
+    node, _ = network.add(1), network.add(2)
+    network.name_roots(node, 2)
+    network.pass_time(3)
+    consumer, node.gathers = node.connect(), True
+    for number in range(3):
+        assert submit(network, node, wire(number)) == MsgAcceptMessage()
+        if consumer.heard or not number:
+            consumer.request()
+        assert node.wake_s >= node.now.wall_s + node.rules.batch_delay_s(node.now) - 0.001
+
+
+@pytest.mark.parametrize("for_client", (False, True))
+def test_what_is_verified_for_other_nodes_alone_waits_for_their_next_words(for_client: bool) -> None:
+    node = host()
+    admission, moment, peer = node.rules._admission, moment_of(node.now), FromPeer("127.0.0.1:2")
+    sources = peer, FromUnicast(SigningKey(bytes(32)).public) if for_client else peer
+    for number, source in enumerate(sources):
+        assert admission.judge(source, Dmq05().read(wire(number)), moment) is None
+    [job] = admission.batches(moment)
+    assert isinstance(job, c.Compute)
+    assert node.rules.is_urgent(c.Computed(job.tag, verify_batch(job.argument)), node.now) is for_client
 
 
 def test_ten_nodes_give_each_other_all_messages_once(network: Network) -> None:
@@ -132,6 +163,31 @@ def test_a_producer_that_lets_nobody_in_is_heard_in_both_versions(network: Netwo
         assert wire(2, b"back") in (producer.connect().request() or ()), "and hears what its relay has"
 
 
+def test_nodes_of_the_seeds_revision_speak_its_numbers_and_pass_on_what_is_left_of_a_ttl(network: Network) -> None:
+    """A ring that is dialled one way: where a message has expired, another node would give it once more."""
+    cip = Cip29ffe0e()
+    nodes = [network.add(port, revision=cip.name) for port in range(4)]
+    for port, node in enumerate(nodes):
+        network.name_roots(node, (port + 1) % 4)
+    network.pass_time(3)
+    period = MAINNET.kes_period_at(nodes[0].now.wall_s)
+    one = cip.write(Pool(0, start_period=period).draft(ttl_s=30))
+    assert submit(network, nodes[2], one) == MsgAcceptMessage()
+    network.pass_time(3)
+    for node in nodes:
+        assert node.kept[MESSAGE + key_of(1)] == cip.notified(cip.read(one))
+        assert {peer["version"] for peer in node.ask("peers")["peers"]} == {1}
+    given = [data for _, _, data in network.wires if cip.read(one).body in data]
+    own_id = cip.read(one).id
+    requests = [data for _, _, data in network.wires if ms.SEED.encode(ms.MsgRequestSigs((own_id,))) in data]
+    assert len(given) == len(requests) == 3, "each of the others was given it once"
+    ttls = [cip.read(data[data.index(b"\x86\x58\x20" + own_id) :]).ttl_s or 0 for data in given]
+    assert max(ttls) <= 29 and min(ttls) <= 28, "a second is taken from it at each hop"
+    network.pass_time(28)
+    assert [node.ask("status")["mempool"]["messages"] for node in nodes] == [0, 0, 0, 0]
+    assert not any(one["rejected"] for node in nodes for one in node.ask("peers")["peers"])
+
+
 def test_a_root_to_which_the_topology_only_dials_may_not_fetch_over_that_connection(network: Network) -> None:
     node, other = network.add(1), network.add(2)
     addresses = (PeerAddress("127.0.0.1", 2),)
@@ -174,7 +230,7 @@ class Liar:
     ) -> None:
         self.host, self.name = host, name
         data = NodeData(network_of(host.settings.network).magic, only_dials)
-        self.session = PeerSession(Agency.INITIATOR, data, 0.0, versions)
+        self.session = PeerSession(Agency.INITIATOR, data, 0.0, {one: ms.VERSIONS[one] for one in versions})
         self.events: list[Any] = []
         self.is_closed = False
         host.hear(c.Opened("peers", name, address))

@@ -37,7 +37,7 @@ ACCEPTED = MsgAcceptMessage()
 
 
 def test_what_comes_together_is_verified_and_noted_together_before_its_signers_hear() -> None:
-    node = host()
+    node = host(pause_s=0.0, clients_max=AT_ONCE_MAX + 2)
     node.computes = node.settles = False
     wires = [wire(number % len(POOLS), b"%d" % number) for number in range(AT_ONCE_MAX + 1)]
     for one in wires:

@@ -97,6 +97,10 @@ class Encoding(Protocol):
     def read_notified(self, wire: bytes) -> SignedMessage:
         """Return the message that a consumer got; raise `Malformed` for any other bytes."""
 
+    def relayed(self, notified: bytes, left_s: float) -> bytes | None:
+        """Return the message as other nodes get it, from what consumers get. `left_s`: how long it still lives; None:
+        too short a time to be given."""
+
 
 class Dmq05:
     """`[id, [body, KES period, expiry], KES signature, certificate, cold key]`."""
@@ -136,6 +140,9 @@ class Dmq05:
     def read_notified(self, wire: bytes) -> SignedMessage:
         return self.read(wire)
 
+    def relayed(self, notified: bytes, left_s: float) -> bytes | None:
+        return notified
+
 
 class Dmq04:
     """`[[id, body, KES period, expiry], KES signature, certificate, cold key]`; the id is free, of up to 64 bytes."""
@@ -169,6 +176,9 @@ class Dmq04:
 
     def read_notified(self, wire: bytes) -> SignedMessage:
         return self.read(wire)
+
+    def relayed(self, notified: bytes, left_s: float) -> bytes | None:
+        return notified
 
 
 class Cip29ffe0e:
@@ -215,6 +225,19 @@ class Cip29ffe0e:
 
     def read_notified(self, wire: bytes) -> SignedMessage:
         return self._read(wire, 5)
+
+    def relayed(self, notified: bytes, left_s: float) -> bytes | None:
+        """Put in as the ttl what is left of it, and a second less: at each hop the way takes some time, so a message
+        would live on among nodes that give it to each other again and again."""
+        ttl_s = int(left_s) - 1
+        if ttl_s < 1:
+            return None
+        reader = Reader(notified)
+        reader.array("the message", 5)
+        start = reader.at
+        for _ in ("id", "body", "block number"):
+            reader.skip()
+        return b"\x86" + notified[start : reader.at] + encode(ttl_s) + notified[reader.at :]
 
 
 def digest(data: bytes) -> bytes:

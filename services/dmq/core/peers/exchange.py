@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from router.core.link.machine import RemoteProtocolError
 from router.core.wire.codec import Malformed
@@ -32,13 +32,14 @@ from .trail import PeerTrail
 
 class PeerTerms(Struct, frozen=True):
     """How this node speaks to others. `listens_at`: where it is dialled, HOST:PORT by its doors; `version_1`: the peers
-    to which version 1 alone is offered."""
+    to which version 1 alone is offered; `submissions`: the message submission of each version that is spoken."""
 
     data: NodeData
     encoding: Encoding
     pause_s: float
     listens_at: Mapping[str, str] = {}
     version_1: frozenset[PeerAddress] = frozenset()
+    submissions: Mapping[int, ms.MessageSubmission] = field(default_factory=lambda: ms.VERSIONS)
 
 
 class FromNode(Struct, frozen=True):
@@ -100,7 +101,8 @@ class PeerExchange:
                 rows = provider.request_bodies(ids, moment)
                 for row in rows:
                     self.trail.was_taken(row.number, connection.key)
-                return connection.say(Side.PROVIDER, ms.MsgReplySigs(self._holdings.wires(rows)), now.mono_s)
+                given = self._holdings.relayed(rows, now.wall_s)
+                return connection.say(Side.PROVIDER, ms.MsgReplySigs(given), now.mono_s)
             case ms.MsgDone():
                 connection.provider = self.provider_for(connection)
         return []

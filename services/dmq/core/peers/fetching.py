@@ -32,6 +32,8 @@ IDS_MAX = 33
 IN_FLIGHT_BYTES_MAX = 92_400
 IN_FLIGHT_BATCHES_MAX = 4
 """Most bytes of bodies, and requests for some, that one peer has still to answer."""
+ASKED_MAX = 2
+"""Most requests for ids that one peer has still to answer."""
 LATE_S = 0.6
 """Seconds after which a body is asked of another peer as well."""
 ACKNOWLEDGE_S = 0.1
@@ -104,14 +106,14 @@ class _Line(Struct):
     `order`: the ids that need something of this peer, and those behind them; `acknowledged`: how many from before these
     are still to be acknowledged; `open`: those whose end is not known yet, with their sizes; `asked`: the requests for
     ids without an answer, as the most that each may bring; `asked_s`: when the last one was made; `batches`: those for
-    bodies."""
+    bodies, each with when it was made."""
 
     order: deque[bytes] = field(default_factory=deque)
     open: dict[bytes, int] = field(default_factory=dict)
     acknowledged: int = 0
     asked: deque[int] = field(default_factory=deque)
     asked_s: float = -inf
-    batches: deque[dict[bytes, int]] = field(default_factory=deque)
+    batches: deque[tuple[dict[bytes, int], float]] = field(default_factory=deque)
     may_have_more: bool = True
     is_ending: bool = False
     bytes_in_flight: int = 0
@@ -123,6 +125,12 @@ class _Line(Struct):
         while self.order and self.order[0] not in self.open:
             self.order.popleft()
             self.acknowledged += 1
+
+    @property
+    def may_pipeline(self) -> bool:
+        """Whether more ids are asked for before those that were asked for have come: the last reply was full. Such a
+        request does not block, so some ids must be left that are not acknowledged."""
+        return self.may_have_more and bool(self.order) and len(self.order) + sum(self.asked) < WINDOW_MAX
 
     @property
     def is_urged(self) -> bool:
@@ -235,14 +243,20 @@ class Fetching:
         """Take the answer that there are no ids."""
         line = self._lines[peer]
         self.made.id_replies += 1
+        line.may_have_more = False
         if line.asked:
             line.asked.popleft()
+
+    def waited_s(self, peer: str, now_s: float) -> float:
+        """Return how long the peer's next reply with bodies has been waited for; 0 if none is owed."""
+        line = self._lines[peer]
+        return now_s - line.batches[0][1] if line.batches else 0.0
 
     def delivered(self, peer: str, messages: Sequence[SignedMessage]) -> list[SignedMessage]:
         """Take a reply with bodies; return those that are to be judged. Raise `RemoteProtocolError`, and change nothing
         then."""
         line = self._lines[peer]
-        batch = line.batches[0] if line.batches else {}
+        batch = line.batches[0][0] if line.batches else {}
         _check_delivered(batch, messages)
         if line.batches:
             line.batches.popleft()
@@ -302,11 +316,11 @@ class Fetching:
         asks: list[AskIds | AskBodies] = []
         self._acknowledge_s = inf
         for peer, line in self._lines.items():
-            if (ask := self._ids(peer, line, now_s)) is not None:
+            while (ask := self._ids(peer, line, now_s)) is not None:
                 asks.append(ask)
         for peer, ids in bodies.items():
             line = self._lines[peer]
-            line.batches.append({own_id: line.open[own_id] for own_id in ids})
+            line.batches.append(({own_id: line.open[own_id] for own_id in ids}, now_s))
             asks.append(AskBodies(peer, tuple(ids)))
             self.made.body_requests += 1
             self.made.bodies_requested += len(ids)
@@ -314,19 +328,21 @@ class Fetching:
 
     def _ids(self, peer: str, line: _Line, now_s: float) -> AskIds | None:
         """Return the request for ids that is due: one that blocks if nothing is left to be answered for."""
-        if line.asked or line.is_ending:
+        if line.is_ending or len(line.asked) == ASKED_MAX:
             return None
         line.let_go()
-        if not line.is_urged:
+        if line.asked and not line.may_pipeline:
+            return None
+        if not line.asked and not line.is_urged:
             if not line.acknowledged:
                 return None
             if now_s < (due_s := line.asked_s + ACKNOWLEDGE_S):
                 self._acknowledge_s = min(self._acknowledge_s, due_s)
                 return None
-        left, acknowledged = len(line.order), line.acknowledged
+        left, acknowledged = len(line.order) + sum(line.asked), line.acknowledged
         most = min(IDS_MAX, WINDOW_MAX - left)
         line.asked.append(most)
-        line.asked_s, line.acknowledged, line.may_have_more = now_s, 0, False
+        line.asked_s, line.acknowledged = now_s, 0
         self.made.ids_requested += most
         if left:
             self.made.pipelined += 1
@@ -352,7 +368,7 @@ class Fetching:
                 and line.bytes_in_flight + line.open[own_id] <= IN_FLIGHT_BYTES_MAX
                 and len(line.batches) < IN_FLIGHT_BATCHES_MAX
             )
-            if has_room and not any(own_id in batch for batch in line.batches):
+            if has_room and not any(own_id in batch for batch, _ in line.batches):
                 return peer
         return None
 

@@ -25,7 +25,6 @@ from ..mempool import Row
 from ..messages.fault import Rejected
 from ..messages.signed_message import SignedMessage
 from ..protocols import message_submission as ms
-from ..protocols.node_handshake import VERSIONS
 from ..protocols.peer_session import (
     PeerAgreed,
     PeerAnswered,
@@ -125,7 +124,8 @@ class Peers:
         self._changed[connection] = None
 
     def _session(self, we_dial: bool, address: PeerAddress, now: c.Now) -> PeerSession:
-        versions = (1,) if we_dial and address in self._terms.version_1 else VERSIONS
+        known = self._terms.submissions
+        versions = {1: known[1]} if we_dial and address in self._terms.version_1 else known
         we, data = Agency.INITIATOR if we_dial else Agency.RESPONDER, self._terms.data
         peer = self._governor.get(address)
         if we_dial and peer is not None and peer.group is not None and peer.group.initiator_only:
@@ -227,6 +227,8 @@ class Peers:
                 connection.has_begun = False
                 self._fetching.end(connection.key)
             case _:
+                if isinstance(message, ms.MsgReplySigs):
+                    self.pace.answered(self._fetching.waited_s(connection.key, now.mono_s), now.mono_s)
                 self.exchange.brought_by(connection, message, now)
 
     # -- verdicts ------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ to be closed, and so it is when something is `overdue`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from math import inf
 from typing import Any
@@ -24,7 +24,7 @@ from . import handshake, keep_alive, node_handshake
 from . import message_submission as ms
 from . import peer_sharing as sharing
 from .mux import SDU_HANDSHAKE_S, SDU_S, Channel, Demultiplexer, Multiplexer
-from .node_handshake import VERSIONS, Agreement, NodeData
+from .node_handshake import Agreement, NodeData
 from .talk import Protocol, Talk
 
 IDLE_S = 5.0
@@ -45,8 +45,8 @@ SHARING = Protocol(
     sharing.NUMBER, sharing.TABLE, sharing.encode_message, sharing.decode_message, sharing.INGRESS_BYTES_MAX
 )
 _SUBMISSION = {
-    version: Protocol(ms.NUMBER, one.table, one.encode, one.decode, ms.INGRESS_BYTES_MAX, ms.AHEAD, usual_end)
-    for version, one in ms.VERSIONS.items()
+    one.name: Protocol(ms.NUMBER, one.table, one.encode, one.decode, ms.INGRESS_BYTES_MAX, ms.AHEAD, usual_end)
+    for one in (ms.SEED, *ms.VERSIONS.values())
 }
 
 
@@ -108,12 +108,18 @@ class PeerSession:
     `agreement`: None before the handshake is done. `ends`: the connection is to be closed when all is written."""
 
     def __init__(
-        self, we: Agency, ours: NodeData, opened_s: float, versions: Collection[int] = VERSIONS, cookie: int = 0
+        self,
+        we: Agency,
+        ours: NodeData,
+        opened_s: float,
+        versions: Mapping[int, ms.MessageSubmission] = ms.VERSIONS,
+        cookie: int = 0,
     ) -> None:
+        """`versions`: those that are spoken, and what each has as message submission."""
         self._we = we
         self._peer = Agency.RESPONDER if we is Agency.INITIATOR else Agency.INITIATOR
         self._ours = ours
-        self._versions = tuple(versions)
+        self._versions = versions
         self._hello = Talk(HANDSHAKE, we)
         self._talks: dict[Channel, Talk] = {}  # by number, and our side of it
         self._submissions: dict[Side, Talk] = {}
@@ -219,13 +225,13 @@ class PeerSession:
     def _agree(self, agreement: Agreement, now_s: float) -> PeerAgreed:
         """Let run what was agreed on; who has dialled begins at once with keep-alive."""
         self.agreement = agreement
-        protocols = [_SUBMISSION[agreement.version], KEEP_ALIVE, *[SHARING] * agreement.shares_peers]
+        submission = self._versions[agreement.version]
+        protocols = [_SUBMISSION[submission.name], KEEP_ALIVE, *[SHARING] * agreement.shares_peers]
         sides = {Agency.INITIATOR, Agency.RESPONDER} if agreement.is_duplex else {self._we}
         talks = [Talk(protocol, side) for protocol in protocols for side in sides]
         self._talks = {talk.channel: talk for talk in talks}
-        provider = ms.VERSIONS[agreement.version].provider
         self._submissions = {
-            Side.PROVIDER if talk.we is provider else Side.CONSUMER: talk
+            Side.PROVIDER if talk.we is submission.provider else Side.CONSUMER: talk
             for talk in talks
             if talk.protocol.number == ms.NUMBER
         }

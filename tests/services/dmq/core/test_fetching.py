@@ -58,6 +58,29 @@ def test_an_id_is_asked_for_once_and_acknowledged_when_its_message_is_here() -> 
     assert of.requests(0.3) == [AskIds(A, True, 1, 33)]
 
 
+def test_while_replies_are_full_ids_are_asked_for_ahead_within_the_window() -> None:
+    of, _ = fetching(A)
+    made, told = [], 0
+    for _ in range(6):
+        of.announced(A, [(bytes((told + n,)) * 32, 1000) for n in range(f.IDS_MAX)])
+        told += f.IDS_MAX
+        made.append([one for one in of.requests(0.0) if isinstance(one, AskIds)])
+        if told + f.IDS_MAX > WINDOW_MAX:
+            break
+    assert made == [[AskIds(A, False, 0, f.IDS_MAX)] * 2, [AskIds(A, False, 0, f.IDS_MAX)], [], []]
+    assert told == WINDOW_MAX
+
+
+def test_after_a_reply_that_is_not_full_nothing_is_asked_for_ahead() -> None:
+    of, _ = fetching(A)
+    of.announced(A, announced(MESSAGES[: f.IDS_MAX]))
+    assert [type(one) for one in of.requests(0.0)].count(AskIds) == f.ASKED_MAX
+    of.announced(A, announced(MESSAGES[f.IDS_MAX : f.IDS_MAX + 1]))
+    assert not [one for one in of.requests(0.0) if isinstance(one, AskIds)]
+    of.announced(A, [])
+    assert not [one for one in of.requests(0.0) if isinstance(one, AskIds)]
+
+
 def test_some_of_several_open_ids_are_acknowledged_after_a_while() -> None:
     of, mempool = fetching(A)
     of.announced(A, announced(MESSAGES[:3]))

@@ -96,6 +96,17 @@ def test_a_ttl_is_cut_out_of_a_head_that_is_longer_than_necessary() -> None:
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda one: one.name)
+def test_relayed_is_the_message_with_the_rest_of_its_ttl(encoding: Encoding) -> None:
+    message = encoding.read(WIRES[encoding.name][0])
+    relayed = encoding.relayed(encoding.notified(message), 1234.9)
+    assert relayed is not None
+    again = encoding.read(relayed)
+    assert (again.ttl_s, again.expires_at) == (None if message.ttl_s is None else 1233, message.expires_at)
+    assert encoding.notified(again) == encoding.notified(message) and (message.ttl_s or relayed == message.wire)
+    assert (encoding.relayed(encoding.notified(message), 1.9) is None) is (message.ttl_s is not None)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda one: one.name)
 def test_cut_anywhere_it_is_no_message(encoding: Encoding) -> None:
     wire = WIRES[encoding.name][0]
     for end in range(0, len(wire), 3):
