@@ -23,7 +23,7 @@ from router.cli.spans import WholeSeconds
 from router.core.wire.text import key_text, printable, span_text
 from router.disk.snapshot import put_back, take
 from router.disk.snapshot.directory import check_directory, read_passphrase, whole_file
-from router.disk.snapshot.form import SnapshotReader, SnapshotWriter
+from router.disk.snapshot.form import SnapshotReader, SnapshotWriter, seal_key
 from router.disk.snapshot.in_order import keep_large_blocks
 from router.disk.snapshot.manifest_ahead import manifest_ahead
 from router.disk.snapshot.steady_writer import SteadyWriter
@@ -96,8 +96,10 @@ def take_one(file: str, passphrase_file: Path | None, plain: bool, every_s: int 
     home = invocation().home.path
     if file == "-" and sys.stdout.isatty():
         raise click.UsageError("a snapshot is no text for a terminal: name a file, or pipe it")
-    seal = None if plain else (_ask_passphrase(passphrase_file, is_new=True), usual_cost(token_bytes(SALT_BYTES)))
+    passphrase = None if plain else _ask_passphrase(passphrase_file, is_new=True)
     said = f"no snapshot of {home} was taken"
+    with _faults(said):
+        seal = None if passphrase is None else seal_key(passphrase, usual_cost(token_bytes(SALT_BYTES)))
     keep_large_blocks()
     with (
         removing(),

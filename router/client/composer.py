@@ -30,7 +30,8 @@ from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 
 CONTROL_LIFE_MIN = 60
-ALIKE_MAX = 4096  # unsealed bodies remembered, so that an equal one gets another id
+ALIKE_MAX = 4096  # unsealed bodies remembered until they expire, so that an equal one gets another id
+ALIKE_BYTES = 16
 SPREAD_MAX = 256  # largest random offset of the first of equal bodies, so that it differs from another process's
 
 
@@ -90,7 +91,7 @@ class Composer:
         self._sequences = sequences
         self._wall_s = wall_s
         self._entropy = entropy
-        self._alike: OrderedDict[bytes, int] = OrderedDict()
+        self._alike: OrderedDict[bytes, int] = OrderedDict()  # by expiry and digest: what the last one's ttl lacks
 
     def once(self, sender: GroupSender, body: bytes, ttl_s: int, until_s: int) -> Composed:
         """Compose an unsealed message to a group that is the same whoever composes it, and whenever: it names no
@@ -172,12 +173,13 @@ class Composer:
         first = chance % min(SPREAD_MAX, ttl_s // 8 + 1)
         if not ttl_s:
             until_min -= chance % min(SPREAD_MAX, (until_min - least_min) // 8 + 1)
+        alike, least = digest(said)[:ALIKE_BYTES], least_min.to_bytes(4, "big")
         while until_min >= least_min:
-            alike = digest(said + until_min.to_bytes(4, "big"))
-            less = self._alike.get(alike, first - 1) + 1
+            key = until_min.to_bytes(4, "big") + alike
+            less = self._alike.get(key, first - 1) + 1
             if less <= ttl_s:
-                self._alike[alike] = less
-                if len(self._alike) > ALIKE_MAX:
+                self._alike[key] = less
+                while len(self._alike) > ALIKE_MAX or next(iter(self._alike)) < least:
                     self._alike.popitem(last=False)
                 return ttl_s - less, until_min
             until_min -= 1

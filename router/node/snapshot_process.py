@@ -23,7 +23,7 @@ from msgspec import Struct, json
 from router.actors.process import STOP_SIGNALS, end_with_parent
 from router.disk.snapshot import directory as snapshots
 from router.disk.snapshot import take
-from router.disk.snapshot.form import SnapshotReader, SnapshotWriter
+from router.disk.snapshot.form import SnapshotReader, SnapshotWriter, seal_key
 from router.disk.snapshot.in_order import CALM, keep_large_blocks
 from router.disk.snapshot.series import next_name
 from router.disk.snapshot.steady_writer import SteadyWriter
@@ -61,7 +61,7 @@ def make(
     """Write a snapshot, read it back, and then remove the oldest ones, so that `keep` stay. `on_copied` is called
     when the node's commits go on. Raise `SnapshotFault`, or `OSError` of the disk; older ones are all there then."""
     snapshots.check_directory(directory, home)
-    formers = former_keys(home / "keys")
+    formers, key = former_keys(home / "keys"), seal_key(*seal) if seal else None
     with take.staged(home) as copies:
         on_copied()
         snapshots.remove_drafts(directory, router, formers)
@@ -71,7 +71,7 @@ def make(
             raise SnapshotFault(f"{error} out of {directory}") from None
         with snapshots.whole_file(directory / name) as out:
             with closing(SteadyWriter(out)) as steady:
-                manifest = take.write(home, copies, SnapshotWriter(steady.write, seal))
+                manifest = take.write(home, copies, SnapshotWriter(steady.write, key))
                 steady.finish()
             os.posix_fadvise(out.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # what is read next is what the disk has
             out.seek(0)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct, field
 
 from router.core.wire.crypto import MessageId
+from router.core.wire.packed_ids import PackedIds
 
 RECENT = 4  # how many of the newest messages seen a message's header names (R-A9, R-E2)
 RECENT_MAX = 16
@@ -22,10 +23,10 @@ Until = tuple[MessageId, int]
 
 class HeadLimits(Struct, frozen=True):
     """`heads_max`: most heads of a group; the newest are kept. `named_max`: ids remembered as named by others, so that
-    a cause that comes after its effect is no head."""
+    a cause that comes after its effect is no head; of the newest half (`PackedIds`)."""
 
     heads_max: int = 16
-    named_max: int = 4096
+    named_max: int = 8192
 
 
 class RecentIds:
@@ -63,7 +64,7 @@ class Heads:
     def __init__(self, kept: Iterable[Until] = (), limits: HeadLimits | None = None) -> None:
         self._limits = limits or HeadLimits()
         self._heads: OrderedDict[MessageId, int] = OrderedDict(kept)  # oldest first
-        self._named: OrderedDict[MessageId, None] = OrderedDict()
+        self._named = PackedIds(self._limits.named_max)
         self._own: dict[MessageId, _Own] = {}
 
     def __repr__(self) -> str:
@@ -74,7 +75,7 @@ class Heads:
         heads = self._heads
         for dep in deps:
             heads.pop(dep, None)
-            self._name(dep)
+            self._named.add(dep)
         if id not in self._named:
             self._add(id, until_min)
 
@@ -91,7 +92,7 @@ class Heads:
         """Record that a published message is in custody, and will be read."""
         own = self._own.pop(id, None)
         for dep in own.named if own is not None else ():
-            self._name(dep)
+            self._named.add(dep)
 
     def refused(self, id: MessageId) -> None:
         """Take back a published message, which nobody will read: messages that named it now name those it named."""
@@ -121,11 +122,6 @@ class Heads:
         self._heads[id] = until_min
         if len(self._heads) > self._limits.heads_max:
             self._heads.popitem(last=False)
-
-    def _name(self, id: MessageId) -> None:
-        self._named[id] = None
-        if len(self._named) > self._limits.named_max:
-            self._named.popitem(last=False)
 
 
 class Causes:

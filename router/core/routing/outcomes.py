@@ -36,7 +36,7 @@ class FollowedOutcomes:
         self._links = links
         self._pending = pending
         self._limits = limits
-        self._watched: dict[int, Link] = {}  # first arrival of a parcel -> the app that follows it
+        self._watched: dict[int, tuple[Link, int]] = {}  # by first arrival: the follower, and units without an end
         self._missed: dict[bytes, dict[tuple[bytes | None, int], Missed]] = {}
         for recipient, one in missed:
             self._missed.setdefault(recipient, {})[one.group, one.reason] = one
@@ -57,17 +57,25 @@ class FollowedOutcomes:
             for recipient, reason in left_out:
                 what += self._of(origin, parcel, (recipient,), "refused", reason)
             self._tell(origin, parcel, 0, parcel.count, what)
-        if parcel.stored:
+        if parcel.stored and (units := parcel.count * len(parcel.recipients)):
             while len(self._watched) >= self._limits.watched_max:
                 del self._watched[next(iter(self._watched))]
-            self._watched[parcel.first] = origin
+            self._watched[parcel.first] = origin, units
 
     def follow(
         self, parcel: Parcel, start: int, stop: int, recipient: bytes, state: str, reason: Reason | None
     ) -> None:
-        """Send the publisher the outcome of messages start..stop-1 for one recipient, if it follows them."""
-        origin = self._watched.get(parcel.first)
-        if origin is not None and origin.up and origin.outcomes:
+        """Send the publisher the outcome of messages start..stop-1 for one recipient, if it follows them.
+
+        A parcel of which the last unit has ended is forgotten."""
+        if (found := self._watched.get(parcel.first)) is None:
+            return
+        origin, units = found
+        if units > stop - start:
+            self._watched[parcel.first] = origin, units - (stop - start)
+        else:
+            del self._watched[parcel.first]
+        if origin.up and origin.outcomes:
             what = self._of(origin, parcel, (recipient,), state, reason)
             if what:
                 self._tell(origin, parcel, start, stop, what)

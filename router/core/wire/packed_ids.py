@@ -12,6 +12,9 @@ same 128 bits takes as many hashes as to break the key of its signer."""
 BUCKET_IDS = 64
 """Fewest ids for which a bucket has room, if there are several buckets. That 64 of the newest `most` / 3 ids come to
 one bucket, where 21 are to be expected, has a chance of 1 in 10^12."""
+MADE_PART = 8
+"""When one in so many buckets is in use, all of them are made, so that memory does not grow for hours where few ids
+come."""
 
 
 class PackedIds:
@@ -19,17 +22,18 @@ class PackedIds:
     million.
 
     The ids are spread over buckets of a fixed size, each of which forgets its oldest one for a new one when it is full.
-    So an id takes 16 bytes, and memory grows only until each bucket has been used once, which is after some
-    `most` / 10 ids. A bucket is searched from its beginning; which one it is follows from Python's hash, keyed anew in
-    each process, so that nobody can choose ids that crowd one of them."""
+    So an id takes 16 bytes, and memory grows only until an eighth of the buckets have been used, which is after some
+    `most` / 480 ids; then all of it is taken. A bucket is searched from its beginning; which one it is follows from
+    Python's hash, keyed anew in each process, so that nobody can choose ids that crowd one of them."""
 
-    __slots__ = ("_added", "_bucket_bytes", "_bucket_ids", "_buckets")
+    __slots__ = ("_added", "_bucket_bytes", "_bucket_ids", "_buckets", "_unmade")
 
     def __init__(self, most: int) -> None:
         count = max(1, most // BUCKET_IDS)
         self._bucket_ids = max(1, most // count)
         self._bucket_bytes = PACKED_BYTES * self._bucket_ids
         self._buckets: list[bytearray | None] = [None] * count
+        self._unmade = max(1, count // MADE_PART)  # buckets that are made one by one before the others are
         self._added = array("Q", bytes(8 * count))  # ids ever added to each bucket; the next one's place follows
 
     def __repr__(self) -> str:
@@ -51,12 +55,20 @@ class PackedIds:
         packed, at = id[:HALF_BYTES] + id[-HALF_BYTES:], hash(id) % len(self._buckets)
         bucket, added = self._buckets[at], self._added[at]
         if bucket is None:
-            bucket = self._buckets[at] = bytearray(self._bucket_bytes)
+            bucket = self._made(at)
         elif _has(bucket, packed, PACKED_BYTES * added):
             return
         place = PACKED_BYTES * (added % self._bucket_ids)
         bucket[place : place + PACKED_BYTES] = packed
         self._added[at] = added + 1
+
+    def _made(self, at: int) -> bytearray:
+        """Make a bucket and return it; make all others as well once there are enough of them."""
+        bucket = self._buckets[at] = bytearray(self._bucket_bytes)
+        self._unmade -= 1
+        if not self._unmade:
+            self._buckets = [one if one is not None else bytearray(self._bucket_bytes) for one in self._buckets]
+        return bucket
 
     def update(self, ids: Iterable[bytes]) -> None:
         """Remember several ids."""

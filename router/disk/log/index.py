@@ -2,8 +2,8 @@
 
 Its columns are in the order of the log, made by joining bytes, and never sorted: a search scans them like text. Ids are
 uniform, so their first 8 bytes suffice; an outward line is indexed by its parcel, one about an invitation by the
-invitation's id. Lines are found by *place*, which stands for the lines of one value of the store: an offset in the file
-and in both columns.
+invitation's id. Lines are found by *place*, which stands for the lines of some values of the store: an offset in the
+file and in both columns.
 
     .index-0000000000000001    beside events-0000000000000001.jsonl: head, places, ids, parcels, gaps, unnamed
 
@@ -34,7 +34,9 @@ INDEX = ".index-"
 TAG_BYTES = 8
 INVITE, INVITATION = "invite", "invitation"
 U64 = "Q"
-PLACE_BYTES = 64 * 1024
+PLACE_BYTES, NOTED_BYTES = 64 * 1024, 4096
+"""The bytes of lines for which one place stands at least, in an index made anew, and in that of the open segment. The
+latter is in memory, where a place for each value of the store would be most of it."""
 _PLACE_WORDS_BYTES = 3 * TAG_BYTES
 _HEAD = Struct("=8sQ32s5Q5I")  # native: an index from another kind of machine does not fit
 _MAGIC = b"logidx 4"
@@ -93,6 +95,7 @@ class Growing:
 
     def __init__(self) -> None:
         self._places = array(U64)
+        self._in_place = set[int]()  # parcels of the last place
         self._ids = bytearray()
         self._parcels = array(U64)
         self._gaps = array(U64)
@@ -104,7 +107,8 @@ class Growing:
 
     def note(self, offset: int, events: Sequence[Event]) -> None:
         """Add the lines of these events, one value of the store, which begin at `offset` in the file."""
-        self._places.extend((offset, len(self._ids) // TAG_BYTES, len(self._parcels)))
+        if not self._places or offset - self._places[-3] >= NOTED_BYTES:
+            self._begin_place(offset)
         named: list[bytes] = []
         parcels: set[int] = set()
         for one in events:
@@ -118,14 +122,19 @@ class Growing:
                     self._unnamed.extend((one.at_ns, unnamed))
         if named:
             self._ids += memoryview(b"".join(named)).cast("Q")[::_TAG_WORDS].tobytes()
-        self._parcels.extend(parcels)
+        self._parcels.extend(parcels - self._in_place)
+        self._in_place |= parcels
+
+    def _begin_place(self, offset: int) -> None:
+        self._places.extend((offset, len(self._ids) // TAG_BYTES, len(self._parcels)))
+        self._in_place.clear()
 
     def note_gap(self, first_seq: int, count: int) -> None:
         self._gaps.extend((first_seq, count))
 
     def note_lines(self, offset: int, rows: Sequence[Line]) -> None:
         """Add lines that were read back, which begin at `offset` in the file."""
-        self._places.extend((offset, len(self._ids) // TAG_BYTES, len(self._parcels)))
+        self._begin_place(offset)
         parcels: set[int] = set()
         for row in rows:
             if row.event in TURNED_EVENTS and row.recipient is None:

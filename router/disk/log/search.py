@@ -222,13 +222,13 @@ class Search:
         wanted = tuple(b'"parcel":%d,' % one for one in parcels)
         for span in self._spans(accepted[0].seq):
             for start, stop in span.columns.lines_of_parcels(parcels):
-                if len(outward) >= LINES_MAX:
-                    self._is_cut = True
+                if len(outward) > LINES_MAX:
                     break
                 for line in self._lines(span, start, stop, wanted):
                     if line.parcel in parcels:
                         outward.update({line.seq: line} if any(covers(line, one) for one in arrivals) else {})
-        lines = tuple(outward[seq] for seq in sorted(outward))
+        self._is_cut |= len(outward) > LINES_MAX
+        lines = tuple(outward[seq] for seq in sorted(outward)[:LINES_MAX])
         return Trace(identity, tuple(accepted), turned, lines, self._holes(), self._is_cut, noted=noted)
 
     def _holes(self) -> tuple[Hole, ...]:

@@ -16,9 +16,10 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from secrets import token_bytes
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import cbor2
 from blake3 import blake3
@@ -104,22 +105,32 @@ class _Hash:
         return SavedFile(path, self.size, self._hasher.digest())
 
 
+class SealKey(NamedTuple):
+    """The key that a passphrase makes at that cost."""
+
+    key: bytes
+    cost: Cost
+
+
+def seal_key(passphrase: bytes, cost: Cost) -> SealKey:
+    """Make the key of a passphrase, in a thread that lets a node go first. Call it before a moment is held: it takes as
+    long as it costs to guess. Raise `SnapshotFault` without the memory for it."""
+    with ThreadPoolExecutor(1, "argon2id", calm) as threads:
+        return SealKey(threads.submit(_key, passphrase, cost).result(), cost)
+
+
 class SnapshotWriter:
-    """Writes a snapshot to `write`, sealed by a key of passphrase and cost; None leaves it plain. `on_bytes`
-    is called with the number of bytes of files that were taken."""
+    """Writes a snapshot to `write`, sealed by the key `seal`; None leaves it plain. `on_bytes` is called with the
+    number of bytes of files that were taken."""
 
     def __init__(
-        self,
-        write: Callable[[bytes], Any],
-        seal: tuple[bytes, Cost] | None,
-        *,
-        on_bytes: Callable[[int], object] = int,
+        self, write: Callable[[bytes], Any], seal: SealKey | None, *, on_bytes: Callable[[int], object] = int
     ) -> None:
         self._write = write
-        header = SnapshotHeader(token_bytes(STREAM_BYTES), seal[1] if seal else None)
+        header = SnapshotHeader(token_bytes(STREAM_BYTES), seal.cost if seal else None)
         said = cbor2.dumps(to_builtins(header, builtin_types=(bytes,)))
         head = FIRST + b"%d\n" % VERSION + LENGTH.pack(len(said)) + said
-        self._key = _own_key(_key(*seal) if seal else PLAIN, head)
+        self._key = _own_key(seal.key if seal else PLAIN, head)
         self._write(head)
         threads = thread_count()
         self._sealing, self._hashing = (

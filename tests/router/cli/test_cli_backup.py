@@ -22,9 +22,12 @@ from rigs.small_disk import on_a_small_disk
 
 from router.actors.process import program
 from router.disk.limits import StoreLimits
+from router.disk.snapshot import form, take
 from router.disk.snapshot.form import SnapshotWriter
+from router.disk.snapshot.terms import Cost
 from router.disk.store.store import Store
 from router.disk.store.terms import Beginning
+from router.node import snapshot_process
 from router.settings import keyring
 from router.settings.home import Home
 
@@ -66,6 +69,27 @@ def test_a_sealed_snapshot_becomes_the_same_home(home: Path, secret: Path, tmp_p
         assert (other / path).read_bytes() == (home / path).read_bytes()
     with closing(Store(other / "store", StoreLimits(), bytes(16))) as store:
         store.recover(bytes(keyring.load_or_create(Home(other), keyring.NODE).public))
+
+
+@pytest.mark.parametrize("by_node", [False, True])
+def test_no_moment_is_held_while_the_key_is_made(
+    by_node: bool, home: Path, secret: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Meanwhile the store would grow with each commit, and it takes as long as guessing the passphrase costs."""
+    held, make_key = list[bool](), form._key
+
+    def watched(passphrase: bytes, cost: Cost) -> bytes:
+        held.append((home / take.STAGE).exists())
+        return make_key(passphrase, cost)
+
+    monkeypatch.setattr(form, "_key", watched)
+    if by_node:
+        (media := tmp_path / "media").mkdir()
+        snapshot_process.make(home, bytes(32), media, 1, (b"a passphrase", Cost(bytes(16), 1, 8192)))
+    else:
+        taken = run_in(home)("backup", str(tmp_path / "snapshot"), "--passphrase-file", str(secret))
+        assert taken.exit_code == 0, taken.output
+    assert held[0] is False
 
 
 def test_a_plain_snapshot_is_listed_and_verified(home: Path, tmp_path: Path) -> None:

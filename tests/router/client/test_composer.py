@@ -104,6 +104,17 @@ def test_read_only_and_bare_keys() -> None:
     assert multicast(composer().multicast(bare, b"as it is", Lifetime(), raw=False)).body == b"as it is"
 
 
+def test_bodies_are_remembered_until_they_expire() -> None:
+    now_s = NOW_S
+    made, known = Composer(ALICE, Sequences(AppState.memory()), lambda: now_s, os.urandom), list[int]()
+    for minute in range(40):
+        now_s = NOW_S + 60 * minute
+        for number in range(3):
+            made.unicast(ALICE.public, b"%d, %d" % (minute, number), Lifetime(expiry_min=5))
+        known.append(len(made._alike))
+    assert known == [3, 6, 9, 12] + 36 * [15]
+
+
 def test_what_is_published_once_is_the_same_whoever_composes_it_and_whenever() -> None:
     causes, other = (
         Causes(),

@@ -95,7 +95,22 @@ def test_beyond_so_many_parcels_the_oldest_is_followed_no_further() -> None:
     one.said(alice)
     settle(one, bob, 3)
     assert [item.id for item in one.said(alice) if isinstance(item, Outcome)] == [message_id(news(1))]
-    assert repr(one.router.outcomes) == "<outcomes: 1 parcels followed, 0 recipients missed something>"
+
+
+def test_parcels_of_which_all_has_ended_are_forgotten() -> None:
+    one, alice, bob = publisher(OutcomeLimits())
+    left = []
+    for at in range(3):
+        publish(one, alice, *some(3, 3 * at))
+        left.append(repr(one.router.outcomes))
+        settle(one, bob, 1 + 3 * (at + 1))
+        left.append(repr(one.router.outcomes))
+    publish(one, alice, *some(3, 9))
+    settle(one, bob, 12)
+    left.append(repr(one.router.outcomes))
+    assert left == [
+        f"<outcomes: {count} parcels followed, 0 recipients missed something>" for count in (1, 0, 1, 0, 1, 0, 1)
+    ]
 
 
 def test_so_many_recipients_and_reasons_of_each_are_remembered() -> None:

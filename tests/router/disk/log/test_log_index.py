@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from itertools import pairwise
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -13,7 +14,7 @@ from samples.logs import KEY, Store, open_log
 from router.core.log.events import Accepted, Outward, RouterChange, Turned
 from router.core.log.line import event_rows
 from router.disk.log import index as log_index
-from router.disk.log.index import Columns, Growing, ids_in
+from router.disk.log.index import NOTED_BYTES, Columns, Growing, ids_in
 
 PEER = b"p" * 32
 IDS = [bytes([number]) * 32 for number in range(5)]
@@ -31,8 +32,10 @@ def outward(parcel: int, *ranges: tuple[int, int]) -> Outward:
 def grown() -> Growing:
     index = Growing()
     index.note(100, [accepted(7, IDS[0], IDS[1]), outward(7, (7, 1)), outward(7, (8, 1))])
-    index.note(900, [RouterChange(1, 2, "join", ()), outward(3, (3, 1))])
-    index.note(950, [Turned(1, 2, "duplicate", PEER, 1, 5, IDS[0], 3, None), accepted(9, IDS[2]), outward(7, (7, 2))])
+    index.note(9_000, [RouterChange(1, 2, "join", ()), outward(3, (3, 1))])
+    index.note(
+        18_000, [Turned(1, 2, "duplicate", PEER, 1, 5, IDS[0], 3, None), accepted(9, IDS[2]), outward(7, (7, 2))]
+    )
     index.note_gap(40, 6)
     return index
 
@@ -45,14 +48,29 @@ def test_where_ids_and_parcels_stand() -> None:
     index = grown()
     assert repr(index) == "<index of 3 places, 4 ids, 3 parcels>"
     columns = index.columns()
-    assert spans(columns, IDS[0]) == [(100, 900), (950, None)]
-    assert spans(columns, IDS[1]) == [(100, 900)] and spans(columns, IDS[2]) == [(950, None)]
+    assert spans(columns, IDS[0]) == [(100, 9_000), (18_000, None)]
+    assert spans(columns, IDS[1]) == [(100, 9_000)] and spans(columns, IDS[2]) == [(18_000, None)]
     assert spans(columns, IDS[4]) == []
-    assert columns.lines_of_parcels([7]) == [(100, 900), (950, None)]
-    assert columns.lines_of_parcels([3]) == [(900, 950)] and columns.lines_of_parcels([3, 7, 8]) == [
-        (100, 900), (900, 950), (950, None),
+    assert columns.lines_of_parcels([7]) == [(100, 9_000), (18_000, None)]
+    assert columns.lines_of_parcels([3]) == [(9_000, 18_000)] and columns.lines_of_parcels([3, 7, 8]) == [
+        (100, 9_000), (9_000, 18_000), (18_000, None),
     ]  # fmt: skip
     assert list(columns.gaps) == [40, 6] and list(columns.unnamed) == [1, 2]
+
+
+def test_values_share_a_place_until_their_lines_are_long_enough() -> None:
+    """The index of the open segment is in memory: a place for each value of the store would be most of it."""
+    index, values = Growing(), range(0, 1 << 20, 400)
+    for number, offset in enumerate(values):
+        index.note(offset, [accepted(number, number.to_bytes(8, "big") + bytes(24)), outward(number // 50, (1, 1))])
+    columns = index.columns()
+    steps = {after - before for before, after in pairwise(columns.places[0::3])}
+    assert steps == {NOTED_BYTES + 400 - NOTED_BYTES % 400} and len(columns.ids) == 8 * len(values)
+    assert len(columns.parcels) < 8 * (len(columns.places) / 3 + len(values) / 50 + 1)
+    for number in (0, 1, 10, 11, len(values) - 1):
+        [(start, stop)] = spans(columns, number.to_bytes(8, "big"))
+        assert start <= values[number] and (stop is None or values[number] < stop)
+        assert all(start <= 400 * 50 * (number // 50 + 1) for start, _ in columns.lines_of_parcels([number // 50]))
 
 
 def test_what_is_said_of_an_invitation_is_found_by_its_id_in_what_is_noted_and_what_is_read_back() -> None:
@@ -80,8 +98,8 @@ def test_bytes_that_look_like_an_id_across_two_are_none() -> None:
 def test_what_is_noted_later_does_not_change_what_was_taken() -> None:
     index = grown()
     before = index.columns()
-    index.note(2000, [accepted(20, IDS[4])])
-    assert spans(before, IDS[4]) == [] and spans(index.columns(), IDS[4]) == [(2000, None)]
+    index.note(30_000, [accepted(20, IDS[4])])
+    assert spans(before, IDS[4]) == [] and spans(index.columns(), IDS[4]) == [(30_000, None)]
 
 
 def test_what_was_written_is_read_and_fits_only_its_segment(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from router.disk.snapshot import manifest_ahead as module
-from router.disk.snapshot.form import LAST, MANIFEST, PLAIN, RECORD, SnapshotReader, SnapshotWriter
+from router.disk.snapshot.form import LAST, MANIFEST, PLAIN, RECORD, SnapshotReader, SnapshotWriter, seal_key
 from router.disk.snapshot.manifest_ahead import manifest_ahead
 from router.disk.snapshot.terms import Cost, Manifest, SnapshotFault
 
@@ -23,7 +23,7 @@ OLDER = Path(__file__).parents[3] / "samples" / "snapshots"
 
 def written(files: dict[str, bytes], seal: tuple[bytes, Cost] | None = None) -> tuple[bytes, Manifest]:
     out = BytesIO()
-    writer = SnapshotWriter(out.write, seal)
+    writer = SnapshotWriter(out.write, seal_key(*seal) if seal else None)
     for path, content in files.items():
         writer.part(path, BytesIO(content))
     manifest = writer.finish(1_800_000_000, bytes(32), ["store/data.mdb"])

@@ -19,7 +19,7 @@ from msgspec import to_builtins
 from nacl.pwhash import argon2id
 
 from router.disk.snapshot import form
-from router.disk.snapshot.form import FIRST, VERSION, SnapshotReader, SnapshotWriter
+from router.disk.snapshot.form import FIRST, VERSION, SnapshotReader, SnapshotWriter, seal_key
 from router.disk.snapshot.terms import Content, Cost, Manifest, SavedFile, SnapshotFault
 
 if sys.version_info >= (3, 14):
@@ -46,7 +46,7 @@ def snapshot(seal: tuple[bytes, Cost] | None) -> bytes:
 
 def written(files: dict[str, bytes], seal: tuple[bytes, Cost] | None) -> bytes:
     out = BytesIO()
-    writer = SnapshotWriter(out.write, seal)
+    writer = SnapshotWriter(out.write, seal_key(*seal) if seal else None)
     for path, content in files.items():
         writer.part(path, BytesIO(content))
     writer.finish(1_800_000_000, bytes(32), ["store/data.mdb"])
@@ -276,7 +276,7 @@ def test_a_passphrase_for_which_there_is_no_memory_is_told() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (size + (256 << 20), hard))
     try:
         with pytest.raises(SnapshotFault, match="takes 1024 MiB of memory at once, and there is not as much: end what"):
-            SnapshotWriter(out.write, (b"a passphrase", Cost(bytes(16), 1, 1 << 30)))
+            seal_key(b"a passphrase", Cost(bytes(16), 1, 1 << 30))
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
     assert not out.getvalue()
