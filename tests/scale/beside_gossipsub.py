@@ -35,7 +35,9 @@ from router.rig.process import HANG_S, Process, until
 from router.settings.config_services import OF_A_CORE, NewHomeService
 from router.settings.home import Home
 
-PEER = Path(__file__).parent.parent / "peers" / "gossipsub"
+TESTS = Path(__file__).parent.parent
+PEER = TESTS / "peers" / "gossipsub"
+THIS_TREE = {**os.environ, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}"}
 BODY_BYTES = 1024
 AWAY_S, REST_S = 10.0, 60.0
 """How long a killed one stays away, and how long all wait for what is still missing when nobody publishes any more."""
@@ -153,7 +155,7 @@ class Ours(Side):
         super().__init__(base, asked, nursery)
         self.nodes: list[NodeProcess] = []
         self.group = SigningKey(os.urandom(32))
-        self.publishing = trio.CancelScope()
+        self.is_hushed, self.hushed = False, trio.Event()
 
     async def start(self) -> None:
         link: tuple[str, ...] = ()
@@ -191,15 +193,15 @@ class Ours(Side):
         self.nursery.start_soon(self._publish_all)
 
     async def _publish_all(self) -> None:
-        with self.publishing:
-            async with trio.open_nursery() as nursery:
-                for number in range(self.asked.nodes):
-                    nursery.start_soon(self._publish, number)
-                    await trio.sleep(self.asked.pace_s / self.asked.nodes)
+        async with trio.open_nursery() as nursery:
+            for number in range(self.asked.nodes):
+                nursery.start_soon(self._publish, number)
+                await trio.sleep(self.asked.pace_s / self.asked.nodes)
+        self.hushed.set()
 
     async def _publish(self, number: int) -> None:
         async with connect(home=self.nodes[number].home, when_down="queue") as app:
-            while True:
+            while not self.is_hushed:
                 began = trio.current_time()
                 body = _body(number)
                 self.ledger.sent.append((time.monotonic(), number, _read_body(body)[0]))
@@ -207,7 +209,8 @@ class Ours(Side):
                 await trio.sleep_until(began + self.asked.pace_s)
 
     async def hush(self) -> None:
-        self.publishing.cancel()
+        self.is_hushed = True  # a message under way is still handed in
+        await self.hushed.wait()
 
     async def start_again(self, number: int) -> None:
         await self.nodes[number].start()
@@ -409,7 +412,7 @@ def main() -> None:
     with built(given.peer if "theirs" in sides else "none") as peer, bridged() as bridge:
         for side in sides:
             words = (sys.executable, "-m", "scale.beside_gossipsub", *sys.argv[1:], "--peer", peer, "--inside", side)
-            done = subprocess.run((*bridge.machine().enter, *words), stdout=subprocess.PIPE, check=True)
+            done = subprocess.run((*bridge.machine().enter, *words), stdout=subprocess.PIPE, check=True, env=THIS_TREE)
             figures[side] = Figures(**json.loads(done.stdout.splitlines()[-1]))
             print(side, figures[side], flush=True)
     if "ours" in figures:
