@@ -185,7 +185,7 @@ class Cycle:
         return None
 
     def verified(self, jobs: list[Job]) -> None:
-        """Take reads whose signatures have been checked; those of strangers or of known messages are not urgent."""
+        """Take reads whose signatures have been checked; those of strangers are not urgent."""
         self._jobs += jobs
         self.wakes = True
         self.is_urgent |= _are_urgent(jobs)
@@ -224,7 +224,7 @@ class Cycle:
     @property
     def waits_for_more(self) -> bool:
         """Whether only reads of strangers are to be decided, which may wait for a transaction of others."""
-        return not self.is_urgent and not all(job.brings_known_alone for job in self._jobs)
+        return bool(self._jobs) and not self.is_urgent
 
     @property
     def has_work(self) -> bool:
@@ -437,4 +437,4 @@ def _take_run(router: Router, heard: OwnRunShown | NeighbourRunStopped, now: Now
 
 
 def _are_urgent(jobs: Iterable[Job]) -> bool:
-    return any(job.link.charged != STRANGERS and not job.brings_known_alone for job in jobs)
+    return any(job.link.charged != STRANGERS for job in jobs)

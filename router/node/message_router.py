@@ -39,10 +39,9 @@ from router.transport.whole_times import next_whole_s
 from router.why.steps import Find, Remind
 
 TICK_S = 1.0
-SETTLINGS_WAIT_S = 0.05
-"""How long settlings and copies of known messages wait for more and for messages, as several neighbours settle the
-copies of one message one after the other: they are not worth a commit of their own. They do not wait where a neighbour
-has more queued."""
+SETTLINGS_WAIT_S = 0.01
+"""How long settlings alone wait for more and for messages, as several neighbours settle the copies of one message one
+after the other: they are not worth a commit of their own. They do not wait where a neighbour has more queued."""
 STRANGERS_WAIT_S = 0.02
 """How long messages of strangers alone wait for others: what strangers send may cost few commits."""
 

@@ -53,17 +53,3 @@ def test_reads_of_strangers_wait_for_others_and_those_of_apps_do_not(
         world.run_until_quiet()
         assert len(reader.diary.handled) == 4
         assert (app.key.public, True, False) in verified
-
-
-def test_copies_of_known_messages_alone_make_no_cycle_urgent(verified: list[tuple[bytes, bool, bool]]) -> None:
-    with World(1) as world:
-        core = world.node("core")
-        reader, app = world.app(core, "reader"), world.app(core, "app")
-        world.run_until_quiet()
-        expiry = expiry_min(app.time.now().wall_s + 600)
-        sealed = seal_unicast(app.key, reader.key.public, b"once", ttl_s=60, expiry_min=expiry)
-        for _ in range(2):
-            app.put(sealed)
-            world.run_until_quiet()
-        assert verified == [(app.key.public, True, False), (app.key.public, False, False)]
-        assert len(reader.diary.handled) == 1

@@ -15,9 +15,6 @@ from router.core.wire.reasons import Reason
 from .intake import Arrived, ArrivedMessage, Refusal
 from .links import Link
 
-KNOWN_FEW = 4
-"""Most copies of known messages whose settling may wait: more may fill the window of their sender."""
-
 
 class Job(Struct):
     """One read on its way through verification.
@@ -58,12 +55,6 @@ class Job(Struct):
     def carries(self, at: int) -> bool:
         """Whether the fresh row at this position is a carrier, and what it carries is the next."""
         return 0 <= at < len(self.fresh) - 1 and self.fresh[at + 1].k == self.fresh[at].k
-
-    @property
-    def brings_known_alone(self) -> bool:
-        """Whether it brings a few copies of accepted messages and nothing else, whose sender waits for no answer."""
-        others = self.fresh or self.copies or self.vouched or self.refusals or self.overtaken or self.carried
-        return not others and 0 < len(self.known) <= KNOWN_FEW
 
     def look_up(self, on_disk: Collection[bytes]) -> None:
         """Resolve `overtaken`: a message accepted before is a duplicate, any other is refused."""
