@@ -145,7 +145,8 @@ class WallClock:
         judged_ns = self._judged.wall_ns + shown.mono_ns - self._judged.mono_ns
         ahead_ns = shown.wall_ns - judged_ns
         if not self.is_doubted and abs(ahead_ns) <= self._step_ns_max:
-            return shown._replace(later_ns=self._later_ns(shown))
+            later_ns = self._later_ns(shown)
+            return shown._replace(later_ns=later_ns) if later_ns else shown
         later = Now(max(shown.wall_ns, judged_ns), shown.mono_ns, ahead_ns)
         return later._replace(later_ns=self._later_ns(later))
 
