@@ -15,8 +15,8 @@ from pathlib import Path
 
 PLACE = Path("/dev/shm")
 ROOM_BYTES = 4 << 30
-"""Free bytes in the place, and twice that of memory, without which the files stay on the disk. A run has had at most
-0.6 GB there at a time."""
+"""Free bytes in the place, and half of what must be free of memory, without which the files stay on the disk. Half of
+the tests of nodes and pages had 40 MB there at most at a time."""
 _AVAILABLE = re.compile(r"MemAvailable: +(\d+) kB")
 
 
