@@ -105,21 +105,11 @@ def read(root: Path) -> Tree:
 
 
 _parse = cache(ast.parse)
-_SIGNS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 
 
 @cache
-def _nodes(module: ast.Module) -> list[ast.AST]:
-    """Return the nodes of a module without those that only say how an expression is used, a third of all."""
-    found: list[ast.AST] = [module]
-    for node in found:  # which grows meanwhile
-        for name in node._fields:
-            value = getattr(node, name)
-            if isinstance(value, list):
-                found += [one for one in value if isinstance(one, ast.AST) and not isinstance(one, _SIGNS)]
-            elif isinstance(value, ast.AST) and not isinstance(value, _SIGNS):
-                found.append(value)
-    return found
+def _nodes(module: ast.Module) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(module))
 
 
 def _modules(tree: Tree) -> Iterator[tuple[str, ast.Module]]:
@@ -175,7 +165,6 @@ def layers(tree: Tree) -> Iterator[str]:
             yield f"{at}: only node, transport and cli find modules by name; import it plainly"
 
 
-@cache
 def _floor(module: str) -> tuple[int, str] | None:
     place = module.replace(".", "/")
     rooms = ((height, room) for height, names in enumerate(FLOORS) for room in names.split())
