@@ -88,9 +88,10 @@ check: .venv/dev.stamp
 	@$(VENV)/mypy
 	@$(MAKE) --no-print-directory house test
 
-# pytest's code 5 says that no test was collected.
+# pytest's code 5 says that no test was collected. What is about disks is tested on one: quick tests have files in memory.
 long: .venv/dev.stamp trio-typing lake
 	@$(VENV)/python -m pytest -q -m "long or hypothesis" || [ $$? -eq 5 ]
+	@$(VENV)/python -m pytest -q -m "not (long or hypothesis)" tests/router/disk
 	@$(VENV)/router bench --goals --report $(REPORT)
 
 bare:

@@ -16,10 +16,11 @@ import pytest
 from _pytest.nodeid import NodeId
 from fleets.shared import Fleets
 from hypothesis import settings
+from rigs.files_in_memory import keep_them_in_memory
 from rigs.group_reports import pytest_runtest_makereport  # noqa: F401
 from rigs.hidden_java import hide_java
 from rigs.rewriting import pytest_collection, pytest_configure  # noqa: F401
-from rigs.short_temporary_files import keep_them_short
+from rigs.short_temporary_files import keep_them_short, short_place
 from rigs.warm_start import WarmStart
 
 if TYPE_CHECKING:
@@ -53,7 +54,10 @@ def is_quick(config: pytest.Config) -> bool:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Let hypothesis try fewer examples in the quick tests; `make long` tries as many as it does by default."""
+    """Let hypothesis try fewer examples in the quick tests; `make long` tries as many as it does by default. They keep
+    their files in memory."""
+    if is_quick(session.config):
+        keep_them_in_memory()
     settings.load_profile("quick" if is_quick(session.config) else "untimed")
 
 
@@ -110,7 +114,7 @@ def _runtime_directory() -> Iterator[None]:
     """Remove at the end where nodes put their sockets if their homes have long paths: one that is killed leaves it."""
     with (
         pytest.MonkeyPatch.context() as patch,
-        TemporaryDirectory(prefix="run-", dir="/tmp", ignore_cleanup_errors=True) as path,
+        TemporaryDirectory(prefix="run-", dir=short_place(), ignore_cleanup_errors=True) as path,
     ):
         Path(path).chmod(0o1777)  # As /tmp, for nodes of other users.
         patch.setenv("XDG_RUNTIME_DIR", path)

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import trio
 from rigs.patience import HANG_S
+from rigs.short_temporary_files import short_place
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, Message, Request, TextMessage
 
@@ -63,7 +64,7 @@ def running(folder: Path) -> Iterator[str]:
     assert path is not None, MISSING
     command = [path, *_FLAGS, f"--user-data-dir={folder}", "about:blank"]
     with (
-        TemporaryDirectory(prefix="web-", dir="/tmp", ignore_cleanup_errors=True) as short,
+        TemporaryDirectory(prefix="web-", dir=short_place(), ignore_cleanup_errors=True) as short,
         (folder / "stderr").open("wb") as said,
         subprocess.Popen(command, stderr=said, stdout=said, env={**os.environ, "TMPDIR": short}) as process,
     ):

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 from sabotage.mixture import summed_at_the_door
 from samples.audit_logs import APP, LATE, MINUTE, OTHER_APP, SECOND, START, A, B, Log, audited, message_id, name, states
+from samples.judged_logs import Write, ids, judged, log_of
 
 from router.audit import engine
 from router.audit.database import AuditFailed
@@ -25,12 +26,17 @@ def ended(log: Log) -> Log:
     return log
 
 
-@pytest.mark.parametrize("event", ENDS)
-def test_each_end_is_a_state(tmp_path: Path, event: str) -> None:
-    log = Log()
-    log.accepted(1, range(3))
-    log.outward(event, [(1, 3)])
-    assert states(audited(ended(log).write(tmp_path))) == {"owed": 3, event: 3}
+def test_each_end_is_a_state(tmp_path: Path) -> None:
+    def ending(event: str) -> Write:
+        def write(log: Log, directory: Path) -> None:
+            log.accepted(1, ids(log, 3))
+            log.outward(event, [(1, 3)])
+            ended(log).write(directory)
+
+        return write
+
+    found = judged({event: ending(event) for event in ENDS}, tmp_path)
+    assert {event: found.states(event) for event in ENDS} == {event: {"owed": 3, event: 3} for event in ENDS}
 
 
 def test_what_has_no_end_is_unaccounted_and_named(tmp_path: Path) -> None:
@@ -45,27 +51,36 @@ def test_what_has_no_end_is_unaccounted_and_named(tmp_path: Path) -> None:
     assert found["verdict"] == "bad"
 
 
-@pytest.mark.parametrize("junk", [os.mkfifo, lambda path: path.symlink_to("/nonexistent"), Path.mkdir])
-def test_what_is_no_file_is_told_and_takes_no_watermark_away(tmp_path: Path, junk: Callable[[Path], None]) -> None:
-    log = Log()
-    log.accepted(1, range(3))
-    log.outward("delivered", [(1, 3)])
-    directory = ended(log).write(tmp_path)
-    before = audited(directory)
-    junk(directory / file_name(300))
-    found = audited(directory)
+def test_what_is_no_file_is_told_and_takes_no_watermark_away(tmp_path: Path) -> None:
+    junk: list[Callable[[Path], None]] = [os.mkfifo, lambda path: path.symlink_to("/nonexistent"), Path.mkdir]
+    for number in range(len(junk)):
+        log = log_of(f"junk {number}")
+        log.accepted(1, ids(log, 3))
+        log.outward("delivered", [(1, 3)])
+        ended(log).write(tmp_path / str(number))
+    before = audited(tmp_path)
+    for number, make in enumerate(junk):
+        make(tmp_path / str(number) / file_name(300))
+    found = audited(tmp_path)
     assert found["watermark"] == before["watermark"] is not None
-    assert [one["whole"] for one in found["logs"]] == [True]
-    assert any(file_name(300) in problem for problem in found["problems"])
+    assert [one["whole"] for one in found["logs"]] == [True] * 3
+    for number in range(len(junk)):
+        path = str(tmp_path / str(number) / file_name(300))
+        assert any(path in problem for problem in found["problems"]), found["problems"]
 
 
 def test_pending_until_ten_minutes_after_it_was_due(tmp_path: Path) -> None:
-    for number, (end, state) in enumerate(((659.9, "pending"), (660, "unaccounted"))):
-        log = Log()
-        log.accepted(1, range(2), ttl=60)
-        log.state("stop", end)
-        found = audited(log.write(tmp_path / str(number)))
-        assert states(found) == {"owed": 2, state: 2}
+    def until(end: float) -> Write:
+        def write(log: Log, directory: Path) -> None:
+            log.accepted(1, ids(log, 2), ttl=60)
+            log.state("stop", end)
+            log.write(directory)
+
+        return write
+
+    found = judged({"pending": until(659.9), "unaccounted": until(660)}, tmp_path)
+    for state in ("pending", "unaccounted"):
+        assert found.states(state) == {"owed": 2, state: 2}
 
 
 def test_the_sooner_of_ttl_and_expiry_makes_it_due(tmp_path: Path) -> None:

@@ -3,78 +3,96 @@ expire."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from samples.audit_logs import APP, LATE, START, A, B, Log, audited, name, states
+import pytest
+from samples.audit_logs import APP, LATE, START, A, B, Log, audited, name
+from samples.judged_logs import Judged, ids, judged
 
 from router.audit.database import database
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
 
+Write = Callable[[Log], None]
+
 
 def handed_over(log: Log, link: int = 2, count: int = 2) -> None:
-    """Return a log of three messages, the first of which are written to a link that has just come up."""
+    """Write a log of three messages, the first of which are written to a link that has just come up."""
     log.state("start")
     log.state("link_up", peer=APP, link=link)
-    log.accepted(1, range(3))
+    log.accepted(1, ids(log, 3))
     log.outward("forwarded", [(1, count)])
 
 
-def test_what_is_written_to_a_link_that_is_up_is_in_flight(tmp_path: Path) -> None:
-    log = Log()
-    handed_over(log)
-    log.state("join", LATE)
-    found = audited(log.write(tmp_path))
-    assert states(found) == {"owed": 3, "pending": 2, "unaccounted": 1}
-    assert found["lost"][0]["count"] == 1
-
-
-def test_when_the_link_is_down_nothing_is_in_flight(tmp_path: Path) -> None:
-    for number, event in enumerate(("link_down", "start")):
-        log = Log()
+def link_gone(event: str) -> Write:
+    def write(log: Log) -> None:
         handed_over(log)
         log.state(event, 5, peer=APP, link=2)
-        log.state("join", LATE)
-        assert states(audited(log.write(tmp_path / str(number)))) == {"owed": 3, "unaccounted": 3}, event
+
+    return write
 
 
-def test_another_link_being_up_is_no_excuse(tmp_path: Path) -> None:
-    log = Log()
+def another_link(log: Log) -> None:
     handed_over(log, link=3)
-    log.state("join", LATE)
-    assert states(audited(log.write(tmp_path))) == {"owed": 3, "unaccounted": 3}
 
 
-def test_a_link_number_of_an_earlier_run_is_another_link(tmp_path: Path) -> None:
-    log = Log()
+def another_run(log: Log) -> None:
+    """Bring up a link with the number of one of an earlier run."""
     handed_over(log)
     log.state("start", 5)
     log.state("link_up", 6, peer=APP, link=2)
-    log.state("join", LATE)
-    assert states(audited(log.write(tmp_path))) == {"owed": 3, "unaccounted": 3}
 
 
-def test_while_the_clock_is_doubted_nothing_expires(tmp_path: Path) -> None:
-    steps = {"doubted": [True], "believed again": [True, False]}
-    for number, (what, doubts) in enumerate(steps.items()):
-        log = Log()
+def doubting(*doubts: bool) -> Write:
+    def write(log: Log) -> None:
         log.state("start")
-        log.accepted(1, range(3))
+        log.accepted(1, ids(log, 3))
         for at, doubted in enumerate(doubts):
             log.state("clock_step", 100 + at, by_s=7200, doubted=doubted)
-        log.state("join", LATE)
-        expected = "pending" if doubts[-1] else "unaccounted"
-        assert states(audited(log.write(tmp_path / str(number)))) == {"owed": 3, expected: 3}, what
+
+    return write
 
 
-def test_after_a_start_there_is_time_to_let_expire(tmp_path: Path) -> None:
-    for number, (end, state) in enumerate(((599, "pending"), (600, "unaccounted"))):
-        log = Log()
-        log.accepted(1, range(3))
-        log.state("start", LATE)
-        log.state("join", LATE + end)
-        found = audited(log.write(tmp_path / str(number)), at=2 * LATE)
-        assert states(found) == {"owed": 3, state: 3}
+def started(log: Log) -> None:
+    log.accepted(1, ids(log, 3))
+    log.state("start", LATE)
+
+
+CASES: dict[str, tuple[Write, float, dict[str, int]]] = {
+    "written to a link that is up": (handed_over, LATE, {"pending": 2, "unaccounted": 1}),
+    "the link is down": (link_gone("link_down"), LATE, {"unaccounted": 3}),
+    "the router has started": (link_gone("start"), LATE, {"unaccounted": 3}),
+    "another link is up": (another_link, LATE, {"unaccounted": 3}),
+    "another link of that number": (another_run, LATE, {"unaccounted": 3}),
+    "the clock is doubted": (doubting(True), LATE, {"pending": 3}),
+    "the clock is believed again": (doubting(True, False), LATE, {"unaccounted": 3}),
+    "a start gives time": (started, LATE + 599, {"pending": 3}),
+    "its time is over": (started, LATE + 600, {"unaccounted": 3}),
+}
+"""What a router wrote, until when, and the states of its three messages."""
+
+
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    def until(write: Write, end: float) -> Callable[[Log, Path], object]:
+        def whole(log: Log, directory: Path) -> None:
+            write(log)
+            log.state("join", end)
+            log.write(directory)
+
+        return whole
+
+    cases = {case: until(write, end) for case, (write, end, _) in CASES.items()}
+    return judged(cases, tmp_path_factory.mktemp("waiting"), 2 * LATE)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_waits_although_its_time_is_over(case: str, waiting: Judged) -> None:
+    expected = CASES[case][2]
+    assert waiting.states(case) == {"owed": 3, **expected}
+    lost = waiting.rows("lost", case)
+    assert sum(row["count"] for row in lost) == expected.get("unaccounted", 0)
 
 
 def test_the_tables_agree_about_what_is_in_flight(tmp_path: Path) -> None:
