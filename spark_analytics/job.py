@@ -13,7 +13,8 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +26,8 @@ from pyspark.sql import SparkSession
 from spark_analytics.batch.audit import Given, audit_and_record
 from spark_analytics.batch.bronze import NothingToRead, list_logs
 from spark_analytics.batch.run_mark import OverlappingAudits, RunMark
-from spark_analytics.batch.session import local_session
+from spark_analytics.batch.session import from_java, local_session
+from spark_analytics.batch.short_memory import sentence
 from spark_analytics.batch.span import NS_MAX, Span
 from spark_analytics.batch.trial import CannotWrite, try_place
 from spark_analytics.batch.writer import FORMATS, Writer
@@ -40,7 +42,8 @@ its standard output."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job; return 0 if the audit was made, whatever its verdict, and 2 if the request was invalid."""
+    """Run the job; return 0 if the audit was made, whatever its verdict, 1 if it could not be finished, and 2 if the
+    request was invalid."""
     parser = _parser()
     asked = parser.parse_args(arguments)
     writer = Writer(asked.out, asked.catalog, asked.schema, asked.format) if asked.out or asked.schema else None
@@ -62,23 +65,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = Given(uris, problems, named=lambda evidence: replace(evidence, elsewhere=heads), about=_about(arguments))
     if writer is not None:
         given = _marked(given, RunMark(spark, writer, utc(now)))
+    report = _silent if asked.json and SUBMITTED in os.environ else _report
     try:
-        found = audit_and_record(
-            spark,
-            given,
-            span,
-            writer=writer,
-            raw=asked.bronze,
-            report=_silent if asked.json and SUBMITTED in os.environ else _report,
-        )
+        with _told():
+            found = audit_and_record(spark, given, span, writer=writer, raw=asked.bronze, report=report)
     except OverlappingAudits as error:
         print(error, file=sys.stderr)
         return 2
+    except Unfinished as error:
+        print(plain(str(error), SAID_MAX), file=sys.stderr)
+        return 1
     if asked.json:
         print(json.dumps(found))
     else:
         _print(found)
     return 0
+
+
+class Unfinished(Exception):
+    """The audit could not be finished; the text says why, and what to do."""
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turn errors whose cause is known into `Unfinished`."""
+    try:
+        yield
+    except Exception as error:
+        is_of_spark = isinstance(error, PySparkException) or from_java(error)
+        if not is_of_spark or (why := sentence(str(error))) is None:
+            raise
+        raise Unfinished(why) from None
 
 
 def _print(found: dict[str, Any]) -> None:

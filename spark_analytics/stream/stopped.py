@@ -13,6 +13,7 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 
 from spark_analytics.batch.session import from_java
+from spark_analytics.batch.short_memory import SIGNS
 
 CAUSE_CHARACTERS_MAX = 300
 _AGAIN = "run it again, and it goes on where it was"
@@ -24,7 +25,7 @@ _CAUSES = (
     ),
     ("Permission denied|Read-only file system|Not a directory|not a directory", "it cannot write there: give it the"
      f" right to, or another --out; then {_AGAIN}"),
-    ("OutOfMemoryError|Java heap space", f"Java has too little memory: give it more, or fewer --files-max; {_AGAIN}"),
+    (SIGNS.pattern, f"Java has too little memory: give it more, or fewer --files-max; {_AGAIN}"),
     (
         "not a Parquet file|CANNOT_READ|FAILED_READ_FILE|FILE_NOT_EXIST|PATH_NOT_FOUND|malformed|corrupt|JSON"
         "|checkpoint|Incomplete log file",

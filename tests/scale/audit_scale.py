@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,11 +45,13 @@ class Cost:
     rss_mib: float = 0
 
 
-def cost_of(command: list[str]) -> tuple[str, Cost]:
+def cost_of(command: list[str], environment: Mapping[str, str] | None = None) -> tuple[str, Cost]:
     """Run a command; return its output and its cost."""
     began, found, before = time.perf_counter(), Cost(), _reaped_s()
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-        with subprocess.Popen(command, stdout=output, stderr=errors, start_new_session=True) as process:
+        with subprocess.Popen(
+            command, stdout=output, stderr=errors, start_new_session=True, env=environment
+        ) as process:
             spent: dict[int, float] = {}
             try:
                 while process.poll() is None:

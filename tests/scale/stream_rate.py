@@ -20,7 +20,7 @@ import tempfile
 import time
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -97,11 +97,11 @@ class Segment:
 class Log:
     """A router's log, written by the sealer of nodes. `t`, `mono`: the clocks of the next events, in nanoseconds."""
 
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: Path, name: str, segment_bytes: int = SEGMENT_BYTES) -> None:
         key = SigningKey(sha256(name.encode()).digest())
         self.router = bytes(key.public)
         self.t = self.mono = 0
-        self._sealer = Sealer(Segments(directory, key, LogLimits(segment_bytes=SEGMENT_BYTES)))
+        self._sealer = Sealer(Segments(directory, key, LogLimits(segment_bytes=segment_bytes)))
         self._seq = 1
         self._events: list[Event] = []
 
@@ -207,10 +207,12 @@ def written(load: Load, base: Path) -> tuple[int, list[Segment]]:
         allowed_s *= 2
 
 
-def bring(segments: Sequence[Segment]) -> None:
-    """Rename each segment as soon as the time of its last event has come."""
+def bring(segments: Sequence[Segment], is_over: Callable[[], bool] = lambda: False) -> None:
+    """Rename each segment as soon as the time of its last event has come, until it `is_over`."""
     for segment in segments:
         time.sleep(max(0.0, (segment.last_ns - time.time_ns()) / SECOND))
+        if is_over():
+            return
         segment.place.parent.mkdir(parents=True, exist_ok=True)
         segment.ready.rename(segment.place)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
+from pyspark.errors import PySparkException
 from rigs.patience import HANG_S
 from samples.audit_logs import APP, LATE, START, Log
 
@@ -27,6 +28,15 @@ def test_instants() -> None:
     assert job.instant("9" * 30) == NS_MAX
     assert job.instant("2020-01-01") == job.instant("2020-01-01T01:00+01:00") == 1_577_836_800 * 10**9
     assert job.instant("2020-01-01T00:00:00.000001") == 1_577_836_800 * 10**9 + 1000
+
+
+def test_only_an_error_whose_cause_is_known_becomes_a_sentence() -> None:
+    with pytest.raises(job.Unfinished, match=r"an executor ran out of memory \(.* code 52\)"), job._told():
+        raise PySparkException("ExecutorLostFailure (executor 3 exited) Reason: Command exited with code 52")
+    with pytest.raises(PySparkException, match="the sky fell"), job._told():
+        raise PySparkException("the sky fell")
+    with pytest.raises(ValueError, match="Java heap space"), job._told():
+        raise ValueError("Java heap space")
 
 
 @pytest.mark.long  # test_tables looks at what the job writes of larger logs

@@ -27,6 +27,7 @@ Caused by: java.io.IOException: {cause}
         ("Read-only file system", "it cannot write there"),
         ("/x/part-0.parquet is not a Parquet file", "take the whole directory away"),
         ("Multiple streaming queries are concurrently using /x", "another audit writes there"),
+        ("Reason: Command exited with code 52", "Java has too little memory"),
         ("the sky fell", "run it again"),
     ],
 )
