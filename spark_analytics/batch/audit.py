@@ -156,8 +156,7 @@ def _read(
         by_key = {log.router: number for number, log in enumerate(evidence.logs)}
         numbers = table_of(spark, [(number, key) for key, number in by_key.items()], ROUTERS)
         parts = silver.parts(evidence.files)
-        read = {part.file for part in parts}
-        seals = sealed.numbers_of(seal.path for seal in evidence.seals if seal.is_kept and seal.path in read)
+        seals = sealed.numbers_of(evidence.seals, (part.file for part in parts))
         by_uri = {given.uris[path]: number for path, number in seals.items()}
         events = silver.read_events(spark, parts, given.uris, by_key)
         if writer:

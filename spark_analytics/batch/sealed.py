@@ -24,9 +24,10 @@ Rows = list[Row]
 _WORD = 1 << 64
 
 
-def numbers_of(paths: Iterable[str]) -> dict[str, int]:
-    """Draw a random odd number for each file."""
-    return {path: secrets.randbits(62) | 1 for path in paths}
+def numbers_of(seals: Iterable[Seal], read: Iterable[str]) -> dict[str, int]:
+    """Draw a random odd number for each signed file of those that are read, by path."""
+    among = frozenset(read)
+    return {one.path: secrets.randbits(62) | 1 for one in seals if one.is_kept and one.path in among}
 
 
 def contradicted(
