@@ -1,7 +1,7 @@
 """Measure the client in a page, beside bare signatures in the same page: `python tests/browser/measure_page.py`.
 
-Prints the rows of docs/measured.md, "In a page". Short windows of the bare operation and of the client's own follow one
-another, and each pair gives a ratio: of their rates, and of the CPU time that the browser's renderers took for one
+Prints the rows of docs/measured/web.md, "In a page". Short windows of the bare operation and of the client's own follow
+one another, and each pair gives a ratio: of their rates, and of the CPU time that the browser's renderers took for one
 operation, which other work on the machine changes less. The figures are medians. `--rounds N` takes more of them."""
 
 from __future__ import annotations

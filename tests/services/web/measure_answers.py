@@ -2,9 +2,9 @@
 
 PYTHON is an interpreter that has both of them and trio, as of `python -m venv beside` and `beside/bin/pip install
 hypercorn starlette trio`. Short windows of each follow one another; a client asks over connections that stay open, and
-asks again when the answer is there. Prints the rows of docs/measured.md, "The web side". Ratios are medians of those of
-windows that follow each other: of the rates, and of the answering processes' CPU time for one answer. The web side
-remembers the request before; what it does where no two requests are alike is measured, too."""
+asks again when the answer is there. Prints the rows of docs/measured/web.md, "The web side". Ratios are medians of
+those of windows that follow each other: of the rates, and of the answering processes' CPU time for one answer. The web
+side remembers the request before; what it does where no two requests are alike is measured, too."""
 
 from __future__ import annotations
 

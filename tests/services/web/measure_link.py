@@ -3,7 +3,7 @@ tests/services/web/measure_link.py`.
 
 Messages of 1 KiB go from one app to another as fast as the node takes them, both over `ws` at a listener of the node,
 then both over `/link` of the web side, in turns. Prints the messages a second of both ways as medians, and the median
-of the ratios of windows that follow each other: a row of docs/measured.md, "Links"."""
+of the ratios of windows that follow each other: a row of docs/measured/messages.md."""
 
 from __future__ import annotations
 

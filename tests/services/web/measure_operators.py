@@ -4,7 +4,8 @@ tests/services/web/measure_operators.py`.
 Windows in which 50 open operator's pages are kept up to date, and `/metrics` is asked for 5 times a second, follow
 windows without, in turns: in each, one app publishes messages of 1 KiB to another as fast as the node takes them.
 Prints the CPU time of the router's process for a message and the messages a second, as medians of both kinds of
-windows, and the medians of the ratios of windows that follow each other: docs/measured.md, "The operator's page"."""
+windows, and the medians of the ratios of windows that follow each other: docs/measured/web.md, "The operator's
+page"."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def test_most_that_is_noted_as_missing_there() -> None:
 
 
 def test_bytes() -> None:
-    """Sets of 100,000 ids are compared: the goals of docs/measured.md, as counts."""
+    """Sets of 100,000 ids are compared: the goals of docs/measured/pubsub.md, as counts."""
     random = Random(1)
     keys = [key_of(MINUTE + at // 70, random.randbytes(32)) for at in range(100_000)]
     full, found = view(keys), Differences()
