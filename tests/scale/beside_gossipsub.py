@@ -181,7 +181,8 @@ class Ours(Side):
         return int(topics[self.group.public.hex()]["neighbours"])
 
     async def _read(self, number: int, task_status: trio.TaskStatus[None]) -> None:
-        async with connect(home=self.nodes[number].home, when_down="queue") as app:
+        """Read by a kept key: messages wait for it, and its group stays joined, while its core is away."""
+        async with connect(home=self.nodes[number].home, as_name="reader", when_down="queue") as app:
             messages = await app.join(self.group.public, timeout_s=HANG_S)
             task_status.started()
             async for message in messages:
