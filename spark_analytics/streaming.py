@@ -256,7 +256,7 @@ class Stream:
         store = self.store
         notes = made.ledger | files.notes(steady, is_fresh=made.base.batch < 0)
         state = store.note_down(replace(made.state, batch=number), notes)
-        state = store.add(state, made.added)
+        state = store.add(store.add(state, made.added), made.suspects, "suspects")
         for table, rows in made.written.items():
             state = store.write(state, table, rows)
         for table, rows in made.gold.items():
@@ -283,7 +283,7 @@ class Stream:
         for name, table in tables.hours(lambda one: self.writer.read(self.spark, one, whole[one].schema)):
             self.writer.write(name, table)
             whole[name] = table
-        findings = find(self.spark, tables, made.words)
+        findings = find(self.spark, tables, made.words, made.told())
         return summary.build(findings, made.evidence, span.as_of_ns, "spark", run)
 
     def _full(self, base: State, files: _Files, span: Span, number: int, why: str) -> dict[str, Any]:

@@ -26,6 +26,13 @@ _FACTS = {
     "ttl_s": "other-ttl",
 }
 """The claim for each fact but the size, in order of precedence."""
+ENDED = (
+    "router", "parcel", "taker", "event", "reason", "seq", "t", "count", "kind", "group_key", "accepted_t", "ids",
+)  # fmt: skip
+"""The columns of `ended_on_the_way`; `taker`: the router that they were for, by its number."""
+_FROM, _UNTIL = "least(n, greatest(0L, part[0] - parcel))", "least(n, part[0] - parcel + part[1])"
+_IDS_OF_PARTS = f"""aggregate(parts, X'', (all, part) -> concat(all, substring(
+    of_all, cast(32 * {_FROM} + 1 AS int), cast(32 * greatest(0L, {_UNTIL} - {_FROM}) AS int))))"""
 
 
 def claims(tables: Tables, hops: Iterable[Mapping[str, Any]], *, has_negative: bool) -> Rows:
@@ -40,25 +47,25 @@ def claims(tables: Tables, hops: Iterable[Mapping[str, Any]], *, has_negative: b
     return [*never, *_told(tables, "before-accepted", ends, is_before)]
 
 
-def barred(tables: Tables) -> Rows:
+def barred(others: DataFrame, tables: Tables) -> Rows:
     """Return the routers that others have barred because they pass nothing on. Follows `findings/barred.sql` of the
-    local engine. A stream, which does not keep all lines, has none."""
-    if not tables.is_whole:
-        return []
-    said = tables.others.where("event = 'pubsub_barred' AND other.fields['service'] IS NOT NULL")
+    local engine. `others`: the lines without a recipient."""
+    return rows(named(barred_by(others.where(tables.span.is_within())), tables.routers))
+
+
+def barred_by(others: DataFrame) -> DataFrame:
+    """Sum the lines that tell of a barred router, by router and peer."""
+    said = others.where("event = 'pubsub_barred' AND other.fields['service'] IS NOT NULL")
     number = "coalesce(sum(try_cast(other.fields['{}'] AS bigint)), 0L)"
-    sums = (
-        said.where("other.fields['router'] <> ''")
-        .where(tables.span.is_within())
-        .groupBy("router", F.expr("other.fields['router']").alias("peer"))
-        .agg(
-            F.count("*").alias("count"),
-            F.expr(number.format("lost")).alias("lost"),
-            F.expr(number.format("withheld")).alias("withheld"),
-            F.min("seq").alias("seq"),
-        )
+    by_peer = said.where("other.fields['router'] <> ''").groupBy(
+        "router", F.expr("other.fields['router']").alias("peer")
     )
-    return rows(named(sums, tables.routers))
+    return by_peer.agg(
+        F.count("*").alias("count"),
+        F.expr(number.format("lost")).alias("lost"),
+        F.expr(number.format("withheld")).alias("withheld"),
+        F.min("seq").alias("seq"),
+    )
 
 
 def _never_linked(tables: Tables, acked: set[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -203,36 +210,57 @@ def gone_there(tables: Tables, words: Rows) -> tuple[Rows, Rows]:
     the claims that it refused them afterwards, and how many expired ones went on. Follows `gone_there` of the local
     engine. `words`: rows of `findings.tally`."""
     ends = {(row["event"], row["reason"]) for row in words if not row["at_door"]}
-    is_said = any(event == "expired" or (event == "refused" and reason in NEVER_AGAIN) for event, reason in ends)
-    if not tables.is_whole or not is_said:
+    if not any(event == "expired" or (event == "refused" and reason in NEVER_AGAIN) for event, reason in ends):
         return [], []
-    there = _gone_there(tables)
-    return _refused_there(tables, there, words), _went_on(tables, there)
-
-
-def _gone_there(tables: Tables) -> DataFrame:
-    keys = tables.routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient"))
-    reasons = ", ".join(f"'{reason}'" for reason in NEVER_AGAIN)
-    parts = F.explode(F.expr("concat(array(array(range_first, range_count)), coalesce(more_ranges, array()))"))
-    ended = (
-        tables.rows.where(f"event = 'expired' OR event = 'refused' AND reason IN ({reasons})")
-        .join(F.broadcast(keys), "recipient", "inner")
-        .select("router", "parcel", "taker", "event", "seq", "t", parts.alias("part"))
-    )
-    line = tables.accepted.where("is_within").select("router", "parcel", "n", "ids")
-    first, stop = "greatest(0L, part[0] - parcel)", "least(n, part[0] - parcel + part[1])"
-    each = F.explode(F.expr(f"sequence({first}, {stop} - 1)"))
-    messages = ended.join(line, ["router", "parcel"], "inner").where(f"{first} < {stop}").withColumn("i", each)
-    here = messages.select(F.expr(ID).alias("id"), "router", "taker", "event", "seq", "t")
+    ended = each_message(ended_on_the_way(tables.rows, tables.accepted, tables.routers))
     once = tables.accepted_id.where("times = 1 AND NOT has_copy").select("id", "router")
-    accepted_there = tables.accepted_id.select(
+    there = tables.kept.keep(accepted_there(ended, once, tables.accepted_id))
+    return refused_there(tables, there, words), went_on(tables, there)
+
+
+def ended_on_the_way(rows: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataFrame:
+    """Return the lines of messages that expired on the way to a router with a log here, or that it is said to have
+    refused for a reason of `NEVER_AGAIN`: columns `ENDED`, with the `ids` of these messages, 32 bytes each, and the
+    `kind`, `group_key` and time (`accepted_t`) of their acceptance."""
+    keys = routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient"))
+    reasons = ", ".join(f"'{reason}'" for reason in NEVER_AGAIN)
+    ended = (
+        rows.where(f"event = 'expired' OR event = 'refused' AND reason IN ({reasons})")
+        .join(F.broadcast(keys), "recipient", "inner")
+        .withColumn("parts", F.expr("concat(array(array(range_first, range_count)), coalesce(more_ranges, array()))"))
+    )
+    line = accepted.where("is_within").select(
+        "router",
+        "parcel",
+        "n",
+        F.col("ids").alias("of_all"),
+        F.col("t").alias("accepted_t"),
+        "said.kind",
+        F.col("said.signer").alias("group_key"),
+    )
+    found = ended.join(line, ["router", "parcel"], "inner").withColumn("ids", F.expr(_IDS_OF_PARTS))
+    return found.select(*ENDED)
+
+
+def each_message(ended: DataFrame) -> DataFrame:
+    """Return each message of lines of `ended_on_the_way`, with its `id`."""
+    each = ended.where("length(ids) > 0").withColumn("i", F.explode(F.expr("sequence(0L, length(ids) div 32 - 1)")))
+    return each.withColumn("id", F.expr(ID)).drop("i", "ids")
+
+
+def accepted_there(ended: DataFrame, once: DataFrame, accepted_id: DataFrame) -> DataFrame:
+    """Return those of the messages that their taker had from the router itself first: with `there_t`, when it accepted
+    them. `once`: messages (id, router) that the router accepted once and of which it sent no copy on."""
+    there = accepted_id.select(
         "id", F.col("router").alias("taker"), F.col("first_t").alias("there_t"), F.col("first_by").alias("by")
     )
-    found = here.join(once, ["id", "router"], "left_semi").join(accepted_there, ["id", "taker"], "inner")
-    return tables.kept.keep(found.where("by = router"))
+    found = ended.join(once, ["id", "router"], "left_semi").join(there, ["id", "taker"], "inner")
+    return found.where("by = router").drop("by")
 
 
-def _refused_there(tables: Tables, there: DataFrame, words: Rows) -> Rows:
+def refused_there(tables: Tables, there: DataFrame, words: Rows) -> Rows:
+    """Return the claims that a neighbour refused messages after it had accepted them. `there`: as of
+    `accepted_there`."""
     stepped = {row["router"] for row in words if row["event"] == "clock_step"}
     steady = tables.routers.where(~F.col("router").isin(*sorted(stepped))) if stepped else tables.routers
     here = F.broadcast(steady.select(F.col("number").alias("router")))
@@ -247,7 +275,7 @@ def _refused_there(tables: Tables, there: DataFrame, words: Rows) -> Rows:
     first = F.struct("seq", F.lower(F.hex("id")).alias("id"))
     sums = found.groupBy("router", "taker").agg(F.count("*").alias("count"), F.min(first).alias("first"))
     told = rows(named(sums.join(_keys(tables), "taker", "inner"), tables.routers))
-    at = _accepted_at(tables, told) if told else {}
+    at = _accepted_at(tables.everything, told) if told else {}
     return [
         {
             "claim": "refused-there",
@@ -271,7 +299,9 @@ def _accepted_at(tables: Tables, told: Rows) -> dict[tuple[int, str], int]:
     return {(row["router"], row["name"]): row["seq"] for row in rows(sums)}
 
 
-def _went_on(tables: Tables, there: DataFrame) -> Rows:
+def went_on(tables: Tables, there: DataFrame) -> Rows:
+    """Count the messages that expired on the way to a router which had accepted them. `there`: as of
+    `accepted_there`."""
     sums = there.where("event = 'expired'").groupBy("router", "taker").agg(F.count("*").alias("count"))
     found = named(sums.join(_keys(tables), "taker", "inner"), tables.routers)
     return rows(found.select("router", F.col("peer").alias("recipient"), "count"))
@@ -279,9 +309,10 @@ def _went_on(tables: Tables, there: DataFrame) -> Rows:
 
 def apart(tables: Tables) -> DataFrame:
     """Return the bounds of each taker's clock minus the router's: `router`, `taker`, `lower_ns`, `upper_ns`."""
-    return tables.handover.groupBy("router", "taker").agg(
-        F.max("lower_ns").alias("lower_ns"), F.max("upper_ns").alias("upper_ns")
-    )
+    keys = tables.routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient"))
+    numbers = tables.routers.select("number", "router")
+    found = tables.custody.join(F.broadcast(keys), "recipient", "inner").join(F.broadcast(numbers), "router", "inner")
+    return found.select(F.col("number").alias("router"), "taker", "lower_ns", "upper_ns")
 
 
 def _keys(tables: Tables) -> DataFrame:

@@ -3,7 +3,7 @@ something to find."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import xor
 from typing import Any
@@ -20,6 +20,9 @@ from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.judgement.schema import OVERDUE_NS
 
 Rows = list[dict[str, Any]]
+IS_UNSENT = """is_whole AND seq < followed_seq AND t - start_ns >= apart_ns AND (pruned_to = 0 OR kind = 'unicast'
+    AND is_steady AND t - start_ns - apart_ns >= (ttl_s + 86400L) * 1000000000L)"""
+"""Whether the log of the neighbour that is said to have brought a message must tell of it."""
 
 
 def overdue(tables: Tables, due: Rows) -> Rows:
@@ -92,23 +95,28 @@ def unsent(tables: Tables, words: Rows) -> Rows:
     `findings.tally`."""
     messages = _brought(tables)
     there = tables.accepted_id.select("id", F.col("router").alias("brought"))
-    missing = messages.join(there, ["id", "brought"], "left_anti")
     known = (
-        missing.join(_followed(tables, messages), ["router", "brought"], "inner")
-        .join(F.broadcast(_logs_of_neighbours(tables, words)), "brought", "inner")
-        .where(
-            """is_whole AND seq < followed_seq AND t - start_ns >= apart_ns AND (pruned_to = 0 OR kind = 'unicast'
-        AND is_steady AND t - start_ns - apart_ns >= (ttl_s + 86400L) * 1000000000L)"""
-        )
+        messages.join(there, ["id", "brought"], "left_anti")
+        .join(_followed(tables, messages), ["router", "brought"], "inner")
+        .join(F.broadcast(logs_of_neighbours(tables, words)), "brought", "inner")
+        .where(IS_UNSENT)
     )
-    sums = known.groupBy("router", "brought", "kind").agg(
+    found = rows(added_up_unsent(known))
+    return named_unsent(tables, found, _carriers(tables) if found else {})
+
+
+def added_up_unsent(known: DataFrame) -> DataFrame:
+    """Count messages by router, neighbour and kind, with the `first`."""
+    return known.groupBy("router", "brought", "kind").agg(
         F.count("*").alias("count"), F.min(F.struct("seq", "i", "id")).alias("first")
     )
-    found = rows(sums)
+
+
+def named_unsent(tables: Tables, found: Rows, carriers: Mapping[tuple[int, str], int]) -> Rows:
+    """Return rows of `added_up_unsent` with the routers' keys. `carriers`: as of `_carriers`."""
     if not found:
         return []
     names = {row["number"]: row["router"] for row in rows(tables.routers.select("number", "router"))}
-    carriers = _carriers(tables)
     return [
         {
             "router": names[row["router"]],
@@ -143,10 +151,10 @@ def _followed(tables: Tables, messages: DataFrame) -> DataFrame:
     return both.agg(F.max("seq").alias("followed_seq"), F.max(F.expr("greatest(lower_ns, upper_ns)")).alias("apart_ns"))
 
 
-def _logs_of_neighbours(tables: Tables, words: Rows) -> DataFrame:
+def logs_of_neighbours(tables: Tables, words: Rows) -> DataFrame:
     """Return what is known of each log, by number (`brought`). `is_steady`: its router's clock was never set."""
     logs = tables.routers.select(
-        F.col("number").alias("brought"), F.col("router").alias("peer"), "is_whole", "pruned_to", "start_ns"
+        F.col("number").alias("brought"), F.col("router").alias("peer"), "is_whole", "pruned_to", "start_ns", "end_ns"
     )
     stepped = sorted({row["router"] for row in words if row["event"] == "clock_step"})
     return logs.withColumn("is_steady", ~F.col("peer").isin(stepped)).drop("peer")
@@ -155,7 +163,11 @@ def _logs_of_neighbours(tables: Tables, words: Rows) -> DataFrame:
 def _carriers(tables: Tables) -> dict[tuple[int, str], int]:
     """Count by router and destination the messages accepted for another router itself; each may have carried a
     message."""
-    keys = F.broadcast(tables.routers.select(F.col("router").alias("destination")))
-    lines = tables.accepted.select("router", "n", "said.destination").join(keys, "destination", "left_semi")
-    sums = lines.groupBy("router", "destination").agg(F.sum("n").alias("n"))
-    return {(row["router"], row["destination"]): row["n"] for row in rows(sums)}
+    return {(row["router"], row["destination"]): row["n"] for row in rows(carriers(tables.accepted, tables.routers))}
+
+
+def carriers(accepted: DataFrame, routers: DataFrame, *more: str) -> DataFrame:
+    """Count the messages (`n`) accepted for other routers themselves, by router, `destination` and `more`."""
+    keys = F.broadcast(routers.select(F.col("router").alias("destination")))
+    lines = accepted.select("router", "n", "said.destination", *more).join(keys, "destination", "left_semi")
+    return lines.groupBy("router", "destination", *more).agg(F.sum("n").alias("n"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,8 +26,9 @@ KNOWN_EVENTS = frozenset(("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EV
 QUEUES_MAX, FLAPS_MAX, ABUSE_MAX, EXAMPLES_MAX = 50, 50, 200, 20
 
 
-def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
-    """Return all findings; `words`: rows of `tally`, with the routers' keys."""
+def find(spark: SparkSession, tables: Tables, words: Rows, told: Mapping[str, Rows] | None = None) -> dict[str, Rows]:
+    """Return all findings; `words`: rows of `tally`, with the routers' keys; `told`: what logs tell of each other, if
+    it was found otherwise: `unsent`, `went_on`, and as `claims` those of two logs and of the texts."""
     lines, (first, last), told_windows = tables.minutes, tables.first_and_last, tables.windows
     step = told_windows.step
     custody = rows(tables.custody)
@@ -40,6 +42,8 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
     has_negative = any(row["negative"] for row in outside.values())
     is_early = any(row["early"] for row in outside.values())
     is_unlike = bool(distinct[0].get("unlike"))
+    claims = _claims(tables, words, totals, latencies["hops"], has_negative=has_negative, is_unlike=is_unlike)
+    told = told or _told(tables, words, has_unsent=bool(distinct[0].get("unsent")))
     return {
         "span": [{"min_minute": first, "max_minute": last}],
         "totals": totals,
@@ -51,8 +55,8 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
         "overdue": conflict_findings.overdue(tables, windows["due"]),
         "early": conflict_findings.early(tables.everything) if is_early else [],
         "again": conflict_findings.again(tables, words),
-        "unsent": conflict_findings.unsent(tables, words) if distinct[0].get("unsent") else [],
-        **_claims(tables, words, totals, latencies["hops"], has_negative=has_negative, is_unlike=is_unlike),
+        **told,
+        "claims": [*claims, *told["claims"]],
         **latencies,
         "queues": _queues(tables, told_windows),
         **_changes(tables, told_windows),
@@ -63,23 +67,29 @@ def find(spark: SparkSession, tables: Tables, words: Rows) -> dict[str, Rows]:
     }
 
 
-def _claims(
-    tables: Tables, words: Rows, totals: Rows, hops: Rows, *, has_negative: bool, is_unlike: bool
-) -> dict[str, Rows]:
-    """Return the claims that cannot be, what went on though it expired, and who is said to drop. Takes the sums of what
-    arrived unwritten away from `totals`."""
+def _claims(tables: Tables, words: Rows, totals: Rows, hops: Rows, *, has_negative: bool, is_unlike: bool) -> Rows:
+    """Return the claims that cannot be, but for those of `_told`. Takes the sums of what arrived unwritten away from
+    `totals`."""
     arrived = {row["router"] for row in totals if row.pop(UNWRITTEN)}
     unwritten = claim_findings.judged_by_writing(tables, words, arrived) if arrived else set()
-    refused, went_on = claim_findings.gone_there(tables, words)
-    found = [
+    return [
         *claim_findings.claims(tables.everything, hops, has_negative=has_negative),
         *(claim_findings.unwritten(tables.everything, unwritten) if unwritten else []),
-        *refused,
-        *judged_claims.claims(tables, words),
         *(claim_findings.unlike(tables.everything) if is_unlike else []),
     ]
+
+
+def _told(tables: Tables, words: Rows, *, has_unsent: bool) -> dict[str, Rows]:
+    """Return what logs tell of each other: what was never sent, what went on though it expired, who is said to drop,
+    and claims."""
+    refused, went_on = claim_findings.gone_there(tables, words)
     is_barred = any(row["event"] == "pubsub_barred" for row in words)
-    return {"claims": found, "went_on": went_on, "barred": claim_findings.barred(tables) if is_barred else []}
+    return {
+        "unsent": conflict_findings.unsent(tables, words) if has_unsent else [],
+        "went_on": went_on,
+        "barred": claim_findings.barred(tables.others, tables) if is_barred else [],
+        "claims": [*refused, *judged_claims.claims(tables, words)],
+    }
 
 
 NUMBERS = """CASE WHEN event = 'accepted' THEN accepted.n WHEN recipient IS NULL THEN other.missing ELSE 1L END"""

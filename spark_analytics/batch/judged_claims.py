@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_analytics.batch.claim_findings import apart
+from spark_analytics.batch.claim_findings import apart, ended_on_the_way
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.local_rows import table_of
@@ -22,11 +23,8 @@ JOINS_MAX = 200_000
 
 
 def claims(tables: Tables, words: Rows) -> Rows:
-    """Return the claims that the texts find. `words`: rows of `findings.tally`. A stream, which does not keep all
-    lines, has none."""
-    if not tables.is_whole:
-        return []
-    change, log = tables.kept.keep(_change(tables)), _log(tables)
+    """Return the claims that the texts find. `words`: rows of `findings.tally`."""
+    change, log = tables.kept.keep(change_of(tables.others)), log_of(tables)
     moved = _moved(tables, words, change)
     asked = [*_asked(words), *(["other-time"] if moved else [])]
     joins = sum(row["lines"] for row in words if row["event"] == "join")
@@ -35,12 +33,17 @@ def claims(tables: Tables, words: Rows) -> Rows:
         if claim not in asked:
             continue
         sources = {"change": change, "log": log, **_sources(claim, tables, moved)}
-        needed: dict[str, Any] = {name: table for name, table in sources.items() if f"{{{name}}}" in TEXTS[claim]}
-        text = TEXTS[claim].replace("{hint}", HINT if joins <= JOINS_MAX else "")
-        told = rows(named(tables.rows.sparkSession.sql(text, **needed), tables.routers))
+        told = rows(named(made(TEXTS[claim], sources, joins), tables.routers))
         ids = _ids(tables, told) if claim == "left-out" and told else {}
         found += [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
     return found
+
+
+def made(text: str, sources: Mapping[str, DataFrame], joins: int) -> DataFrame:
+    """Return what a text finds in the tables that it names. `joins`: how many lines tell of somebody who joined."""
+    needed: dict[str, Any] = {name: table for name, table in sources.items() if f"{{{name}}}" in text}
+    session: SparkSession = next(iter(needed.values())).sparkSession
+    return session.sql(text.replace("{hint}", HINT if joins <= JOINS_MAX else ""), **needed)
 
 
 def _asked(words: Rows) -> list[str]:
@@ -59,16 +62,18 @@ def _asked(words: Rows) -> list[str]:
     return [claim for claim, is_so in is_asked.items() if is_so]
 
 
-def _change(tables: Tables) -> DataFrame:
+def change_of(others: DataFrame) -> DataFrame:
+    """Return the lines of `CHANGES` among lines without a recipient."""
     fields = {column: F.expr(f"other.fields['{name}']") for name, column in FIELDS.items()}
     numbers = {name: F.expr(NUMBER_OF_TEXT.format(f"other.fields['{name}']")) for name in NUMBERS}
     is_doubtful = F.expr(IS_DOUBTFUL.format("other.fields"))
-    lines = tables.others.where(F.col("event").isin(*CHANGES))
+    lines = others.where(F.col("event").isin(*CHANGES))
     found = lines.withColumns({**fields, **numbers, "is_doubtful": is_doubtful})
     return found.select("router", "seq", "t", "mono", "boot", "event", *fields, *numbers, "is_doubtful")
 
 
-def _log(tables: Tables) -> DataFrame:
+def log_of(tables: Tables) -> DataFrame:
+    """Return the logs."""
     return tables.routers.where("end_ns IS NOT NULL").select(
         F.col("number").alias("router"), F.col("router").alias("key"), "is_whole", "pruned_to", "start_ns", "end_ns"
     )
@@ -96,7 +101,8 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
         case "left-out":
             return {"sent": _sent(tables)}
         case "joined-there":
-            return {"refused": _refused(tables), "apart": apart(tables)}
+            ended = ended_on_the_way(tables.rows, tables.accepted, tables.routers)
+            return {"refused": unread(ended), "apart": apart(tables)}
         case "other-time":
             boots = table_of(tables.rows.sparkSession, moved, "router long, boot long")
             lines = tables.rows.select("router", "boot", "seq", "t", "mono")
@@ -113,14 +119,10 @@ def _sent(tables: Tables) -> DataFrame:
     return lines.select("router", "seq", "n", F.col("said.signer").alias("group_key"), "said.peer", "recipients", alone)
 
 
-def _refused(tables: Tables) -> DataFrame:
-    keys = F.broadcast(tables.routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
-    ended = tables.rows.where("event = 'refused' AND reason = 'no-subscribers'").join(keys, "recipient", "inner")
-    line = tables.accepted.where("is_within AND said.kind = 'multicast'").select(
-        "router", "parcel", F.col("said.signer").alias("group_key"), F.col("t").alias("accepted_t")
-    )
-    found = ended.select("router", "parcel", "taker", "seq", "count", F.col("t").alias("refused_t"))
-    return found.join(line, ["router", "parcel"], "inner").drop("parcel")
+def unread(ended: DataFrame) -> DataFrame:
+    """Return the multicasts refused because nobody had joined. `ended`: as of `ended_on_the_way`."""
+    lines = ended.where("event = 'refused' AND reason = 'no-subscribers' AND kind = 'multicast'")
+    return lines.select("router", "taker", "seq", "count", "group_key", "accepted_t", F.col("t").alias("refused_t"))
 
 
 def _turned(tables: Tables) -> DataFrame:

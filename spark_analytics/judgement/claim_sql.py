@@ -102,41 +102,45 @@ a key whose rights were changed, that is an uplink, or that was renewed; clients
 first event, which tells of uplinks. Services are left out: to some the router says the ids alone. A log names them from
 the first `config` on that has `clock_moves_s_max`."""
 
-LEFT_OUT = f"""
+LACKING = f"""
 WITH {_STAY},
 width AS (
-    SELECT router, max(seq) AS last_seq, greatest({PART_MIN}, CAST(max(seq) AS DOUBLE) / {PARTS}) AS size
+    SELECT router, min(seq) AS first_seq, max(seq) AS last_seq,
+        greatest({PART_MIN}, CAST(max(seq) AS DOUBLE) / {PARTS}) AS size
     FROM {{sent}}
     GROUP BY router
 ),
 cut AS (
     SELECT stay.router, subscriber, group_key, joined_seq, from_seq, to_seq,
         explode(sequence(
-            CAST(floor(from_seq / size) AS BIGINT), CAST(floor(least(to_seq, last_seq) / size) AS BIGINT)
+            CAST(floor(greatest(from_seq, first_seq) / size) AS BIGINT),
+            CAST(floor(least(to_seq, last_seq) / size) AS BIGINT)
         )) AS part
     FROM stay JOIN width ON width.router = stay.router
-    WHERE from_seq < least(to_seq, last_seq)
+    WHERE from_seq < least(to_seq, last_seq) AND first_seq < to_seq
 ),
 placed AS (
     SELECT sent.*, CAST(floor(seq / size) AS BIGINT) AS part FROM {{sent}} sent JOIN width ON width.router = sent.router
-),
-lacking AS (
-    SELECT {{hint}} placed.router, cut.subscriber, placed.seq, placed.n, max(joined_seq) AS joined_seq
-    FROM placed
-    JOIN cut ON cut.router = placed.router AND cut.group_key = placed.group_key AND cut.part = placed.part
-    LEFT JOIN service ON service.router = placed.router AND service.subscriber = placed.alone
-    WHERE placed.seq > from_seq AND placed.seq < to_seq AND cut.subscriber <> placed.peer
-        AND service.subscriber IS NULL AND NOT array_contains(placed.recipients, cut.subscriber)
-    GROUP BY placed.router, cut.subscriber, placed.seq, placed.n
 )
+SELECT {{hint}} placed.router, cut.subscriber, placed.seq, placed.n, max(joined_seq) AS joined_seq
+FROM placed
+JOIN cut ON cut.router = placed.router AND cut.group_key = placed.group_key AND cut.part = placed.part
+LEFT JOIN service ON service.router = placed.router AND service.subscriber = placed.alone
+WHERE placed.seq > from_seq AND placed.seq < to_seq AND cut.subscriber <> placed.peer
+    AND service.subscriber IS NULL AND NOT array_contains(placed.recipients, cut.subscriber)
+GROUP BY placed.router, cut.subscriber, placed.seq, placed.n
+"""
+"""Multicasts that were not owed to an app or client that was in the group and connected, line by line. `sent`: accepted
+multicasts (`router`, `seq`, `n`, `group_key`, `peer`, `recipients`; `alone`: the recipient if there is one only, to
+leave aside what is asked for as history, which the pub/sub service alone is given)."""
+
+LEFT_OUT = f"""
 SELECT router, subscriber AS peer, CAST(sum(n) AS BIGINT) AS count, min(seq) AS seq,
     min_by(joined_seq, seq) AS accepted_seq
-FROM lacking
+FROM ({LACKING}) lacking
 GROUP BY router, subscriber
 """
-"""Multicasts that were not owed to an app or client that was in the group and connected. `sent`: accepted multicasts
-(`router`, `seq`, `n`, `group_key`, `peer`, `recipients`; `alone`: the recipient if there is one only, to leave aside
-what is asked for as history, which the pub/sub service alone is given)."""
+"""The lines of `LACKING`, added up."""
 
 JOINED_THERE = f"""
 WITH {_STAY},

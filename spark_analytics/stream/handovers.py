@@ -15,7 +15,7 @@ from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement.schema import COPY
 
-from .state import SCHEMAS, State
+from .state import SCHEMAS, State, names_of
 from .stream_tables import PARCEL
 
 BROADCAST_ROWS = 2_000_000
@@ -36,8 +36,9 @@ def numbers(spark: SparkSession, keys: Iterable[str]) -> DataFrame:
 
 def arrivals(rows: DataFrame) -> DataFrame:
     """Return each message of the accepted lines among these rows: `id`, `router`, `t`, `parcel`, the number of the
-    neighbour that `brought` it without having signed it (-1: none), whether the line `is_copy`, and the `fact` and the
-    `size` that belong to the id (`custody.FACT`, `custody.SIZE`)."""
+    neighbour that `brought` it without having signed it (-1: none), whether the line `is_copy`, the `fact` and the
+    `size` that belong to the id (`custody.FACT`, `custody.SIZE`), `seq`; and, which the state does not keep of all, the
+    place `i` in the parcel, `ttl_s` and `kind`."""
     number = "cast(conv(substring(accepted.peer, 1, 15), 16, 10) AS bigint)"  # as `number_of`
     brought = F.expr(f"CASE WHEN accepted.peer <=> accepted.signer THEN -1L ELSE coalesce({number}, -1L) END")
     is_copy = F.expr(f"accepted.kind <=> '{COPY}'").alias("is_copy")
@@ -45,11 +46,13 @@ def arrivals(rows: DataFrame) -> DataFrame:
     told = (f"accepted.{name}" for name in ("ids", "n", "bytes", "sizes", "ttl_s", "ttls", "expiry", "expiries"))
     each = F.explode(F.expr("sequence(0L, accepted.n - 1)")).alias("i")
     lines = rows.where("event = 'accepted' AND parcel IS NOT NULL AND accepted.n > 0").select(
-        *PARCEL, "t", brought.alias("brought"), is_copy, said, *told, each
+        *PARCEL, "seq", "t", brought.alias("brought"), is_copy, said, *told, each
     )
-    fact, size = F.expr(custody.FACT).alias("fact"), F.expr(custody.SIZE).alias("size")
+    found = {"id": custody.ID, "fact": custody.FACT, "size": custody.SIZE, "kind": "said.kind"}
     lines = lines.withColumn("sender", F.expr(custody.SENDER))
-    return lines.select(F.expr(custody.ID).alias("id"), "router", "t", "parcel", "brought", "is_copy", fact, size)
+    return lines.withColumns({name: F.expr(sql) for name, sql in found.items()}).select(
+        *names_of("ids"), "i", "ttl_s", "kind"
+    )
 
 
 def asked(ids: DataFrame, wanted: DataFrame, count: int) -> DataFrame:
@@ -60,7 +63,8 @@ def asked(ids: DataFrame, wanted: DataFrame, count: int) -> DataFrame:
 
 def accepted_id(new: DataFrame, old: DataFrame) -> DataFrame:
     """Return `custody.accepted_id` of both, key (id, router): how many acceptances are `new` in this batch and how many
-    `old`, with the earliest `new_t` and `old_t`, copies left aside; `facts` and `sizes` of copies too."""
+    `old`, with the earliest `new_t` and `old_t`, copies left aside; whether it `is_copied`; `facts` and `sizes` of
+    copies too."""
     both = new.withColumn("is_new", F.lit(True)).unionByName(old.withColumn("is_new", F.lit(False)))
     is_new, is_old = F.expr("is_new AND NOT is_copy"), F.expr("NOT is_new AND NOT is_copy")
     sums = both.groupBy("id", "router").agg(
@@ -69,6 +73,7 @@ def accepted_id(new: DataFrame, old: DataFrame) -> DataFrame:
         F.min(F.when(is_new, F.col("t"))).alias("new_t"),
         F.min(F.when(is_old, F.col("t"))).alias("old_t"),
         F.min(F.when(~F.col("is_copy"), F.struct("t", "brought"))).alias("first"),
+        F.max("is_copy").alias("is_copied"),
         *(F.struct(F.min(one).alias("least"), F.max(one).alias("most")).alias(f"{one}s") for one in ("fact", "size")),
     )
     return sums.withColumns(

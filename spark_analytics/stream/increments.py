@@ -10,7 +10,7 @@ from itertools import pairwise
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_analytics.batch import log_ends, sealed, silver
+from spark_analytics.batch import claim_findings, log_ends, sealed, silver
 from spark_analytics.batch.audit import partitions_for
 from spark_analytics.batch.conflict_findings import given, given_once
 from spark_analytics.batch.findings import Rows, tally
@@ -36,8 +36,10 @@ from spark_analytics.judgement.evidence import Evidence, witnessed
 from spark_analytics.judgement.schema import NOTED, ROUTE_EVENTS, STATE_EVENTS, TURNED_EVENTS, UNLIKE
 
 from . import handovers, ledger, links
-from .state import State, Store, added_up
+from .left_out import LeftOut, judged_to
+from .state import State, Store, added_up, names_of
 from .stream_tables import PARCEL, Running, without_holes
+from .two_logs import TwoLogs
 
 ROW_BYTES = 256
 """Approximate bytes of memory for a row of the state."""
@@ -47,6 +49,7 @@ LAID = (
     "router", "parcel", "event", "seq", "t", "mono", "boot", "recipient", "range_first", "range_count", "more_ranges",
     "reason", "count", "link", "depth", "accepted",
 )  # fmt: skip
+OF_LINKS = ("router", "event", "seq", "other")
 CONFIG = "router long, event string, seq long, other struct<fields:map<string,string>>"
 OF_PARCELS = ("units", "waits", "ended", "lines", "arrivals", "readers", "written", "custody")
 """The sums of closed parcels."""
@@ -83,9 +86,9 @@ class Lines:
 
 @dataclass
 class Increment:
-    """The present tables, the evidence including the lines about logs, and the rows to write: `ledger`, `added`, and
-    other tables of the state; and `gold`: rows that are final, or that replace rows of an earlier batch with the
-    same key. `is_turned`: there are lines for `abuse_hour`, or that was never written."""
+    """The present tables, the evidence including the lines about logs, and the rows to write: `ledger`, `added`,
+    `suspects`, and other tables of the state; and `gold`: rows that are final, or that replace rows of an earlier batch
+    with the same key. `is_turned`: there are lines for `abuse_hour`, or that was never written."""
 
     base: State
     tables: Running
@@ -94,9 +97,18 @@ class Increment:
     state: State
     ledger: dict[str, Rows]
     added: dict[str, DataFrame]
+    suspects: dict[str, DataFrame]
     written: dict[str, DataFrame]
     gold: dict[str, DataFrame]
     is_turned: bool
+    two_logs: TwoLogs
+    left_out: LeftOut
+
+    def told(self) -> dict[str, Rows]:
+        """Return what logs tell of each other, as `findings.find` takes it."""
+        is_barred = any(row["event"] == "pubsub_barred" for row in self.words)
+        barred = rows(self.tables.given["barred"]) if is_barred else []
+        return {"barred": barred, **self.two_logs.told(self.left_out)}
 
     def open_units(self) -> DataFrame:
         """Return the rows of `delivery` that may still change."""
@@ -133,7 +145,10 @@ class _Batch:
         given: dict[str, DataFrame] = {}
         self.tables = tables = self._running(late, given)
         added = self._changes(given)
-        written = self._ids(given, added)
+        older = self.past("closed").unionByName(self.laid.where("NOT is_new").select(*LAID))
+        left_out = self._left_out(older, given["links"])
+        written = self._ids(given, added, older, late.pop("gone", None))
+        added |= self.two_logs.added()
         for name, table in tables.closed().items():
             added[name] = table.unionByName(late[name]) if name in late else table
         closed = self.rows.join(tables.open_parcels, list(PARCEL), "left_anti").select(*LAID)
@@ -151,11 +166,14 @@ class _Batch:
             self._state_after(),
             self.new,
             added,
+            self.two_logs.suspects() | left_out.suspects(),
             written,
             self._gold(late),
             self.base.batch < 0
             or self._has_new(TURNED_EVENTS)
             or any(row["event"].endswith(NOTED) for row in self.new["words"]),
+            self.two_logs,
+            left_out,
         )
 
     def _running(self, late: dict[str, DataFrame], given: dict[str, DataFrame]) -> Running:
@@ -167,7 +185,7 @@ class _Batch:
             past[name] = past[name].unionByName(late[name])
         return Running(
             self.rows,
-            self.configs.unionByName(given["links"].where(F.col("event").isin(*links.EVENTS)).drop("t")),
+            self.configs.unionByName(given["links"].where(F.col("event").isin(*links.EVENTS)).select(*OF_LINKS)),
             self.routers,
             self.span,
             self.has_more,
@@ -196,6 +214,7 @@ class _Batch:
             as_of_ns=self.span.as_of_ns,
             has_more=self.has_more,
             takers=self.takers,
+            judged=self.judged,
             rows=sum(row["lines"] for row in self.tallied),
             messages=self.base.messages + self.news.messages,
             accepted_again=self.base.accepted_again + self.news.accepted_again,
@@ -221,7 +240,7 @@ class _Batch:
 
     def _tell(self) -> None:
         """Compute everything that does not need parcels: counts, and the routers' events about themselves."""
-        self.tallied = self._tally()
+        self.tallied = _tally(self.laid, self.starts, self.numbers, self.span)
         found = [row for row in self.tallied if row["is_new"]]
         if unlike := {row["reason"] for row in found if row["event"] == UNLIKE}:
             raise Unlike(unlike)
@@ -235,7 +254,7 @@ class _Batch:
                 {name: row[name] for name in row if name not in (*MORE, *SIDE_BY_SIDE)} for row in found
             ),
             "told": log_ends.self_reports(self.others, self.numbers),
-            "stretches": self._stretches(found),
+            "stretches": _stretches(found, self.before["stretches"], self.laid),
         }
         after = ledger.joined(self.before, self.new)
         self.words, told = after["words"], after["told"]
@@ -248,33 +267,6 @@ class _Batch:
             [(handovers.number_of(row["router"]), row["event"], row["seq"], (row["fields"],)) for row in configs],
             CONFIG,
         )
-
-    def _tally(self) -> Rows:
-        """Return `findings.tally` also by `start` (where a line's file begins) and `taker` (who took messages over)."""
-        lines = self.laid.join(self.starts, "router", "left").select(
-            "*",
-            F.expr(f"CASE WHEN is_new THEN {links.START} END").alias("start"),
-            F.expr("CASE WHEN event = 'acked' THEN recipient END").alias("taker"),
-            F.expr("CASE WHEN is_new THEN 1L END").alias("seal"),
-        )
-        return rows(named(tally(lines, self.span, *MORE), self.numbers))
-
-    def _stretches(self, found: Rows) -> Rows:
-        """Check that a router's files hold ranges of arrival numbers that do not overlap; return the new ranges. Raise
-        `NotIncremental` otherwise."""
-        new = [{name: row[name] for name in ("router", "low", "high")} for row in found if row["low"] is not None]
-        spans: dict[str, list[tuple[int, int]]] = {}
-        for row in (*self.before["stretches"], *new):
-            spans.setdefault(row["router"], []).append((row["low"], row["high"]))
-        for router, own in spans.items():
-            own.sort()
-            if any(one[1] > other[0] for one, other in pairwise(own)):
-                raise NotIncremental(f"two files of {router} give the same arrival numbers")
-        if any(row["low"] is not None and not given_once([row]) for row in found):
-            lines = given(self.laid.where("is_new"))
-            if not arrivals_twice(lines).isEmpty():
-                raise NotIncremental("a file gives an arrival number twice")
-        return new
 
     def _look_for_strays(self) -> None:
         """Find parcels of new lines whose accepted line is neither new nor open. Raise `NotIncremental` if one is
@@ -335,6 +327,7 @@ class _Batch:
             "ended": cut_off(queue_minute.ended(found)),
             "closed": late,
             "delivery": delivery.delivery(after.units, after.accepted, self.routers),
+            "gone": cut_off(claim_findings.ended_on_the_way(late, after.accepted, self.routers)),
         }
 
     def _changes(self, given: dict[str, DataFrame]) -> dict[str, DataFrame]:
@@ -346,29 +339,36 @@ class _Batch:
             "abuse": abuse_hour.abuse_hour(self.others, self.numbers, self.span),
             "reasons": flow.reason(self.laid.where("is_new"), self.numbers, self.span),
             "served": flow.served(self.others, self.numbers, self.span),
+            "barred": named(claim_findings.barred_by(self.others), self.numbers),
         }
         for name, table in new.items():
             given[name] = cut_off(added_up(name, self.past(name).unionByName(table)))
         return new
 
-    def _ids(self, given: dict[str, DataFrame], added: dict[str, DataFrame]) -> dict[str, DataFrame]:
-        """Match the new ids with the earlier ones, and set the fate of messages handed on; return the tables to
-        write."""
+    def _left_out(self, older: DataFrame, known: DataFrame) -> LeftOut:
+        """Judge who was left out. `older`: the lines of earlier batches; `known`: the state's table `links`."""
+        whole = {log.router for log in self.evidence.logs if log.whole}
+        self.judged, again = judged_to(self.base.judged, self.before["words"], self.new["words"], whole)
+        return LeftOut(self.past, self.tables, self.words, self.laid.where("is_new"), older, known, again)
+
+    def _ids(
+        self, given: dict[str, DataFrame], added: dict[str, DataFrame], older: DataFrame, late_gone: DataFrame | None
+    ) -> dict[str, DataFrame]:
+        """Match the new ids with the earlier ones, and set the fate of messages handed on; return the tables to write.
+        `older`: the lines of earlier batches; `late_gone`: those of `two_logs` that are about closed parcels."""
         tables, base = self.tables, self.base
         arrivals = cut_off(handovers.arrivals(self.laid.where("is_new")))
         now = cut_off(handovers.taken(tables, self.takers)) if self.takers else handovers.none_handed(self.spark)
         here, beyond = handovers.of_takers(now, self.routers)
         newcomers = {log.router for log in self.evidence.logs} - {*base.routers}
-        waiting = self.past("waiting")
-        if base.parts.get("beyond") and newcomers:
-            waiting = waiting.unionByName(
-                handovers.of_takers(self.past("beyond"), handovers.numbers(self.spark, newcomers))[0]
-            )
-        known, unknown = handovers.of_takers(waiting, self.routers)
-        all_ids = self.past("ids")
-        wanted = arrivals.select("id").unionByName(here.select("id")).unionByName(known.select("id"))
+        known, unknown = handovers.of_takers(self._waiting(newcomers), self.routers)
+        came = newcomers if base.routers else set()
+        self.two_logs = two = TwoLogs(self.past, tables, self.words, arrivals, older, came, late_gone)
+        all_ids, new_ids = self.past("ids"), arrivals.select(*names_of("ids"))
+        wanted = reduce(DataFrame.unionByName, [table.select("id") for table in (arrivals, here, known, two.wanted)])
         hits = handovers.asked(all_ids, wanted, self.lines.size // ROW_BYTES) if base.parts.get("ids") else all_ids
-        accepted_id = cut_off(handovers.accepted_id(arrivals, hits))
+        hits = cut_off(hits)
+        accepted_id = cut_off(handovers.accepted_id(new_ids, hits))
         self.news = handovers.news(accepted_id)
         if self.news.early:
             raise Rebuild("a late segment accepts messages earlier than another did that was counted")
@@ -381,15 +381,24 @@ class _Batch:
         given["distinct"] = handovers.distinct(self.spark, base, self.news)
         given["passed_on"] = handovers.passed_on(self.past("passed"), handover, self.routers, self.span)
         added |= {"custody": handovers.followed(handover), "passed": handovers.followed_by_hour(handover, self.span)}
-        written = {"ids": arrivals}
+        two.meet(accepted_id, new_ids.unionByName(hits), handover)
+        written = {"ids": new_ids}
         if self.takers:
             rest = handover.where(f"NOT ({handovers.IS_FOLLOWED}) AND NOT is_open").select(*custody.HANDED)
             written["waiting"] = rest.unionByName(unknown)
         if {*self.takers} - {log.router for log in self.evidence.logs}:
             written["beyond"] = tables.flagged(beyond).where("NOT is_open").select(*custody.HANDED)
         if base.accepted_again or self.news.accepted_again:
-            written["again"] = self._again(given, accepted_id, all_ids.unionByName(arrivals))
+            written["again"] = self._again(given, accepted_id, all_ids.unionByName(new_ids))
         return written
+
+    def _waiting(self, newcomers: set[str]) -> DataFrame:
+        """Return the messages that wait for their takers, those handed to newcomers before this batch too."""
+        waiting = self.past("waiting")
+        if not self.base.parts.get("beyond") or not newcomers:
+            return waiting
+        numbers = handovers.numbers(self.spark, newcomers)
+        return waiting.unionByName(handovers.of_takers(self.past("beyond"), numbers)[0])
 
     def _again(self, given: dict[str, DataFrame], accepted_id: DataFrame, ids: DataFrame) -> DataFrame:
         """Return all rows of the parcels of ids that a router accepted more than once."""
@@ -406,6 +415,35 @@ class _Batch:
         tables = Tables(found, self.configs, self.routers, self.span, self.has_more, self.partitions, True, CutOff())
         given["repeats"] = tables.repeats
         return found
+
+
+def _tally(laid: DataFrame, starts: DataFrame, numbers: DataFrame, span: Span) -> Rows:
+    """Return `findings.tally` also by `start` (where a line's file begins) and `taker` (who took messages over)."""
+    lines = laid.join(starts, "router", "left").select(
+        "*",
+        F.expr(f"CASE WHEN is_new THEN {links.START} END").alias("start"),
+        F.expr("CASE WHEN event = 'acked' THEN recipient END").alias("taker"),
+        F.expr("CASE WHEN is_new THEN 1L END").alias("seal"),
+    )
+    return rows(named(tally(lines, span, *MORE), numbers))
+
+
+def _stretches(found: Rows, before: Rows, laid: DataFrame) -> Rows:
+    """Check that a router's files hold ranges of arrival numbers that do not overlap; return the new ranges. Raise
+    `NotIncremental` otherwise."""
+    new = [{name: row[name] for name in ("router", "low", "high")} for row in found if row["low"] is not None]
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for row in (*before, *new):
+        spans.setdefault(row["router"], []).append((row["low"], row["high"]))
+    for router, own in spans.items():
+        own.sort()
+        if any(one[1] > other[0] for one, other in pairwise(own)):
+            raise NotIncremental(f"two files of {router} give the same arrival numbers")
+    if any(row["low"] is not None and not given_once([row]) for row in found):
+        lines = given(laid.where("is_new"))
+        if not arrivals_twice(lines).isEmpty():
+            raise NotIncremental("a file gives an arrival number twice")
+    return new
 
 
 def _compare_with_footers(found: Rows, evidence: Evidence, lines: Lines) -> None:

@@ -1,4 +1,5 @@
-"""The lines about links that a stream keeps, of which each batch makes the tables of links anew."""
+"""The lines about links and those who join that a stream keeps, of which each batch makes the tables of links anew, and
+finds claims about who was there."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.silver import Part
+from spark_analytics.judgement.claim_sql import CHANGES, FIELDS
 from spark_analytics.judgement.schema import STATE_EVENTS
 
 from .handovers import number_of
@@ -16,7 +18,9 @@ EVENTS = ("link_up", "link_down", "renewal")
 """The events that tell to whom a router had links, by their present and former keys."""
 START = "array_max(filter(starts, start -> start <= seq))"
 """The first event of the file of a line, among those that `starts` gives."""
-_FIELDS = ", ".join(f"'{name}'" for name in ("peer", "link", "standing", "old", "new"))
+_FIELDS = ", ".join(
+    f"'{name}'" for name in (*FIELDS, "link", "clock_moves_s_max", "uplink", "blocked", "removed", "revoked")
+)
 
 
 def starts(spark: SparkSession, parts: Iterable[Part]) -> DataFrame:
@@ -29,13 +33,13 @@ def starts(spark: SparkSession, parts: Iterable[Part]) -> DataFrame:
 
 
 def kept(others: DataFrame, starts: DataFrame) -> DataFrame:
-    """Return the rows of the state's table `links` among new lines without a recipient: those of `EVENTS`, starts, and
-    of the other lines of a router about itself each that is the last of its file or before a start, as it may tell
-    until when a link was up. `starts`: of the new files."""
+    """Return the rows of the state's table `links` among new lines without a recipient: those of `CHANGES`, and of the
+    other lines of a router about itself each that is the last of its file or before a start, as it may tell until when
+    a link was up. `starts`: of the new files."""
     order = Window.partitionBy("router", F.expr(START)).orderBy("seq")
     told = others.where(F.col("event").isin(*STATE_EVENTS)).join(starts, "router", "inner")
     told = told.withColumn("next", F.lead("event").over(order))
-    told = told.where("event IN ('start', 'link_up', 'link_down') OR next IS NULL OR next = 'start'")
+    told = told.where(F.col("event").isin(*CHANGES) | F.expr("next IS NULL OR next = 'start'"))
     both = told.drop("starts", "next").unionByName(others.where("event = 'renewal'"))
     fields = F.expr(f"map_filter(other.fields, (name, said) -> name IN ({_FIELDS}))")
-    return both.select("router", "event", "seq", "t", F.struct(fields.alias("fields")).alias("other"))
+    return both.select("router", "event", "seq", "t", "mono", "boot", F.struct(fields.alias("fields")).alias("other"))

@@ -25,7 +25,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 12
+VERSION = 13
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -57,8 +57,29 @@ ADDED = {
     "arrivals": "router long, hour long, kind string, group_key string, peer string, messages long, bytes long",
     "readers": "router long, group_key string, recipient string, hour long, owed long, delivered long, acked long",
     "written": "router long, recipient string, hour long, messages long, bytes long, copies long",
+    "gone": "router long, parcel long, taker long, event string, reason string, seq long, t long, count long,"
+    " kind string, group_key string, accepted_t long, ids binary",
+    "followed_to": "router long, brought long, followed_seq long",
+    "unsent": "router long, brought long, kind string, count long, first struct<seq:bigint,i:bigint,id:binary>",
+    "carriers": "router long, destination string, n long",
+    "barred": "router string, peer string, count long, lost long, withheld long, seq long",
 }
-"""Tables whose rows of one key are summed: all in one part of each batch, a column for each table."""
+"""Tables whose rows of one key are summed: all in one part of each batch, a column for each table. `gone`: lines of
+messages that ended on the way to a router with a log here (`two_logs`); `followed_to`: the last acceptance of a message
+from a neighbour whose log tells of the taking over; `unsent`: messages that a neighbour never had, of which no log will
+tell more; `carriers`: messages accepted for other routers themselves."""
+SUSPECTS = {
+    "gone_there": "id binary, router long, taker long, event string, seq long, t long",
+    "missing": "id binary, router long, brought long, seq long, i long, t long, ttl_s long, kind string",
+    "lacking": "router long, seq long, n long, group_key string, peer string, recipients array<string>, alone string,"
+    " first_id binary",
+}
+"""Tables of what may be a claim, written whole with each batch, a column for each table. `gone_there`: messages of
+closed parcels in `gone` that the taker had from there; `missing`: messages that a neighbour is said to have brought, of
+which its log does not tell yet; `lacking`: accepted lines that leave out somebody who had joined."""
+COLUMNS = ADDED | SUSPECTS
+PLACES = dict.fromkeys(ADDED, "added") | dict.fromkeys(SUSPECTS, "suspects")
+"""The table of the state in which each of these lies."""
 KEYS = {
     "changes": ("router", "minute", "event", "subject"),
     "abuse": abuse_hour.KEY,
@@ -73,26 +94,36 @@ KEYS = {
     "arrivals": ("router", "hour", "kind", "group_key", "peer"),
     "readers": ("router", "group_key", "recipient", "hour"),
     "written": ("router", "recipient", "hour"),
-}
-GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns")
-LEAST = ("pending_due_ns", "upper_ns")
+    "gone": (
+        "router", "parcel", "taker", "event", "reason", "seq", "t", "kind", "group_key", "accepted_t", "ids",
+    ),
+    "followed_to": ("router", "brought"),
+    "unsent": ("router", "brought", "kind"),
+    "carriers": ("router", "destination"),
+    "barred": ("router", "peer"),
+}  # fmt: skip
+GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns", "followed_seq")
+LEAST = ("pending_due_ns", "upper_ns", "first", "seq")
 """The columns that are merged by taking the least value. Columns in neither this, `GREATEST` nor a key are sums."""
 SCHEMAS = {
     "ledger": ledger.SCHEMA,
     "added": ", ".join(f"{table} struct<{columns}>" for table, columns in ADDED.items()),
+    "suspects": ", ".join(f"{table} struct<{columns}>" for table, columns in SUSPECTS.items()),
     "open": ROWS,
     "closed": ROWS,
     "again": ROWS,
-    "ids": "id binary, router long, t long, parcel long, brought long, is_copy boolean, fact long, size long",
+    "ids": "id binary, router long, t long, parcel long, brought long, is_copy boolean, fact long, size long, seq long",
     "waiting": _HANDED,
     "beyond": _HANDED,
-    "links": "router long, event string, seq long, t long, other struct<fields:map<string,string>>",
+    "links": "router long, event string, seq long, t long, mono long, boot long,"
+    " other struct<fields:map<string,string>>",
 }
-"""`links`: lines of links that came up and went down, of starts, and of keys that followed others; also the line of a
-router about itself before each start, and the last such line of each file; `waiting`: messages handed to routers that
-have not accepted them, as far as the logs reach, and copies of which the first acceptance has not been read; `beyond`:
-to routers without a log here; `again`: the parcels of ids accepted twice."""
-REPLACED = ("open", "again", "waiting")
+"""`links`: lines of links that came up and went down, of starts, limits and clocks, of keys that followed others, and
+of those who joined and left; also the line of a router about itself before each start, and the last such line of each
+file; `waiting`: messages handed to routers that have not accepted them, as far as the logs reach, and copies of which
+the first acceptance has not been read; `beyond`: to routers without a log here; `again`: the parcels of ids accepted
+twice."""
+REPLACED = ("open", "again", "waiting", "suspects")
 """Tables written whole with each batch; the others grow."""
 LARGE = ("open", "closed", "ids", "waiting", "beyond")
 """Tables written as one file for each partition; folded parts of these are not folded again."""
@@ -103,7 +134,8 @@ class State:
     """The state after a batch, as this `version` writes it. `parts`: those of each table; `unused`: parts that only the
     previous batch needed.
 
-    `rows`: how many rows that batch laid out; `is_ahead`: lines from later than `as_of_ns` were counted; `routers`:
+    `judged`: up to which event each log was judged for subscribers left out (`left_out`); `rows`: how many rows that
+    batch laid out; `is_ahead`: lines from later than `as_of_ns` were counted; `routers`:
     with logs here; `takers`: recipients that took messages over; `is_unlike`: two acceptances told different facts of
     an id; `full`: why these logs cannot be audited incrementally.
     """
@@ -119,6 +151,7 @@ class State:
     full: str = ""
     routers: tuple[str, ...] = ()
     takers: tuple[str, ...] = ()
+    judged: Mapping[str, int] = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     version: int = VERSION
@@ -158,11 +191,11 @@ class Store:
 
     def read(self, state: State, table: str) -> DataFrame:
         """Return the rows of a table outside the ledger, or the raw rows of the ledger."""
-        paths = [f"{self.root}/{part}" for part in state.parts.get("added" if table in ADDED else table, ())]
+        paths = [f"{self.root}/{part}" for part in state.parts.get(PLACES.get(table, table), ())]
         if not paths:
-            return self.spark.createDataFrame([], ADDED.get(table) or SCHEMAS[table])
-        if table in ADDED:
-            rows = self.spark.read.schema(f"{table} struct<{ADDED[table]}>").parquet(*paths)
+            return self.spark.createDataFrame([], COLUMNS.get(table) or SCHEMAS[table])
+        if table in COLUMNS:
+            rows = self.spark.read.schema(f"{table} struct<{COLUMNS[table]}>").parquet(*paths)
             return rows.where(F.col(table).isNotNull()).select(f"{table}.*")
         return self.spark.read.schema(SCHEMAS[table]).parquet(*paths)
 
@@ -178,9 +211,9 @@ class Store:
         self._ledger = state.parts["ledger"], whole
         return state
 
-    def add(self, state: State, new: Mapping[str, DataFrame]) -> State:
-        """Write the batch's part of the summed tables; return the state with that part."""
-        return self.write(state, "added", _side_by_side(new))
+    def add(self, state: State, new: Mapping[str, DataFrame], place: str = "added") -> State:
+        """Write the batch's part of the summed tables, or of the suspects; return the state with that part."""
+        return self.write(state, place, _side_by_side(new))
 
     def publish(self, state: State, table: str, rows: DataFrame) -> State:
         """Write a table for readers outside, with the batch as a column; return the state with that part."""
@@ -254,7 +287,7 @@ class Store:
 def _side_by_side(tables: Mapping[str, DataFrame]) -> DataFrame:
     """Put rows of several tables into one table, each in its own table's column."""
     found = [
-        rows.select(F.struct(*names_of(table)).cast(f"struct<{ADDED[table]}>").alias(table))
+        rows.select(F.struct(*names_of(table)).cast(f"struct<{COLUMNS[table]}>").alias(table))
         for table, rows in tables.items()
     ]
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), found)
@@ -262,7 +295,7 @@ def _side_by_side(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 def names_of(table: str) -> list[str]:
     """Return the columns of a table."""
-    schema = StructType.fromDDL(ADDED.get(table) or SCHEMAS[table])
+    schema = StructType.fromDDL(COLUMNS.get(table) or SCHEMAS[table])
     assert isinstance(schema, StructType)
     return schema.fieldNames()
 

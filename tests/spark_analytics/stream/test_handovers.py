@@ -28,7 +28,7 @@ def test_copy_is_final_when_its_first_acceptance_is_known(spark: SparkSession) -
         (b"later", THERE, HERE, 3, 0, "copy", 20, 40),
         (b"had", THERE, HERE, 4, 0, "copy", 20, 40),
     ]
-    said, lie = (False, 7, 9), (True, 8, 9)
+    said, lie = (False, 7, 9, 1), (True, 8, 9, 2)
     old = [(b"own", THERE, 15, 1, HERE, *said), (b"known", HERE, 12, 2, -1, *said)]
     new = [
         (b"known", THERE, 25, 1, HERE, *said), (b"later", THERE, 26, 2, HERE, *said),

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from sabotage.claimant import CLAIMS
 from sabotage.logs import Rows
+from sabotage.of_two import lost_acknowledgement, other_facts, refused_though_taken
 from sabotage.scene import Scene, copied
 from samples.audit_logs import LATE, SECOND, START, A, B, Log, name
 from samples.growing_logs import GrowingLogs, delivered, delivered_locally, said
@@ -51,6 +52,27 @@ def test_lies_of_one_log_are_told_as_by_the_audit_after_each_batch(
         assert found["early"]
     assert sorted(counts[1]) == TOLD
     assert counts[0] != counts[1], "a late file shows a claim"
+
+
+def test_lies_about_another_router_are_told_as_by_the_audit_after_each_batch(
+    spark: SparkSession, fleets: Fleets, tmp_path: Path
+) -> None:
+    """Segments come in any order. Of the four lies that two logs show, one gives an arrival number that no stream adds
+    up: it is told in logs written by hand (`test_stream_two_logs`)."""
+    scene = copied(fleets(8, 100, 2), tmp_path / "lies", 3)
+    for lie in (other_facts, refused_though_taken, lost_acknowledgement, CLAIMS[0]):
+        lie(scene)
+    shutil.copy(scene.directory / TRUTH, tmp_path)
+    logs, out, local = GrowingLogs(scene.directory, tmp_path, seed=6), tmp_path / "out", tmp_path / "local"
+    for portion in logs.portions(3):
+        logs.bring(portion)
+        found = run_stream(spark, [str(logs.here)], str(out), as_of=lambda: logs.now)
+        assert found is not None and "full" not in found["run"]
+        assert said(found) == logs.audited(local)
+        assert published(out, "claims") == published(local, "claims")
+    assert found is not None
+    assert {row["claim"] for row in found["claims"]} >= {"other-kind", "refused-there", "left-out"}
+    assert found["went_on"]
 
 
 def test_facts_of_an_id_that_two_logs_tell_otherwise_are_told_as_soon_as_both_are_there(

@@ -11,6 +11,7 @@ from spark_analytics.batch.gold import flow
 from spark_analytics.batch.gold.names import rows
 from spark_analytics.batch.silver import Part
 from spark_analytics.batch.span import Span
+from spark_analytics.judgement.claim_sql import CHANGES
 from spark_analytics.judgement.schema import STATE_EVENTS
 from spark_analytics.stream import links
 from spark_analytics.stream.handovers import number_of
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.xdist_group("spark")
-OTHERS = "router long, event string, seq long, t long, other struct<fields:map<string,string>>"
+OTHERS = "router long, event string, seq long, t long, mono long, boot long, other struct<fields:map<string,string>>"
 KEYS = ("a" * 64, "b" * 64)
 FILES, LINES = 12, 9
 EVENTS = ("start", "start", "link_up", "link_up", "link_down", "link_down", *STATE_EVENTS, "renewal", "store")
@@ -51,7 +52,7 @@ def test_kept_lines_give_the_links_of_all_lines_in_any_order_of_files(spark: Spa
     assert any(row["before_t"] is not None for row in found)
     lines = both.collect()
     assert len(lines) < len(every)
-    assert {line.event for line in lines} >= {"start", *links.EVENTS} and "store" not in {line.event for line in lines}
+    assert {line.event for line in lines} >= {*CHANGES, *links.EVENTS} and "store" not in {line.event for line in lines}
     assert not any("queue_messages_max" in line.other.fields for line in lines)
 
 
@@ -59,4 +60,4 @@ def _line(chance: Random, key: str, seq: int) -> tuple[object, ...]:
     fields = {"link": str(chance.randrange(5)), "standing": chance.choice(("local", "peer")), "queue_messages_max": "9"}
     if chance.random() < 0.9:
         fields["peer"] = chance.choice(KEYS)
-    return number_of(key), chance.choice(EVENTS), seq, 10 * seq, (fields,)
+    return number_of(key), chance.choice(EVENTS), seq, 10 * seq, seq, 1, (fields,)

@@ -1,0 +1,206 @@
+"""What the logs of two routers tell of each other, from batch to batch: messages that ended on the way to a router that
+had accepted them, and messages that a neighbour is said to have brought of which its log does not tell.
+
+The rules are those of `claim_findings` and `conflict_findings`; kept are the lines and messages that they are about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property, reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_analytics.batch import claim_findings, conflict_findings
+from spark_analytics.batch.findings import Rows
+from spark_analytics.batch.gold import accepted
+from spark_analytics.batch.gold.kept import cut_off
+from spark_analytics.batch.gold.names import named, rows
+from spark_analytics.batch.judged_claims import log_of, made, unread
+from spark_analytics.batch.local_rows import table_of
+from spark_analytics.judgement.claim_sql import JOINED_THERE, NEVER_AGAIN
+from spark_analytics.judgement.conflicts import row_of
+from spark_analytics.judgement.schema import SLACK_NS
+
+from . import handovers
+from .left_out import LeftOut
+from .state import ADDED, added_up, names_of
+from .stream_tables import Running
+
+Past = Callable[[str], DataFrame]
+"""Returns a table of the state before the batch."""
+IS_FINAL = f"is_known AND end_ns - t >= apart_ns + {SLACK_NS}L"
+"""Whether a message counts for good as one that its neighbour never had: the log of that one goes on for a day longer,
+by its own clock."""
+
+
+class TwoLogs:
+    """The claims of a batch, in this order: `wanted`, `meet`; then `added`, `suspects` and `told`.
+
+    `arrivals`: the messages that the batch accepts; `older`: all lines about accepted messages but those of the batch;
+    `newcomers`: the routers of which the first file came with the batch; `late`: lines as of
+    `claim_findings.ended_on_the_way` that are about closed parcels.
+    """
+
+    def __init__(
+        self,
+        past: Past,
+        tables: Running,
+        words: Rows,
+        arrivals: DataFrame,
+        older: DataFrame,
+        newcomers: Collection[str],
+        late: DataFrame | None,
+    ) -> None:
+        self._past, self._tables, self._words, self._arrivals = past, tables, words, arrivals
+        self._older = older
+        self._newcomers = tables.routers.where(F.col("router").isin(*sorted(newcomers))) if newcomers else None
+        ends = {(row["event"], row["reason"]) for row in words if not row["at_door"]}
+        self._has_gone = any(event == "expired" or reason in NEVER_AGAIN for event, reason in ends)
+        self._has_unread = ("refused", "no-subscribers") in ends
+        self._gone = cut_off(self._gone_lines(late))
+        self._candidates = cut_off(self._messages_gone())
+        self._brought = self._brought_by_newcomers()
+
+    @cached_property
+    def _first(self) -> DataFrame:
+        """Return the accepted lines of closed parcels."""
+        lines = self._past("closed").where("event = 'accepted'")
+        return accepted.accepted(lines, self._tables.routers, self._tables.span)
+
+    def _gone_lines(self, late: DataFrame | None) -> DataFrame:
+        """Return the new lines of `gone`, and those of open parcels (`is_open`)."""
+        tables, closed = self._tables, F.lit(False)
+        now = claim_findings.ended_on_the_way(tables.rows, tables.accepted, tables.routers)
+        found = [tables.flagged(now)]
+        if late is not None:
+            found.append(late.withColumn("is_open", closed))
+        if self._newcomers is not None:
+            old = claim_findings.ended_on_the_way(self._past("closed"), self._first, self._newcomers)
+            found.append(old.withColumn("is_open", closed))
+        return reduce(DataFrame.unionByName, found)
+
+    def _messages_gone(self) -> DataFrame:
+        """Return the messages of which this batch may tell that their taker had them: those that were known to be so,
+        those that it accepts, and those of new lines."""
+        columns = (*names_of("gone_there"), "is_open")
+        before = self._past("gone_there").withColumn("is_open", F.lit(False))
+        new = claim_findings.each_message(self._gone).select(*columns)
+        if not self._has_gone:
+            return before
+        same = ["id", "router", "taker", "seq"]
+        past = claim_findings.each_message(self._past("gone")).withColumn("is_open", F.lit(False)).select(*columns)
+        met = past.join(self._arrivals.select("id").distinct(), "id", "left_semi").join(before, same, "left_anti")
+        return before.unionByName(met).unionByName(new)
+
+    def _brought_by_newcomers(self) -> DataFrame:
+        """Return the messages of lines before this batch that its newcomers are said to have brought."""
+        columns = names_of("missing")
+        if self._newcomers is None:
+            return self._arrivals.where("false").select(*columns)
+        peers = F.broadcast(self._newcomers.select(F.col("router").alias("peer")))
+        lines = self._older.where("event = 'accepted'").withColumn("peer", F.col("accepted.peer"))
+        found = handovers.arrivals(lines.join(peers, "peer", "left_semi")).where("brought >= 0")
+        return cut_off(found.select(*columns))
+
+    @property
+    def wanted(self) -> DataFrame:
+        """Return the ids of which all acceptances are needed."""
+        return self._candidates.select("id").unionByName(self._brought.select("id"))
+
+    def meet(self, accepted_id: DataFrame, acceptances: DataFrame, handover: DataFrame) -> None:
+        """Match the messages with what is known of their ids. `acceptances`: rows of `ids` with these; `handover`: the
+        messages handed over that this batch looks at."""
+        tables = self._tables
+        once = accepted_id.where("times = 1 AND NOT is_copied").select("id", "router")
+        self._there = cut_off(claim_findings.accepted_there(self._candidates, once, accepted_id))
+        known = F.broadcast(tables.routers.select(F.col("number").alias("brought")))
+        new = self._arrivals.select(*names_of("missing")).join(known, "brought", "left_semi")
+        had = accepted_id.select("id", F.col("router").alias("brought"))
+        said = self._past("missing").unionByName(new).unionByName(self._brought)
+        followed = handover.where("custody = 'followed'").select(
+            "id", F.col("router").alias("brought"), F.col("taker").alias("router")
+        )
+        both = acceptances.join(followed, ["id", "router", "brought"], "left_semi").groupBy("router", "brought")
+        pairs = [tuple(row.values()) for row in rows(both.agg(F.max("seq").alias("followed_seq")))]
+        self._followed = table_of(acceptances.sparkSession, pairs, ADDED["followed_to"])
+        self._missing = cut_off(self._judged(said.join(had, ["id", "brought"], "left_anti")))
+
+    def _judged(self, missing: DataFrame) -> DataFrame:
+        """Add to missing messages whether the neighbour's log must tell of them (`is_known`), and whether it will not
+        (`is_final`)."""
+        pair = ["router", "brought"]
+        followed = added_up("followed_to", self._past("followed_to").unionByName(self._followed))
+        bounds = claim_findings.apart(self._tables).where("upper_ns IS NOT NULL")
+        clocks = bounds.select(
+            F.col("router").alias("brought"),
+            F.col("taker").alias("router"),
+            F.expr("greatest(lower_ns, upper_ns)").alias("apart_ns"),
+        )
+        logs = conflict_findings.logs_of_neighbours(self._tables, self._words)
+        found = missing.join(F.broadcast(followed), pair, "left").join(F.broadcast(clocks), pair, "left")
+        found = found.join(F.broadcast(logs), "brought", "left")
+        found = found.withColumn("is_known", F.expr(f"coalesce({conflict_findings.IS_UNSENT}, false)"))
+        is_final = F.expr(f"coalesce({IS_FINAL}, false)").alias("is_final")
+        return found.select(*names_of("missing"), "is_known", is_final)
+
+    @cached_property
+    def _carriers(self) -> DataFrame:
+        tables = self._tables
+        now = conflict_findings.carriers(tables.flagged(tables.accepted), tables.routers, "is_open")
+        if self._newcomers is not None:
+            old = conflict_findings.carriers(self._first, self._newcomers)
+            now = now.unionByName(old.withColumn("is_open", F.lit(False)))
+        return cut_off(now)
+
+    def added(self) -> dict[str, DataFrame]:
+        """Return the rows of summed tables that the batch adds."""
+        return {
+            "gone": self._gone.where("NOT is_open").drop("is_open"),
+            "followed_to": self._followed,
+            "unsent": conflict_findings.added_up_unsent(self._missing.where("is_final")),
+            "carriers": self._carriers.where("NOT is_open").drop("is_open"),
+        }
+
+    def suspects(self) -> dict[str, DataFrame]:
+        """Return what may be a claim, after the batch."""
+        return {
+            "gone_there": self._there.where("NOT is_open").select(*names_of("gone_there")),
+            "missing": self._missing.where("NOT is_final").drop("is_known", "is_final"),
+        }
+
+    def told(self, left_out: LeftOut) -> dict[str, Rows]:
+        """Return what was never sent, what went on, and the claims."""
+        sums = self._unsent().select(F.lit("unsent").alias("kind"))
+        both = sums.unionByName(self._there.select(F.col("event").alias("kind"))).unionByName(left_out.kinds())
+        kinds = {row["kind"] for row in rows(both.distinct())}
+        tables, words = self._tables, self._words
+        unsent = rows(self._unsent()) if "unsent" in kinds else []
+        carried: Mapping[tuple[int, str], int] = {}
+        if any(row["kind"] != "unicast" for row in unsent):
+            sums = added_up("carriers", self._past("carriers").unionByName(self._carriers.drop("is_open")))
+            carried = {(row["router"], row["destination"]): row["n"] for row in rows(sums)}
+        return {
+            "unsent": conflict_findings.named_unsent(tables, unsent, carried),
+            "went_on": claim_findings.went_on(tables, self._there) if "expired" in kinds else [],
+            "claims": [
+                *(claim_findings.refused_there(tables, self._there, words) if "refused" in kinds else []),
+                *(self._joined_there(left_out) if self._has_unread else []),
+                *(left_out.told() if "left-out" in kinds else []),
+            ],
+        }
+
+    def _unsent(self) -> DataFrame:
+        """Add up what was never sent, of logs that are whole now."""
+        whole = F.broadcast(self._tables.routers.where("is_whole").select(F.col("number").alias("brought")))
+        now = conflict_findings.added_up_unsent(self._missing.where("is_known"))
+        return added_up("unsent", self._past("unsent").unionByName(now).join(whole, "brought", "left_semi"))
+
+    def _joined_there(self, left_out: LeftOut) -> Rows:
+        tables = self._tables
+        ended = self._past("gone").unionByName(self._gone.drop("is_open"))
+        sources = {"change": left_out.change, "log": log_of(tables), "refused": unread(ended)}
+        sources["apart"] = claim_findings.apart(tables)
+        told = rows(named(made(JOINED_THERE, sources, left_out.joins), tables.routers))
+        return [row_of("joined-there", row, None) for row in told]
