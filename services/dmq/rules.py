@@ -214,9 +214,9 @@ class DmqNode:
 
     def _wake(self, now: c.Now) -> Iterator[c.Deed]:
         """Ask for a tick when something is due next, unless that is asked for; not before the next cycle, for which a
-        tick waits."""
+        tick waits, but no later than was asked for before: what is overdue must not wait for a pause of the clients."""
         due_s = min(self._tick_s, self._consumers.due_s, self._nodes.due_s, self._admission.due_s)
-        due_s = max(now.mono_s + self.batch_delay_s(now), due_s)
+        due_s = max(due_s, min(self._wakes_at_s, now.mono_s + self.batch_delay_s(now)))
         if due_s != self._wakes_at_s:
             self._wakes_at_s = due_s
             yield c.Wake(now.wall_s + due_s - now.mono_s)

@@ -21,6 +21,7 @@ from nacl.signing import VerifyKey
 
 from router.actors.process import program
 from services.dmq.bench import traffic
+from services.dmq.core.admission import AT_ONCE_MAX
 from services.dmq.core.messages.authentication import Authentication, Moment, Topic
 from services.dmq.core.messages.kes import leaf_of, path_of
 from services.dmq.core.messages.signatures import SignatureChecker
@@ -29,8 +30,6 @@ from services.dmq.core.stake.chain_time import NETWORKS
 from services.dmq.core.stake.distribution import StakeSet
 
 ROUNDS = 3
-AT_ONCE = 16
-"""How many messages full verification deals with at a time."""
 MESSAGES_MAX = 300
 
 
@@ -71,8 +70,8 @@ def measure(path: Path) -> tuple[float, ...]:
             hot.verify(signed, signing)
 
     def full() -> None:
-        for at in range(0, len(wires), AT_ONCE):
-            some = [encoding.read(wire) for wire in wires[at : at + AT_ONCE]]
+        for at in range(0, len(wires), AT_ONCE_MAX):
+            some = [encoding.read(wire) for wire in wires[at : at + AT_ONCE_MAX]]
             assert not any(node.judge(one, moment, is_known=False) for one in some)
             assert not any(checker.faults([node.signature_check(one, moment) for one in some]))
 

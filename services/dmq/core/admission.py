@@ -2,7 +2,7 @@
 once more, and the mempool.
 
 Batches form by themselves while others are under way. The few messages that come during a commit are verified here,
-which takes less than to ask another process, some five milliseconds at most.
+which takes less than to ask another process, some seven milliseconds at most.
 
 Between the two rounds of checks another message of the pool may
 have been taken, so the second round decides; nothing was changed by the first.
@@ -161,9 +161,9 @@ class Admission:
         return mono_s < self._doubted_until_s
 
     def is_of_others(self, tag: str) -> bool:
-        """Whether no client waits for this batch: other nodes, or the group, have brought all of it."""
+        """Whether no client waits for this batch, or behind it: other nodes, or the group, have brought all of that."""
         batch = self._under_way.get(tag)
-        return batch is not None and all(_is_relayed(one.source) for one in batch)
+        return batch is not None and all(_is_relayed(one.source) for one in (*batch, *self._candidates))
 
     def batches(self, now: Moment) -> list[c.Deed]:
         """Return the jobs that verify the waiting signatures, unless too many batches are under way."""

@@ -158,11 +158,11 @@ class Holdings:
         kept = iter(c.kept_values(self._kept, keys) if keys else ())
         return tuple([just[row.number] if row.number in just else next(kept) for row in found])
 
-    def relayed(self, found: Sequence[Row], wall_s: float) -> tuple[bytes, ...]:
-        """Return these messages as other nodes get them, without those that live too short to be given."""
+    def relayed(self, found: Sequence[Row], wall_s: float) -> list[tuple[Row, bytes]]:
+        """Return these messages, each as other nodes get it, without those that live too short to be given."""
         relayed, wires = self._encoding.relayed, zip(found, self.wires(found), strict=True)
-        given = [relayed(wire, row.expires_at - wall_s) for row, wire in wires]
-        return tuple([one for one in given if one is not None])
+        given = [(row, relayed(wire, row.expires_at - wall_s)) for row, wire in wires]
+        return [(row, wire) for row, wire in given if wire is not None]
 
     def expire(self, wall_s: float) -> Iterator[tuple[Row, list[c.Deed]]]:
         """Forget the messages whose expiry has come; yield each with the deeds that remove it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -92,20 +93,43 @@ def test_a_tick_is_asked_for_no_sooner_than_the_next_cycle_with_other_nodes(netw
     network.pass_time(3)
     consumer, node.gathers = node.connect(), True
     for number in range(3):
+        before_s = node.wake_s
         assert submit(network, node, wire(number)) == MsgAcceptMessage()
         if consumer.heard or not number:
             consumer.request()
-        assert node.wake_s >= node.now.wall_s + node.rules.batch_delay_s(node.now) - 0.001
+        next_s = node.now.wall_s + node.rules.batch_delay_s(node.now)
+        assert node.wake_s >= min(before_s, next_s) - 0.001, "one that was asked for before still stands"
+
+
+def test_ticks_come_while_a_client_hands_in_without_a_pause(network: Network) -> None:
+    """Each cycle that follows from a client asks anew for the tick that is due."""
+    node, _ = network.add(1), network.add(2)
+    network.name_roots(node, 2)
+    network.pass_time(3)
+    assert submit(network, node, wire(0, expires_at=int(node.now.wall_s) + 5)) == MsgAcceptMessage()
+    signer, late, node.gathers, ticks = node.connect(), wire(1, expires_at=int(node.now.wall_s) - 100), True, 0
+    for _ in range(1000):
+        node.now = c.Now(node.now.wall_s + 0.01, node.now.mono_s + 0.01)
+        if node.wake_s <= node.now.wall_s:
+            node.wake_s, ticks = inf, ticks + 1
+            node.hear(c.Tick())
+        signer.submit(late)
+    assert ticks >= 9 and not len(node.rules._holdings.mempool)
 
 
 @pytest.mark.parametrize("for_client", (False, True))
-def test_what_is_verified_for_other_nodes_alone_waits_for_their_next_words(for_client: bool) -> None:
+@pytest.mark.parametrize("behind", (False, True))
+def test_what_is_verified_for_other_nodes_alone_waits_for_their_next_words(for_client: bool, behind: bool) -> None:
+    """`behind`: the second message comes when the batch is under way, and waits for its end."""
     node = host()
     admission, moment, peer = node.rules._admission, moment_of(node.now), FromPeer("127.0.0.1:2")
     sources = peer, FromUnicast(SigningKey(bytes(32)).public) if for_client else peer
+    jobs = list[c.Deed]()
     for number, source in enumerate(sources):
         assert admission.judge(source, Dmq05().read(wire(number)), moment) is None
-    [job] = admission.batches(moment)
+        if behind or number:
+            jobs += admission.batches(moment)
+    [job] = jobs
     assert isinstance(job, c.Compute)
     assert node.rules.is_urgent(c.Computed(job.tag, verify_batch(job.argument)), node.now) is for_client
 
@@ -186,6 +210,18 @@ def test_nodes_of_the_seeds_revision_speak_its_numbers_and_pass_on_what_is_left_
     network.pass_time(28)
     assert [node.ask("status")["mempool"]["messages"] for node in nodes] == [0, 0, 0, 0]
     assert not any(one["rejected"] for node in nodes for one in node.ask("peers")["peers"])
+
+
+def test_a_message_of_the_seeds_that_lives_too_short_to_be_given_was_taken_by_nobody(network: Network) -> None:
+    cip = Cip29ffe0e()
+    node, other = (network.add(port, revision=cip.name) for port in range(2))
+    network.name_roots(node, 1)
+    network.pass_time(3)
+    one = cip.write(Pool(0, start_period=MAINNET.kes_period_at(node.now.wall_s)).draft(ttl_s=1))
+    assert submit(network, node, one) == MsgAcceptMessage()
+    assert not any(cip.read(one).body in data for _, _, data in network.wires)
+    assert "taken_by" not in node.ask("why", cip.read(one).id.hex())
+    assert other.ask("status")["mempool"]["messages"] == 0
 
 
 def test_a_root_to_which_the_topology_only_dials_may_not_fetch_over_that_connection(network: Network) -> None:

@@ -98,11 +98,10 @@ class PeerExchange:
                 found = provider.request_ids(blocks, acknowledged, most, moment)
                 return [] if found is None else connection.announce(found, now.mono_s, has_waited=blocks)
             case ms.MsgRequestSigs(ids):
-                rows = provider.request_bodies(ids, moment)
-                for row in rows:
+                given = self._holdings.relayed(provider.request_bodies(ids, moment), now.wall_s)
+                for row, _ in given:
                     self.trail.was_taken(row.number, connection.key)
-                given = self._holdings.relayed(rows, now.wall_s)
-                return connection.say(Side.PROVIDER, ms.MsgReplySigs(given), now.mono_s)
+                return connection.say(Side.PROVIDER, ms.MsgReplySigs(tuple([wire for _, wire in given])), now.mono_s)
             case ms.MsgDone():
                 connection.provider = self.provider_for(connection)
         return []
