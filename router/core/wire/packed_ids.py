@@ -12,9 +12,9 @@ same 128 bits takes as many hashes as to break the key of its signer."""
 BUCKET_IDS = 64
 """Fewest ids for which a bucket has room, if there are several buckets. That 64 of the newest `most` / 3 ids come to
 one bucket, where 21 are to be expected, has a chance of 1 in 10^12."""
-MADE_PART = 8
+MADE_PART, MADE_LEAST = 8, 1024
 """When one in so many buckets is in use, all of them are made, so that memory does not grow for hours where few ids
-come."""
+come; not where there are fewer buckets than that, a MiB, since an app has such tables for each group."""
 
 
 class PackedIds:
@@ -22,9 +22,10 @@ class PackedIds:
     million.
 
     The ids are spread over buckets of a fixed size, each of which forgets its oldest one for a new one when it is full.
-    So an id takes 16 bytes, and memory grows only until an eighth of the buckets have been used, which is after some
-    `most` / 480 ids; then all of it is taken. A bucket is searched from its beginning; which one it is follows from
-    Python's hash, keyed anew in each process, so that nobody can choose ids that crowd one of them."""
+    So an id takes 16 bytes, and the memory of a large table grows only until an eighth of its buckets have been used,
+    which is after some `most` / 480 ids; then all of it is taken, and that of a small table once each has been used. A
+    bucket is searched from its beginning; which one it is follows from Python's hash, keyed anew in each process, so
+    that nobody can choose ids that crowd one of them."""
 
     __slots__ = ("_added", "_bucket_bytes", "_bucket_ids", "_buckets", "_unmade")
 
@@ -33,7 +34,7 @@ class PackedIds:
         self._bucket_ids = max(1, most // count)
         self._bucket_bytes = PACKED_BYTES * self._bucket_ids
         self._buckets: list[bytearray | None] = [None] * count
-        self._unmade = max(1, count // MADE_PART)  # buckets that are made one by one before the others are
+        self._unmade = count // MADE_PART if count >= MADE_LEAST else count  # made one by one before the others are
         self._added = array("Q", bytes(8 * count))  # ids ever added to each bucket; the next one's place follows
 
     def __repr__(self) -> str:

@@ -54,9 +54,21 @@ def test_packed_ids_of_which_only_the_middle_differs_count_as_one() -> None:
     assert b"\1" + bytes(31) not in found and bytes(31) + b"\1" not in found
 
 
-def test_packed_ids_take_all_their_memory_early() -> None:
+def test_few_packed_ids_of_a_small_table_take_little_memory() -> None:
+    """An app has such a table for each group, of which most are quiet."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        found = PackedIds(8_192)
+        found.update(id for id in IDS[:24])
+        assert tracemalloc.get_traced_memory()[0] - before < 32 << 10
+    finally:
+        tracemalloc.stop()
+
+
+def test_packed_ids_of_a_large_table_take_all_their_memory_early() -> None:
     """With a hundredth of the ids they have all of it, and never more than 18 bytes for each."""
-    draw, most, took = Random(2), 8_000, list[int]()
+    draw, most, took = Random(2), 1 << 16, list[int]()
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
