@@ -25,9 +25,11 @@ def test_an_executor_out_of_memory_is_told_with_cause_and_remedy(cause: str) -> 
     assert f"an executor ran out of memory (: {cause})" in said and "--executor-memory" in said
 
 
-def test_a_driver_out_of_memory_is_told_as_one() -> None:
-    said = sentence("java.lang.OutOfMemoryError: Java heap space" + "x" * 1000)
-    assert said is not None and "Spark ran out of memory" in said and "--driver-memory" in said
+@pytest.mark.parametrize("lost", ["", f"{LOST}Lost task 3.0 in stage 1.0 (TID 7) (10.0.0.5 executor driver): "])
+def test_a_driver_out_of_memory_is_told_as_one(lost: str) -> None:
+    """Also a task in the threads of a session on one machine."""
+    said = sentence(f"{lost}java.lang.OutOfMemoryError: Java heap space" + "x" * 1000)
+    assert said is not None and "Spark ran out of memory" in said and "spark-submit --driver-memory" in said
     assert "x" * CAUSE_MAX not in said
 
 
