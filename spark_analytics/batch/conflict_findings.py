@@ -20,8 +20,10 @@ from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.judgement.schema import OVERDUE_NS
 
 Rows = list[dict[str, Any]]
-IS_UNSENT = """is_whole AND seq < followed_seq AND t - start_ns >= apart_ns AND (pruned_to = 0 OR kind = 'unicast'
-    AND is_steady AND t - start_ns - apart_ns >= (ttl_s + 86400L) * 1000000000L)"""
+REACHES = """t - start_ns >= apart_ns AND (pruned_to = 0 OR kind = 'unicast' AND is_steady
+    AND t - start_ns - apart_ns >= (ttl_s + 86400L) * 1000000000L)"""
+"""Whether the beginning of the log of the neighbour that is said to have brought a message lies early enough."""
+IS_UNSENT = f"is_whole AND seq < followed_seq AND {REACHES}"
 """Whether the log of the neighbour that is said to have brought a message must tell of it."""
 
 

@@ -125,7 +125,7 @@ the first acceptance has not been read; `beyond`: to routers without a log here;
 twice."""
 REPLACED = ("open", "again", "waiting", "suspects")
 """Tables written whole with each batch; the others grow."""
-LARGE = ("open", "closed", "ids", "waiting", "beyond")
+LARGE = ("open", "closed", "ids", "waiting", "beyond", "suspects")
 """Tables written as one file for each partition; folded parts of these are not folded again."""
 
 

@@ -33,6 +33,8 @@ Past = Callable[[str], DataFrame]
 IS_FINAL = f"is_known AND end_ns - t >= apart_ns + {SLACK_NS}L"
 """Whether a message counts for good as one that its neighbour never had: the log of that one goes on for a day longer,
 by its own clock."""
+IS_UNTOLD = f"is_whole AND NOT ({conflict_findings.REACHES})"
+"""Whether nothing can be said of a message, whatever comes: the neighbour's log begins too late, or is pruned there."""
 
 
 class TwoLogs:
@@ -129,7 +131,7 @@ class TwoLogs:
 
     def _judged(self, missing: DataFrame) -> DataFrame:
         """Add to missing messages whether the neighbour's log must tell of them (`is_known`), and whether it will not
-        (`is_final`)."""
+        (`is_final`); leave out those of which nothing can be said."""
         pair = ["router", "brought"]
         followed = added_up("followed_to", self._past("followed_to").unionByName(self._followed))
         bounds = claim_findings.apart(self._tables).where("upper_ns IS NOT NULL")
@@ -143,7 +145,7 @@ class TwoLogs:
         found = found.join(F.broadcast(logs), "brought", "left")
         found = found.withColumn("is_known", F.expr(f"coalesce({conflict_findings.IS_UNSENT}, false)"))
         is_final = F.expr(f"coalesce({IS_FINAL}, false)").alias("is_final")
-        return found.select(*names_of("missing"), "is_known", is_final)
+        return found.where(f"NOT coalesce({IS_UNTOLD}, false)").select(*names_of("missing"), "is_known", is_final)
 
     @cached_property
     def _carriers(self) -> DataFrame:

@@ -40,10 +40,12 @@ HANDOVER = f"{state.SCHEMAS['waiting']}, there_t long, is_first boolean, most_ns
 class Batch:
     """A batch in which THERE accepts some messages, and its log ends at `end_ns`. `past`: tables of the state."""
 
-    def __init__(self, spark: SparkSession, end_ns: int, *, whole: bool = True, **past: list[tuple[Any, ...]]) -> None:
+    def __init__(
+        self, spark: SparkSession, end_ns: int, *, whole: bool = True, pruned_to: int = 0, **past: list[tuple[Any, ...]]
+    ) -> None:
         self._spark, self._past = spark, past
         logs: list[tuple[Any, ...]] = [
-            (NUMBERS[key], key, whole, 0, 0, end_ns, 0, 0, False, [], None, None, []) for key in NUMBERS
+            (NUMBERS[key], key, whole, pruned_to, 0, end_ns, 0, 0, False, [], None, None, []) for key in NUMBERS
         ]
         routers = spark.createDataFrame(logs, f"number long, {COLUMNS}")
         custody = spark.createDataFrame([(HERE, THERE, 1, 1, 0, 0, -5, 5), (THERE, HERE, 1, 1, 0, 0, -5, 5)], CUSTODY)
@@ -86,6 +88,17 @@ def test_a_message_that_a_whole_log_never_tells_of_counts_for_good_a_day_later(
     left = rows(batch.two.suspects()["missing"].where(f"router = {A}"))
     assert [bytes(row["id"]) for row in left] == [NEVER] * waiting
     assert [row["count"] for row in rows(batch.two.added()["unsent"])] == [1] * final
+
+
+@pytest.mark.parametrize(("whole", "waiting"), [(True, 0), (False, 1)], ids=["whole", "a hole"])
+def test_a_multicast_of_which_a_pruned_log_need_not_tell_is_not_kept(
+    spark: SparkSession, whole: bool, waiting: int
+) -> None:
+    """A hole may still be filled by the beginning."""
+    missing = [(NEVER, A, B, 20, 0, HOUR, 60, "multicast")]
+    batch = Batch(spark, 2 * HOUR, whole=whole, pruned_to=9, missing=missing, followed_to=[(A, B, 21)])
+    assert batch.told["unsent"] == []
+    assert batch.two.suspects()["missing"].where(f"router = {A}").count() == waiting
 
 
 def test_what_ended_on_the_way_is_told_when_the_other_log_has_it(spark: SparkSession) -> None:
