@@ -48,7 +48,7 @@ LAN = "services.discovery", "lan", "here"
     "--verifiers",
     type=int,
     metavar="N",
-    help="The number of processes that check signatures; 0: the router itself, -1: one per core.",
+    help="The most processes that check signatures; 0: the router itself, -1: one per core.",
 )
 @click.option(
     "--set",

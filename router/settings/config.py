@@ -198,7 +198,8 @@ class Verify(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Checking signatures, the most of the work."""
 
     verifiers: Annotated[int, span(-1, 1024,
-        "The number of processes that check signatures. 0: the router itself checks them; -1: one process per core, "
+        "The most processes that check signatures, of which each starts when there is work for it, and ends after a "
+        "minute without any. 0: the router itself checks them; -1: one process per core, "
         "none on a single core.",
         )] = -1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from array import array
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,7 +24,7 @@ from router.core.routing.parcel import U32
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import SigningKey
 from router.core.wire.message import seal_unicast
-from router.node.verifiers import INLINE_MESSAGES_MAX, Verifiers
+from router.node.verifiers import IDLE_S, INLINE_MESSAGES_MAX, OUTSTANDING_MAX, Verifiers
 
 MANY = 40  # messages of a read: too many to be checked here
 
@@ -69,16 +70,21 @@ class Released:
 
 
 @asynccontextmanager
-async def verifying(count: int) -> AsyncIterator[tuple[Verifiers, Released]]:
+async def verifying(count: int, idle_s: float = IDLE_S) -> AsyncIterator[tuple[Verifiers, Released]]:
     released = Released()
-    verifiers = Verifiers(count, released)
+    verifiers = Verifiers(count, released, idle_s)
     async with trio.open_nursery() as nursery:
         await nursery.start(verifiers.run)
-        with trio.fail_after(HANG_S):
-            while len(verifiers.pids) < count:
-                await trio.sleep(0.01)
         yield verifiers, released
         nursery.cancel_scope.cancel()
+
+
+async def started(verifiers: Verifiers, count: int = 1) -> int:
+    """Wait until so many processes run; return the id of the first, if any."""
+    with trio.fail_after(HANG_S):
+        while len(verifiers.pids) != count:
+            await trio.sleep(0.001)
+    return verifiers.pids[0] if count else 0
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
@@ -153,23 +159,50 @@ async def test_who_is_known_better_leaves_the_lane_of_strangers_once_nothing_of_
 async def test_what_a_killed_verifier_had_is_verified_and_another_takes_its_place() -> None:
     false = frozenset(range(0, 20 * MANY, 7))
     async with verifying(1) as (verifiers, released):
+        verifiers.submit(job(link(1), range(MANY)))
+        await released.until(1)
         [pid] = verifiers.pids
         os.kill(pid, signal.SIGSTOP)  # it takes its work and answers nothing
         for n in range(20):
             verifiers.submit(job(link(1), range(n * MANY, (n + 1) * MANY), false))
         await trio.testing.wait_all_tasks_blocked(0.05)
-        assert not released.jobs
+        assert len(released.jobs) == 1
         os.kill(pid, signal.SIGKILL)
-        jobs = await released.until(20)
-        verdicts = b"".join(one.valid for one in jobs)
+        jobs = await released.until(21)
+        verdicts = b"".join(one.valid for one in jobs[1:])
         assert [n for n, good in enumerate(verdicts) if not good] == sorted(false), "once each, and in order"
-        with trio.fail_after(HANG_S):
-            while not verifiers.pids:
-                await trio.sleep(0.01)
-        assert verifiers.pids != [pid]
-        os.kill(verifiers.pids[0], 0)
+        other = await started(verifiers)
+        assert other != pid
+        os.kill(other, 0)
         verifiers.submit(job(link(1), range(MANY), frozenset((2,))))
-        assert (await released.until(21))[20].valid.index(0) == 2, "the other one works"
+        assert (await released.until(22))[21].valid.index(0) == 2, "the other one works"
+
+
+async def test_where_no_process_can_be_started_signatures_are_checked_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere")
+    async with verifying(2) as (verifiers, released):
+        for n in range(1, 9):
+            verifiers.submit(job(link(n, Standing.STRANGER if n % 2 else Standing.PEER), range(MANY), frozenset((n,))))
+        jobs = await released.until(8)
+        assert not verifiers.pids
+        assert sorted(one.valid.index(0) for one in jobs) == [*range(1, 9)]
+
+
+async def test_verifiers_start_one_by_one_as_they_are_needed_and_end_when_they_are_not() -> None:
+    async with verifying(2, idle_s=0.01) as (verifiers, released):
+        verifiers.submit(job(link(1), range(INLINE_MESSAGES_MAX)))
+        await trio.testing.wait_all_tasks_blocked()
+        assert not verifiers.pids, "few messages need none"
+        verifiers.submit(job(link(2, Standing.STRANGER), range(1)))
+        await started(verifiers)
+        await released.until(2)
+        await started(verifiers, 0)
+        for n in range(3, OUTSTANDING_MAX + 4):
+            assert len(verifiers.pids) < 2, "the first one can take what there is"
+            verifiers.submit(job(link(n, Standing.STRANGER), range(1)))
+        await started(verifiers, 2)
+        await released.until(OUTSTANDING_MAX + 3)
+        await started(verifiers, 0)
 
 
 async def test_it_reads_as_a_sentence() -> None:
