@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from math import ceil
 from typing import Any
@@ -262,7 +262,7 @@ class _Rows:
         self._other_ids: dict[int, bytes] = {}  # those of another length than a digest's, by number
         self._pools: list[PoolId | None] = []
         self._dead = 0
-        self._recent: dict[int, Row] = {}  # in the order in which they were taken
+        self._recent = OrderedDict[int, Row]()  # in the order in which they were taken
         self.recent_ids: dict[bytes, int] = {}  # the latest numbers of their ids
         self.lone: set[int] = set()  # see `Mempool.lone`
 
