@@ -34,7 +34,7 @@ from services.dmq.core.stake.chain_time import NETWORKS
 from services.dmq.core.stake.distribution import StakeSet
 
 Measured = TypeVar("Measured")
-ROUNDS = 3
+ROUNDS = 9
 MESSAGES_MAX = 300
 
 
