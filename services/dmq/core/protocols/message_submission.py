@@ -148,14 +148,23 @@ class _Item(Enum):
 
 
 class MessageSubmission(NamedTuple):
-    """A revision of the protocol. `numbers`: that of each kind of message; `provider`: the side of an instance that
-    provides; `is_indefinite`: how its lists are written."""
+    """A revision of the protocol. `numbers`: that of each kind of message; `kinds`: the kinds, by number and length of
+    the list; `provider`: the side of an instance that provides; `is_indefinite`: how its lists are written."""
 
     name: str
     table: Table
     numbers: Mapping[_Item, int]
+    kinds: Mapping[tuple[int, int], _Item]
     provider: Agency
     is_indefinite: bool = True
+
+    @classmethod
+    def of(
+        cls, name: str, table: Table, numbers: Mapping[_Item, int], provider: Agency, *, is_indefinite: bool = True
+    ) -> MessageSubmission:
+        """Return the revision of these numbers."""
+        kinds = {(number, kind.value[1]): kind for kind, number in numbers.items()}
+        return cls(name, table, numbers, kinds, provider, is_indefinite)
 
     def encode(self, message: Message) -> bytes:
         """Return the bytes of a message, with the tag that this revision gives it."""
@@ -182,8 +191,8 @@ class MessageSubmission(NamedTuple):
         reader = Reader(data)
         length = reader.array("a message of message submission", 1, 2, 4)
         number = reader.uint("its number", 8)
-        kind = next((kind for kind, known in self.numbers.items() if known == number), None)
-        if kind is None or length != kind.value[1]:
+        kind = self.kinds.get((number, length))
+        if kind is None:
             raise Malformed(f"message {number} of {length} items is not one of message submission in {self.name}")
         found = _read(reader, kind)
         reader.finish("the message")
@@ -194,7 +203,7 @@ class MessageSubmission(NamedTuple):
         return array_of(encode(self.numbers[kind]), listed)
 
 
-SEED = MessageSubmission(
+SEED = MessageSubmission.of(
     "cip-29ffe0e",
     PROVIDER_BEGINS,
     {_Item.INIT: 0, _Item.ASK_IDS: 1, _Item.IDS: 2, _Item.ASK_BODIES: 3, _Item.BODIES: 4, _Item.DONE: 5},
@@ -202,13 +211,13 @@ SEED = MessageSubmission(
     is_indefinite=False,
 )
 VERSIONS = {
-    1: MessageSubmission(
+    1: MessageSubmission.of(
         "version 1",
         PROVIDER_BEGINS,
         {_Item.INIT: 6, _Item.ASK_IDS: 0, _Item.IDS: 1, _Item.ASK_BODIES: 2, _Item.BODIES: 3, _Item.DONE: 4},
         Agency.INITIATOR,
     ),
-    2: MessageSubmission(
+    2: MessageSubmission.of(
         "version 2",
         CONSUMER_BEGINS,
         {_Item.ASK_IDS: 1, _Item.IDS: 2, _Item.NO_IDS: 3, _Item.ASK_BODIES: 4, _Item.BODIES: 5, _Item.DONE: 6},
@@ -241,7 +250,8 @@ def _read(reader: Reader, kind: _Item) -> Message:
             return MsgInit()
         case _Item.ASK_IDS:
             blocks = reader.boolean("blocking")
-            acknowledged, requested = (reader.uint(name, COUNT_BITS) for name in ("the acknowledged", "the requested"))
+            acknowledged = reader.uint("the acknowledged", COUNT_BITS)
+            requested = reader.uint("the requested", COUNT_BITS)
             asks = MsgRequestSigIdsBlocking if blocks else MsgRequestSigIdsNonBlocking
             return asks(acknowledged, requested)
         case _Item.IDS:
