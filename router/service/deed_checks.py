@@ -168,10 +168,10 @@ def _check_ip(deed: c.HandOver) -> None:
 
 def check_put(deed: c.Put) -> None:
     """Raise `WrongDeed` if a state cannot keep this."""
-    has_usual_types = type(deed.key) is bytes and type(deed.secret) is bool
-    if not has_usual_types or (deed.value is not None and type(deed.value) is not bytes):
+    key, value = deed.key, deed.value
+    if type(key) is not bytes or not (type(value) is bytes or value is None) or type(deed.secret) is not bool:
         _check_types(deed)
-    if not 0 < len(deed.key) <= KEY_BYTES_MAX:
+    if not 0 < len(key) <= KEY_BYTES_MAX:
         raise _wrong(deed, "key", f"it has {len(deed.key)} bytes, where 1 to {KEY_BYTES_MAX} are allowed")
 
 

@@ -150,19 +150,17 @@ class DmqNode:
 
     def settled(self, now: c.Now) -> list[c.Deed]:
         """Verify what has come, give consumers that wait what was taken, and tell the log of all that at once."""
-        return list(self._settled(now))
-
-    def _settled(self, now: c.Now) -> Iterator[c.Deed]:
-        yield from self._nodes.judge(now)
+        deeds = [*self._nodes.judge(now)]
         for verdict in self._admission.at_once(moment_of(now)):
-            yield from self._decided(verdict, now)
+            deeds += self._decided(verdict, now)
         for client in self._consumers.wake(now.mono_s):
-            yield from self._go_on(client, now)
-        yield from self._admission.batches(moment_of(now))
-        yield from self._nodes.settled(now, may_pull=self._stake.is_ready and self._holdings.can_take)
-        yield from self._wake(now)
-        yield from self._logged()
-        yield from self._holdings.settled()
+            deeds += self._go_on(client, now)
+        deeds += self._admission.batches(moment_of(now))
+        deeds += self._nodes.settled(now, may_pull=self._stake.is_ready and self._holdings.can_take)
+        deeds += self._wake(now)
+        deeds += self._logged()
+        deeds += self._holdings.settled()
+        return deeds
 
     def _logged(self) -> Iterator[c.Deed]:
         """Tell the log of what was taken, and of what the router has for the topic's group."""

@@ -139,7 +139,7 @@ class PlainPeer:
         found = self.held[window.next : window.next + asks.requested]
         window.next += len(found)
         window.told += found
-        announced = tuple(ms.IdAndSize(one.id, len(one.wire)) for one in found)
+        announced = tuple((one.id, len(one.wire)) for one in found)
         if blocking and not found:
             return session.say(Side.PROVIDER, ms.MsgReplyNoSigIds(), trio.current_time())
         return session.say(Side.PROVIDER, ms.MsgReplySigIds(announced), trio.current_time())

@@ -71,7 +71,7 @@ class BadPeer:
             ):
                 found, untold[:most] = untold[:most], []
                 if found or isinstance(asks, ms.MsgRequestSigIdsNonBlocking):
-                    announced = tuple(ms.IdAndSize(one.id, self._size(one)) for one in found)
+                    announced = tuple((one.id, self._size(one)) for one in found)
                     return session.say(Side.PROVIDER, ms.MsgReplySigIds(announced), now_s)
         return []
 

@@ -1,7 +1,7 @@
 """The measurements of `router dmq bench`, each on a fresh node, and the goals beside them.
 
-A node's cost is the CPU time of all its processes, by the scheduler's clock; the yardstick is taken just before. So
-other work on the machine makes a figure slower to come, and a little worse, but not meaningless.
+A node's cost is the CPU time of all its processes, by the scheduler's clock; the yardstick is taken just before and
+just after. So other work on the machine makes a figure slower to come, and a little worse, but not meaningless.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -19,7 +20,6 @@ from router.rig.process import RigFailed, run_command
 from services.dmq.bench import traffic, yardstick
 from services.dmq.bench.rig import LOGGED, UNLOGGED, Node
 from services.dmq.bench.traffic import Pools
-from services.dmq.bench.yardstick import Yardstick
 
 SEED_US = 2000.0
 """What the CIP reckons for a verification."""
@@ -49,9 +49,6 @@ class Bench:
         traffic.write(self.base / name, pools, count, size, wrong=wrong)
         return self.base / name
 
-    def yardstick(self) -> Yardstick:
-        return yardstick.run(self.alone)
-
     def node(
         self, *settings: str, module: str = LOGGED, pools: Pools | None = None, names: tuple[str, ...] = ()
     ) -> Node:
@@ -60,7 +57,7 @@ class Bench:
 
 
 async def verification(bench: Bench) -> list[Goal]:
-    yard = bench.yardstick()
+    yard = yardstick.run(bench.alone)
     return [
         Goal("Full verification, certificates new: share of bare verification", yard.bare_us / yard.new_us, 0.8),
         Goal("Full verification, certificates known: share of bare verification", yard.bare_us / yard.known_us, 1.4),
@@ -86,9 +83,8 @@ async def _share(bench: Bench, role: str) -> tuple[float, float]:
     """Return the middle of several runs: bare verification by the node's CPU for a message, and that in us."""
     found = []
     for _ in range(TIMES):
-        yard = bench.yardstick()
-        us = await cpu_us(bench, role, readers=1)
-        found.append((yard.bare_us / us, us))
+        us, bare_us = await yardstick.beside(bench.alone, partial(cpu_us, bench, role, readers=1))
+        found.append((bare_us / us, us))
     return sorted(found)[TIMES // 2]
 
 
@@ -111,13 +107,12 @@ async def cpu_us(bench: Bench, role: str, readers: int, module: str = LOGGED) ->
 
 
 async def second_consumer(bench: Bench) -> list[Goal]:
-    yard = bench.yardstick()
-
     async def further() -> float:
         return await cpu_us(bench, "sign", 2) - await cpu_us(bench, "sign", 1)
 
-    share = await _middle(further) / yard.bare_us
-    return [Goal("A second consumer: its CPU for a message, as a share of a verification", share, 0.05, more=False)]
+    us, bare_us = await yardstick.beside(bench.alone, partial(_middle, further))
+    title = "A second consumer: its CPU for a message, as a share of a verification"
+    return [Goal(title, us / bare_us, 0.05, more=False)]
 
 
 async def log(bench: Bench) -> list[Goal]:

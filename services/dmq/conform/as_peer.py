@@ -184,7 +184,7 @@ class _Talks:
                     return None
             case ms.MsgRequestSigIdsNonBlocking(acknowledged, requested):
                 told = self._provider.request_ids(False, acknowledged, requested, now) or ()
-        return ms.MsgReplySigIds(tuple(ms.IdAndSize(one.id, one.size) for one in told))
+        return ms.MsgReplySigIds(tuple((one.id, one.size) for one in told))
 
     def _hold(self, count: int, now: Moment) -> None:
         """Hold new messages, which live for ten minutes from now, however long this has run."""
@@ -206,7 +206,7 @@ class _Talks:
             case ms.MsgInit():
                 return [ms.MsgRequestSigIdsBlocking(0, ASKED)]
             case ms.MsgReplySigIds(announced) if announced:
-                return [ms.MsgRequestSigs(tuple(one.id for one in announced))]
+                return [ms.MsgRequestSigs(tuple(own_id for own_id, _ in announced))]
             case ms.MsgReplySigs():
                 acknowledged, self._announced = len(self._announced), {}
                 return [ms.MsgRequestSigIdsBlocking(acknowledged, ASKED)]

@@ -60,6 +60,7 @@ class FromUnicast(Struct, frozen=True):
     address: c.PublicKey
 
 
+_RELAYING = FromPeer, FromGroup
 Source = ClientSession | FromPeer | FromGroup | FromUnicast
 """What brought a message. A client's messages are judged by the time since its pool's last one, those of peers and of
 the group by how many of the pool are live: a node that was away gets a backlog."""
@@ -219,4 +220,4 @@ class Admission:
 
 
 def _is_relayed(source: Source) -> bool:
-    return isinstance(source, FromPeer | FromGroup)
+    return isinstance(source, _RELAYING)

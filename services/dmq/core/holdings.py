@@ -8,7 +8,7 @@ on disk, and are read from there for each reply. The rows are those of rows.py, 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -51,7 +51,7 @@ class Holdings:
         self.cursors: dict[str, Cursor] = {}
         self.gone: dict[str, Gone] = {}
         """The consumers that are named no more, until they are forgotten."""
-        self.counts: Counter[str] = Counter()
+        self.counts: defaultdict[str, int] = defaultdict(int)
         self._kept_counts: dict[str, int] = {}
         self._kept_last = 0
         self._just_taken: dict[int, bytes] = {}

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator, Sequence, Set
 from math import ceil
 from typing import Any
 
@@ -24,7 +25,7 @@ from router.core.wire.text import counted
 
 from .id_index import IdIndex
 from .messages.authentication import Moment
-from .messages.certificate import PoolId
+from .messages.certificate import POOL_ID_BYTES, PoolId
 from .messages.fault import Fault, Rejected
 from .messages.signed_message import ID_BYTES, SignedMessage
 
@@ -78,6 +79,10 @@ class _Share(Struct):
         return len(self.peers_at) - bisect_right(self.peers_at, wall_s)
 
 
+_NOTHING = _Share(PoolId(bytes(POOL_ID_BYTES)))
+"""The share of a pool without messages; it never changes."""
+
+
 class Mempool:
     """The live messages of one topic."""
 
@@ -86,7 +91,7 @@ class Mempool:
         self._shares: dict[PoolId, _Share] = {}
         self._rows = _Rows()
         self._by_id = IdIndex(self._rows.id_of)
-        self._by_second: dict[int, array[int]] = {}
+        self._by_second: defaultdict[int, array[int]] = defaultdict(lambda: array("Q"))
         self._pages: dict[tuple[int, int], tuple[Row, ...]] = {}
         self.bytes = 0
         self.last = 0
@@ -100,23 +105,25 @@ class Mempool:
 
     def knows(self, message: SignedMessage) -> bool:
         """Whether the message's pool has a live message under its id."""
-        pool = message.certificate.pool
-        rows = [self._rows.get(number) for number in self._by_id.numbers(message.id)]
+        if not (numbers := self._by_id.numbers(message.id)):
+            return False
+        pool, rows = message.certificate.pool, [self._rows.get(number) for number in numbers]
         return any(row is not None and row.pool == pool for row in rows)
 
     def judge(self, message: SignedMessage, moment: Moment, *, is_relayed: bool = False) -> Rejected | None:
         """Return why there is no room for the message, first by the pool's own limits; None if there is. `is_relayed`:
         a peer has brought it."""
         limits, size = self._limits, len(message.wire)
-        share = self._shares.get(message.certificate.pool) or _Share(message.certificate.pool)
+        share = self._shares.get(message.certificate.pool, _NOTHING)
+        count = share.messages
         if is_relayed:
-            if share.messages >= limits.pool_relayed_max:
-                said = f"{counted(share.messages, 'message')} of the pool, {limits.pool_relayed_max} at most"
+            if count >= limits.pool_relayed_max:
+                said = f"{counted(count, 'message')} of the pool, {limits.pool_relayed_max} at most"
                 return Rejected(Fault.TOO_FREQUENT, said)
         elif (waiting := share.waiting(moment.wall_s)) >= limits.paced_max:
             return Rejected(Fault.PACE_FULL, counted(waiting, "waits", "wait"))
-        if share.messages >= limits.pool_messages_max or share.bytes + size > limits.pool_bytes_max:
-            return Rejected(Fault.POOL_FULL, f"{counted(share.messages, 'message')}, {share.bytes} bytes")
+        if count >= limits.pool_messages_max or share.bytes + size > limits.pool_bytes_max:
+            return Rejected(Fault.POOL_FULL, f"{counted(count, 'message')}, {share.bytes} bytes")
         if len(self) >= limits.messages_max or self.bytes + size > limits.bytes_max:
             return Rejected(Fault.MEMPOOL_FULL, f"{len(self)} messages, {self.bytes} bytes")
         return None
@@ -130,6 +137,8 @@ class Mempool:
         peers_at = max(moment.wall_s, former[-1] + self._limits.pause_s) if former else moment.wall_s
         row = Row(self.last + 1, message.id, pool, len(message.wire), expires_at, peers_at)
         self._add(row)
+        if peers_at == moment.wall_s and len(self._shares[pool].numbers) == 1:
+            self._rows.lone.add(row.number)
         return row
 
     def restore(self, rows: Iterable[Row], last: int) -> None:
@@ -203,13 +212,21 @@ class Mempool:
 
     def served(self, own_id: bytes) -> int | None:
         """Return the number of the message that peers get under this id: the latest."""
-        number = self._rows.recent_number(own_id)
+        number = self._rows.recent_ids.get(own_id)
         return self._by_id.latest(own_id) if number is None else number
+
+    @property
+    def lone(self) -> Set[int]:
+        """Return the numbers of messages, among the latest, that each are all that peers get of their pool, and that
+        were offered to them when they were taken."""
+        return self._rows.lone
 
     def _add(self, row: Row) -> None:
         share = self._shares.get(row.pool)
         if share is None:
             share = self._shares[row.pool] = _Share(row.pool)
+        if share.messages == 1:
+            self._rows.lone.discard(share.numbers[0])
         share.numbers.append(row.number)
         share.bytes += row.size
         if not share.peers_at or row.peers_at >= share.peers_at[-1]:
@@ -219,7 +236,7 @@ class Mempool:
         self._pages.clear()
         self._rows.add(row, share.pool)
         self._by_id.add(row.id, row.number)
-        self._by_second.setdefault(ceil(row.expires_at), array("Q")).append(row.number)
+        self._by_second[ceil(row.expires_at)].append(row.number)
 
     def _remove(self, row: Row, wall_s: float) -> None:
         self._by_id.remove(row.id, row.number)
@@ -245,8 +262,9 @@ class _Rows:
         self._other_ids: dict[int, bytes] = {}  # those of another length than a digest's, by number
         self._pools: list[PoolId | None] = []
         self._dead = 0
-        self._recent: dict[int, Row] = {}  # in the order in which they were taken
-        self._recent_ids: dict[bytes, int] = {}  # the latest numbers of their ids
+        self._recent = OrderedDict[int, Row]()  # in the order in which they were taken
+        self.recent_ids: dict[bytes, int] = {}  # the latest numbers of their ids
+        self.lone: set[int] = set()  # see `Mempool.lone`
 
     def __len__(self) -> int:
         return len(self._numbers) - self._dead
@@ -259,7 +277,8 @@ class _Rows:
     def add(self, row: Row, pool: PoolId) -> None:
         """Add a row; `pool`: the one object for all of its pool."""
         self._recent[row.number] = row
-        self._recent_ids[row.id] = row.number
+        self.lone.discard(self.recent_ids.get(row.id, 0))
+        self.recent_ids[row.id] = row.number
         if len(self._recent) > RECENT_MAX:
             self._forget_recent(next(iter(self._recent)))
         self._numbers.append(row.number)
@@ -278,10 +297,6 @@ class _Rows:
             return row
         place = bisect_left(self._numbers, number)
         return self._at(place) if place < len(self._numbers) and self._numbers[place] == number else None
-
-    def recent_number(self, own_id: bytes) -> int | None:
-        """Return the latest number under an id, if it is one of the latest rows."""
-        return self._recent_ids.get(own_id)
 
     def id_of(self, number: int) -> bytes:
         """Return the id of a live message."""
@@ -310,9 +325,10 @@ class _Rows:
             self._pack()
 
     def _forget_recent(self, number: int) -> None:
+        self.lone.discard(number)
         row = self._recent.pop(number, None)
-        if row is not None and self._recent_ids.get(row.id) == number:
-            del self._recent_ids[row.id]
+        if row is not None and self.recent_ids.get(row.id) == number:
+            del self.recent_ids[row.id]
 
     def _at(self, place: int) -> Row | None:
         pool = self._pools[place]

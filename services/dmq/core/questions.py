@@ -95,7 +95,7 @@ class Questions:
             "magic": holdings.magic,
             **self._settings,
             "mempool": {"messages": len(mempool), "bytes": mempool.bytes},
-            "accepted": holdings.counts[ACCEPTED],
+            "accepted": holdings.counts.get(ACCEPTED, 0),
             "rejected": rejected,
             "verified": self._admission.verifications,
             "consumers": [

@@ -14,10 +14,10 @@ from typing import NamedTuple, TypeVar
 import cbor2
 import msgspec
 
-from router.core.wire.codec import Malformed, encode, first_of
+from router.core.wire.codec import Malformed, encode, first_of, head
 from router.core.wire.errors import RouterError
 
-from .cbor import Reader
+from .cbor import ARRAY, UINT, Reader
 from .clients.cursor import BREAKS_MAX, REPLY_MESSAGES_MAX, SET_ASIDE_MAX, Cursor
 from .mempool import Row
 from .messages.authentication import Moment, PoolRecord
@@ -123,7 +123,8 @@ def _quickly(data: bytes) -> tuple[bytes, bytes, int, int, int] | None:
 
 def encode_record(record: PoolRecord, now: Moment) -> bytes:
     """Encode the record of a pool, with the wall time of its last message; the pool's id is the key."""
-    return encode([record.issue_number, _ns(now.wall_s - (now.mono_s - record.taken_mono_s))])
+    taken_at = _ns(now.wall_s - (now.mono_s - record.taken_mono_s))
+    return head(2, ARRAY) + head(record.issue_number, UINT) + head(taken_at, UINT)
 
 
 def read_record(data: bytes, now: Moment) -> PoolRecord:

@@ -26,7 +26,7 @@ def test_ids_without_bodies_are_forgotten_and_keep_nobodys_messages_out(node: Ho
     """As many as a peer likes: it is counted, and what it withholds is kept nowhere."""
     liar, honest = Liar(node), Liar(node, "46.1.1.1:3141", "honest")
     for number in range(20):
-        ids = [ms.IdAndSize(bytes((number, at)) * 16, 1150) for at in range(20)]
+        ids = [(bytes((number, at)) * 16, 1150) for at in range(20)]
         liar.say(ms.MsgReplySigIds(tuple(ids)))
         liar.say(ms.MsgReplySigs(()))
     fetching = node.rules._nodes.peers.exchange.fetching

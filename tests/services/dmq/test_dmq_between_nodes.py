@@ -223,7 +223,7 @@ class Liar:
         self.go_on()
 
     def announce(self, *wires: bytes, size: int = 0) -> None:
-        ids = tuple(ms.IdAndSize(Dmq05().read(one).id, size or len(one)) for one in wires)
+        ids = tuple((Dmq05().read(one).id, size or len(one)) for one in wires)
         self.say(ms.MsgReplySigIds(ids))
 
 

@@ -376,7 +376,7 @@ def _consumer(trial: NodeTrial) -> list[NodeCheck]:
     asked, more = ("MsgRequestSigs",), ("MsgRequestSigIdsBlocking", "MsgRequestSigIdsNonBlocking")
 
     def announced(size: int, *ids: bytes) -> bytes:
-        return said(ms.NUMBER, ONE.encode(ms.MsgReplySigIds(tuple(ms.IdAndSize(one, size) for one in ids))))
+        return said(ms.NUMBER, ONE.encode(ms.MsgReplySigIds(tuple((one, size) for one in ids))))
 
     def given(*wires: bytes) -> bytes:
         return said(ms.NUMBER, ONE.encode(ms.MsgReplySigs(wires)))

@@ -9,11 +9,12 @@ from typing import Any
 from router.core.link.machine import RemoteProtocolError
 from router.service import contract as c
 
+from ..mempool import Row
 from ..protocols import message_submission as ms
 from ..protocols.peer_session import PeerEvent, PeerSession, Side
 from ..protocols.peer_sharing import PeerAddress
 from .away import CAUSE_CHARS_MAX
-from .provider import Announced, Provider
+from .provider import Provider
 
 
 class PeerConnection:
@@ -25,6 +26,8 @@ class PeerConnection:
         self.door = door
         self.name = name
         self.address = address
+        self.key = str(address)
+        """The name of the peer in `Fetching`, and in the log."""
         self.session = session
         self.provider: Provider | None = None
         self.has_begun = False
@@ -41,11 +44,6 @@ class PeerConnection:
 
     def __repr__(self) -> str:
         return f"<PeerConnection with {self.address}: {self.session!r}>"
-
-    @property
-    def key(self) -> str:
-        """Return the name of the peer in `Fetching`, and in the log."""
-        return str(self.address)
 
     @property
     def is_ending(self) -> bool:
@@ -99,11 +97,12 @@ class PeerConnection:
         self.fault = self.fault or str(error)
         return list(error.before)
 
-    def announce(self, found: tuple[Announced, ...], now_s: float, *, has_waited: bool) -> list[PeerEvent]:
-        """Answer a request for ids; `has_waited`: it blocks, so an answer without ids has a message of its own."""
+    def announce(self, found: tuple[Row, ...], now_s: float, *, has_waited: bool) -> list[PeerEvent]:
+        """Answer a request with the ids of these messages; `has_waited`: it blocks, so an answer without ids has a
+        message of its own."""
         if has_waited and not found:
             return self.say(Side.PROVIDER, ms.MsgReplyNoSigIds(), now_s)
-        ids = tuple(ms.IdAndSize(one.id, one.size) for one in found)
+        ids = tuple([(row.id, row.size) for row in found])
         return self.say(Side.PROVIDER, ms.MsgReplySigIds(ids), now_s)
 
     def written(self, now_s: float) -> list[c.Deed]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from math import inf
 
 from msgspec import Struct, field
 
@@ -111,8 +112,7 @@ class PeerExchange:
         key = connection.key
         match message:
             case ms.MsgReplySigIds(announced):
-                for own_id in self.fetching.announced(key, announced, now.mono_s):
-                    self._peer_has(connection, own_id, now.mono_s)
+                self._peer_has(connection, self.fetching.announced(key, announced, now.mono_s), now.mono_s)
             case ms.MsgReplyNoSigIds():
                 self.fetching.no_ids(key)
             case ms.MsgReplySigs(wires):
@@ -125,22 +125,22 @@ class PeerExchange:
         except Malformed as error:
             raise RemoteProtocolError(Reason.MALFORMED, str(error)) from None
 
-    def _peer_has(self, connection: PeerConnection, own_id: bytes, now_s: float) -> None:
-        mempool = self._holdings.mempool
-        number = mempool.served(own_id)
-        if connection.provider is not None and number is not None and (row := mempool.get(number)) is not None:
-            connection.provider.peer_has(row, now_s)
-            self.trail.was_announced(number, [connection.key])
+    def _peer_has(self, connection: PeerConnection, numbers: list[int], now_s: float) -> None:
+        """Record that a peer has announced these live messages."""
+        if connection.provider is None:
+            return
+        for row in map(self._holdings.mempool.get, numbers):
+            if row is not None:
+                connection.provider.peer_has(row, now_s)
+                self.trail.was_announced(row.number, connection.key)
 
     # -- verdicts ------------------------------------------------------------------------------------------
 
     def taken(self, row: Row, now: c.Now, by: str) -> PeerConnection | None:
         """Record that a message is live here; return the peer that was the first to announce it, if any has."""
-        announced_s = self.fetching.announced_s(row.id)
-        holders = self.fetching.taken(row.id)
+        holders, announced_s = self.fetching.taken(row.id)
         if holders or by:
-            self.trail.was_announced(row.number, holders)
-            self.trail.was_given(row.number, by)
+            self.trail.begin(row.number, by, holders)
         for key in holders:
             if (provider := self._connections[key].provider) is not None:
                 provider.peer_has(row, now.mono_s)
@@ -148,7 +148,7 @@ class PeerExchange:
             giver.accepted += 1
             self.accepted += 1
             self.accepted_bytes += row.size
-            if announced_s is not None:
+            if announced_s < inf:
                 self.hop_delay.add(now.mono_s - announced_s)
         first = self._connections[holders[0]] if holders else None
         if by and first is not None:

@@ -215,8 +215,9 @@ class Fetching:
 
     # -- replies -------------------------------------------------------------------------------------------
 
-    def announced(self, peer: str, ids: Sequence[tuple[bytes, int]], now_s: float = 0.0) -> list[bytes]:
-        """Take a reply with ids and sizes; return those that are live here. Raise `RemoteProtocolError`."""
+    def announced(self, peer: str, ids: Sequence[tuple[bytes, int]], now_s: float = 0.0) -> list[int]:
+        """Take a reply with ids and sizes; return the numbers of those that are live here. Raise
+        `RemoteProtocolError`."""
         line = self._lines[peer]
         most = line.asked.popleft() if line.asked else 0
         if len(ids) > most:
@@ -225,19 +226,14 @@ class Fetching:
         line.announced += len(ids)
         self.made.id_replies += 1
         self.made.ids_received += len(ids)
-        known = []
+        line.order += [own_id for own_id, _ in ids]
+        served, known = self._mempool.served, list[int]()
         for own_id, size in ids:
-            line.order.append(own_id)
-            if self._mempool.served(own_id) is not None:
-                known.append(own_id)
+            if (number := served(own_id)) is not None:
+                known.append(number)
             elif own_id not in line.open and size <= SIZE_MAX and own_id not in self._refused:
                 self._want(peer, line, own_id, size, now_s)
         return known
-
-    def announced_s(self, own_id: bytes) -> float | None:
-        """Return when the first peer has announced a message that is wanted."""
-        wanted = self._wanted.get(own_id)
-        return None if wanted is None else wanted.announced_s
 
     def no_ids(self, peer: str) -> None:
         """Take the answer that there are no ids."""
@@ -280,10 +276,11 @@ class Fetching:
             self._release(own_id, peer)
         return found
 
-    def taken(self, own_id: bytes) -> list[str]:
+    def taken(self, own_id: bytes) -> tuple[Sequence[str], float]:
         """Record that a message is live here, whoever brought it; return the peers that have announced it, the first
-        one first."""
-        return self._settle(own_id)
+        one first, and when that one did."""
+        wanted = self._settle(own_id)
+        return (wanted.holders, wanted.announced_s) if wanted is not None else ((), inf)
 
     def refused(self, own_id: bytes, peer: str, fault: Fault, *, is_named: bool = True) -> None:
         """Record that what a peer brought was not taken: others are asked, unless the id itself is at fault.
@@ -368,7 +365,7 @@ class Fetching:
                 and line.bytes_in_flight + line.open[own_id] <= IN_FLIGHT_BYTES_MAX
                 and len(line.batches) < IN_FLIGHT_BATCHES_MAX
             )
-            if has_room and not any(own_id in batch for batch, _ in line.batches):
+            if has_room and not (line.batches and any(own_id in batch for batch, _ in line.batches)):
                 return peer
         return None
 
@@ -412,14 +409,13 @@ class Fetching:
             del self._wanted[own_id]
             self._todo.pop(own_id, None)
 
-    def _settle(self, own_id: bytes) -> list[str]:
+    def _settle(self, own_id: bytes) -> _Wanted | None:
+        """Want a message no more; return what was known of it."""
         wanted = self._wanted.pop(own_id, None)
         self._todo.pop(own_id, None)
-        if wanted is None:
-            return []
-        for peer in wanted.holders:
+        for peer in wanted.holders if wanted is not None else ():
             self._lines[peer].open.pop(own_id, None)
-        return wanted.holders
+        return wanted
 
 
 def _check_delivered(batch: Mapping[bytes, int], messages: Sequence[SignedMessage]) -> None:

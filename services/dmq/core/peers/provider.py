@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable
 from enum import Enum
 from heapq import heappop, heappush
 from math import inf
-from typing import NamedTuple
 
 from router.core.link.machine import RemoteProtocolError
 from router.core.wire.reasons import Reason
@@ -50,14 +49,6 @@ class WindowRule(Enum):
     UNAVAILABLE = "RequestedUnavailableSig"
 
 
-class Announced(NamedTuple):
-    """An id that a peer was told; `size`: the length of the message in bytes."""
-
-    id: bytes
-    number: int
-    size: int
-
-
 class Spacing:
     """The times from which on one peer may be told the next message of each pool; `pause_s` 0: at once. It outlasts a
     connection, as the peer's own clock does."""
@@ -76,7 +67,12 @@ class Spacing:
     def knows(self, pool: PoolId, now_s: float) -> None:
         """Record that the peer has, or is about to have, a message of the pool."""
         if self._spacing_s:
-            self._clear_s[pool] = max(now_s + self._spacing_s, self._clear_s.get(pool, -inf))
+            self._clear_s[pool] = now_s + self._spacing_s
+
+    def knows_each(self, pools: Iterable[PoolId], now_s: float) -> None:
+        """Record the same of several pools."""
+        if self._spacing_s:
+            self._clear_s |= dict.fromkeys(pools, now_s + self._spacing_s)
 
     def clear_s(self, pool: PoolId) -> float:
         """Return when the peer may be told the next message of the pool."""
@@ -117,7 +113,7 @@ class Provider:
         self._mempool = mempool
         self._spacing = spacing
         self._answers_none = answers_none
-        self._window: deque[Announced] = deque()
+        self._window: deque[bytes] = deque()  # ids
         self._numbers: dict[bytes, int] = {}  # those in the window, by id
         self._queued_to = 0  # the pools of messages up to this number stand in a queue, or have nothing to tell
         self._done = NumberSet(mempool.oldest)  # what the peer was told, or has, or does not get
@@ -154,20 +150,21 @@ class Provider:
 
     # -- requests ------------------------------------------------------------------------------------------
 
-    def request_ids(self, blocking: bool, acknowledged: int, most: int, now: Moment) -> tuple[Announced, ...] | None:
-        """Return the ids for a request; None: it blocks, and `wake` will answer. Raise `RemoteProtocolError`."""
+    def request_ids(self, blocking: bool, acknowledged: int, most: int, now: Moment) -> tuple[Row, ...] | None:
+        """Return the messages whose ids answer a request; None: it blocks, and `wake` will answer. Raise
+        `RemoteProtocolError`."""
         if (rule := self._broken(blocking, acknowledged, most)) is not None:
             raise _error(rule, f"{len(self._window)} unacknowledged, {acknowledged} acknowledged, {most} requested")
         window, numbers = self._window, self._numbers
         for _ in range(acknowledged):
-            numbers.pop(window.popleft().id, None)
+            numbers.pop(window.popleft(), None)
         self.was_asked = True
         if not blocking:
             return self._next(most, now)
         self._asked = most, now.mono_s + NO_IDS_S if self._answers_none else inf
         return self.wake(now)
 
-    def wake(self, now: Moment) -> tuple[Announced, ...] | None:
+    def wake(self, now: Moment) -> tuple[Row, ...] | None:
         """Return the answer to the request that blocks, `()` if there is no id and it has waited long enough; None if
         there is no such request, or it has still to wait."""
         if self._asked is None:
@@ -234,7 +231,7 @@ class Provider:
 
     # -- the order -----------------------------------------------------------------------------------------
 
-    def _next(self, most: int, now: Moment) -> tuple[Announced, ...]:
+    def _next(self, most: int, now: Moment) -> tuple[Row, ...]:
         while self._held and self._held[0][0] <= now.mono_s:
             until_s, pool = heappop(self._held)
             if self._due.get(pool) == until_s:
@@ -248,29 +245,27 @@ class Provider:
                 continue
             del self._due[pool]
             if (row := self._turn(pool, now)) is not None:
-                found.append(Announced(row.id, row.number, row.size))
+                found.append(row)
                 self._spacing.knows(pool, now.mono_s)
                 self._hold(pool, self._spacing.clear_s(pool), now)
-        self._window += found
-        self._numbers |= {one.id: one.number for one in found}
+        self._window += [row.id for row in found]
+        self._numbers |= {row.id: row.number for row in found}
         self.told += len(found)
         return tuple(found)
 
-    def _told_at_once(self, most: int, now: Moment) -> list[Announced]:
+    def _told_at_once(self, most: int, now: Moment) -> list[Row]:
         """Tell new messages in their order, up to one that is not the only live one of a pool whose turn it is; nearly
         all are, and stand in no queue."""
-        mempool, spacing, found = self._mempool, self._spacing, list[Announced]()
-        for row in mempool.after(self._queued_to):
-            if row.number not in self._done:
-                pool = row.pool
-                is_plain = len(mempool.of_pool(pool)) == 1 and pool not in self._due and row.peers_at <= now.wall_s
-                is_plain = is_plain and spacing.clear_s(pool) <= now.mono_s and row.id not in self._numbers
-                if len(found) == most or not is_plain or mempool.served(row.id) != row.number:
+        lone, done, due, spacing, found = self._mempool.lone, self._done, self._due, self._spacing, list[Row]()
+        for row in self._mempool.after(self._queued_to):
+            if (number := row.number) not in done:
+                is_turn = number in lone and (pool := row.pool) not in due and spacing.clear_s(pool) <= now.mono_s
+                if not is_turn or row.id in self._numbers or len(found) == most:
                     break
-                self._done.add(row.number)
-                spacing.knows(pool, now.mono_s)
-                found.append(Announced(row.id, row.number, row.size))
-            self._queued_to = row.number
+                found.append(row)
+                done.add(number)
+            self._queued_to = number
+        spacing.knows_each([row.pool for row in found], now.mono_s)
         return found
 
     @property

@@ -26,14 +26,17 @@ class PeerTrail:
     def __repr__(self) -> str:
         return f"<PeerTrail of {len(self._trails)} messages>"
 
-    def was_announced(self, number: int, addresses: Iterable[str]) -> None:
-        """Record that nodes have announced a message."""
-        known = self._of(number).announced_by
-        known += [one for one in addresses if one not in known]
+    def begin(self, number: int, given_by: str, announced_by: Iterable[str]) -> None:
+        """Record which node has brought a message, and which have announced it before."""
+        self._trails[number] = _Trail(given_by, list(announced_by))
+        if len(self._trails) > MESSAGES_MAX:
+            self._trails.popitem(last=False)
 
-    def was_given(self, number: int, address: str) -> None:
-        """Record which node has brought a message."""
-        self._of(number).given_by = address
+    def was_announced(self, number: int, address: str) -> None:
+        """Record that a node has announced a message that is live."""
+        known = self._of(number).announced_by
+        if address not in known:
+            known.append(address)
 
     def was_taken(self, number: int, address: str) -> None:
         """Record that a node was given a message."""
@@ -61,9 +64,6 @@ class PeerTrail:
             self._trails.pop(number, None)
 
     def _of(self, number: int) -> _Trail:
-        found = self._trails.get(number)
-        if found is None:
-            found = self._trails[number] = _Trail()
-            if len(self._trails) > MESSAGES_MAX:
-                self._trails.popitem(last=False)
-        return found
+        if number not in self._trails:
+            self.begin(number, "", ())
+        return self._trails[number]

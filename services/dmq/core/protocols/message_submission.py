@@ -15,7 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple
+from struct import Struct as Layout
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -37,13 +38,8 @@ ID_BYTES_MAX, BODIES_BYTES_MAX = 65_535, 98_000
 """The longest message of the protocol, and the longest with bodies: 35 of 2,800 bytes."""
 BLOCKING_S, ANSWER_S = 20.0, 10.0
 """Seconds that a provider has for the answer to a request that blocks (version 2), and to any other."""
-
-
-class IdAndSize(NamedTuple):
-    """The id of a message that a peer announces, and the length of the message as encoded."""
-
-    id: bytes
-    size: int
+IdAndSize = tuple[bytes, int]
+"""The id of a message that a peer announces, and the length of the message as encoded."""
 
 
 class MsgInit(Struct, frozen=True):
@@ -65,7 +61,8 @@ class MsgRequestSigIdsNonBlocking(Struct, frozen=True):
 
 
 class MsgReplySigIds(Struct, frozen=True):
-    """The ids that the provider announces; empty only if the request did not block."""
+    """The ids that the provider announces, each with the length of its message as encoded; empty only if the request
+    did not block."""
 
     announced: tuple[IdAndSize, ...]
 
@@ -151,14 +148,23 @@ class _Item(Enum):
 
 
 class MessageSubmission(NamedTuple):
-    """A revision of the protocol. `numbers`: that of each kind of message; `provider`: the side of an instance that
-    provides; `is_indefinite`: how its lists are written."""
+    """A revision of the protocol. `numbers`: that of each kind of message; `kinds`: the kinds, by number and length of
+    the list; `provider`: the side of an instance that provides; `is_indefinite`: how its lists are written."""
 
     name: str
     table: Table
     numbers: Mapping[_Item, int]
+    kinds: Mapping[tuple[int, int], _Item]
     provider: Agency
     is_indefinite: bool = True
+
+    @classmethod
+    def of(
+        cls, name: str, table: Table, numbers: Mapping[_Item, int], provider: Agency, *, is_indefinite: bool = True
+    ) -> MessageSubmission:
+        """Return the revision of these numbers."""
+        kinds = {(number, kind.value[1]): kind for kind, number in numbers.items()}
+        return cls(name, table, numbers, kinds, provider, is_indefinite)
 
     def encode(self, message: Message) -> bytes:
         """Return the bytes of a message, with the tag that this revision gives it."""
@@ -185,8 +191,8 @@ class MessageSubmission(NamedTuple):
         reader = Reader(data)
         length = reader.array("a message of message submission", 1, 2, 4)
         number = reader.uint("its number", 8)
-        kind = next((kind for kind, known in self.numbers.items() if known == number), None)
-        if kind is None or length != kind.value[1]:
+        kind = self.kinds.get((number, length))
+        if kind is None:
             raise Malformed(f"message {number} of {length} items is not one of message submission in {self.name}")
         found = _read(reader, kind)
         reader.finish("the message")
@@ -197,7 +203,7 @@ class MessageSubmission(NamedTuple):
         return array_of(encode(self.numbers[kind]), listed)
 
 
-SEED = MessageSubmission(
+SEED = MessageSubmission.of(
     "cip-29ffe0e",
     PROVIDER_BEGINS,
     {_Item.INIT: 0, _Item.ASK_IDS: 1, _Item.IDS: 2, _Item.ASK_BODIES: 3, _Item.BODIES: 4, _Item.DONE: 5},
@@ -205,13 +211,13 @@ SEED = MessageSubmission(
     is_indefinite=False,
 )
 VERSIONS = {
-    1: MessageSubmission(
+    1: MessageSubmission.of(
         "version 1",
         PROVIDER_BEGINS,
         {_Item.INIT: 6, _Item.ASK_IDS: 0, _Item.IDS: 1, _Item.ASK_BODIES: 2, _Item.BODIES: 3, _Item.DONE: 4},
         Agency.INITIATOR,
     ),
-    2: MessageSubmission(
+    2: MessageSubmission.of(
         "version 2",
         CONSUMER_BEGINS,
         {_Item.ASK_IDS: 1, _Item.IDS: 2, _Item.NO_IDS: 3, _Item.ASK_BODIES: 4, _Item.BODIES: 5, _Item.DONE: 6},
@@ -244,41 +250,43 @@ def _read(reader: Reader, kind: _Item) -> Message:
             return MsgInit()
         case _Item.ASK_IDS:
             blocks = reader.boolean("blocking")
-            acknowledged, requested = (reader.uint(name, COUNT_BITS) for name in ("the acknowledged", "the requested"))
+            acknowledged = reader.uint("the acknowledged", COUNT_BITS)
+            requested = reader.uint("the requested", COUNT_BITS)
             asks = MsgRequestSigIdsBlocking if blocks else MsgRequestSigIdsNonBlocking
             return asks(acknowledged, requested)
         case _Item.IDS:
-            if (usual := _usual_ids(reader)) is not None:
-                return MsgReplySigIds(usual)
-            return MsgReplySigIds(tuple(_announced(reader) for _ in reader.items("the ids", ITEMS_MAX)))
+            usual = _usual_items(reader, _LIST_OF_ANNOUNCED, _ANNOUNCED)
+            listed = usual or [_announced(reader) for _ in reader.items("the ids", ITEMS_MAX)]
+            return MsgReplySigIds(tuple(listed))
         case _Item.NO_IDS:
             return MsgReplyNoSigIds()
         case _Item.ASK_BODIES:
-            return MsgRequestSigs(tuple(_id(reader) for _ in reader.items("the ids", ITEMS_MAX)))
+            ids = [one for (one,) in _usual_items(reader, _LIST_OF_IDS, _ID)]
+            return MsgRequestSigs(tuple(ids or [_id(reader) for _ in reader.items("the ids", ITEMS_MAX)]))
         case _Item.BODIES:
-            messages = tuple(reader.data[reader.skip(usual_end)] for _ in reader.items("the messages", ITEMS_MAX))
-            return MsgReplySigs(messages)
+            data = reader.data
+            return MsgReplySigs(tuple([data[reader.skip(usual_end)] for _ in reader.items("the messages", ITEMS_MAX)]))
     return MsgDone()
 
 
-_LIST_OF_IDS = re.compile(rb"\x9f((?:\x82\x58\x20.{32}\x19..)+)\xff", re.DOTALL)
-"""A list of indefinite length of digests and sizes of two bytes, as nearly all are."""
-_ID_AND_SIZE_BYTES = 38
+_LIST_OF_ANNOUNCED = re.compile(rb"\x9f((?:\x82\x58\x20.{32}\x19..)+)\xff", re.DOTALL)
+_LIST_OF_IDS = re.compile(rb"\x9f((?:\x58\x20.{32})+)\xff", re.DOTALL)
+"""Lists of indefinite length of digests, with sizes of two bytes or alone, as nearly all are; and their items."""
+_ANNOUNCED, _ID = Layout(">3x32sxH"), Layout(">2x32s")
 
 
-def _usual_ids(reader: Reader) -> tuple[IdAndSize, ...] | None:
-    """Read the ids and sizes if they are spelled as usual, and not too many; else read nothing, and return None."""
-    found = _LIST_OF_IDS.match(reader.data, reader.at)
-    if found is None or (end := found.end(1)) - (start := found.start(1)) > _ID_AND_SIZE_BYTES * ITEMS_MAX:
-        return None
-    reader.at, data = found.end(), reader.data
-    places = range(start, end, _ID_AND_SIZE_BYTES)
-    return tuple([IdAndSize(data[at + 3 : at + 35], data[at + 36] << 8 | data[at + 37]) for at in places])
+def _usual_items(reader: Reader, listed: re.Pattern[bytes], item: Layout) -> list[Any]:
+    """Read the items of a list if they are spelled as usual, and not too many; else read nothing, and return none."""
+    found = listed.match(reader.data, reader.at)
+    if found is None or len(items := found[1]) > item.size * ITEMS_MAX:
+        return []
+    reader.at = found.end()
+    return list(item.iter_unpack(items))
 
 
 def _announced(reader: Reader) -> IdAndSize:
     reader.array("an id and its size", 2)
-    return IdAndSize(_id(reader), reader.uint("the size", SIZE_BITS))
+    return _id(reader), reader.uint("the size", SIZE_BITS)
 
 
 def _id(reader: Reader) -> bytes:

@@ -346,7 +346,7 @@ class PeerSession:
             return -inf
         if self.agreement is None:
             return min(self._hello_by_s, self._demultiplexer.deadline_s(SDU_HANDSHAKE_S))
-        talks = min(talk.deadline_s() for talk in self._talks.values())
+        talks = min([talk.deadline_s for talk in self._talks.values()])
         return min(self._ping_s, talks, self._quiet_s + IDLE_S, self._demultiplexer.deadline_s(SDU_S))
 
     def due(self, now_s: float) -> list[PeerEvent]:

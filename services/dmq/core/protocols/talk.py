@@ -33,7 +33,8 @@ class Protocol(NamedTuple):
 
 
 class Talk:
-    """An instance. `is_running`: whether a message of it has passed, and it has not ended."""
+    """An instance. `is_running`: whether a message of it has passed, and it has not ended. `deadline_s`: when the other
+    side is overdue with its message in this state, or with the rest of one."""
 
     def __init__(self, protocol: Protocol, we: Agency) -> None:
         self.protocol = protocol
@@ -45,6 +46,7 @@ class Talk:
         self._entered_s = inf
         self._partial_s = inf
         self.is_running = False
+        self.deadline_s = inf
 
     def __repr__(self) -> str:
         return f"<Talk {self.protocol.number} of the {self.we.value} in {self._machine.state.value}>"
@@ -103,16 +105,11 @@ class Talk:
             yield state, message
         waits = len(self._inbox) > 0 and self._machine.agency is self._peer
         self._partial_s = min(self._partial_s, now_s) if waits else inf
-
-    def deadline_s(self) -> float:
-        """Return when the other side is overdue: with its message in this state, or with the rest of one."""
-        if self._machine.agency is not self._peer:
-            return inf
-        return min(self._entered_s + self._machine.timeout_s, self._partial_s + MESSAGE_S)
+        self._note_deadline()
 
     def overdue(self, now_s: float) -> str:
         """Return what the other side has failed to do in time, "" if nothing."""
-        if now_s < self.deadline_s():
+        if now_s < self.deadline_s:
             return ""
         if now_s >= self._partial_s + MESSAGE_S:
             return f"a part of a message came, and the rest did not within {MESSAGE_S:g} s"
@@ -126,3 +123,9 @@ class Talk:
             self._machine = Machine(self.protocol.table, we=self.we)
             self.is_running, self._entered_s = False, inf
             self._ahead.clear()
+        self._note_deadline()
+
+    def _note_deadline(self) -> None:
+        machine = self._machine
+        is_theirs = machine.agency is self._peer
+        self.deadline_s = min(self._entered_s + machine.timeout_s, self._partial_s + MESSAGE_S) if is_theirs else inf

@@ -170,7 +170,7 @@ async def test_a_right_consumer_is_given_messages() -> None:
     def then(answer: ms.Message) -> ms.Message | None:
         match answer:
             case ms.MsgReplySigIds(announced):
-                return ms.MsgRequestSigs(tuple(one.id for one in announced))
+                return ms.MsgRequestSigs(tuple(own_id for own_id, _ in announced))
             case ms.MsgReplySigs(messages):
                 assert messages and all(REVISION.encoding.read(wire) for wire in messages)
         return None

@@ -74,7 +74,7 @@ ID = b"i" * 32
 BETWEEN: tuple[ms.Message, ...] = (
     ms.MsgRequestSigIdsBlocking(0, 33),
     ms.MsgRequestSigIdsNonBlocking(65_535, 1),
-    ms.MsgReplySigIds((ms.IdAndSize(ID, 1088),)),
+    ms.MsgReplySigIds(((ID, 1088),)),
     ms.MsgRequestSigs((ID,)),
     ms.MsgReplySigs((b"\x80",)),
     ms.MsgDone(),

@@ -144,6 +144,23 @@ def test_beside_a_simple_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(simple) > 5
 
 
+def test_lone_messages_are_all_that_peers_get_of_their_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pools speak often and seldom, some sign another's payload, and few of the latest rows are kept."""
+    monkeypatch.setattr(m, "RECENT_MAX", 6)
+    chance, of, counts = Random(6), Mempool(LIMITS), set[int]()
+    for at in range(500):
+        message = message_of(chance.randrange(12), chance.choice(POOLS))
+        is_relayed = chance.random() < 0.5
+        if not of.knows(message) and of.judge(message, later(at), is_relayed=is_relayed) is None:
+            of.take(message, NOW.wall_s + at + chance.randrange(1, 8), later(at), is_relayed=is_relayed)
+        of.expire(NOW.wall_s + at)
+        counts.add(len(of.lone))
+        for row in map(of.get, of.lone):
+            assert row is not None and of.served(row.id) == row.number and list(of.of_pool(row.pool)) == [row.number]
+            assert row.peers_at <= NOW.wall_s + at
+    assert counts == set(range(len(POOLS) + 1))
+
+
 def test_ids_of_any_length_survive_those_that_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(m, "DEAD_MAX", 0)
     of, pool, wall_s = Mempool(LIMITS), POOLS[0].id, NOW.wall_s

@@ -11,16 +11,16 @@ from rigs.tables import check_every_step, check_reachable, check_spec
 from samples.dmq import BETWEEN_NODES, VECTORS, raw
 
 from router.core.link.machine import Agency
-from router.core.wire.codec import Malformed, encode
+from router.core.wire.codec import Malformed, TooLarge, encode
 from services.dmq.core.protocols import message_submission as ms
-from services.dmq.core.protocols.message_submission import CONSUMER_BEGINS, PROVIDER_BEGINS, SEED, VERSIONS, IdAndSize
+from services.dmq.core.protocols.message_submission import CONSUMER_BEGINS, PROVIDER_BEGINS, SEED, VERSIONS
 
 STORED = [one for one in VECTORS["protocol_messages"] if one["protocol"].startswith("sig-submission")]
 WRITTEN = [(int(one["protocol"][16]), one["hex"]) for one in STORED if "NOT deployed" not in one["protocol"]]
 FOREIGN = {one["name"]: one["hex"] for one in STORED if "NOT deployed" in one["protocol"]}
 COUNTS = st.integers(0, (1 << ms.COUNT_BITS) - 1)
 IDS = st.lists(st.binary(max_size=64), max_size=5).map(tuple)
-ANNOUNCED = st.lists(st.builds(IdAndSize, st.binary(max_size=64), st.integers(0, (1 << 32) - 1)), max_size=5).map(tuple)
+ANNOUNCED = st.lists(st.tuples(st.binary(max_size=64), st.integers(0, (1 << 32) - 1)), max_size=5).map(tuple)
 MESSAGES = st.one_of(
     st.builds(ms.MsgRequestSigIdsBlocking, COUNTS, COUNTS),
     st.builds(ms.MsgRequestSigIdsNonBlocking, COUNTS, COUNTS),
@@ -45,6 +45,21 @@ SEED_STEPS = {
 @pytest.mark.parametrize(("version", "hex_text"), WRITTEN)
 def test_stored_messages_are_read_and_written_back(version: int, hex_text: str) -> None:
     assert VERSIONS[version].encode(VERSIONS[version].decode(raw(hex_text))).hex() == hex_text
+
+
+@pytest.mark.parametrize("count", (1, 2, ms.ITEMS_MAX, ms.ITEMS_MAX + 1))
+def test_lists_of_digests_are_read_as_item_by_item_and_within_the_same_bound(count: int) -> None:
+    ids = tuple(number.to_bytes(32, "big") for number in range(count))
+    for message in (ms.MsgRequestSigs(ids), ms.MsgReplySigIds(tuple((one, 1150) for one in ids))):
+        usual = VERSIONS[2].encode(message)
+        otherwise = usual.replace(b"\x58\x20" + ids[-1], b"\x59\x00\x20" + ids[-1])
+        assert otherwise != usual
+        for wire in (usual, otherwise):
+            if count > ms.ITEMS_MAX:
+                with pytest.raises(TooLarge):
+                    VERSIONS[2].decode(wire)
+            else:
+                assert VERSIONS[2].decode(wire) == message
 
 
 def test_the_table_of_version_1_is_that_of_the_seed() -> None:

@@ -38,7 +38,7 @@ from services.dmq.core.protocols.talk import AHEAD_MAX
 MAGIC = h.MAGICS["mainnet"]
 OWN = NodeData(MAGIC, peer_sharing=True)
 ID = b"i" * 32
-ANNOUNCED = ms.MsgReplySigIds((ms.IdAndSize(ID, 1),))
+ANNOUNCED = ms.MsgReplySigIds(((ID, 1),))
 ASK = ms.MsgRequestSigIdsBlocking(0, 33)
 CONVERSATIONS = BETWEEN_NODES["conversations"]
 

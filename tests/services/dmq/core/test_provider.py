@@ -15,7 +15,7 @@ from router.core.link.machine import RemoteProtocolError
 from services.dmq.core.mempool import Mempool, MempoolLimits, Row
 from services.dmq.core.messages.authentication import Moment
 from services.dmq.core.messages.signed_message import Dmq05, SignedMessage
-from services.dmq.core.peers.provider import GATHER_S, NO_IDS_S, WINDOW_MAX, Announced, Provider, Spacing, WindowRule
+from services.dmq.core.peers.provider import GATHER_S, NO_IDS_S, WINDOW_MAX, Provider, Spacing, WindowRule
 from services.dmq.core.protocols import message_submission as ms
 
 DMQ = Dmq05()
@@ -39,7 +39,7 @@ def mempool_of(messages: list[SignedMessage], lives_s: float = 900.0) -> Mempool
     return found
 
 
-def ids(found: tuple[Announced, ...] | None) -> list[bytes]:
+def ids(found: tuple[Row, ...] | None) -> list[bytes]:
     assert found is not None
     return [one.id for one in found]
 
@@ -73,11 +73,11 @@ def test_provider_answers_as_in_the_stored_script(script: dict[str, Any]) -> Non
         else:
             found = answer(provider, request, NOW)
             assert found is not None
-            told = tuple(ms.IdAndSize(one.id, one.size) for one in found)
+            told = tuple((one.id, one.size) for one in found)
             assert codec.encode(ms.MsgReplySigIds(told)) == raw(step["said"])
 
 
-def answer(provider: Provider, request: ms.Message, moment: Moment) -> tuple[Announced, ...] | None:
+def answer(provider: Provider, request: ms.Message, moment: Moment) -> tuple[Row, ...] | None:
     match request:
         case ms.MsgRequestSigIdsBlocking(acknowledged, most):
             return provider.request_ids(True, acknowledged, most, moment)
@@ -196,7 +196,7 @@ def test_a_provider_keeps_every_rule_and_tells_each_message_once(seed: int, paus
     """A peer that keeps the rules is told each message at most once, of one pool never two within the spacing, and
     with patience all that lives; one that breaks a rule is told which."""
     chance, mempool = Random(seed), Mempool(FREE)
-    provider, told, window = Provider(mempool, Spacing(pause_s)), dict[bytes, float](), list[Announced]()
+    provider, told, window = Provider(mempool, Spacing(pause_s)), dict[bytes, float](), list[Row]()
     rows: dict[bytes, Row] = {}
     clock_s = 0.0
     last: dict[bytes, float] = {}
