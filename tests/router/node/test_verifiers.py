@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from array import array
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,6 +23,7 @@ from router.core.routing.parcel import U32
 from router.core.wire.codec import frame, split_frames
 from router.core.wire.crypto import SigningKey
 from router.core.wire.message import seal_unicast
+from router.node import verifiers as verifiers_module
 from router.node.verifiers import IDLE_S, INLINE_MESSAGES_MAX, OUTSTANDING_MAX, Verifiers
 
 MANY = 40  # messages of a read: too many to be checked here
@@ -179,7 +179,7 @@ async def test_what_a_killed_verifier_had_is_verified_and_another_takes_its_plac
 
 
 async def test_where_no_process_can_be_started_signatures_are_checked_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/nowhere")
+    monkeypatch.setattr(verifiers_module, "program", lambda module: ["/nowhere", module])
     async with verifying(2) as (verifiers, released):
         for n in range(1, 9):
             verifiers.submit(job(link(n, Standing.STRANGER if n % 2 else Standing.PEER), range(MANY), frozenset((n,))))
