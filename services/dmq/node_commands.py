@@ -188,7 +188,7 @@ def reload(name: str | None, as_json: bool) -> None:
     if as_json:
         say_json(found)
     else:
-        begun = f"the node begins to read {found['topology']}; router dmq status names what is wrong with it, if anything"
+        begun = f"the node begins to read {found['topology']}; router dmq status names what is wrong with it"
         say(begun if found["topology"] else "no topology is named")
 
 

@@ -136,17 +136,6 @@ class Governor:
         self._ledger = tuple(one for one in addresses if is_public(one) and one not in self._own)
         self.due_s = -inf
 
-    def _learn_of_ledger(self, now_s: float) -> None:
-        """Learn relays of the ledger, so many as there is place for; few of those that it names may run a node."""
-        room = self._targets.ledger_known - sum(peer.source is PeerSource.LEDGER for peer in self._book.peers)
-        if not self._ledger or room <= 0:
-            return
-        fresh = [one for one in self._ledger if one not in self._book and not self._book.rests(one, now_s)]
-        for address in self._chance.sample(fresh, min(len(fresh), room)):
-            self._book.learn(address, PeerSource.LEDGER)
-        if len(fresh) < room:  # those that were forgotten may be learned again
-            self.due_s = min(self.due_s, now_s + RESTS_S)
-
     def told(self, address: PeerAddress, shared: Iterable[PeerAddress], now_s: float) -> None:
         """Take the addresses that a peer has shared."""
         self.due_s = -inf
@@ -224,7 +213,8 @@ class Governor:
             self._churn_s = now_s + self._targets.churn_s * (1 + self._chance.random()) / 2
         self.due_s = self._churn_s
         acts = list(self._churned(now_s)) if now_s >= self._churn_s else []
-        self._learn_of_ledger(now_s)
+        if self._book.draw_of_ledger(self._ledger, self._targets.ledger_known, self._chance, now_s):
+            self.due_s = min(self.due_s, now_s + RESTS_S)  # those that were forgotten may be learned again
         acts += self._dials(now_s)
         acts += self._heated(now_s)
         acts += self._too_many(now_s)
@@ -262,9 +252,8 @@ class Governor:
                 free -= 1
                 strangers -= peer.is_stranger
                 is_wanted = free >= 0 and not (peer.is_stranger and strangers < 0)
-            if (
-                is_wanted and self._book.dial_s(peer) <= now_s
-            ):  # another one of that host may have been dialled just now
+            # Another one of that host may have been dialled just now.
+            if is_wanted and self._book.dial_s(peer) <= now_s:
                 yield peer
 
     def _due_for_dial(self, peers: Iterable[KnownPeer], now_s: float) -> list[KnownPeer]:
