@@ -129,7 +129,8 @@ class Doors:
                 remedy = "name another place"
                 if isinstance(error, OSError) and error.errno in _REMEDIES:
                     remedy = f"{_REMEDIES[error.errno]}, or {remedy}"
-                raise DoorError(f'its door "{door}" cannot be opened at {url}: {said}; {remedy}') from None
+                place = url.removesuffix(f"?{SHARED}")  # an operator has not written that
+                raise DoorError(f'its door "{door}" cannot be opened at {place}: {said}; {remedy}') from None
 
     async def _open_tcp(self, door: str, rest: str) -> None:
         place, _, options = rest.partition("?")

@@ -188,7 +188,8 @@ def reload(name: str | None, as_json: bool) -> None:
     if as_json:
         say_json(found)
     else:
-        say(f"the topology {found['topology']} is read" if found["topology"] else "no topology is named")
+        begun = f"the node begins to read {found['topology']}; router dmq status names what is wrong with it"
+        say(begun if found["topology"] else "no topology is named")
 
 
 @click.command(cls=Command)

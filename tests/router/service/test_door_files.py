@@ -1,4 +1,4 @@
-"""What a service's Unix door cannot be opened at, each with what to do."""
+"""What a service's door cannot be opened at, each with what to do."""
 
 from __future__ import annotations
 
@@ -46,6 +46,13 @@ async def fault_at(home: Path, url: str) -> str:
             said = str(error)
         nursery.cancel_scope.cancel()
     return said
+
+
+async def test_a_port_that_is_taken_is_named_as_it_was_configured(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        said = await fault_at(tmp_path, f"{url}?shared=yes")
+    assert said.startswith(f'its door "local" cannot be opened at {url}: address already in use; another program')
 
 
 async def test_what_is_in_the_way_is_named_and_stays(tmp_path: Path) -> None:

@@ -449,6 +449,14 @@ def test_a_peer_that_the_topology_names_keeps_its_place_at_the_door_and_stranger
     assert node.known == [("peers", "named")]
 
 
+def test_a_peer_that_the_topology_comes_to_name_keeps_its_place_from_then_on(node: Host) -> None:
+    address = PeerAddress("45.1.1.1", 3141)
+    Liar(node, str(address), "peer")
+    assert node.known == []
+    node.hear(c.Computed(TAG, msgspec.msgpack.encode(Roots(bytes(4), (RootGroup((address,), 1, 1),)))))
+    assert node.known == [("peers", "peer")]
+
+
 def test_a_peer_that_has_dialled_in_and_is_pulled_from_is_asked_whether_it_is_alive(node: Host) -> None:
     Liar(node)
     assert [one["rtt_ms"] for one in node.ask("peers")["peers"]] == [0.0]

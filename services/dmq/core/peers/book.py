@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from math import inf
 from typing import TypeVar
 
@@ -88,6 +88,17 @@ class PeerBook:
         elif source < peer.source:
             peer.source = source
         return peer
+
+    def draw_of_ledger(self, relays: Collection[PeerAddress], most: int, chance: c.Chance, now_s: float) -> bool:
+        """Learn relays of the ledger by chance until so many are known: few of those that it names may run a node, and
+        the others are forgotten. Return whether some are lacking."""
+        room = most - sum(peer.source is PeerSource.LEDGER for peer in self._peers.values())
+        if not relays or room <= 0:
+            return False
+        fresh = [one for one in relays if one not in self and not self.rests(one, now_s)]
+        for address in chance.sample(fresh, min(len(fresh), room)):
+            self.learn(address, PeerSource.LEDGER)
+        return len(fresh) < room
 
     def move(self, peer: KnownPeer, state: PeerState, now_s: float) -> None:
         """Let a peer be in a state."""

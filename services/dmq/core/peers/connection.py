@@ -14,13 +14,14 @@ from ..protocols import message_submission as ms
 from ..protocols.peer_session import PeerEvent, PeerSession, Side
 from ..protocols.peer_sharing import PeerAddress
 from .away import CAUSE_CHARS_MAX
+from .known import KnownPeer
 from .provider import Provider
 
 
 class PeerConnection:
     """`door`, `name`: those of the stream. `provider`: None before the handshake is done. `has_begun`: whether the peer
     may be pulled from, as far as it goes by itself; in version 1 it has to begin. `fault`: why it is closed; then
-    nothing more is read. `is_left`: we close it. `is_named`: the topology names it, so it keeps its place at a door."""
+    nothing more is read. `is_left`: we close it."""
 
     def __init__(self, door: str, name: str, address: PeerAddress, session: PeerSession, now: c.Now) -> None:
         self.door = door
@@ -32,7 +33,6 @@ class PeerConnection:
         self.provider: Provider | None = None
         self.has_begun = False
         self.is_left = False
-        self.is_named = False
         self._is_marked = False
         self.fault = ""
         self.opened_at_s = now.wall_s
@@ -105,14 +105,15 @@ class PeerConnection:
         ids = tuple([(row.id, row.size) for row in found])
         return self.say(Side.PROVIDER, ms.MsgReplySigIds(ids), now_s)
 
-    def written(self, now_s: float) -> list[c.Deed]:
-        """Return what writes all that was said, and closes the connection if it has ended."""
-        if not (self.session.has_to_write or self.is_ending):
-            return []
+    def written(self, now_s: float, peer: KnownPeer | None) -> list[c.Deed]:
+        """Return what writes all that was said, and closes the connection if it has ended. `peer`: what is known of the
+        other node; if the topology or the ledger names it, it keeps its place at the door."""
         deeds: list[c.Deed] = []
-        if self.is_named and not self._is_marked:
+        if not (self._is_marked or self.provider is None or peer is None or peer.is_stranger):
             self._is_marked = True
             deeds.append(c.MarkKnown(self.door, self.name))
+        if not (self.session.has_to_write or self.is_ending):
+            return deeds
         clock_us = int(now_s * 1e6) & 0xFFFFFFFF
         sdus: list[bytes] = []
         while more := self.session.take(clock_us):

@@ -29,8 +29,8 @@ from .known import KnownPeer, PeerSource, PeerState, RootGroup, is_public, prefi
 
 DIALS_MAX = 8
 """Most dials under way."""
-STRANGER_FAILURES_MAX = 3
-"""After so many failed dials in a row a stranger is forgotten."""
+FAILURES_MAX = 3
+"""After so many failed dials in a row a stranger is forgotten, or a relay of the ledger, for another one."""
 BACK_OFF = BackOff(10.0, 160.0, calm_s=120.0)
 ASK_S = 900.0
 ASKED_MAX = 2
@@ -89,6 +89,7 @@ class Governor:
         self._own = frozenset(own)
         self._shares = shares
         self._groups: tuple[RootGroup, ...] = ()
+        self._ledger: tuple[PeerAddress, ...] = ()
         self._book = PeerBook()
         self._churn_s = inf
         self._trial_s = -inf
@@ -131,11 +132,9 @@ class Governor:
             peer.group, peer.source = group, source
 
     def set_ledger(self, addresses: Iterable[PeerAddress]) -> None:
-        """Take relays of the ledger, so many as there is place for."""
-        known = sum(peer.source is PeerSource.LEDGER for peer in self._book.peers)
-        fresh = [one for one in addresses if is_public(one) and one not in self._own and one not in self._book]
-        for address in self._chance.sample(fresh, min(len(fresh), max(0, self._targets.ledger_known - known))):
-            self._book.learn(address, PeerSource.LEDGER)
+        """Take the relays of the ledger in the place of earlier ones; some of them are learned at the next decision."""
+        self._ledger = tuple(one for one in addresses if is_public(one) and one not in self._own)
+        self.due_s = -inf
 
     def told(self, address: PeerAddress, shared: Iterable[PeerAddress], now_s: float) -> None:
         """Take the addresses that a peer has shared."""
@@ -198,7 +197,7 @@ class Governor:
         self._cold(peer, now_s)
         peer.failures += 1
         peer.dial_s = now_s + BACK_OFF.pause_s(peer.failures, self._chance.random())
-        if peer.is_stranger and peer.failures >= STRANGER_FAILURES_MAX:
+        if (peer.is_stranger or peer.source is PeerSource.LEDGER) and peer.failures >= FAILURES_MAX:
             self._book.forget(peer, now_s)
 
     def _cold(self, peer: KnownPeer, now_s: float) -> None:
@@ -214,6 +213,8 @@ class Governor:
             self._churn_s = now_s + self._targets.churn_s * (1 + self._chance.random()) / 2
         self.due_s = self._churn_s
         acts = list(self._churned(now_s)) if now_s >= self._churn_s else []
+        if self._book.draw_of_ledger(self._ledger, self._targets.ledger_known, self._chance, now_s):
+            self.due_s = min(self.due_s, now_s + RESTS_S)  # those that were forgotten may be learned again
         acts += self._dials(now_s)
         acts += self._heated(now_s)
         acts += self._too_many(now_s)
@@ -251,9 +252,8 @@ class Governor:
                 free -= 1
                 strangers -= peer.is_stranger
                 is_wanted = free >= 0 and not (peer.is_stranger and strangers < 0)
-            if (
-                is_wanted and self._book.dial_s(peer) <= now_s
-            ):  # another one of that host may have been dialled just now
+            # Another one of that host may have been dialled just now.
+            if is_wanted and self._book.dial_s(peer) <= now_s:
                 yield peer
 
     def _due_for_dial(self, peers: Iterable[KnownPeer], now_s: float) -> list[KnownPeer]:

@@ -110,6 +110,7 @@ class Peers:
         self._governor.set_roots(groups)
         self._governor.set_ledger(ledger)
         self._away.keep({address for group in groups for address in group.addresses})
+        self._changed |= dict.fromkeys(self._by_key.values())  # one of them may be named now
 
     # -- connections ---------------------------------------------------------------------------------------
 
@@ -212,8 +213,6 @@ class Peers:
             return
         self._by_key[connection.key] = connection
         self._away.agreed(connection.address)
-        peer = self._governor.get(connection.address)
-        connection.is_named = peer is not None and not peer.is_stranger
         connection.provider = self.exchange.provider_for(connection)
         connection.has_begun = connection.version == 2
 
@@ -315,7 +314,7 @@ class Peers:
             self._ask(now)
         changed, self._changed = list(self._changed), {}
         for connection in changed:
-            yield from connection.written(now.mono_s)
+            yield from connection.written(now.mono_s, self._governor.get(connection.address))
             self._deadlines.set(connection, connection.due_s)
 
     def _ask(self, now: c.Now) -> None:
