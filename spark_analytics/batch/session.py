@@ -40,6 +40,8 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.rdd.compress": "true",
+    # Half of what is shuffled and kept are random keys and ids, as digits, which lz4, the default, does not shorten.
+    "spark.io.compression.codec": "zstd",
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.ui.showConsoleProgress": "false",
     # By default each call that builds an expression looks up its place in the source, for messages of errors that no

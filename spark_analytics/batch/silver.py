@@ -37,6 +37,10 @@ not have the stated length."""
 OTHER = ("router", "event", "seq", "t", "mono", "boot", "count", "reason", "other")
 """The columns of the layout that lines about no accepted message are kept with."""
 
+_KEYS = ("signer", "destination", "peer")
+"""The fields of `accepted` that are keys."""
+_T, _PARCEL = "coalesce(t, 0L)", "coalesce(parcel, 0L)"
+
 
 class Part(NamedTuple):
     """The part of one file that counts: its lines of the sequence numbers first_seq .. last_seq."""
@@ -189,4 +193,43 @@ def _accepted(signer: Column) -> Column:
 
 def laid_out(rows: DataFrame, partitions: int) -> DataFrame:
     """Shuffle the rows once, which puts those of a parcel side by side."""
-    return rows.repartition(partitions, "router", "parcel").sortWithinPartitions("router", "parcel", "seq")
+    even = _narrow(rows).repartition(partitions, "router", "parcel")
+    return _wide(even.sortWithinPartitions("router", "parcel", "seq"))
+
+
+def _narrow(rows: DataFrame) -> DataFrame:
+    """Return the rows as they are shuffled: keys as bytes, and as differences the numbers that differ from others by
+    the same in most rows, which compress well. A difference may overflow; the sum in `_wide` then overflows back."""
+    found = F.col("accepted").withField("due_ns", F.expr("accepted.due_ns - t"))
+    for name in _KEYS:
+        found = found.withField(name, F.unhex(f"accepted.{name}"))
+    recipients = F.transform("accepted.recipients", F.unhex)
+    return rows.withColumns(
+        {
+            "recipient": F.unhex("recipient"),
+            "mono": F.expr(f"{_T} - mono"),
+            "range_first": F.expr(f"range_first - {_PARCEL}"),
+            "accepted": found.withField("recipients", recipients),
+        }
+    )
+
+
+def _wide(rows: DataFrame) -> DataFrame:
+    """Return the rows as they were before `_narrow`."""
+    found = F.col("accepted").withField("due_ns", F.expr("accepted.due_ns + t"))
+    for name in _KEYS:
+        found = found.withField(name, _key(F.col(f"accepted.{name}")))
+    recipients = F.transform("accepted.recipients", _key)
+    return rows.withColumns(
+        {
+            "recipient": _key(F.col("recipient")),
+            "mono": F.expr(f"{_T} - mono"),
+            "range_first": F.expr(f"range_first + {_PARCEL}"),
+            "accepted": found.withField("recipients", recipients),
+        }
+    )
+
+
+def _key(column: Column) -> Column:
+    """Return the text of a key."""
+    return F.lower(F.hex(column))

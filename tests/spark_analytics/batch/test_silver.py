@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F
 from samples.audit_logs import APP, OTHER_APP, START, A, Log, message_id, name
 
 from router.core.log.line import encode_line
@@ -15,6 +16,9 @@ from spark_analytics.judgement.schema import UNLIKE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+FAR = {"t": "7L", "mono": f"{-(1 << 62) * 2 + 1}L - 1L", "range_first": f"{(1 << 63) - 1}L", "parcel": "-2L"}
+"""Numbers of which the differences overflow."""
 
 
 def test_a_tail_counts_where_nothing_sealed_does() -> None:
@@ -56,6 +60,26 @@ def test_the_layout_row_by_row(spark: SparkSession, tmp_path: Path) -> None:
     assert (refused.range_first, refused.range_count, refused.more_ranges, refused.reason) == (7, 1, [[8, 1]], "left")
     assert delivered.more_ranges is None and delivered.accepted is None and delivered.other is None
     assert (turned.other.peer, turned["count"], turned.recipient) == (APP, 3, None)
+
+
+@pytest.mark.xdist_group("spark")
+def test_laid_out_keeps_every_value(spark: SparkSession, tmp_path: Path) -> None:
+    log = Log()
+    log.state("start")
+    log.accepted(7, ["x", "y"], [APP, OTHER_APP], at=2, ttl=60)
+    log.outward("refused", [(7, 1), (8, 1)], parcel=7, reason="left", depth=5)
+    log.turned("duplicate", 3, "duplicate")
+    found, _ = bronze.list_logs(spark, [str(log.write(tmp_path))])
+    [path] = found
+    events = silver.read_events(spark, [silver.Part(path, name(A), 1, log.seq)], found, {name(A): 4})
+    rows = silver.compact(events)
+    far = rows.withColumns({column: F.expr(sql) for column, sql in FAR.items()})
+    lacking = rows.withColumns({column: F.expr("cast(NULL AS bigint)") for column in ("t", "parcel")})
+    lacking = lacking.withColumn("accepted", F.expr("CASE WHEN event = 'start' THEN accepted END"))
+    for table in (rows, far, lacking):
+        laid = silver.laid_out(table, 2)
+        assert laid.schema.simpleString() == table.schema.simpleString()
+        assert laid.orderBy("seq").collect() == table.orderBy("seq").collect()
 
 
 @pytest.mark.xdist_group("spark")
