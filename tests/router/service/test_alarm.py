@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 
 import pytest
@@ -45,3 +46,37 @@ async def test_an_alarm_that_is_set_later_while_it_goes_off_rings_later(
         await trio.sleep(30)
         nursery.cancel_scope.cancel()
     assert rung == [7]
+
+
+async def test_an_alarm_after_a_stall_of_the_loop_rings_behind_what_came_meanwhile(
+    mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes pass through another task, as those of a door with TLS do."""
+    monkeypatch.setattr(time, "time", lambda: 1_000 + trio.current_time())
+    heard, done = list[str](), trio.Event()
+
+    def ring() -> None:
+        heard.append("alarm")
+        done.set()
+
+    far, own = socket.socketpair()
+    near, outer, inner = (trio.socket.from_stdlib_socket(one) for one in (own, *socket.socketpair()))
+    alarm = Alarm(ring)
+
+    async def carry() -> None:
+        await outer.send(await near.recv(10))
+
+    async def read() -> None:
+        heard.append((await inner.recv(10)).decode())
+
+    with far, near, outer, inner:
+        async with trio.open_nursery() as nursery:
+            alarm.set(time.time() + 10)
+            for task in (alarm.run, carry, read):
+                nursery.start_soon(task)
+            await trio.testing.wait_all_tasks_blocked()
+            far.send(b"bytes")
+            mock_clock.jump(20)
+            await done.wait()
+            nursery.cancel_scope.cancel()
+    assert heard == ["bytes", "alarm"]
