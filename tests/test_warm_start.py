@@ -38,18 +38,19 @@ def children_of(pid: int) -> list[list[str]]:
     return [command_line(int(one)) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_node_and_its_verifier_are_forked_children_with_their_own_command_lines(tmp_path: Path) -> None:
+def test_node_and_its_service_are_forked_children_with_their_own_command_lines(tmp_path: Path) -> None:
     if not isinstance(getattr(subprocess._fork_exec, "__self__", None), WarmStart):  # type: ignore[attr-defined]
         pytest.skip("only the quick tests fork their commands")
     home = Home(tmp_path)
     home.create()
-    command = program("router", "--home", str(home.path), "serve", "--verifiers", "1", "--json")
+    home.config_path.write_text('[[node.services]]\nname = "pubsub"\nmodule = "services.pubsub"\nrun = "apart"\n')
+    command = program("router", "--home", str(home.path), "serve", "--verifiers", "0", "--json")
     with subprocess.Popen(command, stdout=subprocess.PIPE) as node:
         try:
             assert node.stdout is not None and node.stdout.readline()
             assert command_line(node.pid) == command
             until_s = time.monotonic() + HANG_S
-            while program("router.node.verifier_process") not in (found := children_of(node.pid)):
+            while program("router.service.apart", str(home.path), "pubsub") not in (found := children_of(node.pid)):
                 assert time.monotonic() < until_s, found
                 time.sleep(0.05)
         finally:
