@@ -18,7 +18,7 @@ from router.core.wire.message import MULTICAST, read_header, with_via
 from router.core.wire.reasons import Reason
 from router.disk.state.service_state import Batch
 from router.service import contract as c
-from router.service.deed_checks import DeedChecks, WrongDeed, check_put, event_of
+from router.service.deed_checks import DeedChecks, WrongDeed, event_of
 from router.service.sending import ToSend
 
 EXPIRY_MIN_UNKEPT = 60
@@ -108,11 +108,10 @@ class DeedSorter:
         return follows
 
     def _sort_one(self, follows: CycleChanges, one: object, received: Received | None) -> None:
-        if type(one) is c.Put:  # as most are
-            check_put(one)
-            follows.batch.put(one.key, one.value, secret=one.secret)
-            return
         deed = self._checks.judge(one, hears_message=received is not None)
+        if type(deed) is c.Put:  # as most are
+            follows.batch.put(deed.key, deed.value, secret=deed.secret)
+            return
         if type(deed) is c.Write:
             follows.deeds.append(deed)
             return

@@ -108,8 +108,6 @@ class Authentication(Struct):
     def _evolutions(self, message: SignedMessage, moment: Moment) -> tuple[int, ...]:
         """Return the KES evolutions within the certificate's in which the message may be signed."""
         start, most = message.certificate.start_period, self.topic.chain.kes_evolutions_max
-        if message.kes_period is not None:
-            return (message.kes_period - start,) if 0 <= message.kes_period - start < most else ()
         return tuple([period - start for period in self._periods(message, moment) if 0 <= period - start < most])
 
     def _periods(self, message: SignedMessage, moment: Moment) -> tuple[int, ...]:

@@ -365,7 +365,7 @@ class Fetching:
                 and line.bytes_in_flight + line.open[own_id] <= IN_FLIGHT_BYTES_MAX
                 and len(line.batches) < IN_FLIGHT_BATCHES_MAX
             )
-            if has_room and not (line.batches and any(own_id in batch for batch, _ in line.batches)):
+            if has_room and not any(own_id in batch for batch, _ in line.batches):
                 return peer
         return None
 
