@@ -200,7 +200,7 @@ def laid_out(rows: DataFrame, partitions: int) -> DataFrame:
 def _narrow(rows: DataFrame) -> DataFrame:
     """Return the rows as they are shuffled: keys as bytes, and as differences the numbers that differ from others by
     the same in most rows, which compress well. A difference may overflow; the sum in `_wide` then overflows back."""
-    found = F.col("accepted").withField("due_ns", F.expr("accepted.due_ns - t"))
+    found = F.col("accepted").withField("due_ns", F.expr(f"accepted.due_ns - {_T}"))
     for name in _KEYS:
         found = found.withField(name, F.unhex(f"accepted.{name}"))
     recipients = F.transform("accepted.recipients", F.unhex)
@@ -216,7 +216,7 @@ def _narrow(rows: DataFrame) -> DataFrame:
 
 def _wide(rows: DataFrame) -> DataFrame:
     """Return the rows as they were before `_narrow`."""
-    found = F.col("accepted").withField("due_ns", F.expr("accepted.due_ns + t"))
+    found = F.col("accepted").withField("due_ns", F.expr(f"accepted.due_ns + {_T}"))
     for name in _KEYS:
         found = found.withField(name, _key(F.col(f"accepted.{name}")))
     recipients = F.transform("accepted.recipients", _key)

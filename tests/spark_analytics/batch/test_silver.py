@@ -75,7 +75,6 @@ def test_laid_out_keeps_every_value(spark: SparkSession, tmp_path: Path) -> None
     rows = silver.compact(events)
     far = rows.withColumns({column: F.expr(sql) for column, sql in FAR.items()})
     lacking = rows.withColumns({column: F.expr("cast(NULL AS bigint)") for column in ("t", "parcel")})
-    lacking = lacking.withColumn("accepted", F.expr("CASE WHEN event = 'start' THEN accepted END"))
     for table in (rows, far, lacking):
         laid = silver.laid_out(table, 2)
         assert laid.schema.simpleString() == table.schema.simpleString()
