@@ -16,6 +16,7 @@ import subprocess
 from array import array
 from collections import deque
 from collections.abc import Callable
+from math import inf
 
 import trio
 from trio.socket import SocketType
@@ -34,6 +35,7 @@ INLINE_MESSAGES_MAX = 2
 OUTSTANDING_MAX = 4  # requests written to one verifier and not yet answered
 IDLE_S = 60.0  # for how long a verifier has nothing to do before it ends; a start costs some 0.1 s of CPU
 AGAIN_S = 0.2  # how long after one has died another may start
+SAY_AGAIN_S = 60.0  # how long after a process died, or could not start, that is said again
 SIGNATURE_COST_BYTES = 16 << 10  # checking a signature takes as long as hashing this many bytes
 TOGETHER = 64  # strangers' reads that are released at once, to share a commit; fewer only if they are all there is
 SHARE_BYTES = 1 << 20  # a lane's share of one round, in bytes to hash, where a signature counts as above
@@ -77,6 +79,7 @@ class Verifiers:
         self._unstarted = trio.lowlevel.ParkingLot()
         self._lanes: Lanes[_Task] = Lanes(SHARE_BYTES)
         self._work = trio.Event()
+        self._said_s = -inf
         self.pids: list[int] = []
 
     def __repr__(self) -> str:
@@ -135,16 +138,22 @@ class Verifiers:
             try:
                 ours, process = _started()
             except OSError as error:
-                log.warning("no verifier process can be started, so its work is done here: %s", error)
-                while (taken := self._lanes.take()) is not None:
+                self._warn(f"no verifier process can be started: {error}")
+                while not self.pids and (taken := self._lanes.take()) is not None:
                     self._check_here(taken)
             else:
                 if await self._run_one(ours, process, outstanding):
                     continue
-                log.warning("verifier process %d ended; its work is done here", process.pid)
+                self._warn(f"verifier process {process.pid} ended")
                 for taken in outstanding:
                     self._check_here(taken)
             await trio.sleep(AGAIN_S)
+
+    def _warn(self, text: str) -> None:
+        """Say in the log, once a minute, why signatures are checked in the loop."""
+        if trio.current_time() >= self._said_s + SAY_AGAIN_S:
+            self._said_s = trio.current_time()
+            log.warning("%s; until one runs, its work is done here", text)
 
     async def _run_one(self, ours: socket.socket, process: subprocess.Popen[bytes], outstanding: deque[Taken]) -> bool:
         """Let a process work until it has had nothing to do for a while; return False if it has died before."""

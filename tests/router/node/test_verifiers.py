@@ -178,13 +178,16 @@ async def test_what_a_killed_verifier_had_is_verified_and_another_takes_its_plac
         assert (await released.until(22))[21].valid.index(0) == 2, "the other one works"
 
 
-async def test_where_no_process_can_be_started_signatures_are_checked_here(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_no_process_can_be_started_signatures_are_checked_here_and_that_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(verifiers_module, "program", lambda module: ["/nowhere", module])
     async with verifying(2) as (verifiers, released):
         for n in range(1, 9):
             verifiers.submit(job(link(n, Standing.STRANGER if n % 2 else Standing.PEER), range(MANY), frozenset((n,))))
         jobs = await released.until(8)
         assert not verifiers.pids
+        assert caplog.text.count("no verifier process can be started") == 1, "of the two that have tried"
         assert sorted(one.valid.index(0) for one in jobs) == [*range(1, 9)]
 
 
