@@ -50,8 +50,14 @@ def topology(argument: bytes) -> bytes:
     own = tuple(sorted(str(one) for one in named if _is_own(one, places)))
     missing = tuple(str(point) for point in found.points if not known_at[point])
     ledger = tuple(islice((one for one in _relays(points, names) if not _is_own(one, places)), RELAYS_MAX))
-    digest = blake2b(msgspec.msgpack.encode((groups, missing, ledger, own)), digest_size=16).digest()
-    return b"" if digest == known else msgspec.msgpack.encode(Roots(digest, groups, missing, ledger, own))
+    digest = _digest(groups, missing, ledger, own)
+    if digest == known:
+        return b""
+    return msgspec.msgpack.encode(Roots(digest, groups, missing, ledger, own, _digest(*map(str, found.points))))
+
+
+def _digest(*values: object) -> bytes:
+    return blake2b(msgspec.msgpack.encode(values), digest_size=16).digest()
 
 
 def _is_own(address: PeerAddress, places: Sequence[PeerAddress]) -> bool:

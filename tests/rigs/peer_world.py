@@ -8,7 +8,8 @@ from heapq import heappop, heappush
 from itertools import count
 from random import Random
 
-from services.dmq.core.peers.governor import AskPeers, Dial, Governor, Hang
+from services.dmq.core.peers.acts import AskPeers, Dial, Hang
+from services.dmq.core.peers.governor import Governor
 from services.dmq.core.peers.hot_places import Targets
 from services.dmq.core.peers.known import PeerState, RootGroup
 from services.dmq.core.protocols.node_handshake import Agreement

@@ -35,7 +35,7 @@ class Network:
 
     def name_roots(self, host: Host, *ports: int) -> None:
         addresses = tuple(PeerAddress("127.0.0.1", port) for port in ports)
-        roots = Roots(bytes(4), (RootGroup(addresses, len(ports), len(ports)),))
+        roots = Roots(bytes(4), (RootGroup(addresses, len(ports), len(ports)),), points=bytes(ports))
         self.hear(host, c.Computed(TAG, msgspec.msgpack.encode(roots)))
 
     def hear(self, host: Host, heard: c.Heard) -> None:

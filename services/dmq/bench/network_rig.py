@@ -78,12 +78,12 @@ class NetworkRig:
                 await until("the nodes are joined", node.is_joined)
             yield
 
-    async def round(self) -> RoundCost:
-        """Play a round that is handed in at the first node."""
+    async def round(self, wires: Sequence[bytes] = ()) -> RoundCost:
+        """Play a round that is handed in at the first node; `wires`: its messages, if they are others."""
         before = await self._bytes_in()
         before_s = sum(node.cpu_s() for node in self.nodes)
         sockets = {f"the consumer of {node.base.name}": node.socket for node in self.nodes}
-        times = await play_round(self._wires, self.nodes[0].socket, sockets)
+        times = await play_round(wires or self._wires, self.nodes[0].socket, sockets)
         cpu_s = sum(node.cpu_s() for node in self.nodes) - before_s
         after = await self._bytes_in()
         return RoundCost(times, tuple(late - early for early, late in zip(before, after, strict=True)), cpu_s)

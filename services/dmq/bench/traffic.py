@@ -70,9 +70,9 @@ def write(path: Path, pools: Pools, count: int, bytes_each: int, *, wrong: bool 
     return total
 
 
-def spread(pools: Pools, bytes_least: int, bytes_most: int) -> list[bytes]:
+def spread(pools: Pools, bytes_least: int, bytes_most: int, ttl_s: int = TTL_S) -> list[bytes]:
     """Return a message of each pool, the first of them as long as `bytes_least`, the last as `bytes_most`."""
-    expires_at, count = int(time.time()) + TTL_S, len(pools.keys)
+    expires_at, count = int(time.time()) + ttl_s, len(pools.keys)
     around = len(_wire(pools.keys[0], bytes(DEPLOYED.most), pools.kes_period, expires_at)) - DEPLOYED.most
     found = []
     for number, keys in enumerate(pools.keys):

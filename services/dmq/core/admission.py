@@ -36,8 +36,6 @@ LATE_S = 0.1
 """How long after a batch went to the other process, which gives way to everybody, some are verified here meanwhile."""
 DOUBT_S = 10.0
 """How long after a wrong signature others are expected."""
-KNOWN_HERE_MAX = 1024
-"""How many certificates and KES paths are remembered for that; the other process remembers more."""
 ATTEMPTS_MAX = 3
 JOB, TAG = "services.dmq.signature_job:verify_batch", "signatures "
 
@@ -98,7 +96,7 @@ class Admission:
     def __init__(self, holdings: Holdings, at_once_max: int = AT_ONCE_MAX) -> None:
         self._holdings = holdings
         self._at_once_max = at_once_max
-        self._checker = SignatureChecker(KNOWN_HERE_MAX, KNOWN_HERE_MAX)
+        self._checker = SignatureChecker()
         self._doubted_until_s = 0.0
         self.verifications = 0
         """How many messages' signatures were verified since the start."""

@@ -16,7 +16,7 @@ from router.service import contract as c
 from services.dmq.core.holdings import MESSAGE
 from services.dmq.core.messages.signed_message import Cip29ffe0e, Dmq05
 from services.dmq.core.networks import network_of
-from services.dmq.core.peers.governor import Cool, Heat
+from services.dmq.core.peers.acts import Cool, Heat
 from services.dmq.core.peers.known import RootGroup
 from services.dmq.core.peers.peers import address_of
 from services.dmq.core.peers.provider import Provider
@@ -160,6 +160,18 @@ def test_a_root_to_which_the_topology_only_dials_may_not_fetch_over_that_connect
     assert sorted(node.connect().request() or ()) == sorted([wire(0, b"theirs"), wire(1, b"ours")])
     assert other.connect().request() == (wire(0, b"theirs"),)
     assert [one["state"] for one in other.ask("peers")["peers"]] == ["warm"]
+
+
+def test_a_root_that_is_struck_out_of_the_topology_is_left_and_one_that_stays_is_not_cut(network: Network) -> None:
+    node, *_ = (network.add(port) for port in range(1, 4))
+    network.name_roots(node, 2, 3)
+    network.pass_time(3)
+    assert [one["state"] for one in node.ask("peers")["peers"]] == ["hot", "hot"]
+    network.name_roots(node, 3)
+    network.pass_time(7)
+    [left] = node.ask("peers")["peers"]
+    assert left["address"] == "127.0.0.1:3" and left["state"] == "hot" and len(network.dials) == 2
+    assert node.ask("status")["nodes"]["cold"] == 0
 
 
 def test_a_node_is_back_after_a_crash_with_what_it_had(network: Network) -> None:

@@ -10,8 +10,9 @@ from typing import TypeVar
 from router.service import contract as c
 
 from ..protocols.peer_sharing import PeerAddress
+from .acts import Cool, Heat
 from .hot_places import OF_PREFIX_MAX
-from .known import KnownPeer, PeerSource, PeerState, is_public, prefix
+from .known import KnownPeer, PeerSource, PeerState, RootGroup, is_public, prefix
 
 Key = TypeVar("Key")
 DIAL_S = 60.0
@@ -89,6 +90,26 @@ class PeerBook:
             peer.source = source
         return peer
 
+    def name_roots(self, groups: Iterable[RootGroup], own: Collection[PeerAddress]) -> list[PeerAddress]:
+        """Learn the roots of a topology, but for `own` addresses; return those that it names no more, which become
+        strangers."""
+        named: dict[PeerAddress, RootGroup] = {}
+        for group in groups:
+            for address in group.addresses:
+                named.setdefault(address, group)
+        former = [peer for peer in self._peers.values() if peer.group is not None and peer.address not in named]
+        for peer in former:
+            peer.group, peer.source = None, PeerSource.SHARED
+        for address, group in named.items():
+            if address in own:
+                continue
+            source = PeerSource.LOCAL if group.is_local else PeerSource.PUBLIC
+            peer = self.learn(address, source)
+            if peer.group is None:
+                peer.dial_s = -inf
+            peer.group, peer.source = group, source
+        return [peer.address for peer in former]
+
     def draw_of_ledger(self, relays: Collection[PeerAddress], most: int, chance: c.Chance, now_s: float) -> bool:
         """Learn relays of the ledger by chance until so many are known: few of those that it names may run a node, and
         the others are forgotten. Return whether some are lacking."""
@@ -105,6 +126,16 @@ class PeerBook:
         del self._of_state[peer.state][peer.address]
         self._of_state[state][peer.address] = peer
         peer.state, peer.since_s = state, now_s
+
+    def heat(self, peer: KnownPeer, now_s: float) -> Heat:
+        self.move(peer, PeerState.HOT, now_s)
+        peer.was_hot = True
+        return Heat(peer.address)
+
+    def cool(self, peer: KnownPeer, now_s: float) -> Cool:
+        self.move(peer, PeerState.WARM, now_s)
+        peer.rests_s = now_s + RESTS_S
+        return Cool(peer.address)
 
     def drop(self, peer: KnownPeer) -> None:
         """Know a peer no more."""

@@ -16,16 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import inf
 
-from msgspec import Struct
-
 from router.core.service.back_off import BackOff
 from router.service import contract as c
 
 from ..protocols.node_handshake import Agreement
 from ..protocols.peer_sharing import PeerAddress
+from .acts import Act, AskPeers, Dial, Hang
 from .book import RESTS_S, SHARED_MAX, STRANGERS_OF_PREFIX_MAX, PeerBook
 from .hot_places import HotPlaces, Targets
 from .known import KnownPeer, PeerSource, PeerState, RootGroup, is_public, prefix
+from .struck_roots import StruckRoots
 
 DIALS_MAX = 8
 """Most dials under way."""
@@ -39,42 +39,6 @@ TRIAL_S = 60.0
 """Seconds for which a hot stranger keeps its place from those that were never pulled from, and between two of them."""
 CHURN_SHARE = 5
 """One in so many of the hot, connected and known strangers gives way at a churn, at least one."""
-
-
-class Dial(Struct, frozen=True):
-    """Connect to this address."""
-
-    address: PeerAddress
-    initiator_only: bool = False
-
-
-class Hang(Struct, frozen=True):
-    """End the connection in order."""
-
-    address: PeerAddress
-    why: str
-
-
-class Heat(Struct, frozen=True):
-    """Begin to pull."""
-
-    address: PeerAddress
-
-
-class Cool(Struct, frozen=True):
-    """Pull no more."""
-
-    address: PeerAddress
-
-
-class AskPeers(Struct, frozen=True):
-    """Ask for addresses."""
-
-    address: PeerAddress
-    amount: int
-
-
-Act = Dial | Hang | Heat | Cool | AskPeers
 
 
 class Governor:
@@ -91,6 +55,7 @@ class Governor:
         self._groups: tuple[RootGroup, ...] = ()
         self._ledger: tuple[PeerAddress, ...] = ()
         self._book = PeerBook()
+        self._struck = StruckRoots(self._book)
         self._churn_s = inf
         self._trial_s = -inf
         self.due_s = -inf
@@ -112,24 +77,14 @@ class Governor:
 
     # -- what is learned -----------------------------------------------------------------------------------
 
-    def set_roots(self, groups: Iterable[RootGroup]) -> None:
-        """Take the roots of the topology in the place of earlier ones; what stays in it is not cut, and a root that is
-        in it no more becomes a stranger."""
+    def set_roots(self, groups: Iterable[RootGroup], *, is_edited: bool = False) -> None:
+        """Take the roots of the topology in the place of earlier ones; what stays in it is not cut. A root that is in
+        it no more becomes a stranger; if `is_edited`, since somebody has struck it out, it is left."""
         self._groups = tuple(groups)
         self.due_s = -inf
-        named: dict[PeerAddress, RootGroup] = {}
-        for group in self._groups:
-            for address in group.addresses:
-                named.setdefault(address, group)
-        for peer in self._book.peers:
-            if peer.group is not None and peer.address not in named:
-                peer.group, peer.source = None, PeerSource.SHARED
-        for address, group in named.items():
-            if address in self._own:
-                continue
-            source = PeerSource.LOCAL if group.is_local else PeerSource.PUBLIC
-            peer = self._book.learn(address, source)
-            peer.group, peer.source = group, source
+        struck = self._book.name_roots(self._groups, self._own)
+        if is_edited:
+            self._struck.add(struck)
 
     def set_ledger(self, addresses: Iterable[PeerAddress]) -> None:
         """Take the relays of the ledger in the place of earlier ones; some of them are learned at the next decision."""
@@ -191,7 +146,8 @@ class Governor:
             return
         peer.failures = 0
         self._cold(peer, now_s)
-        peer.dial_s = now_s + (RESTS_S if is_ours else BACK_OFF.pause_s(1, self._chance.random()))
+        rests = is_ours and peer.source is not PeerSource.LOCAL  # which was struck out, and is named again
+        peer.dial_s = now_s + (RESTS_S if rests else BACK_OFF.pause_s(1, self._chance.random()))
 
     def _count_failure(self, peer: KnownPeer, now_s: float) -> None:
         self._cold(peer, now_s)
@@ -212,7 +168,7 @@ class Governor:
         if self._churn_s == inf:
             self._churn_s = now_s + self._targets.churn_s * (1 + self._chance.random()) / 2
         self.due_s = self._churn_s
-        acts = list(self._churned(now_s)) if now_s >= self._churn_s else []
+        acts = [*self._struck.left(now_s), *(self._churned(now_s) if now_s >= self._churn_s else ())]
         if self._book.draw_of_ledger(self._ledger, self._targets.ledger_known, self._chance, now_s):
             self.due_s = min(self.due_s, now_s + RESTS_S)  # those that were forgotten may be learned again
         acts += self._dials(now_s)
@@ -278,7 +234,7 @@ class Governor:
                 lacking = group.hot - sum(one.state is PeerState.HOT for one in members)
                 warm = [one for one in members if one.state is PeerState.WARM and one.may_be_hot]
                 for peer in warm[: max(0, lacking)]:
-                    yield self._heat(peer, now_s)
+                    yield self._book.heat(peer, now_s)
         places = HotPlaces(self.of_state(PeerState.HOT), self._targets)
         ready = []
         for peer in self._book.of(PeerState.WARM):
@@ -288,7 +244,7 @@ class Governor:
                 ready.append(peer)
         for peer in self._shuffled(ready):
             if places.take(peer):
-                yield self._heat(peer, now_s)
+                yield self._book.heat(peer, now_s)
         yield from self._displaced(places, now_s)
 
     def _displaced(self, places: HotPlaces, now_s: float) -> Iterator[Act]:
@@ -306,20 +262,10 @@ class Governor:
             places.leave(loser)
             heir = next((peer for peer in self._shuffled(newcomers) if places.take(peer)), None)
             if heir is not None:
-                yield self._cool(loser, now_s)
-                yield self._heat(heir, now_s)
+                yield self._book.cool(loser, now_s)
+                yield self._book.heat(heir, now_s)
                 return
             places.take(loser)
-
-    def _heat(self, peer: KnownPeer, now_s: float) -> Heat:
-        self._book.move(peer, PeerState.HOT, now_s)
-        peer.was_hot = True
-        return Heat(peer.address)
-
-    def _cool(self, peer: KnownPeer, now_s: float) -> Cool:
-        self._book.move(peer, PeerState.WARM, now_s)
-        peer.rests_s = now_s + RESTS_S
-        return Cool(peer.address)
 
     def _too_many(self, now_s: float) -> Iterator[Act]:
         """Yield what brings the numbers down to targets that have become smaller."""
@@ -329,7 +275,7 @@ class Governor:
         roots = sum(peer.source is PeerSource.LOCAL for peer in self.of_state(PeerState.HOT))
         worst = sorted(hot, key=lambda one: one.earliness(now_s))
         for peer in worst[: max(0, roots + len(hot) - max(self._targets.active, roots))]:
-            yield self._cool(peer, now_s)
+            yield self._book.cool(peer, now_s)
 
     def _churned(self, now_s: float) -> Iterator[Act]:
         """Yield what makes room for others: the hot peers that announce latest are pulled from no more, and some that
@@ -340,7 +286,7 @@ class Governor:
         warm = [peer for peer in self.of_state(PeerState.WARM) if peer.source is not PeerSource.LOCAL]
         heirs = sum(peer.may_be_hot and peer.rests_s <= now_s for peer in warm)
         for peer in sorted(hot, key=lambda one: one.earliness(now_s))[: min(_share(hot), heirs)]:
-            yield self._cool(peer, now_s)
+            yield self._book.cool(peer, now_s)
         dialled = [peer for peer in warm if not peer.is_inbound]
         for peer in self._chance.sample(dialled, _share(dialled)):
             self._book.move(peer, PeerState.CLOSING, now_s)

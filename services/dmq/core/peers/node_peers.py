@@ -60,7 +60,7 @@ class NodePeers:
             case c.Computed():
                 roots, deeds = self.topology.computed(heard, now)
                 if roots is not None:
-                    self.peers.set_roots(roots.groups, roots.ledger)
+                    self.peers.set_roots(roots.groups, roots.ledger, is_edited=self.topology.is_edited)
                 yield from deeds
 
     def judge(self, now: c.Now) -> Iterator[c.Deed]:

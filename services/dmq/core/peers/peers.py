@@ -38,11 +38,12 @@ from ..protocols.peer_session import (
 )
 from ..protocols.peer_sharing import PeerAddress
 from ..stake.source import moment_of
+from .acts import Act, AskPeers, Cool, Dial, Hang, Heat
 from .away import PeersAway, as_row
 from .connection import PeerConnection
 from .endings import PeerEndings
 from .exchange import PeerExchange, PeerTerms, request_of
-from .governor import Act, AskPeers, Cool, Dial, Governor, Hang, Heat
+from .governor import Governor
 from .known import PeerState, RootGroup
 from .pace import RelayPace
 
@@ -105,9 +106,11 @@ class Peers:
         fetching_s = self._fetching.due_s if self._may_pull else inf
         return min(self._deadlines.next_s, self._governor.due_s, fetching_s)
 
-    def set_roots(self, groups: Iterable[RootGroup], ledger: Iterable[PeerAddress] = ()) -> None:
+    def set_roots(
+        self, groups: Iterable[RootGroup], ledger: Iterable[PeerAddress] = (), *, is_edited: bool = False
+    ) -> None:
         groups = tuple(groups)
-        self._governor.set_roots(groups)
+        self._governor.set_roots(groups, is_edited=is_edited)
         self._governor.set_ledger(ledger)
         self._away.keep({address for group in groups for address in group.addresses})
         self._changed |= dict.fromkeys(self._by_key.values())  # one of them may be named now

@@ -26,13 +26,14 @@ JOB, TAG = "services.dmq.topology_job:topology", "topology"
 class Roots(Struct, frozen=True, array_like=True):
     """What a topology names. `digest` tells it from others; `missing`: the points whose addresses are not known;
     `ledger`: relays of a ledger peer snapshot; `own`: the points at which this node itself listens, which are in no
-    group."""
+    group; `points`: a digest of the points as they stand in the file, whatever addresses their names have."""
 
     digest: bytes
     groups: tuple[RootGroup, ...]
     missing: tuple[str, ...] = ()
     ledger: tuple[PeerAddress, ...] = ()
     own: tuple[str, ...] = ()
+    points: bytes = b""
 
     @property
     def addresses(self) -> int:
@@ -56,7 +57,8 @@ _ROOTS = msgspec.msgpack.Decoder(Roots)
 
 class TopologySource:
     """Asks for the reads that are due, and takes the answers. `listens`: where this node listens, HOST:PORT;
-    `srv_services` as in the request; `problem`: why the last could not be read, or ""."""
+    `srv_services` as in the request; `problem`: why the last could not be read, or ""; `is_edited`: whether
+    the file names other points than before, or a name only has other addresses."""
 
     def __init__(
         self, file: str, snapshot: str = "", listens: Iterable[str] = (), srv_services: Iterable[str] = ()
@@ -66,6 +68,7 @@ class TopologySource:
         self._srv_services = tuple(srv_services)
         self._snapshot = snapshot
         self.problem = ""
+        self.is_edited = False
         self.roots = Roots(b"", ())
         self._is_asking = False
         self._has_read = False
@@ -103,7 +106,8 @@ class TopologySource:
             return None, [
                 c.Inform(f"the topology {self.file or self._snapshot} can be read again")
             ] if was_wrong else []
-        self.roots, self._has_read = _ROOTS.decode(heard.result), True
+        former, self.roots, self._has_read = self.roots, _ROOTS.decode(heard.result), True
+        self.is_edited = self.roots.points != former.points
         said = f"the topology names {counted(self.roots.addresses, 'address', 'addresses')} of peers"
         if self._snapshot:
             said += f", the ledger {counted(len(self.roots.ledger), 'relay')}"

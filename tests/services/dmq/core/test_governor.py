@@ -7,11 +7,12 @@ from random import Random
 import pytest
 from rigs.peer_world import AGREED, TARGETS, PeerWorld
 
-from services.dmq.core.peers import governor as g
+from services.dmq.core.peers.acts import Act, AskPeers, Cool, Dial, Hang, Heat
 from services.dmq.core.peers.book import DIAL_S, RESTS_S, SHARED_MAX
-from services.dmq.core.peers.governor import AskPeers, Cool, Dial, Governor, Hang, Heat
+from services.dmq.core.peers.governor import ASK_S, Governor
 from services.dmq.core.peers.hot_places import OF_PREFIX_MAX, Targets
 from services.dmq.core.peers.known import KnownPeer, PeerSource, PeerState, RootGroup, is_public
+from services.dmq.core.peers.struck_roots import STRUCK
 from services.dmq.core.protocols.node_handshake import Agreement
 from services.dmq.core.protocols.peer_sharing import PeerAddress
 
@@ -32,7 +33,7 @@ def governor(*groups: RootGroup, targets: Targets = TARGETS, own: tuple[PeerAddr
     return found
 
 
-def of_kind(acts: list[g.Act], kind: type) -> list[PeerAddress]:
+def of_kind(acts: list[Act], kind: type) -> list[PeerAddress]:
     return [act.address for act in acts if isinstance(act, kind)]
 
 
@@ -170,6 +171,41 @@ def test_what_stays_in_a_new_topology_is_not_cut() -> None:
     assert of.get(ROOTS[0]).source is PeerSource.SHARED  # type: ignore[union-attr]
 
 
+def test_a_root_that_is_struck_out_of_the_topology_is_left() -> None:
+    of = governor(RootGroup(ROOTS[:3], 3, 3))
+    of.decide(0.0)
+    of.opened(ROOTS[0], SILENT, 0.0, is_inbound=False)
+    of.opened(ROOTS[1], SILENT, 0.0, is_inbound=True)
+    assert of_kind(of.decide(0.0), Heat) == list(ROOTS[:2])
+    of.set_roots([RootGroup(ROOTS[3:])], is_edited=True)
+    acts = of.decide(1.0)
+    assert of_kind(acts, Hang) == [ROOTS[0]] and of_kind(acts, Cool) == [ROOTS[1]]
+    assert of_kind(acts, Dial) == [ROOTS[3]] and not of_kind(acts, Heat)
+    of.closed(ROOTS[0], 2.0)
+    of.opened(ROOTS[2], SILENT, 2.0, is_inbound=False)  # it was being dialled
+    acts = of.decide(2.0)
+    assert acts == [Hang(ROOTS[2], STRUCK)] and of.get(ROOTS[0]) is None
+    of.told(ROOTS[3], [ROOTS[0]], 3.0)
+    assert of.get(ROOTS[0]) is None, "nobody else's word brings it back just now"
+
+
+def test_a_root_that_is_struck_out_and_named_again_is_dialled_soon() -> None:
+    of = governor(RootGroup(ROOTS[:1]))
+    of.decide(0.0)
+    of.opened(ROOTS[0], SILENT, 0.0, is_inbound=False)
+    for at_s, closes in ((1.0, False), (100.0, True)):
+        of.set_roots([], is_edited=True)
+        assert of_kind(of.decide(at_s), Hang) == [ROOTS[0]]
+        if closes:
+            of.closed(ROOTS[0], at_s)
+            of.decide(at_s)
+        of.set_roots([RootGroup(ROOTS[:1])], is_edited=True)
+        if not closes:
+            of.closed(ROOTS[0], at_s)
+        assert of.decide(at_s + 15.0) == [Dial(ROOTS[0])]
+        of.opened(ROOTS[0], SILENT, at_s + 16.0, is_inbound=False)
+
+
 def test_who_dials_in_again_and_again_from_other_places_fills_no_book() -> None:
     of = governor(targets=Targets(known=20))
     for number in range(2000):
@@ -286,8 +322,8 @@ def test_peers_are_asked_for_addresses_two_at_once_and_each_seldom() -> None:
     assert set(first) | set(second) == set(ROOTS)
     for one in second:
         of.told(one, [], 2.0)
-    assert of_kind(of.decide(500.0), AskPeers) == [] and of.due_s == g.ASK_S
-    assert of_kind(of.decide(g.ASK_S), AskPeers)
+    assert of_kind(of.decide(500.0), AskPeers) == [] and of.due_s == ASK_S
+    assert of_kind(of.decide(ASK_S), AskPeers)
 
 
 def test_what_is_shared_is_what_we_have_reached_ten_at_most_and_the_same_for_a_while() -> None:
