@@ -2,7 +2,8 @@
 
 Beside the load of `stream_rate`, routers of their own each seal a segment that tells of a message dropped, one after
 the other, at moments that do not follow the stream's batches. Of each is measured, from the moment when the segment has
-its name until the command of `--notify` has been started: the seconds, and the batches that were at work meanwhile.
+its name: the seconds until the command of `--notify` has been started, and the batches until the one that raised the
+alarm has ended, with the one that was at work at first.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ LOST = "ended-badly"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A loss that was told of: the seconds until then, and how many batches were at work meanwhile."""
+    """A loss that was told of: the seconds until then, and how many batches it took."""
 
     after_s: float
     batches: int
@@ -84,15 +85,19 @@ class Loser:
 
 
 class Batches:
-    """When the batches of a stream ended, as it reports them."""
+    """When the batches of a stream ended, as it reports them. `raised`: how many had ended when an alarm was raised, by
+    its text."""
 
     def __init__(self) -> None:
         self.ends_ns: list[int] = []
+        self.raised: dict[str, int] = {}
         self._is_over = False
         self._news = threading.Condition()
 
     def read(self, lines: Iterable[str]) -> None:
         for line in lines:
+            if line.startswith("alarm raised: "):
+                self.raised.setdefault(line, len(self.ends_ns))
             if re.match(r"batch \d+: .* after", line):
                 with self._news:
                     self.ends_ns.append(time.time_ns())
@@ -109,9 +114,10 @@ class Batches:
             if self._is_over:
                 raise SystemExit("the stream ended too early")
 
-    def between(self, begin_ns: int, end_ns: int) -> int:
-        """Return how many batches were at work at some time between these, the last one until its end."""
-        return bisect_left(self.ends_ns, end_ns) + 1 - bisect_left(self.ends_ns, begin_ns)
+    def since(self, begin_ns: int, router: str) -> int:
+        """Return how many batches it took until the alarm about a router, from the one that was at work then."""
+        [raised] = [count for line, count in self.raised.items() if router in line]
+        return raised + 1 - bisect_left(self.ends_ns, begin_ns)
 
 
 def told_in(path: Path) -> dict[str, int]:
@@ -161,7 +167,7 @@ def measured(load: Load, losses: int, every_s: float, base: Path) -> list[Told]:
         reader.join()
     told_ns = told_in(base / "told")
     return [
-        Told((told_ns[router] - since_ns) / SECOND, batches.between(since_ns, told_ns[router]))
+        Told((told_ns[router] - since_ns) / SECOND, batches.since(since_ns, router))
         for router, since_ns in lost_ns.items()
     ]
 

@@ -81,7 +81,8 @@ def audited(logs: Path, base: Path, engine: str, *, adaptive: bool = True, table
 
 def _audited(summary: dict[str, Any], cost: Cost) -> Audited:
     lines = sum(row["lines"] for row in summary["events"])
-    return Audited(cost, summary["run"]["seconds"], lines, {name: summary[name] for name in SAME})
+    seconds = summary["run"].get("seconds", 0.0)  # a stream with nothing new tells none
+    return Audited(cost, seconds, lines, {name: summary[name] for name in SAME})
 
 
 def said(name: str, found: Audited) -> Audited:

@@ -60,12 +60,12 @@ def test_the_work_of_spark_is_added_up(tmp_path: Path) -> None:
     assert (work.tasks, work.shuffled, work.spilled, work.tasks_s, work.longest_s) == (2, 7, 3, 1.5, 1.5)
 
 
-def test_batches_at_work_until_an_alarm_are_counted() -> None:
+def test_batches_until_an_alarm_is_raised_are_counted() -> None:
     batches = Batches()
-    batches.ends_ns = [10, 20, 30]
-    assert batches.between(12, 18) == 1, "the batch that was at work when the segment came"
-    assert batches.between(12, 28) == 2
-    assert batches.between(5, 31) == 4, "the last one has not ended"
+    batches.read(["batch 0: good after 1 s\n", "alarm raised: the router ab\n", "batch 1: bad after 1 s\n"])
+    batches.ends_ns = [10, 20]
+    assert batches.since(5, "ab") == 2, "the batch that was at work when the segment came, and the one after it"
+    assert batches.since(15, "ab") == 1
 
 
 def test_a_loser_loses_one_message_and_what_is_told_of_it_is_read(tmp_path: Path) -> None:
