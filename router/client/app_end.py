@@ -173,7 +173,8 @@ class AppEnd:
                 self._hear(item)
 
     def _hear_router(self, wire: bytes) -> None:
-        """Handle a unicast of the router itself; ignore one that this version does not understand."""
+        """Handle a unicast of the router itself, or a report of one further on; ignore what this version does not
+        understand."""
         body = open_message(wire).body
         try:
             said = _decoded(body)

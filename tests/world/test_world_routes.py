@@ -189,6 +189,23 @@ def test_only_relay_lets_through(grants: str, known: bool, arrives: bool) -> Non
             assert [report.message for report in sender.reports] == [one], "the source is told"
 
 
+def test_a_source_is_told_by_a_router_further_on_and_its_app_reads_no_report_as_a_message() -> None:
+    with World(8) as world:
+        core = world.node("core", OPEN)
+        edge = world.node("edge")
+        world.link(edge, core, uplink=True, grants=ALL)
+        other = world.node("other", replace(OPEN))
+        world.link(core, other, grants_back="")
+        sender, target = world.app(edge), world.app(other, habits=Habits(refuse=1.0))
+        world.run_until_quiet()
+        core.router.routes.learn(Route(target.key.public, other.address, 2_000_000_000), world.time.now().wall_s)
+        core.disk.routes[target.key.public] = Route(target.key.public, other.address, 2_000_000_000)
+        [one] = sender.send(target.key.public)
+        world.run_until_quiet()
+        assert [(report.message, report.state) for report in sender.reports] == [(one, "refused")]
+        assert not sender.diary.handled
+
+
 def test_a_reply_finds_its_way_by_the_learned_route() -> None:
     with World(9) as world:
         core = world.node("core")

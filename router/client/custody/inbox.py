@@ -21,6 +21,7 @@ from router.core.link.custody import CONTROL_SLACK_MESSAGES
 from router.core.link.session import MessageRun
 from router.core.routing.intake import Refusal
 from router.core.wire.codec import Malformed
+from router.core.wire.control import is_report
 from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.message import UNICAST, read_header
 from router.core.wire.reasons import Reason
@@ -138,7 +139,8 @@ class Inbox:
         self._again = n
 
     def take_in(self, messages: MessageRun, at_s: float) -> list[bytes]:
-        """Take the messages of one read; return the router's own unicasts, which count as done."""
+        """Take the messages of one read; return the router's own unicasts, and reports of routers further on, which
+        count as done."""
         first_k, data, spans = messages
         self.received += len(spans)
         self._sizes.append((self.received, spans[-1][2] - spans[0][0]))
@@ -146,7 +148,7 @@ class Inbox:
         holes = [
             at
             for at, (_, start, end) in enumerate(spans)
-            if data[start + 1] == UNICAST and self._is_of_router(data, start, end)
+            if data[start + 1] == UNICAST and (self._is_of_router(data, start, end) or is_report(data, start, end))
         ]
         runs, kept = _without(holes, first_k, spans) if holes else ([(first_k, self.received)], spans)
         for hole in holes:

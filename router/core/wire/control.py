@@ -17,7 +17,7 @@ from msgspec import Struct
 from . import shape
 from .codec import Malformed, TooLarge, decode, encode, first_of, frame, unframe
 from .crypto import MessageId, PublicKey
-from .message import MULTICAST, read_header
+from .message import MULTICAST, open_message, read_header
 from .reasons import REASON_MAX, reason_from
 from .text import key_text, short
 
@@ -25,6 +25,9 @@ CONTROL_BYTES_MAX = 256  # except for a carried message, which may be as long as
 CONTROL_ITEMS_MAX = 13  # a report's
 CARRIED = b"\x82\x00"
 REPORT_STATES = ("expired", "refused", "dropped")
+REPORT_WIRE_BYTES_MAX = 512
+"""The most bytes of a report with its unicast."""
+_REPORT_BEGINS = b"\x82\x06\xa5"
 
 
 class UnknownControl(Malformed):
@@ -124,6 +127,18 @@ def decode_control(body: bytes) -> Control:
     if reader is None:
         raise UnknownControl(f"control message type {kind} is unknown")
     return reader(decode(body, CONTROL_ITEMS_MAX)[1])
+
+
+def is_report(data: bytes, start: int, end: int) -> bool:
+    """Whether the unicast in these bytes is a report, from whatever router: like all that routers say themselves, it
+    has no ttl."""
+    if end - start > REPORT_WIRE_BYTES_MAX or data.find(_REPORT_BEGINS, start, end) < 0:
+        return False
+    try:
+        message = open_message(data[start:end])
+        return message.ttl_s == 0 and isinstance(decode_control(message.body), Report)
+    except Malformed:
+        return False
 
 
 def _carried(wire: bytes) -> Carried:

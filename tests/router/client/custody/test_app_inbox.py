@@ -15,8 +15,8 @@ from router.client.custody.inbox import Inbox, Prefix
 from router.client.errors import JournalError
 from router.core.link.session import MessageRun
 from router.core.routing.intake import Refusal
-from router.core.wire.codec import frame, split_frames
-from router.core.wire.control import JoinAck, encode_control
+from router.core.wire.codec import encode, frame, split_frames
+from router.core.wire.control import JoinAck, Leave, Report, encode_control
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.message import message_id, seal_multicast, seal_unicast
 from router.core.wire.reasons import Reason
@@ -130,6 +130,20 @@ def test_what_the_router_says_is_done_at_once(until_min: int) -> None:
     assert world.inbox.settled == 3
     world.inbox.done(world.take())
     assert world.inbox.settled == 5
+
+
+def report(body: bytes = b"", ttl_s: int = 0) -> bytes:
+    """Return what a router further on says of a message of this app."""
+    said = Report(MessageId(bytes(32)), OTHER.public, "refused", 9, 1)
+    return seal_unicast(ALICE, BOB.public, body or encode_control(said), ttl_s=ttl_s, expiry_min=1)
+
+
+def test_what_a_router_further_on_reports_is_no_message() -> None:
+    world = World()
+    assert world.read(report()) == [report()] and world.inbox.settled == 1
+    likenesses = [report(ttl_s=60), report(encode([6, {}])), report(encode_control(Leave(OTHER.public)))]
+    assert world.read(*likenesses) == []
+    assert [world.take().wire for _ in likenesses] == likenesses
 
 
 def test_the_routers_key_in_the_wrong_place_proves_nothing() -> None:
