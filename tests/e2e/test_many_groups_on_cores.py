@@ -25,7 +25,7 @@ from rigs.patience import HANG_S
 from test_silent_dropper import barred, drops
 
 from router import SigningKey, connect
-from router.rig.process import pause, run_command, until
+from router.rig.process import pause, run_command
 
 CORES = int(os.environ.get("MANY_CORES") or 5)
 GROUPS = int(os.environ.get("MANY_GROUPS") or 500)
@@ -33,6 +33,8 @@ DROPS = os.environ.get("MANY_DROPPER") != "0"
 SEED = int(os.environ.get("MANY_SEED") or random.SystemRandom().getrandbits(32))
 AT_ONCE = 64
 """JOINs of an app that wait for an answer at a moment."""
+APP_GROUPS = 1000
+"""The most groups that one app may join at a node, unless its operator allows more."""
 ROUND_MESSAGES = 40
 KILLS = 4
 WITHIN_S = 5_400.0
@@ -50,14 +52,21 @@ def cpu_s(pid: int) -> float:
 
 
 class Reader:
-    """An app that reads all groups at one core, outside of it, over its kills. `got`: how often each message came."""
+    """Apps that read all groups at one core, outside of it, over its kills. `got`: how often each message came."""
 
     def __init__(self, node: NodeProcess, groups: list[SigningKey]) -> None:
-        self.node, self.groups, self.key = node, groups, new_key()
+        self.node, self.groups = node, groups
         self.got = Counter[bytes]()
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
-        async with connect(home=self.node.home, key=self.key, when_down="queue") as app, trio.open_nursery() as nursery:
+        async with trio.open_nursery() as nursery:
+            for at in range(0, len(self.groups), APP_GROUPS):
+                await nursery.start(self._read, self.groups[at : at + APP_GROUPS])
+            task_status.started()
+
+    async def _read(self, groups: list[SigningKey], task_status: trio.TaskStatus[None]) -> None:
+        app = connect(home=self.node.home, key=new_key(), when_down="queue")
+        async with app, trio.open_nursery() as nursery:
             at_once = trio.CapacityLimiter(AT_ONCE)
 
             async def join(group: SigningKey) -> None:
@@ -66,7 +75,7 @@ class Reader:
 
             async def join_all() -> None:
                 async with trio.open_nursery() as joining:
-                    for group in self.groups:
+                    for group in groups:
                         joining.start_soon(join, group)
                 task_status.started()
 
@@ -115,13 +124,14 @@ class Fleet:
 
     async def until_met(self) -> None:
         """Wait until each core has all others as neighbours in every group."""
+        began = trio.current_time()
+        while not await self._have_met():
+            await pause(began)
 
-        async def have_met() -> bool:
-            answers = [await ask_pubsub(one, "peers") for one in self.nodes]
-            rows = [[row["neighbour"] for row in answer["peers"]] for answer in answers]
-            return all(len(row) == len(self.nodes) - 1 and min(row) == len(self.groups) for row in rows)
-
-        await until("the meeting of all cores in all groups", have_met)
+    async def _have_met(self) -> bool:
+        answers = [await ask_pubsub(one, "peers") for one in self.nodes]
+        rows = [[row["neighbour"] for row in answer["peers"]] for answer in answers]
+        return all(len(row) == len(self.nodes) - 1 and min(row) == len(self.groups) for row in rows)
 
     async def until_all_have_it(self) -> None:
         sent = set(self.sent)
@@ -141,7 +151,7 @@ async def test_cores_with_many_groups_lose_nothing_by_kills_and_a_dropper(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "place"
-    monkeypatch.setenv("PYTHONPATH", str(place))
+    monkeypatch.setenv("PYTHONPATH", str(place), prepend=os.pathsep)
     print(f"{CORES} cores, {GROUPS} groups, MANY_SEED={SEED}")
     async with rig(tmp_path, WITHIN_S) as found, trio.open_nursery() as nursery:
         first = core(found, "core0", period_s=PERIOD_S)

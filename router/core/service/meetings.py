@@ -350,7 +350,9 @@ class Meetings:
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _earliest(self, partner: Partner, at_s: float) -> float:
-        return max(at_s, partner.began_s + self._limits.apart_s)
+        """Return when the next meeting may begin: meetings about many groups are further apart, as each costs as much
+        as several."""
+        return max(at_s, partner.began_s + self._limits.apart_s * max(1.0, len(self._wanted) / TAGS_MAX))
 
     def _partner(self, router: PublicKey, service: PublicKey, now_s: float, *, lets_go: bool = True) -> Partner | None:
         """Return a router's partner, created if missing; None if there are too many, and none can give way."""

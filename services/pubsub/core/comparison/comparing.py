@@ -44,7 +44,7 @@ from services.pubsub.core.comparison.places import Places
 from services.pubsub.core.comparison.plan import TAG, CompareLimits, Plan, Plans, Session
 from services.pubsub.core.comparison.summing import TAG as SUMS_TAG
 from services.pubsub.core.comparison.together import Together
-from services.pubsub.core.comparison.waiting import Waiting
+from services.pubsub.core.comparison.waiting import RETRY_S, Waiting
 from services.pubsub.core.conduct.clock_steps import ClockSteps
 from services.pubsub.core.conduct.judging import Judging
 from services.pubsub.core.known import Known, Topic
@@ -52,8 +52,6 @@ from services.pubsub.core.messages import AskSums, Compare, Compared, TellSums
 from services.pubsub.core.saying import say
 
 TAGS = (TAG, SUMS_TAG)
-RETRY_S = 1.0
-"""Seconds after which it is checked again whether there is a partner, or room, for a comparison."""
 
 
 class Comparing:
@@ -81,7 +79,7 @@ class Comparing:
             known, self._held, self._plans, self._arrivals, self._waiting, self._places, setup.chance, self._limits
         )
         every, summing = (self._fetching, self._giving, self._held, self._judging), self._together.summing
-        self._timed = (*every, self._plans, summing)
+        self._timed = (*every, self._plans, self._waiting, summing)
         self._of_topics = (*every, self._answering, self._waiting, summing)
         self._early = self._figures.all_missed()  # of groups that are not wanted yet
         self._slept_s, self._begun = inf, 0
@@ -240,7 +238,7 @@ class Comparing:
     def _begin(self, group: PublicKey, plan: Plan, now: c.Now) -> list[c.Deed]:
         """Compare with the named neighbours for which there is room, and with a random one if it is time.
 
-        The others are tried again after `RETRY_S`, or when a comparison ends. A topic without a partner waits until it
+        The others are tried again in their turn. A topic without a partner waits until it
         has one: a node may have thousands of them."""
         topic, deeds = self._known.topics[group], list[c.Deed]()
         partners = self._presence.partners(topic)
@@ -250,7 +248,7 @@ class Comparing:
             if router not in partners:
                 plan.forget(router)
             elif is_busy or not self._fetching.has_room or not may_begin(router, now):
-                plan.named[router] = now.mono_s + RETRY_S
+                plan.named[router] = now.mono_s + self._waiting.pause_s
                 self._waiting.for_place(group, router)
             else:
                 deeds += self._compare(topic, plan, router, partners[router], now)
@@ -258,7 +256,7 @@ class Comparing:
             free = [one for one in partners if (one, group) not in self._sessions and self._places.has_one(one, now)]
             if not (free and self._fetching.has_room):
                 (self._waiting.for_place if partners else self._waiting.for_partner)(group)
-                plan.next_s = now.mono_s + (RETRY_S if partners else self._limits.again_s)
+                plan.next_s = now.mono_s + (self._waiting.pause_s if partners else self._limits.again_s)
                 return deeds
             [router] = self._chance.sample(plan.nearest(free, topic.neighbours, self._presence.services), 1)
             deeds += self._compare(topic, plan, router, partners[router], now)
@@ -268,7 +266,7 @@ class Comparing:
         group = topic.group
         plan.begin(router, now.mono_s, self._limits.apart_s)
         self._waiting.begun(group, router)
-        if plan.next_s <= now.mono_s + RETRY_S:
+        if plan.next_s <= now.mono_s + self._waiting.pause_s:
             plan.next_s = now.mono_s + plan.period_s * self._arrivals.spread()
         fetch = self._fetching.begin(group, router)
         found = Differences(self._limits.lacking_max, self._judging.watched(router, group, now))

@@ -280,6 +280,21 @@ def test_questions_without_end_are_answered_seldom() -> None:
     assert answers[-1] == BOB.public and len(answers) <= 22, "not for longer than their nonces are valid"
 
 
+@pytest.mark.parametrize("size", [1, 4])
+def test_meetings_about_many_groups_are_further_apart_while_these_change(size: int) -> None:
+    """Ten cores that each joined 5,000 groups in minutes met every five seconds about all of them."""
+    first, seconds = keys(TAGS_MAX * size), 120
+    table = pair(first, first)
+    for at in range(seconds):
+        table.run(float(at))
+        table.want(ALICE.public, keys(1, len(first) + at))
+    begun = sum(isinstance(said.word, Meet) for _, said in table.seen)
+    assert abs(begun - seconds / (MeetingLimits().apart_s * size)) <= 2
+    table.run(seconds + MeetingLimits().apart_s * (size + 1))
+    [*_, last] = (said.word for sender, said in table.seen if sender == ALICE.public and isinstance(said.word, Met))
+    assert len(last.tags) == TAGS_MAX
+
+
 def test_more_questions_than_may_wait_are_dropped() -> None:
     table = Table(ALICE.public, limits=MeetingLimits(waiting_max=3))
     for number in range(5):
