@@ -34,6 +34,10 @@ from services.pubsub.core.rings.view import RingMembers, ViewLimits
 
 STALLED_S = 2.0
 """Seconds by which a period begins late if this node stood still."""
+LATE_S = 0.5
+"""From how many seconds on that it comes late this service leaves them out of the time that others have to answer."""
+LATE_MOST = 4
+"""As how many times `answer_s` others have at most, where this service is always late."""
 
 
 class OverlayLimits(Struct, frozen=True):
@@ -96,10 +100,12 @@ Deed = ExchangeRings | Reply | MeetWith
 
 
 class Question(NamedTuple):
-    """An open question: the time until which its answer is accepted, and its main topic."""
+    """An open question: the time until which its answer is accepted, its main topic, and until when it may be accepted
+    at most, if this service comes late meanwhile."""
 
     until_s: float
     group: PublicKey
+    last_s: float
 
 
 class Overlay:
@@ -279,12 +285,20 @@ class Overlay:
 
     def tick(self, now_s: float) -> list[Deed]:
         """Ask and meet the members whose time has come."""
+        self._leave_out(now_s - self.due_s)
         for router in self._candidates.overdue(now_s):
             self.absent(router, now_s)
         deeds: list[Deed] = list(self._give_up(now_s))
         if now_s >= self._next_s:
             deeds += self._begin_period(now_s)
         return [*deeds, *self._ask_the_silent(now_s)]
+
+    def _leave_out(self, late_s: float) -> None:
+        """Give those more time who are asked, if this service comes late: what they answered may still be unread, and
+        on a machine that is overloaded they come late as well."""
+        if LATE_S < late_s < inf:
+            for router, one in self._asked.items():
+                self._asked[router] = one._replace(until_s=min(one.until_s + late_s + LATE_S, one.last_s))
 
     def _begin_period(self, now_s: float) -> Iterator[Deed]:
         limits = self._limits
@@ -342,7 +356,8 @@ class Overlay:
             if ring is first or ring.turn == RANDOM or ring.partner(self._chance) == partner:
                 self._rings.asked(ring, self._members.period)
         self._questions += 1
-        self._asked[partner.router] = Question(now_s + self._limits.answer_s, first.topic.group)
+        answer_s = self._limits.answer_s
+        self._asked[partner.router] = Question(now_s + answer_s, first.topic.group, now_s + LATE_MOST * answer_s)
         return ExchangeRings(partner, tuple([self._told(one, partner) for one in rings]))
 
     def _ask_the_silent(self, now_s: float) -> Iterator[ExchangeRings]:

@@ -11,7 +11,7 @@ from rigs.rings import PERIOD_S, Member, Rings
 from router.core.wire.crypto import PublicKey
 from services.pubsub.core.known import Neighbour
 from services.pubsub.core.meetings.candidates import CandidateLimits
-from services.pubsub.core.rings.overlay import ExchangeRings, MeetWith, Overlay, OverlayLimits, RingOf
+from services.pubsub.core.rings.overlay import LATE_MOST, ExchangeRings, MeetWith, Overlay, OverlayLimits, RingOf
 from services.pubsub.core.rings.topic_ring import Told
 
 GROUP, OTHER = PublicKey(b"g" * 32), PublicKey(b"o" * 32)
@@ -102,6 +102,25 @@ def test_who_does_not_answer_is_removed_and_the_next_is_asked_at_once() -> None:
     assert not one.overlay.tick(4.9)
     assert [deed.to for deed in one.overlay.tick(5.0) if isinstance(deed, ExchangeRings)] == [second]
     assert topic.after[0] == second and first.router not in topic.neighbours
+
+
+def test_a_service_that_comes_late_gives_others_more_time_but_not_without_end() -> None:
+    """Ten cores on a busy machine came seconds late, and each took the others for gone again and again."""
+    rings = joined(6, seed=4)
+    one = rings.members[0]
+    one.overlay = Overlay(one.known, one.me.router, rings.chance, OverlayLimits(fast_periods=0, period_s=1e6))
+    one.overlay.begin(GROUP)
+    for other in rings.members[1:]:
+        one.overlay.met(other.me, 0.0)
+    topic, answer_s = one.known.topics[GROUP], OverlayLimits().answer_s
+    first = topic.after[0]
+    one.overlay.tick(0.0)
+    one.overlay.tick(answer_s + 3.0)
+    assert topic.after[0] == first and answer_s + 3.0 < one.overlay.due_s < answer_s + 4.0
+    while first.router in topic.neighbours:
+        now_s = one.overlay.due_s + 3.0
+        one.overlay.tick(now_s)
+    assert now_s <= LATE_MOST * answer_s + 3.0
 
 
 def test_who_fell_silent_is_no_neighbour_until_it_answers() -> None:
