@@ -72,24 +72,28 @@ def hdfs_store(java: Path, server: Path, spark_jars: Path, directory: Path) -> I
         [*command, _NAME_NODE, *names, "-format"], check=False, capture_output=True, text=True, timeout=HANG_S
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    started: list[subprocess.Popen[str]] = []
+    started: list[tuple[subprocess.Popen[str], Told]] = []
     try:
         found = _started([*command, _NAME_NODE, *names], started).first(_IS_UP)
         url = f"hdfs://127.0.0.1:{found[1]}"
         _started([*command, _DATA_NODE, *_settings(url, directory)], started).first(_HAS_JOINED)
         yield HdfsStore(url, command)
     finally:
-        for process in reversed(started):
+        for process, told in reversed(started):
             process.kill()
             process.wait(HANG_S)
+            told.join()
+            assert process.stdout is not None
+            process.stdout.close()
 
 
-def _started(command: Sequence[str], started: list[subprocess.Popen[str]]) -> Told:
+def _started(command: Sequence[str], started: list[tuple[subprocess.Popen[str], Told]]) -> Told:
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    started.append(process)
-    return Told(process)
+    told = Told(process)
+    started.append((process, told))
+    return told
 
 
 def _settings(url: str, directory: Path) -> list[str]:
