@@ -20,6 +20,8 @@ from pyspark.sql.types import StructType
 from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold import abuse_hour
 from spark_analytics.batch.gold.delivery import SUMS, UNWRITTEN
+from spark_analytics.batch.kept_rows import write_checked
+from spark_analytics.batch.writer import save_parquet
 
 from . import ledger
 from .ledger import Ledger
@@ -235,7 +237,8 @@ class Store:
         return part
 
     def _save(self, part: str, rows: DataFrame) -> None:
-        rows.write.mode("overwrite").option("compression", "zstd").parquet(f"{self.root}/{part}")
+        place = f"{self.root}/{part}"
+        write_checked(rows, place, lambda written: save_parquet(written, place))
 
     def fold(self, state: State) -> State:
         """Return the state with fewer parts: many parts of one level are folded into one."""
