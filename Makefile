@@ -113,8 +113,8 @@ lake: .venv-lake/stamp .tools/ivy/stamp
 	@$(UV) pip sync $(QUIET) --require-hashes --build-constraints $< --python .venv-lake/bin/python $< || $(OFFLINE)
 	@touch $@
 
-.tools/ivy/stamp: .venv-lake/stamp spark_analytics/batch/trial.py
-	@echo "fetching the packages of Delta, Iceberg and S3 for Spark into .tools/ivy: some 0.8 GB, 1.5 GB kept"
+.tools/ivy/stamp: .venv-lake/stamp spark_analytics/batch/trial.py tests/rigs/lake_packages.py
+	@echo "fetching the packages of Delta, Iceberg, S3 and HDFS for Spark into .tools/ivy: some 0.9 GB, 1.6 GB kept"
 	@PYTHONPATH=.:tests .venv-lake/bin/python tests/rigs/lake_packages.py && touch $@ \
 		|| echo "the packages cannot be had here, and the tests that need them are skipped" >&2
 

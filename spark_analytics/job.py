@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from spark_analytics.batch.audit import Given, audit_and_record
 from spark_analytics.batch.bronze import NothingToRead, list_logs
+from spark_analytics.batch.kept_rows import NotKept
 from spark_analytics.batch.run_mark import OverlappingAudits, RunMark
 from spark_analytics.batch.session import from_java, local_session
 from spark_analytics.batch.short_memory import sentence
@@ -63,16 +64,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     span = Span(now, asked.since, asked.until, asked.slo)
     given = Given(uris, problems, named=lambda evidence: replace(evidence, elsewhere=heads), about=_about(arguments))
-    if writer is not None:
-        given = _marked(given, RunMark(spark, writer, utc(now)))
     report = _silent if asked.json and SUBMITTED in os.environ else _report
     try:
         with _told():
+            if writer is not None:
+                given = _marked(given, RunMark(spark, writer, utc(now)))
             found = audit_and_record(spark, given, span, writer=writer, raw=asked.bronze, report=report)
     except OverlappingAudits as error:
         print(error, file=sys.stderr)
         return 2
-    except Unfinished as error:
+    except (NotKept, Unfinished) as error:
         print(plain(str(error), SAID_MAX), file=sys.stderr)
         return 1
     if asked.json:

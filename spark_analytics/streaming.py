@@ -30,6 +30,7 @@ from spark_analytics.batch.findings import find
 from spark_analytics.batch.gold import audit_window, hop_latency, queue_minute
 from spark_analytics.batch.gold.tables import NotIncremental
 from spark_analytics.batch.history import write_history
+from spark_analytics.batch.kept_rows import NotKept
 from spark_analytics.batch.session import prepare
 from spark_analytics.batch.silver import Part
 from spark_analytics.batch.span import Span
@@ -441,7 +442,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 segment_s=given.segment,
                 slo=given.slo,
             )
-    except (bronze.NothingToRead, NotStarted, NotifyError, Stopped) as error:
+    except (bronze.NothingToRead, NotKept, NotStarted, NotifyError, Stopped) as error:
         print(error, file=sys.stderr)
         return 2
     if over.is_set():

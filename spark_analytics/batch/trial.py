@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_analytics.batch.kept_rows import NotKept, is_here
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.session import from_java
 from spark_analytics.batch.writer import Writer
@@ -33,13 +34,15 @@ def try_place(spark: SparkSession, writer: Writer) -> None:
 
     Parquet below a path of this machine is not tried: it needs neither a package nor a catalog.
     """
-    if writer.format == "parquet" and writer.schema is None and _is_here(writer.path or ""):
+    if writer.format == "parquet" and writer.schema is None and is_here(writer.path or ""):
         return
     name = f"_trial_{uuid.uuid4().hex}"
     row = table_of(spark, [(1, "tried")], "number long, text string").coalesce(1)
     try:
         writer.write(name, row)
         read = [tuple(one) for one in writer.read(spark, name, row.schema).collect()]
+    except NotKept as error:
+        raise CannotWrite(f"no table was written: a table of one row was tried, and {error}") from None
     except Exception as error:
         if not (isinstance(error, PySparkException) or from_java(error)):
             raise
@@ -80,10 +83,6 @@ def _cause(error: BaseException) -> str:
     java = getattr(error, "java_exception", None)
     lines = str(java.toString() if java is not None else error).strip().splitlines()
     return (lines[0] if lines else type(error).__name__)[:_CAUSE_MAX]
-
-
-def _is_here(path: str) -> bool:
-    return path.startswith("file:") or "://" not in path
 
 
 def _remove(spark: SparkSession, writer: Writer, name: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from spark_analytics.batch.kept_rows import write_checked, write_text_checked
 from spark_analytics.batch.local_rows import table_of
 
 FORMATS = ("parquet", "delta", "iceberg")
@@ -26,7 +28,14 @@ class Writer:
     format: str = "parquet"
 
     def write(self, name: str, table: DataFrame, *partitioned_by: str) -> None:
-        """Write the table, replacing an earlier one of that name."""
+        """Write the table, replacing an earlier one of that name. Raise `NotKept` if Parquet below a path then lacks
+        rows; the other formats keep lists of their files."""
+        if self.schema is None and self.format == "parquet":
+            write_checked(table, self.place(name), lambda rows: self._write(name, rows, partitioned_by))
+        else:
+            self._write(name, table, partitioned_by)
+
+    def _write(self, name: str, table: DataFrame, partitioned_by: Sequence[str]) -> None:
         writer = table.write.format(self.format).mode("overwrite")
         if self.format == "parquet":
             writer = writer.option("compression", "zstd")
@@ -46,7 +55,8 @@ class Writer:
         if self.schema is not None:
             writer.mode("append").saveAsTable(self.place(name))
         elif self.format == "parquet":
-            writer.mode("overwrite").option("compression", "zstd").save(f"{self.place(name)}/run={run}")
+            place = f"{self.place(name)}/run={run}"
+            write_checked(table, place, lambda rows: save_parquet(rows, place))
         else:
             writer.mode("append").save(self.place(name))
 
@@ -58,10 +68,11 @@ class Writer:
         return (reader.schema(schema) if self.format == "parquet" else reader).load(self.place(name))
 
     def text(self, spark: SparkSession, name: str, text: str) -> None:
-        """Write a text as the only part of a directory below the path; do nothing without a path."""
+        """Write a text as the only part of a directory below the path; do nothing without a path. Raise `NotKept`."""
         if self.path is not None:
-            table = table_of(spark, [(text,)], "value string")
-            table.coalesce(1).write.mode("overwrite").option("lineSep", "\n").text(self._below(name))
+            table, place = table_of(spark, [(text,)], "value string").coalesce(1), self._below(name)
+            writer = table.write.mode("overwrite").option("lineSep", "\n")
+            write_text_checked(spark, place, text, lambda: writer.text(place))
 
     def place(self, name: str) -> str:
         if self.schema is None:
@@ -70,3 +81,8 @@ class Writer:
 
     def _below(self, name: str) -> str:
         return f"{(self.path or '').rstrip('/')}/{name}"
+
+
+def save_parquet(rows: DataFrame, place: str) -> None:
+    """Write the rows as Parquet to this place, replacing what is there."""
+    rows.write.mode("overwrite").option("compression", "zstd").parquet(place)

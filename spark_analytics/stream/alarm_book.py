@@ -12,6 +12,8 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from spark_analytics.batch.kept_rows import write_checked
+from spark_analytics.batch.writer import save_parquet
 from spark_analytics.report.alarms import late_heads, matters
 
 from .alarms import Alarm, Heads, Moment, Standing, after, from_text, looked, passed, to_text
@@ -82,7 +84,7 @@ class AlarmBook:
             rows = [tuple(one.values()) for one in new]
             table = self._spark.createDataFrame(rows, COLUMNS).coalesce(1)
             place = f"{self._root}/alarm/batch={standing.batch}/step={standing.step}"
-            table.write.mode("overwrite").option("compression", "zstd").parquet(place)
+            write_checked(table, place, lambda rows: save_parquet(rows, place))
         untold = () if self._notifier is None else (*self._notifier.untold(), *new)
         self._standing = replace(standing, untold=untold[-WAITING_MAX:])
         self._note()

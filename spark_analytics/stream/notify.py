@@ -125,6 +125,8 @@ class Notifier:
         with process.stdout:
             with self._changed:
                 self._process = process
+                if self._is_over:  # It was started while the stream ended.
+                    _kill(process)
             try:
                 said = _printed(process, process.stdout.fileno(), self._limit_s)
             except subprocess.TimeoutExpired:

@@ -20,6 +20,8 @@ from pyspark.sql.types import StructType
 from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold import abuse_hour
 from spark_analytics.batch.gold.delivery import SUMS, UNWRITTEN
+from spark_analytics.batch.kept_rows import write_checked
+from spark_analytics.batch.writer import save_parquet
 
 from . import ledger
 from .ledger import Ledger
@@ -175,10 +177,18 @@ class Store:
         return f"<the state of a stream in {self.root}>"
 
     def base(self, batch: int) -> State:
-        """Return the state that a batch starts from."""
+        """Return the state that a batch starts from, that of the batch before. Raise `Stopped` if it is not there: no
+        later batch would be given the files of the batches that are lacking."""
         if self._last is not None and self._last.batch == batch - 1:
             return self._last
-        return max((note for note in self._notes() if note.batch < batch), key=lambda note: note.batch, default=State())
+        known = [State(), *self._notes()]
+        found = next((note for note in known if note.batch == batch - 1), None)
+        if found is None:
+            raise Stopped(
+                f"{self.root}/state lacks what batch {batch - 1} noted, and batch {batch} is next: where files are"
+                " listed late, wait and run it again; else take the whole directory away, and everything is read again"
+            )
+        return found
 
     def ledger(self, state: State) -> Ledger:
         """Return all rows of the small tables."""
@@ -227,7 +237,8 @@ class Store:
         return part
 
     def _save(self, part: str, rows: DataFrame) -> None:
-        rows.write.mode("overwrite").option("compression", "zstd").parquet(f"{self.root}/{part}")
+        place = f"{self.root}/{part}"
+        write_checked(rows, place, lambda written: save_parquet(written, place))
 
     def fold(self, state: State) -> State:
         """Return the state with fewer parts: many parts of one level are folded into one."""

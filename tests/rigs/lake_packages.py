@@ -1,4 +1,4 @@
-"""The packages of Delta, Iceberg and S3 in Ivy's cache, and the settings with which a session of Spark has them.
+"""The packages of Delta, Iceberg, S3 and HDFS in Ivy's cache, and the settings with which a session of Spark has them.
 
 Run with the Python of `.venv-lake`, which has the oldest Spark of the extra, it fetches them (`make lake`).
 """
@@ -23,6 +23,9 @@ OLDEST = "4.1"
 """The version of Spark in `.venv-lake`."""
 S3A = "org.apache.hadoop:hadoop-aws:3.4.2"
 """Of the Hadoop of that Spark."""
+HDFS = "org.apache.hadoop:hadoop-client-minicluster:3.5.0"
+"""The servers of HDFS, of the Hadoop of the newest Spark; all that they need is among the jars of that Spark."""
+_ALONE = {"spark.jars.excludes": "org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime"}
 SESSION = {
     "delta": {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -62,8 +65,9 @@ def main() -> None:
     home = Path(pyspark.__file__).parent
     around = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
     wanted = ([PACKAGES[kind][OLDEST], S3A] for kind in PACKAGES)
-    for names in (*wanted, *([newest(kind)] for kind in PACKAGES)):
-        confs = [f"--conf={name}={value}" for name, value in with_packages(names).items()]
+    for names in (*wanted, *([newest(kind)] for kind in PACKAGES), [HDFS]):
+        settings = with_packages(names) | (_ALONE if names == [HDFS] else {})
+        confs = [f"--conf={name}={value}" for name, value in settings.items()]
         nothing = IVY / "nothing.py"
         nothing.parent.mkdir(parents=True, exist_ok=True)
         nothing.touch()

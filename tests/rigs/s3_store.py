@@ -58,8 +58,13 @@ class S3Store:
             path.write_bytes(self._ask(f"{bucket}/{quote(key)}"))
 
     def failures(self) -> dict[str, int]:
-        """Return how often the server has failed towards Hadoop, by kind: `busy`, `broken`."""
+        """Return how often the server has failed towards Hadoop, by kind: `busy`, `broken`, `late`."""
         return dict(json.loads(self._ask("-/failures")))
+
+    def list_late(self, lists: int) -> None:
+        """Leave objects that are new from now on out of the first so many lists that would name them; with 0, list all
+        again."""
+        self._ask(f"-/late?lists={lists}")
 
     def keys(self, bucket: str, prefix: str) -> list[str]:
         found: list[str] = []

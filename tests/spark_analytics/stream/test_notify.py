@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -92,6 +93,27 @@ def test_a_command_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
     found.put([alarm(1)])
     assert found.close(0.2) == (alarm(1),)
     assert not found._thread.is_alive()
+
+
+def test_a_command_that_is_started_as_the_stream_ends_is_killed(tmp_path: Path) -> None:
+    begun, why = threading.Event(), list[str]()
+
+    class Slow(Notifier):
+        def _told(self, alarm: dict[str, Any]) -> str:
+            why.append(super()._told(alarm))
+            return why[-1]
+
+        def _started(self, alarm: dict[str, Any]) -> subprocess.Popen[bytes]:
+            begun.set()
+            with self._changed:
+                assert self._changed.wait_for(lambda: self._is_over, HANG_S)
+            return super()._started(alarm)
+
+    found = Slow(command("import time; time.sleep(9999)", tmp_path), Reports(), limit_s=HANG_S)
+    found.put([alarm(1)])
+    assert begun.wait(HANG_S)
+    assert found.close(0) == (alarm(1),)
+    assert why == ["it ended with code -9"]
 
 
 def test_of_too_many_alarms_the_oldest_are_given_up_and_it_is_said(tmp_path: Path) -> None:

@@ -33,7 +33,14 @@ def test_a_note_that_was_not_finished_does_not_count(spark: SparkSession, tmp_pa
     store.commit(State(1))
     for file in (tmp_path / "state" / "note-b").iterdir():
         file.unlink()
-    assert Store(spark, str(tmp_path)).base(2) == State(0)
+    assert Store(spark, str(tmp_path)).base(1) == State(0)
+
+
+def test_a_batch_is_not_begun_without_the_note_of_the_batch_before(spark: SparkSession, tmp_path: Path) -> None:
+    """It would leave out the files of that batch, and say nothing."""
+    Store(spark, str(tmp_path)).commit(State(0))
+    with pytest.raises(Stopped, match=r"lacks what batch 1 noted, and batch 2 is next: .*wait and run it again"):
+        Store(spark, str(tmp_path)).base(2)
 
 
 @pytest.mark.parametrize("earlier", ["1", "none"])
