@@ -56,3 +56,15 @@ def test_node_and_its_service_are_forked_children_with_their_own_command_lines(t
         finally:
             node.terminate()
         assert node.wait(HANG_S) == 0
+
+
+def test_closing_one_that_was_not_installed_changes_nothing() -> None:
+    first, second, before = WarmStart(), WarmStart(), subprocess._fork_exec  # type: ignore[attr-defined]
+    first.install()
+    second.close()
+    assert subprocess._fork_exec == first.start  # type: ignore[attr-defined]
+    second.install()
+    second.close()
+    assert subprocess._fork_exec == first.start  # type: ignore[attr-defined]
+    first.close()
+    assert subprocess._fork_exec == before  # type: ignore[attr-defined]

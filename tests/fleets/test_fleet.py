@@ -14,7 +14,7 @@ from sabotage.ledger import Ledger, rows, unlike
 from sabotage.logs import digest, segments
 from samples.log_facts import read_log
 
-from fleets.shared import Fleets
+from fleets.shared import SEGMENT_BYTES, Fleets
 from fleets.writing import TRUTH, keys_of, log_directory, write_fleet
 
 SHAPES = [(4, 400), (2, 400), (6, 400), (1, 300), (3, 600), (12, 500)]
@@ -84,10 +84,11 @@ def test_nodes_boot_again_and_neighbours_witness_heads_that_are_there(some: list
     assert told and {(one["peer"], one["head_seq"], one["head_digest"]) for one in told} <= heads
 
 
-def test_the_same_seed_makes_the_same_bytes(tmp_path: Path) -> None:
-    for name, seed in (("one", 3), ("two", 3), ("other", 4)):
-        write_fleet(tmp_path / name, 2, 60, seed)
+def test_the_same_seed_makes_the_same_bytes(fleets: Fleets, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_fleet(tmp_path / name, 2, 60, 3, segment_bytes=SEGMENT_BYTES)
     one, two, other = (
-        sha256(b"".join(map(Path.read_bytes, logs(tmp_path / name)))).digest() for name in ("one", "two", "other")
+        sha256(b"".join(map(Path.read_bytes, logs(directory)))).digest()
+        for directory in (tmp_path / "one", tmp_path / "two", fleets(2, 60, 4))
     )
     assert one == two != other

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleets.multiplied import SUMS, multiply
+from fleets.shared import Fleets
 from fleets.writing import write_fleet
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
@@ -23,7 +24,6 @@ def test_three_lives_of_a_fleet_have_three_times_its_sums(tmp_path: Path) -> Non
     assert any(text.startswith("Neighbours vouch") for text in found["limits"]), "heads were witnessed"
 
 
-def test_what_is_pending_cannot_be_multiplied(tmp_path: Path) -> None:
-    write_fleet(tmp_path / "fleet", 2, 60, 3)
+def test_what_is_pending_cannot_be_multiplied(fleets: Fleets, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="pending would be lost"):
-        multiply(tmp_path / "fleet", tmp_path / "logs", 2)
+        multiply(fleets(2, 60, 4), tmp_path / "logs", 2)

@@ -66,7 +66,6 @@ FREE_FDS = 100  # descriptors from here on are in nobody's way
 SET_CHILD_SUBREAPER = 36  # prctl(2)
 
 execute = subprocess._fork_exec  # type: ignore[attr-defined]
-spawns = subprocess._USE_POSIX_SPAWN
 
 
 class WarmStart:
@@ -75,19 +74,22 @@ class WarmStart:
 
     def __init__(self, here: socket.socket | None = None) -> None:
         self._lock = Lock()
+        self._before: tuple[Any, bool] | None = None
         self._env = {**os.environb}
         self._libc = ctypes.CDLL(None)
         self._socket = here
         self._process: subprocess.Popen[bytes] | None = None
 
     def install(self) -> None:
+        self._before = subprocess._fork_exec, subprocess._USE_POSIX_SPAWN  # type: ignore[attr-defined]
         subprocess._USE_POSIX_SPAWN = False  # type: ignore[misc]  # which Python 3.13 prefers to `_fork_exec`
         subprocess._fork_exec = self.start  # type: ignore[attr-defined]
 
     def close(self) -> None:
-        """Execute commands again; what was forked goes on."""
-        subprocess._fork_exec = execute  # type: ignore[attr-defined]
-        subprocess._USE_POSIX_SPAWN = spawns  # type: ignore[misc]
+        """Start commands as before `install`, if that was called; what was forked goes on."""
+        if self._before is not None:
+            subprocess._fork_exec, subprocess._USE_POSIX_SPAWN = self._before  # type: ignore[attr-defined, misc]
+            self._before = None
         if self._socket is not None and self._process is not None:
             self._socket.close()
             self._process.wait()

@@ -14,10 +14,13 @@ def opcodes(act: Callable[[], object]) -> int:
     count = 0
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal count
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        count += event == "opcode"
-        return trace
+        return counted
+
+    def counted(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal count
+        if event == "opcode":
+            count += 1
 
     before = sys.gettrace()
     sys.settrace(trace)
