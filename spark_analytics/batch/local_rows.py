@@ -10,21 +10,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, StructType
 
-ROWS_MAX = 2_000
-"""Most rows that stand in the plan itself; more are handed over as data."""
+ROWS_MAX = 100_000
+"""Most rows that stand in the plan itself, as one text; more are handed over as data."""
 
 
 def table_of(spark: SparkSession, rows: Sequence[Any], schema: str) -> DataFrame:
     """Return a table with these rows (tuples), as `SparkSession.createDataFrame` does.
 
-    That one lets Python processes copy the rows each time the table is read, which costs more than to read it.
+    That one lets Python processes copy the rows each time the table is read, which costs more than to read it. A
+    literal would be printed whenever an adaptive plan changes: seconds of an audit of some hundred files.
     """
     if len(rows) > ROWS_MAX:
         return spark.createDataFrame(rows, schema)
     kind = spark.createDataFrame([], schema).schema
     text = json.dumps([_plain(row, kind) for row in rows])
-    parsed = F.from_json(F.lit(text), ArrayType(kind), {"mode": "FAILFAST"})
-    return spark.range(1, numPartitions=1).select(F.inline(parsed))
+    given = spark.sql("SELECT rows FROM VALUES (:rows) AS given(rows)", {"rows": text})
+    return given.select(F.inline(F.from_json("rows", ArrayType(kind), {"mode": "FAILFAST"})))
 
 
 def _plain(value: Any, kind: DataType) -> Any:

@@ -34,6 +34,10 @@ _COLUMN = re.compile(r"(\w+)#")
 _KEYS = re.compile(r"Arguments: (\w+)(?:\((.*?)\))?, [A-Z_]+,")
 
 
+HUGE_METHOD_BYTES = 8_000
+"""Bytes of bytecode of the largest method that HotSpot compiles by default."""
+
+
 class Unkept(Kept):
     """Keeps no tables, so that a plan goes back to the layout."""
 
@@ -111,6 +115,16 @@ def shuffles(table: DataFrame, capture: Capture) -> list[str]:
 def test_the_layout_is_one_shuffle_by_router_and_parcel(found: Found, capsys: Capture) -> None:
     found.events.sparkSession.catalog.clearCache()  # else it begins with what is kept
     assert shuffles(silver.laid_out(silver.compact(found.events), 2), capsys) == ["hashpartitioning router, parcel"]
+
+
+def test_lines_are_read_by_one_method_that_java_compiles_only_if_told_to(found: Found) -> None:
+    spark = found.events.sparkSession
+    spark.catalog.clearCache()
+    laid = silver.laid_out(silver.compact(found.events), 2)
+    debug = spark._jvm.org.apache.spark.sql.execution.debug.package  # type: ignore[union-attr]
+    text = debug.codegenString(laid._jdf.queryExecution().executedPlan())
+    assert max(map(int, re.findall(r"maxMethodCodeSize:(\d+)", text))) > HUGE_METHOD_BYTES
+    assert "-XX:-DontCompileHugeMethods" in str(spark.conf.get("spark.driver.extraJavaOptions"))
 
 
 def test_what_is_about_parcels_is_not_shuffled_again(found: Found, capsys: Capture) -> None:

@@ -1,0 +1,36 @@
+"""Small tables from rows of the driver: every value, and a plan that costs nothing to print."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_analytics.batch.local_rows import ROWS_MAX, table_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+SCHEMA = "number long, name string, holes array<struct<first:long,last:long>>"
+SHOWN = "spark.sql.maxPlanStringLength"
+
+
+def test_rows_are_as_they_were_given(spark: SparkSession) -> None:
+    rows = [(1, "a'\"\\\n:x", [(1, 2), (3, 4)]), (None, None, None), (-(1 << 63), "é", [])]
+    assert [tuple(row) for row in table_of(spark, rows, SCHEMA).collect()] == rows
+    assert table_of(spark, [], SCHEMA).collect() == []
+
+
+def test_rows_of_thousands_of_files_are_in_no_printed_plan_and_need_no_python(spark: SparkSession) -> None:
+    count = 4_000
+    assert count < ROWS_MAX
+    table = table_of(spark, [(number, f"file {number}", []) for number in range(count)], SCHEMA)
+    before = spark.conf.get(SHOWN)
+    spark.conf.set(SHOWN, str(1 << 20))
+    try:
+        plan = table._jdf.queryExecution().executedPlan().toString()
+    finally:
+        spark.conf.set(SHOWN, str(before))
+    assert "LocalTableScan" in plan and "file 1" not in plan and "ExistingRDD" not in plan
+    assert table.count() == count
