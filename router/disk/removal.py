@@ -72,6 +72,7 @@ def _free(descriptor: int) -> None:
     if found.st_nlink or _SET_LEASE is None:
         return
     fcntl.fcntl(descriptor, _SET_LEASE, fcntl.F_WRLCK)  # refused if anybody else has it open
+    fcntl.fcntl(descriptor, _SET_LEASE, fcntl.F_UNLCK)  # it has no name: nobody can open it from now on
     for size in range(found.st_size - STEP_BYTES, 0, -STEP_BYTES):
         os.ftruncate(descriptor, size)
         os.fdatasync(descriptor)
