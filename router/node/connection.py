@@ -51,6 +51,7 @@ from router.node.link_writer import LinkWriter
 from router.settings.received import ASK_AGAIN
 from router.transport.contract import Stream, StreamBroken
 from router.transport.pace import Paces, SharedPace, StrangerPace
+from router.transport.patience import Patience, patient
 from router.transport.reading_pauses import TRICKLE_BYTES, TRICKLE_S, ReadingPauses, shared_pace
 
 log = logging.getLogger(__name__)
@@ -209,7 +210,7 @@ class Connection:
 
     async def _read(self) -> str:
         machine = self._session.machine
-        with trio.move_on_after(machine.timeout_s) as patience:
+        with patient(machine.timeout_s) as patience:
             while True:
                 try:
                     data = await self._more()
@@ -241,17 +242,16 @@ class Connection:
         if not unfinished and not pause_s:
             return await self._stream.receive_some(most)
         data: bytes | None = None
-        began_s = trio.current_time()
-        with trio.move_on_after(unfinished.patience_s):
+        with patient(unfinished.patience_s) as patience:
             if pause_s:
                 await trio.sleep(pause_s)
             data = await self._stream.receive_some(most)
-        unfinished.waited(trio.current_time() - began_s)
+        unfinished.waited(patience.spent_s)
         if data is None:
             raise unfinished.too_slow()
         return data
 
-    async def _take(self, data: bytes, patience: trio.CancelScope) -> str | None:
+    async def _take(self, data: bytes, patience: Patience) -> str | None:
         mono_ns = self._node.clock.mono_ns()
         self.link_writer.liveness.heard(mono_ns / 1e9)
         self._trickles = len(data) < TRICKLE_BYTES
@@ -261,7 +261,7 @@ class Connection:
         before = machine.state
         events, fault = self._receive(data, mono_ns)
         if machine.state not in (before, St.CLOSING):  # closing's time begins when earlier messages have been taken
-            patience.deadline = trio.current_time() + machine.timeout_s
+            patience.begin_anew(machine.timeout_s)
         for event in events:
             match event:
                 case MessageRun():

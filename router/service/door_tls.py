@@ -11,6 +11,7 @@ import trio
 from router.service.stream_reading import READ_BYTES_MAX
 from router.transport.contract import Stream, StreamBroken
 from router.transport.pace import SharedPace
+from router.transport.patience import patient
 from router.transport.reading_pauses import ReadingPauses
 from router.transport.sockets import NotLetIn
 from router.transport.tls_stream import shake_hands
@@ -44,7 +45,7 @@ async def carry(
     async with plain:
         try:
             stream: Stream | None = None
-            with shaking, trio.fail_after(HANDSHAKE_S):
+            with shaking, patient(HANDSHAKE_S) as patience:
                 stream = await shake_hands(
                     trio.socket.from_stdlib_socket(outer),
                     certificate.connection(),
@@ -53,11 +54,11 @@ async def carry(
                     server_failed,
                     TO_HTTP,
                 )
-        except trio.TooSlowError:
-            log.info("%s: the TLS handshake was not done within %g s", address, HANDSHAKE_S)
         except NotLetIn as error:
             log.info("%s: %s", address, error)
         else:
+            if patience.scope.cancelled_caught:
+                log.info("%s: the TLS handshake was not done within %g s", address, HANDSHAKE_S)
             if stream is None:
                 return
             try:

@@ -24,6 +24,7 @@ from trio.socket import SocketType
 
 from router.transport.limits import HandshakeLimits
 from router.transport.pace import Pace
+from router.transport.patience import Patience, patient
 from router.transport.sockets import NotLetIn, close_after_last_byte
 
 PREFIX_BITS = {4: 24, 6: 56}  # by IP version: addresses with the same leading bits count as one neighbour
@@ -94,16 +95,16 @@ class _Waiting:
 
 
 class _Prefix:
-    """The handshakes of one prefix: the waiting ones in order, and the start times of those under way."""
+    """The handshakes of one prefix: the waiting ones in order, and the time of those under way."""
 
-    __slots__ = ("began_s", "is_listed", "name", "paces", "under_way", "waiting")
+    __slots__ = ("is_listed", "name", "paces", "patiences", "under_way", "waiting")
 
     def __init__(self, name: str, paces: tuple[Pace, ...]) -> None:
         self.name = name
         self.paces = paces
         self.waiting: dict[_Waiting, None] = {}
         self.under_way = 0
-        self.began_s: dict[trio.CancelScope, float] = {}
+        self.patiences = set[Patience]()
         self.is_listed = False  # in a ring, or in the heap of those that wait for their rate
 
     @property
@@ -170,21 +171,20 @@ class Places:
         `NotLetIn`."""
         prefix, limits = self._prefix(address, user), self._limits
         await self._turn(prefix, is_gone)
-        began_s = trio.current_time()
-        with trio.CancelScope(deadline=began_s + limits.timeout_s) as scope:
-            prefix.began_s[scope] = began_s
+        with patient(limits.timeout_s) as patience:
+            prefix.patiences.add(patience)
             try:
                 self._hurry(prefix)
                 yield
             finally:
-                del prefix.began_s[scope]
+                prefix.patiences.remove(patience)
                 prefix.under_way -= 1
                 self._list(prefix)
-        if scope.cancelled_caught and scope.deadline < began_s + limits.timeout_s:
+        if patience.scope.cancelled_caught and patience.seconds < limits.timeout_s:
             raise NotLetIn(
                 f"the handshake was not done after {limits.spared_s:g} s, and others from {prefix.name} waited"
             )
-        if scope.cancelled_caught:
+        if patience.scope.cancelled_caught:
             raise NotLetIn(f"the handshake was not done after {limits.timeout_s:g} s")
 
     async def _turn(self, prefix: _Prefix, is_gone: Callable[[], bool]) -> None:
@@ -198,7 +198,7 @@ class Places:
         self._hurry(prefix)
         self._list(prefix)
         try:
-            with trio.move_on_after(self._limits.timeout_s):
+            with patient(self._limits.timeout_s):
                 await one.may_go_on.wait()
         except trio.Cancelled:
             self._give_up(prefix, one)
@@ -238,8 +238,8 @@ class Places:
     def _hurry(self, prefix: _Prefix) -> None:
         """Shorten the deadlines of running handshakes if others of their prefix wait."""
         if prefix.count > self._limits.max_per_prefix:
-            for scope, began_s in prefix.began_s.items():
-                scope.deadline = min(scope.deadline, began_s + self._limits.spared_s)
+            for patience in prefix.patiences:
+                patience.shorten(self._limits.spared_s)
 
     # -- turns ---------------------------------------------------------------------------------------------
 

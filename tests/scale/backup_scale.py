@@ -8,7 +8,6 @@ times the room.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from router.actors.process import program
 from router.client.node import connect
 from router.core.wire.grouplink import new_group
 from router.disk.limits import StoreLimits
+from router.disk.removal import remove_file, remove_tree
 from router.disk.store.store import Store
 from router.disk.store.terms import Beginning
 from router.rig.node import NodeProcess
@@ -132,8 +132,9 @@ def commands(base: Path, home: Home) -> dict[str, tuple[str, ...]]:
 
 
 def remove_made(base: Path) -> None:
-    shutil.rmtree(base / "restored", ignore_errors=True)
-    (base / "copy").unlink(missing_ok=True)
+    """Remove what the last command has made, so that nobody waits for it beside the next one."""
+    remove_tree(base / "restored", ignore_errors=True)
+    remove_file(base / "copy")
 
 
 async def measure(base: Path, mib: int, rounds: int) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from router.disk import private_file
+from router.disk.removal import freed_in_steps, remove_file
 from router.disk.snapshot.form import FIRST
 from router.disk.snapshot.series import Made, draft_name, expired, made_of, snapshot_of_draft
 from router.disk.snapshot.terms import SnapshotFault
@@ -49,7 +50,7 @@ def remove_drafts(directory: Path, router: bytes, formers: Sequence[bytes] = ())
         names = [one.name for one in found if one.is_file(follow_symlinks=False)]
     for name in names:
         if made_of(router, [snapshot_of_draft(name)], formers):
-            (directory / name).unlink(missing_ok=True)
+            remove_file(directory / name)
 
 
 def remove_expired(directory: Path, router: bytes, keep: int, formers: Sequence[bytes] = ()) -> int:
@@ -61,7 +62,7 @@ def remove_expired(directory: Path, router: bytes, keep: int, formers: Sequence[
         with path.open("rb") as file:
             is_ours = file.read(len(FIRST)) == FIRST
         if is_ours:
-            path.unlink()
+            remove_file(path)
             count += 1
     private_file.sync_directory(directory)
     return count
@@ -72,16 +73,17 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Give a file to write to, and to read, which gets its name after the block; an older one of that name is replaced.
     After an exception nothing is left of it."""
     draft = path.with_name(draft_name(path.name))
-    draft.unlink(missing_ok=True)
+    remove_file(draft)
     descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, private_file.FILE_MODE)
     try:
         with os.fdopen(descriptor, "w+b") as out:
             yield out
             out.flush()
             os.fsync(out.fileno())
-        draft.replace(path)
+        with freed_in_steps(path):
+            draft.replace(path)
     except BaseException:
-        draft.unlink(missing_ok=True)
+        remove_file(draft)
         raise
     private_file.sync_directory(path.parent)
 

@@ -21,10 +21,12 @@ from typing import Any, BinaryIO, Protocol
 import lmdb
 
 from router.disk import private_file
+from router.disk.removal import remove_file
 from router.disk.room import DATA, LOCK, allot_lock_file
 from router.disk.snapshot.hold_limit import HoldLimit
 from router.disk.snapshot.in_order import calm
 from router.disk.snapshot.lmdb_pages import FileHead, PagesCheck, PagesFault, free_pages, read_head
+from router.disk.snapshot.steady_writer import SteadyWriter
 from router.disk.snapshot.terms import SnapshotFault
 from router.disk.store.file import UNREADABLE
 
@@ -198,6 +200,7 @@ class HeldStream:
         self._held, self._path = held, spill
         self._until_s = time.monotonic() + spill_s
         self._spill: BinaryIO | None = None
+        self._spilling: SteadyWriter | None = None
         self._chunks, self._room = SimpleQueue[bytearray](), threading.Semaphore(CHUNKS_AHEAD)
         self._is_drained = self._is_closed = False
         self._damage, self._fault = list[Exception](), list[Exception]()
@@ -221,7 +224,8 @@ class HeldStream:
             self._draining.join()
             for fault in self._fault:
                 raise fault
-            if self._spill is not None:
+            if self._spill is not None and self._spilling is not None:
+                self._spilling.finish()
                 self._spill.seek(0)
         return self._spill.read(CHUNK_BYTES) if self._spill is not None else b""
 
@@ -234,9 +238,10 @@ class HeldStream:
         self._is_closed = True
         self._room.release()
         self._draining.join()
-        if self._spill is not None:
+        if self._spill is not None and self._spilling is not None:
+            self._spilling.close()
             self._spill.close()
-            self._path.unlink(missing_ok=True)
+            remove_file(self._path)
 
     def _piped(self) -> Generator[bytearray, None, None]:
         """Yield what LMDB copies without the free pages, from a pipe."""
@@ -281,13 +286,14 @@ class HeldStream:
         self._chunks.put(bytearray())
 
     def _keep(self, chunk: bytearray) -> None:
-        if self._spill is None:
+        if self._spilling is None:
             if self._room.acquire(timeout=max(0.0, self._until_s - time.monotonic())):
                 self._chunks.put(chunk)
                 return
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, private_file.FILE_MODE)
             self._spill = os.fdopen(descriptor, "w+b")
-        self._spill.write(chunk)
+            self._spilling = SteadyWriter(self._spill)
+        self._spilling.write(chunk)
 
 
 def _filled(pipe: Any) -> bytearray:

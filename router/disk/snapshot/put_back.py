@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 from router.core.log.life import Restored, next_life
 from router.disk import life_file, private_file
+from router.disk.removal import remove_file, remove_tree
 from router.disk.room import FREE_BYTES_MIN, PAGE_BYTES
 from router.disk.snapshot.form import RECORD_BYTES_MAX, SnapshotReader
 from router.disk.snapshot.steady_writer import SteadyWriter
@@ -72,7 +73,7 @@ def restore(reader: SnapshotReader, home: Path, wall_ns: int, said: Manifest | N
             check_free(home)
             draft.rename(home)
         except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
+            remove_tree(draft, ignore_errors=True)
             raise
     private_file.sync_directory(home.parent)
     return manifest
@@ -110,7 +111,7 @@ def _restored(store: Path, manifest: Manifest, wall_ns: int) -> Restored:
 
 def _clear(draft: Path) -> None:
     for one in draft.iterdir():
-        shutil.rmtree(one) if one.is_dir() and not one.is_symlink() else one.unlink()
+        remove_tree(one) if one.is_dir() and not one.is_symlink() else remove_file(one)
 
 
 class _Files:
@@ -156,7 +157,7 @@ class _Files:
             self._writer.finish()
         self.close()
         if data is None:
-            self._path.unlink()
+            remove_file(self._path)
 
     def _check(self, size: int) -> None:
         """Raise `SnapshotFault` if the manifest names fewer bytes, or the disk would be full for everybody."""

@@ -41,10 +41,12 @@ from msgspec import Struct, field
 from router.disk import private_file
 from router.disk.log.eventlog import NAME, PRUNED
 from router.disk.log.packed import packed_path, plain_path
+from router.disk.removal import remove_file, remove_tree
 from router.disk.room import DATA, LOCK, lack_of_room
 from router.disk.snapshot.form import SnapshotWriter
 from router.disk.snapshot.held import STOPPED_S_MAX, HeldDatabase, HeldStream
 from router.disk.snapshot.hold_limit import HoldLimit
+from router.disk.snapshot.steady_writer import SteadyWriter
 from router.disk.snapshot.terms import Manifest, SnapshotFault
 from router.disk.state.secrets import KEY_FILE, NEXT_FILE
 from router.disk.store.file import UNREADABLE
@@ -228,9 +230,11 @@ class _Moment:
         with (
             closing(HeldStream(database, self._found.folder / SPILL)) as stream,
             open(target / DATA, "wb", opener=_private) as file,
+            closing(SteadyWriter(file)) as steady,
         ):
             while data := stream.read():
-                file.write(data)
+                steady.write(data)
+            steady.finish()
         if not stream.is_whole():
             _copy_damaged(self._found, database, target)
         database.let_go()
@@ -315,6 +319,6 @@ def _empty(folder: Path) -> None:
         private_file.overwrite(key)
     for one in folder.iterdir():
         if one.is_dir() and not one.is_symlink():
-            shutil.rmtree(one)
+            remove_tree(one)
         else:
-            one.unlink()
+            remove_file(one)

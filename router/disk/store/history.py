@@ -33,7 +33,7 @@ class Page(NamedTuple):
 
     `upto`: the arrival number to ask after for the next page; `more`: whether there is one. `gone`: number of parcels
     of the group deleted before their expiry since this node started. `times`: Unix seconds, each with how many of the
-    messages arrived then."""
+    messages in a row arrived then."""
 
     keys: bytes
     upto: int
@@ -126,17 +126,19 @@ class History:
 
     def page(self, txn: Any, group: bytes, after: int, most: int, since_s: int) -> Page:
         """Return a page of held messages; see `Records.held`."""
-        cursor, keys, count, rows, upto = txn.cursor(self._by_group), list[bytes](), 0, 0, after
-        times = list[tuple[int, int]]()
+        cursor, keys, times = txn.cursor(self._by_group), bytearray(), list[tuple[int, int]]()
+        count, rows, upto, more = 0, 0, after, False
         found = cursor.set_range(group + NUMBER.pack(after + 1))
         while found and cursor.key()[:KEY_BYTES] == group:
-            if count >= most or rows >= PAGE_ROWS_MAX:
-                return Page(b"".join(keys), upto, True, self._gone[group], tuple(times))
+            if more := count >= most or rows >= PAGE_ROWS_MAX:
+                break
             [upto] = NUMBER.unpack(cursor.key()[KEY_BYTES:])
             if (parcel := self._parcels.listed(txn, upto)) is not None and parcel.at_s >= since_s:
                 for at, minute in enumerate(parcel.expiries):
-                    keys += WORD.pack(minute), parcel.ids[at * ID_BYTES : (at + 1) * ID_BYTES]
-                times.append((parcel.at_s, len(parcel.expiries)))
+                    keys += WORD.pack(minute)
+                    keys += parcel.ids[at * ID_BYTES : (at + 1) * ID_BYTES]
+                before = times.pop()[1] if times and times[-1][0] == parcel.at_s else 0
+                times.append((parcel.at_s, before + len(parcel.expiries)))
                 count += len(parcel.expiries)
             rows, found = rows + 1, cursor.next()
-        return Page(b"".join(keys), upto, False, self._gone[group], tuple(times))
+        return Page(bytes(keys), upto, more, self._gone[group], tuple(times))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from router.disk import removal
 from router.disk.snapshot.directory import (
     PASSPHRASE_BYTES_MAX,
     check_directory,
@@ -37,6 +38,30 @@ def test_the_oldest_snapshots_go_and_foreign_files_stay(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     assert remove_expired(tmp_path, KEY, 1) == 2
     assert sorted(one.name for one in tmp_path.iterdir()) == sorted(["notes", *theirs, ours[0], ours[1], ours[4]])
+
+
+def test_what_is_removed_or_replaced_is_freed_in_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is freed at once holds up everybody's next sync."""
+    freed, sync = list[int](), os.fdatasync
+
+    def note(descriptor: int) -> None:
+        freed.append(os.fstat(descriptor).st_size)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", note)
+    monkeypatch.setattr(removal, "STEP_BYTES", 1000)
+    names = fill(tmp_path, KEY, 3)
+    for name in names:
+        (tmp_path / name).write_bytes(FIRST + bytes(2500 - len(FIRST)))
+    draft = tmp_path / draft_name(next_name(KEY, [], 1))
+    draft.write_bytes(bytes(2600))
+    remove_drafts(tmp_path, KEY)
+    assert freed == [1600, 600]
+    assert remove_expired(tmp_path, KEY, 1) == 2
+    assert freed == [1600, 600, 1500, 500, 1500, 500]
+    with whole_file(tmp_path / names[2]) as out:
+        out.write(b"newer")
+    assert freed[6:] == [1500, 500]
 
 
 def test_drafts_of_this_node_go_and_others_stay(tmp_path: Path) -> None:
