@@ -106,9 +106,7 @@ class Peers:
         fetching_s = self._fetching.due_s if self._may_pull else inf
         return min(self._deadlines.next_s, self._governor.due_s, fetching_s)
 
-    def set_roots(
-        self, groups: Iterable[RootGroup], ledger: Iterable[PeerAddress] = (), *, is_edited: bool = False
-    ) -> None:
+    def set_roots(self, groups: Iterable[RootGroup], ledger: Iterable[PeerAddress], *, is_edited: bool) -> None:
         groups = tuple(groups)
         self._governor.set_roots(groups, is_edited=is_edited)
         self._governor.set_ledger(ledger)

@@ -37,7 +37,7 @@ STALLED_S = 2.0
 LATE_S = 0.5
 """From how many seconds on that it comes late this service leaves them out of the time that others have to answer."""
 LATE_MOST = 4
-"""As how many times `answer_s` others have at most, where this service is always late."""
+"""The most times `answer_s` that others have, where this service is always late."""
 
 
 class OverlayLimits(Struct, frozen=True):
