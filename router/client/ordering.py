@@ -251,8 +251,9 @@ class Ordering:
         if received.group is not None and received.sender is not None and received.seq is not None:
             which = received.group, received.sender
             newest = self._newest
-            if received.seq > newest.get(which, -1):
-                newest[which] = received.seq
+            before = newest.get(which, -1)
+            newest[which] = max(before, received.seq)
+            late = late or received.seq < before  # what named it as a cause may be missing still
             newest.move_to_end(which)
             if len(newest) > self.limits.senders_max:
                 newest.popitem(last=False)

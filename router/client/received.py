@@ -24,7 +24,8 @@ class Message:
     may have seen it. `seen`: the ids that a multicast's header names. `wire`: the bytes as received, without VIA.
 
     In causal order, `missing`: the ids of its causes that this app has not been given, because they did not come in
-    time or were before its time; `late`: it comes after a message that named it as missing.
+    time or were before its time; `late`: it comes after a message that named it as missing, or after a later one of its
+    sender.
     """
 
     id: MessageId

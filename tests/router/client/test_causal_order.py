@@ -129,6 +129,22 @@ async def test_a_window_full_of_what_waits_in_vain_goes_on(
         assert trio.current_time() - began_s == GAP_S
 
 
+async def test_what_comes_after_a_later_message_of_its_sender_is_late_though_none_named_it(
+    end: RouterEnd, autojump_clock: MockClock
+) -> None:
+    """The later one names what somebody else has said in between, which is missing as well."""
+    talk = Talk()
+    talk.say("one", by=BOB), talk.say("answer", "one", by=EVE), talk.say("two", "answer", by=BOB)
+    async with sign_on(end) as node:
+        group = await node.join(FAMILY, order="causal")
+        messages = []
+        for name in ("two", "one", "answer"):
+            end.publish(talk.wires[name])
+            messages += await take(group, 1)
+        assert names(messages) == ["two", "one", "answer"] and messages[0].missing == (talk.id("answer"),)
+        assert [one.late for one in messages] == [False, True, True]
+
+
 async def test_what_does_not_come_is_asked_for_again_and_named_after_the_gap(
     end: RouterEnd, autojump_clock: MockClock
 ) -> None:
