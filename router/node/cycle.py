@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Protocol
 
 from msgspec import Struct
@@ -253,6 +254,8 @@ class Cycle:
         self._opening.clear()
         for one in heard:
             self._feed(one, now)
+            if isinstance(one, Measured | ClockConfirmed):  # by which the clock may have been judged anew
+                now = self._began = self.wall.now(Now(now.shown_ns, now.mono_ns))
         self._decide(self._take_jobs(), now)
         self.is_urgent |= _are_urgent(self._jobs)
         self._decision = self.router.take(now)
@@ -265,11 +268,9 @@ class Cycle:
     def apply_again(self) -> None:
         """Apply the changes, for the first time or after a commit that found the store's map too small."""
         while True:
-            try:
+            with suppress(MapFull):
                 self._applied = self.store.apply(self._decision.changes, self._began.earliest_ns // SECOND_NS)
-            except MapFull:
-                continue
-            return
+                return
 
     def finish(self) -> None:
         """Carry out the effects, after the applied changes have been committed."""
