@@ -59,8 +59,8 @@ def bench(
     Ratios are of CPU time, to bare PyNaCl verification of both signatures of the same messages in the same run. Your
     own node is not touched: the bench starts nodes of its own in a temporary directory.
 
-    With --network, a round is handed in at one of ten nodes that dial each other, once more with three bad ones among
-    them, and at one of three routers that a group joins.
+    With --network, a round is handed in at one of ten nodes that dial each other, once more a minute after another one
+    of the same pools, once more with three bad ones among them, and at one of three routers that a group joins.
     """
     if wrong := set(names) - (NETWORK_SCENARIOS if network else SCENARIOS).keys():
         said = "without --network" if network else "with --network"
