@@ -39,14 +39,14 @@ class LearnedNeighbours(VerbPart):
     def add(self, link: Link, said: AddNeighbour, now: Now) -> dict[str, Any]:
         """Enter a neighbour, or delete it if its time has passed; return whether it is known."""
         by, key = link.key, bytes(PublicKey.checked(said.key))
-        one = Learned(by, key, said.name, said.urls, said.until_s, said.how)
-        if one.until_s > now.wall_s and not self._book.takes_learned(by, key):
+        one = Learned(by, key, said.name, said.urls, now.judged_until_s(said.until_s), said.how)
+        if one.until_s > now.judged_s and not self._book.takes_learned(by, key):
             most = f"services have made {self._book.learned_max} neighbours known, and that is the most"
             return {"error": f"{most}; let go of some, or raise limits.learned_max"}
         if key == self._directory.me or key in self._directory.locals:
             return {"error": OWN_KEY}
         is_new = (by, key) not in self._book.learned
-        self._rights.rewrite(lambda: [self._book.learn(one, now.wall_s)], now)
+        self._rights.rewrite(lambda: [self._book.learn(one, now.judged_s)], now)
         if is_new and self._links.to(key) is not None:
             self._changed(key)
             self._tell(now)

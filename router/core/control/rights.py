@@ -55,7 +55,7 @@ class Rights(Part):
     def agreed(self, routers: Iterable[bytes], now: Now) -> None:
         """Keep and log the changes in the agreements with these routers, and apply them."""
         agreements = self._directory.agreements
-        self._pending.changes.book.update(agreements.rows())
+        self._pending.changes.book.update(agreements.rows(now))
         for router, shared in agreements.news():
             fields = (("peer", router), ("groups", len(shared.groups)), ("lan", len(shared.lan)))
             self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "met", fields))
@@ -95,7 +95,7 @@ class Rights(Part):
         over, deleted = self._book.adverts_over(now.judged_s)
         self.write([*gone, *deleted])
         self.log_forgotten(over, Reason.EXPIRY_PASSED.word, now)
-        self._directory.agreements.load(rows, names)
+        self._directory.agreements.load(rows, names, now)
         self._merge(now)
 
     def signed_on(self, key: bytes, now: Now) -> None:
@@ -114,8 +114,8 @@ class Rights(Part):
     def link_up(self, link: Link, now: Now) -> None:
         """Let the agreements with a LAN neighbour last anew from its return."""
         if link.key in self._directory.agreements.lan:
-            self._directory.agreements.renew(link.key, now.judged_s)
-            self._pending.changes.book.update(self._directory.agreements.rows())
+            self._directory.agreements.renew(link.key, now.mono_s)
+            self._pending.changes.book.update(self._directory.agreements.rows(now))
 
     def lan_ends(self, key: bytes, now: Now) -> None:
         """End the agreements with a LAN neighbour that has been away for too long."""
@@ -125,7 +125,7 @@ class Rights(Part):
 
     def tick(self, now: Now) -> None:
         """Delete the entries whose time is over."""
-        lapsed = self._directory.agreements.lapse(now.judged_s, lambda key: self._links.to(key) is None)
+        lapsed = self._directory.agreements.lapse(now.mono_s, lambda key: self._links.to(key) is None)
         if lapsed:
             self.agreed(lapsed, now)
         book, now_s = self._book, now.judged_s

@@ -31,7 +31,8 @@ class SharedGroups(VerbPart):
         agreements = self._directory.agreements
         if said.page:
             groups += agreements.agreed(link.key, key)
-        forgotten = agreements.agree(link.key, key, groups, said.until_s, now.wall_s, lan=said.lan)
+        lasts_s = now.judged_until_s(said.until_s) - now.judged_s
+        forgotten = agreements.agree(link.key, key, groups, lasts_s, now.mono_s, lan=said.lan)
         self._rights.agreed((key, *forgotten), now)
         return {"agreed": agreements.is_met(key)}
 

@@ -1,7 +1,8 @@
 """Groups that services of this node have agreed on with other routers (R-C24), and LAN neighbours among these (R-C25).
 
-An agreement holds for two hours at most. An agreement with a LAN neighbour also holds while that is away, and survives
-a restart: it is kept as rows of the store, and ends when the neighbour has been away for too long.
+An agreement holds for two hours at most, by the monotonic clock, since the wall clock may be doubted or set. An
+agreement with a LAN neighbour also holds while that is away, and survives a restart: it is kept as rows of the store,
+with its end by the wall clock, and ends when the neighbour has been away for too long.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import cbor2
+
+from router.core.wire.now import Now
 
 MET_MAX = 256
 AGREED_S_MAX = 2 * 3600
@@ -21,12 +24,12 @@ Row = tuple[bytes, bytes | None]
 
 
 class Agreed(NamedTuple):
-    """The groups that one service has agreed on with one router, and the Unix second at which they lapse.
+    """The groups that one service has agreed on with one router, and the monotonic second at which they lapse.
 
     `lan`: the router is a neighbour on a LAN."""
 
     groups: frozenset[bytes]
-    until_s: int
+    until_s: float
     lan: bool = False
 
 
@@ -80,61 +83,63 @@ class Agreements:
         return [(router, now) for router, was in before.items() if (now := self.shared(router)) != was]
 
     def agree(
-        self, by: bytes, router: bytes, groups: Iterable[bytes], until_s: int, now_s: int, *, lan: bool = False
+        self, by: bytes, router: bytes, groups: Iterable[bytes], lasts_s: float, mono_s: float, *, lan: bool = False
     ) -> list[bytes]:
         """Record the groups that a service has agreed on with a router, in place of the earlier ones.
 
-        No groups, or a time that has passed, end the agreement. Return the routers that are forgotten for lack of room.
+        No groups, or no seconds, end the agreement. Return the routers that are forgotten for lack of room.
         """
-        found = frozenset(groups) if until_s > now_s else frozenset()
-        self._set(by, router, Agreed(found, min(until_s, now_s + AGREED_S_MAX), lan) if found else None)
+        found = frozenset(groups) if lasts_s > 0 else frozenset()
+        self._set(by, router, Agreed(found, mono_s + min(lasts_s, AGREED_S_MAX), lan) if found else None)
         forgotten = sorted(self._by_router, key=self._lapses_s)[: max(0, len(self._by_router) - self._most)]
         for one in forgotten:
             self.end(one)
         return forgotten
 
-    def lapse(self, now_s: int, is_away: Callable[[bytes], bool]) -> list[bytes]:
+    def lapse(self, mono_s: float, is_away: Callable[[bytes], bool]) -> list[bytes]:
         """End the agreements that have lapsed, except with LAN neighbours that are away; return their routers."""
         lapsed = [
             (router, by)
             for router, theirs in self._by_router.items()
             for by, one in theirs.items()
-            if one.until_s <= now_s and not (one.lan and is_away(router))
+            if one.until_s <= mono_s and not (one.lan and is_away(router))
         ]
         for router, by in lapsed:
             self._set(by, router, None)
         return [router for router, _ in lapsed]
 
-    def renew(self, router: bytes, now_s: int) -> None:
+    def renew(self, router: bytes, mono_s: float) -> None:
         """Let the agreements with a LAN neighbour that is back last for two hours from now."""
         for by, one in list(self._by_router[router].items()):
             if one.lan:
-                self._set(by, router, one._replace(until_s=now_s + AGREED_S_MAX))
+                self._set(by, router, one._replace(until_s=mono_s + AGREED_S_MAX))
 
     def end(self, router: bytes) -> None:
         """End all agreements with a router."""
         for by in list(self._by_router.get(router, ())):
             self._set(by, router, None)
 
-    def load(self, rows: Iterable[tuple[bytes, bytes]], services: Iterable[bytes]) -> None:
+    def load(self, rows: Iterable[tuple[bytes, bytes]], services: Iterable[bytes], now: Now) -> None:
         """Load the rows of the store whose services are still configured."""
         for key, value in rows:
             by, router = key[1 : 1 + KEY_BYTES], key[1 + KEY_BYTES :]
             if key[:1] == AGREED and by in services:
-                joined, until_s = cbor2.loads(value)
+                joined, unix_s = cbor2.loads(value)
                 groups = frozenset(joined[at : at + KEY_BYTES] for at in range(0, len(joined), KEY_BYTES))
-                self._set(by, router, Agreed(groups, until_s, lan=True))
+                self._set(by, router, Agreed(groups, now.mono_s + unix_s - now.judged_s, lan=True))
         self._changed.clear()
         self._before.clear()
 
-    def rows(self) -> Mapping[bytes, bytes | None]:
+    def rows(self, now: Now) -> Mapping[bytes, bytes | None]:
         """Return the rows that have changed since the last call."""
         changed, self._changed = self._changed, {}
-        return {AGREED + by + router: self._row(by, router) for by, router in changed}
+        return {AGREED + by + router: self._row(by, router, now) for by, router in changed}
 
-    def _row(self, by: bytes, router: bytes) -> bytes | None:
+    def _row(self, by: bytes, router: bytes, now: Now) -> bytes | None:
         one = self._by_router.get(router, {}).get(by)
-        return cbor2.dumps([b"".join(sorted(one.groups)), one.until_s]) if one is not None and one.lan else None
+        if one is None or not one.lan:
+            return None
+        return cbor2.dumps([b"".join(sorted(one.groups)), round(now.judged_s + one.until_s - now.mono_s)])
 
     def _set(self, by: bytes, router: bytes, agreed: Agreed | None) -> None:
         self._before.setdefault(router, self.shared(router))
@@ -152,5 +157,5 @@ class Agreements:
                 self.lan[router] = shared
         self.revision += 1
 
-    def _lapses_s(self, router: bytes) -> int:
+    def _lapses_s(self, router: bytes) -> float:
         return max(one.until_s for one in self._by_router[router].values())

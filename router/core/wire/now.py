@@ -43,6 +43,11 @@ class Now(NamedTuple):
         """Return the earlier of both times: a deadline that has passed by it has passed by both."""
         return self.wall_ns - abs(self.ahead_ns)
 
+    def judged_until_s(self, until_s: int) -> int:
+        """Return the Unix second, of the time used for verdicts, until which something holds that another program of
+        this machine wants until `until_s`, by the clock that may be doubted: no sooner than it means."""
+        return until_s + self.judged_s - self.earliest_ns // 1_000_000_000
+
     @property
     def mono_s(self) -> float:
         return self.mono_ns / 1e9

@@ -18,7 +18,8 @@ PAGES_MAX = 32
 
 
 class ShareGroups(Request, frozen=True):
-    """Let a router bring messages of these groups and pull them, until that Unix second, for two hours at most.
+    """Let a router bring messages of these groups and pull them, until that Unix second of the clock that the
+    service reads, for two hours at most.
 
     This replaces what the service agreed on with that router before; no groups end it. More than `GROUPS_MAX` groups
     come in pages: those with a `page` other than 0 are added to the pages before. It is forgotten when the node starts

@@ -222,7 +222,7 @@ def test_it_is_told_which_lan_neighbours_were_not_owed_it_and_why(tmp_path: Path
     with here(tmp_path) as node:
         near, next_ = RECIPIENTS[1:3]
         for key in (near, next_):
-            node.router.directory.agreements.agree(ASKER, key, [SIGNER], WALL_S + 60, WALL_S, lan=True)
+            node.router.directory.agreements.agree(ASKER, key, [SIGNER], 60, 0, lan=True)
         node.accept([RECIPIENTS[0], near])
         node.ask(APP, node.identity)
         assert node.answer()["not_owed"] == [{"neighbour": next_.hex(), "why": OF_A_ROUTER}]

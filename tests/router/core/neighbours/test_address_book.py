@@ -192,7 +192,7 @@ def test_a_link_to_a_router_that_shares_nothing_closes_after_half_a_minute_of_si
     announce(one, advert(FAR), advert(OTHER))
     link = one.link(FAR.public, role="router", owner=False)
     one.link(OTHER.public, role="router", owner=False, dialled=True)
-    one.router.directory.agreements.agree(DISCOVERY.public, OTHER.public, [SERVICE.public], WALL_S + 60, WALL_S)
+    one.router.directory.agreements.agree(DISCOVERY.public, OTHER.public, [SERVICE.public], 60, 0)
     one.pass_time(29)
     assert one.closed() == []
     one.pass_time(2)

@@ -17,6 +17,7 @@ from router.core.wire.control import Join, Pull, encode_control
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_multicast, seal_unicast
+from router.core.wire.now import Now
 from router.core.wire.reasons import NOT_SHARED, Reason
 
 PUBSUB, BELL, MET, PEER, FAR, UP = (SigningKey(bytes((n,)) * 32) for n in (61, 62, 63, 64, 65, 66))
@@ -151,3 +152,59 @@ def test_each_service_agrees_for_itself_and_who_lapses_first_is_forgotten() -> N
     assert agreements.agree(one, BOB.public, [GROUP.public], 70, 0) == [FAR.public]
     assert agreements.lapse(69, never) == [] and agreements.lapse(100, never) == [MET.public, BOB.public]
     assert not agreements.is_met(MET.public) and repr(agreements) == "<agreements with 0 routers>"
+
+
+SHOWN_AND_JUDGED = pytest.mark.parametrize(
+    ("service_ahead_s", "ahead_s"),
+    [(0, 0), (0, AGREED_S_MAX), (AGREED_S_MAX, AGREED_S_MAX), (-AGREED_S_MAX, -AGREED_S_MAX), (-86_400, -86_400)],
+)
+"""How far the clock that a service reads is ahead, and how far the clock that the node doubts."""
+
+
+@SHOWN_AND_JUDGED
+def test_an_agreement_made_while_the_clock_is_doubted_holds_its_time(service_ahead_s: int, ahead_s: float) -> None:
+    """It was over as it was made where the clock was doubted by two hours, and the service met nobody for an hour."""
+    one = house()
+    service = one.link(PUBSUB.public)
+    one.ahead_s = ahead_s
+    agree(one, service, PUBSUB, GROUP, seconds=service_ahead_s + AGREED_S_MAX)
+    assert one.router.directory.agreements.has(MET.public, GROUP.public)
+    one.pass_time(AGREED_S_MAX - 1)
+    assert one.router.directory.agreements.has(MET.public, GROUP.public)
+    one.pass_time(1)
+    assert not one.router.directory.agreements.is_met(MET.public)
+
+
+@SHOWN_AND_JUDGED
+def test_a_neighbour_learned_while_the_clock_is_doubted_is_known(service_ahead_s: int, ahead_s: float) -> None:
+    one = house()
+    service = one.link(PUBSUB.public)
+    one.ahead_s = ahead_s
+    for lasts_s, known in ((7200, True), (-service_ahead_s - WALL_S, False)):
+        until_s = WALL_S + service_ahead_s + lasts_s
+        said = {"key": MET.public.hex(), "urls": ["tls://far.example:4101"], "until_s": until_s}
+        body = encode_inquiry(Inquiry("learn", json.dumps(said)))
+        one.bring(service, seal_unicast(PUBSUB, ME.public, body, ttl_s=0, expiry_min=EXPIRY))
+        one.cycle()
+        one.settled()
+        assert (bytes(MET.public) in one.router.directory.neighbours) is known
+
+
+def test_an_agreement_holds_its_time_although_the_wall_clock_is_set() -> None:
+    """The service counts the two hours by the monotonic clock, and meets the router before they are over."""
+    one = house()
+    agree(one, one.link(PUBSUB.public), PUBSUB, GROUP, seconds=AGREED_S_MAX)
+    one.router.tick(one.now()._replace(wall_ns=one.now().wall_ns + 86_400 * 1_000_000_000))
+    one.cycle()
+    assert one.router.directory.agreements.has(MET.public, GROUP.public)
+
+
+def test_the_end_of_a_kept_agreement_is_counted_by_the_wall_clock_while_the_node_is_down() -> None:
+    agreements, by = Agreements(), bytes(PUBSUB.public)
+    before, after = Now(1_000 * 10**9, 500 * 10**9), Now(1_600 * 10**9, 7 * 10**9)
+    agreements.agree(by, MET.public, [GROUP.public], 700, before.mono_s, lan=True)
+    rows = [(key, value) for key, value in agreements.rows(before).items() if value is not None]
+    again = Agreements()
+    again.load(rows, [by], after)
+    assert again.lapse(after.mono_s + 99, lambda _: False) == []
+    assert again.lapse(after.mono_s + 100, lambda _: False) == [MET.public]

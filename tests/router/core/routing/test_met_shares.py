@@ -34,9 +34,7 @@ def node(*known: Neighbour, limits: CoreLimits | None = None) -> OneRouter:
 
 def agree(one: OneRouter, *keys: SigningKey, groups: Iterable[SigningKey] = (GROUP,)) -> None:
     for key in keys:
-        one.router.directory.agreements.agree(
-            SERVICE.public, key.public, [g.public for g in groups], WALL_S + 600, WALL_S
-        )
+        one.router.directory.agreements.agree(SERVICE.public, key.public, [g.public for g in groups], 600, 0)
     one.router._revocation.met([key.public for key in keys], one.now())
     one.cycle()
 
