@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 from functools import partial
@@ -16,8 +17,8 @@ from rigs.ports import free_port
 from rigs.serving import serving
 from rigs.web_certificates import web_certificate
 from rigs.web_sides import body_of, request, status_of
+from websockets.asyncio.client import connect as websocket
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import connect as websocket
 
 from router.cli import main
 from router.client.node import Node, connect
@@ -120,16 +121,19 @@ async def test_link_speaks_with_clients_of_the_library_websockets(secured: bool,
     if secured:
         more["ssl"] = ssl.create_default_context(cafile=str(shown.chain))
 
-    def talk(nonsense: bytes | str) -> int | None:
-        with websocket(f"{'wss' if secured else 'ws'}://127.0.0.1:{port}/link", **more) as peer:
-            assert peer.subprotocol == "upsycle.1" and peer.ping(b"here").wait(HANG_S)
-            assert isinstance(peer.recv(HANG_S), bytes), "the router's hello"
+    async def say(nonsense: bytes | str) -> int | None:
+        async with websocket(f"{'wss' if secured else 'ws'}://127.0.0.1:{port}/link", **more) as peer:
+            assert peer.subprotocol == "upsycle.1"
+            await asyncio.wait_for(await peer.ping(b"here"), HANG_S)
+            assert isinstance(await asyncio.wait_for(peer.recv(), HANG_S), bytes), "the router's hello"
             with pytest.raises(ConnectionClosed):
-                peer.send(nonsense)
+                await peer.send(nonsense)
                 while True:
-                    peer.recv(HANG_S)
-        code: int | None = peer.close_code
-        return code
+                    await asyncio.wait_for(peer.recv(), HANG_S)
+        return peer.close_code
+
+    def talk(nonsense: bytes | str) -> int | None:
+        return asyncio.run(say(nonsense))
 
     with trio.fail_after(HANG_S):
         async with serving(home.path, {}):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -13,8 +15,8 @@ import trio
 from rigs.patience import HANG_S
 from rigs.web_certificates import WebCertificate, web_certificate
 from two_ends import CLIENT, Listening, echo, listening, receive_exactly, says
-from websockets.sync.client import connect
-from websockets.sync.server import ServerConnection, serve
+from websockets.asyncio.client import connect
+from websockets.asyncio.server import ServerConnection, serve
 
 from router.transport import web_certificate as certificates
 from router.transport.contract import ConnectFailed, InvalidUrl, ListenFailed, dial, resolve
@@ -219,39 +221,46 @@ def trusting(shown: WebCertificate) -> ssl.SSLContext:
 
 
 async def test_wss_speaks_with_clients_of_the_library_websockets(own: WebCertificate) -> None:
-    def talk(url: str) -> bytes:
+    async def talk(url: str) -> bytes:
         more: dict[str, Any] = {"subprotocols": ["upsycle.1"], "compression": "deflate", "open_timeout": HANG_S}
-        with connect(url, ssl=trusting(own), **more) as peer:
+        async with connect(url, ssl=trusting(own), **more) as peer:
             assert peer.subprotocol == "upsycle.1"
-            assert peer.ping().wait(HANG_S)
+            await asyncio.wait_for(await peer.ping(), HANG_S)
             whole = b""
-            peer.send([b"in ", b"frag", b"ments"])
-            peer.send(bytes(200_000))
+            await peer.send([b"in ", b"frag", b"ments"])
+            await peer.send(bytes(200_000))
             while len(whole) < 200_012:
-                whole += peer.recv(HANG_S, decode=False)
+                whole += await asyncio.wait_for(peer.recv(decode=False), HANG_S)
         assert peer.close_code == 1000
         return whole
 
     async with listening(f"wss://127.0.0.1:0{own.options}", handler=echo) as this:
-        assert await trio.to_thread.run_sync(talk, this.url) == b"in fragments" + bytes(200_000)
+        assert await trio.to_thread.run_sync(asyncio.run, talk(this.url)) == b"in fragments" + bytes(200_000)
 
 
 async def test_wss_speaks_with_servers_of_the_library_websockets(own: WebCertificate) -> None:
-    def answer(peer: ServerConnection) -> None:
-        assert peer.ping().wait(HANG_S)
-        for message in peer:
-            peer.send(message)
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context, ports = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), Queue[int]()
     context.load_cert_chain(own.chain, own.secret)
-    more: dict[str, Any] = {"subprotocols": ["upsycle.1"], "ssl": context}
-    with serve(answer, HOST, 0, **more) as server:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(trio.to_thread.run_sync, server.serve_forever)
-            port = server.socket.getsockname()[1]
-            stream = await dial(f"wss://127.0.0.1:{port}/any{own.pin}", CLIENT, None, timeout_s=HANG_S)
-            async with trio.open_nursery() as sending:
-                sending.start_soon(stream.send_parts, [b"a", b"b" * 300_000])
-                assert await receive_exactly(stream, 300_001) == b"a" + b"b" * 300_000
-            await stream.aclose()
-            server.shutdown()
+
+    async def serve_one() -> None:
+        is_over = asyncio.Event()
+
+        async def answer(peer: ServerConnection) -> None:
+            await asyncio.wait_for(await peer.ping(), HANG_S)
+            async for message in peer:
+                await peer.send(message)
+            is_over.set()
+
+        more: dict[str, Any] = {"subprotocols": ["upsycle.1"], "ssl": context}
+        async with serve(answer, HOST, 0, **more) as server:
+            ports.put(next(iter(server.sockets)).getsockname()[1])
+            await is_over.wait()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, lambda: asyncio.run(serve_one()))
+        port = await trio.to_thread.run_sync(ports.get)
+        stream = await dial(f"wss://127.0.0.1:{port}/any{own.pin}", CLIENT, None, timeout_s=HANG_S)
+        async with trio.open_nursery() as sending:
+            sending.start_soon(stream.send_parts, [b"a", b"b" * 300_000])
+            assert await receive_exactly(stream, 300_001) == b"a" + b"b" * 300_000
+        await stream.aclose()
