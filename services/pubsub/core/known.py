@@ -57,8 +57,8 @@ class Topic:
     """
 
     __slots__ = (
-        "after", "back", "before", "caught_up_s", "copies", "first_left", "group", "lost", "missing", "moved", "others",
-        "received", "repaired", "t",
+        "_by_router", "_sides", "after", "back", "before", "caught_up_s", "copies", "first_left", "group", "lost",
+        "missing", "moved", "others", "received", "repaired", "t",
     )  # fmt: skip
 
     def __init__(self, group: PublicKey, back: set[Place] | None = None, moved: set[PublicKey] | None = None) -> None:
@@ -70,6 +70,8 @@ class Topic:
         self.after: tuple[Neighbour, ...] = ()
         self.before: tuple[Neighbour, ...] = ()
         self.others: tuple[Neighbour, ...] = ()
+        self._sides: tuple[Side, Side, Side] = ((), (), ())  # those of `_by_router`
+        self._by_router: dict[PublicKey, Neighbour] = {}
         self.t: dict[PublicKey, bytes] = {}
         self.caught_up_s: int | None = None
         self.missing = self.received = self.copies = self.repaired = 0
@@ -83,15 +85,19 @@ class Topic:
         return not (self.after or self.before or self.others)
 
     @property
-    def neighbours(self) -> dict[PublicKey, Neighbour]:
+    def neighbours(self) -> Mapping[PublicKey, Neighbour]:
         """Return all neighbours of the view, by their routers' keys."""
-        return {one.router: one for one in (*self.after, *self.before, *self.others)}
+        after, before, others = self._sides
+        if not (after is self.after and before is self.before and others is self.others):
+            self._sides = self.after, self.before, self.others
+            self._by_router = {one.router: one for side in self._sides for one in side}
+        return self._by_router
 
     def show(self, after: Side, before: Side, others: Side) -> None:
         """Take these as the live neighbours, and record which of them were not live before, or are the first.
 
         Those were sent nothing in the meantime."""
-        if (after, before, others) == (self.after, self.before, self.others):
+        if after == self.after and before == self.before and others == self.others:
             return
         earlier = self.neighbours.keys()
         self.after, self.before, self.others = after, before, others
@@ -114,6 +120,7 @@ class Known:
     must still be asked whether they are there. `back`: neighbours that are live again in a topic, which must still be
     compared with them. `newly_shared`: topics that one more router was found to share since the last look. `moved`:
     topics that are new, have got their first neighbour or lost their last: the router must still be told.
+    `lost_s`: the monotonic second at which a neighbour was removed that did not answer, until it is live again.
     `let_go`: routers that are met no more, as others need their place, with the monotonic second until which their
     questions are still answered.
     `withholding`: the proofs against routers that pass nothing on; those that it bars have no place among the live
@@ -133,6 +140,7 @@ class Known:
         "is_asked",
         "is_history",
         "let_go",
+        "lost_s",
         "moved",
         "nearest_since",
         "newly_shared",
@@ -155,6 +163,7 @@ class Known:
         self.newly_shared: set[PublicKey] = set()
         self.moved: set[PublicKey] = set()
         self.let_go: dict[PublicKey, float] = {}
+        self.lost_s: dict[PublicKey, float] = {}
         self.withholding = Withholding()
         self.nearest_since: Callable[[PublicKey], dict[PublicKey, float]] = lambda _: {}
         self.is_asked: Callable[[MessageId], bool] = lambda _: False

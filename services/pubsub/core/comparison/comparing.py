@@ -4,7 +4,8 @@
     every `period_s`, at random times   with a random neighbour of each topic in which messages come; else `quiet_s`
     when a topic is wanted              with the first neighbours that are found, since one may have come back just now
     after an absence over `absence_s`   of this node with a neighbour of each topic, of a neighbour with that one
-    after any absence of a neighbour    with that one: what was published meanwhile was not sent to it
+    after any absence of a neighbour    with that one, unless the topic has rested: what was published meanwhile
+                                        was not sent to it
     when a neighbour says so            that messages to this node were dropped there
     when a comparison was cut off       with any neighbour, at once
 
@@ -230,10 +231,19 @@ class Comparing:
             self._plans.all_missed(now.mono_s)
         self._slept_s = now.slept_s
         for group, router in self._known.back:
-            self._plans.name(group, router, now.mono_s, self._limits.apart_s)
+            if not self._has_rested(group, self._known.lost_s.get(router, -inf)):
+                self._plans.name(group, router, now.mono_s, self._limits.apart_s)
+        for router in {router for _, router in self._known.back}:
+            self._known.lost_s.pop(router, None)
         self._known.back.clear()
         self._waiting.partner_came(self._known.newly_shared, now.mono_s)
         self._known.newly_shared.clear()
+
+    def _has_rested(self, group: PublicKey, since_s: float) -> bool:
+        """Whether this node has nothing of a topic that a neighbour could lack which was lost at that second: both
+        sides of the last comparison were equal, and no message has come since, or shortly before."""
+        plan = self._plans.get(group)
+        return plan is not None and plan.is_equal and plan.heard_s < since_s - self._limits.before_lost_s
 
     def _begin(self, group: PublicKey, plan: Plan, now: c.Now) -> list[c.Deed]:
         """Compare with the named neighbours for which there is room, and with a random one if it is time.

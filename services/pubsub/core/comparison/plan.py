@@ -27,8 +27,9 @@ class CompareLimits(Struct, frozen=True):
     `period_s`: between two of a topic; up to `period_s_max` while they find nothing new; `quiet_s`: after one that
     found both sides equal, if no message of the topic has come for `quiet_after_s`, and until one comes; `apart_s`: at
     least between two of a topic with one neighbour, however often it goes and comes; with one neighbour at most
-    `begins_burst` begin at once for that, and `begins_per_s` later. `answer_s`: until a neighbour counts as silent; it
-    is asked again after `again_s`, and a partner looked for where there was none. `rounds_max`: frames of one
+    `begins_burst` begin at once for that, and `begins_per_s` later. A message that came up to
+    `before_lost_s` before a neighbour was lost may not have reached it. `answer_s`: until a neighbour counts as silent;
+    it is asked again after `again_s`, and a partner looked for where there was none. `rounds_max`: frames of one
     comparison; `have_max`: messages that are sent on after one, the earliest first, unless the other lacks more than
     `lacking_max`.
     `sessions_max`: comparisons at once, `of_router_max` of them with one neighbour, and one with a neighbour that left
@@ -43,6 +44,7 @@ class CompareLimits(Struct, frozen=True):
     quiet_after_s: float = 1800.0
     apart_s: float = 5.0
     absence_s: float = 30.0
+    before_lost_s: float = 300.0
     ahead_min: int = 2
     answer_s: float = 20.0
     again_s: float = 30.0

@@ -133,16 +133,23 @@ class Together:
     ) -> None:
         """Have a topic compared by sums: with the neighbours that are named, and with a random one if it is time."""
         topic = self._known.topics[group]
-        found = {router: one.service for router, one in topic.neighbours.items()} | dict(services)
-        partners = {
-            router: service
-            for router, service in found.items()
-            if router in topic.t and (router, group) not in busy and self.summing.takes(router, group)
-        }
+
+        def service_of(router: PublicKey) -> PublicKey | None:
+            """Return the service of a router with which the topic can be compared so; None if it cannot."""
+            if router not in topic.t or (router, group) in busy or not self.summing.takes(router, group):
+                return None
+            one = topic.neighbours.get(router)
+            return services.get(router, None if one is None else one.service)
+
         for router in plan.due(now.mono_s):
-            if router in partners and router not in plan.singly:
-                self._put(group, plan, router, partners[router], now)
-        if plan.next_s <= now.mono_s and partners:
+            service = service_of(router)
+            if service is not None and router not in plan.singly:
+                self._put(group, plan, router, service, now)
+        if plan.next_s > now.mono_s:
+            return
+        found = {router: service_of(router) for router in (*topic.neighbours, *services)}
+        partners = {router: service for router, service in found.items() if service is not None}
+        if partners:
             nearest = plan.nearest(list(partners), topic.neighbours, services)
             [router] = self._chance.sample(nearest, 1)
             self._put(group, plan, router, partners[router], now)

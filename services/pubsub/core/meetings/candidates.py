@@ -112,6 +112,11 @@ class Candidates:
         if before is None or not before.is_lost or before.until_s <= now_s:
             self._rest(neighbour, now_s, is_lost=True)
 
+    def back(self, router: PublicKey) -> None:
+        """Record that a lost neighbour is one again, so that it is not met for having been lost."""
+        if (rest := self._rests.get(router)) is not None:
+            self._rests[router] = rest._replace(is_lost=False)
+
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _in_turn(

@@ -7,9 +7,10 @@ are met as well, but are on no ring.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from itertools import takewhile
 from math import inf
+from typing import NamedTuple
 
 from router.core.service.meetings import Cause, Common, Drop, GoOn, LetGo, MeetingLimits, Meetings, Say
 from router.core.service.meetings import Deed as Decided
@@ -19,6 +20,7 @@ from router.core.wire.meeting import Meet, Met
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import overlay as o
+from router.service.verbs.share_groups import PAGES_MAX
 from services.pubsub.core.conduct.refusals import Refusals
 from services.pubsub.core.known import Known, Topic
 from services.pubsub.core.meetings.agreeing import Agreed, Agreeing, SayGroups, Unused
@@ -30,6 +32,8 @@ from services.pubsub.core.saying import say
 from services.pubsub.reasons import LIMIT
 
 AGREED_S = 7200
+WHOLE_S = 3600.0
+"""Seconds after which our router is told again all groups that are shared with another one, not only news."""
 TOPICS_MAX = 16_384
 SHARED_MAX = 8_192
 """Number of groups that are agreed on with one partner."""
@@ -54,6 +58,14 @@ TAG = "partner"
 _RATES = frozenset((Cause.TOO_SOON, Cause.TOO_MANY, Cause.NO_ROOM))
 
 
+class Told(NamedTuple):
+    """When our router was told all groups that are shared with another one, and in how many pages, with those added
+    since: each has a number of its own, so that none takes the place of one that waits."""
+
+    at_s: float
+    pages: int
+
+
 class Partners:
     """Records which groups are wanted, and meets routers about them. `limits`: those of the rings, None on a leaf."""
 
@@ -69,6 +81,7 @@ class Partners:
             lambda: () if self._meetings is None else self._meetings.wanted, setup.chance.randbytes
         )
         self._look_s = inf  # when routers that are connected and have not answered are met again
+        self._told: dict[PublicKey, Told] = {}  # of connected routers, with which groups are shared
         self._forget_s: dict[PublicKey, float] = {}  # when a router is forgotten with which a group was shared
 
     def __repr__(self) -> str:
@@ -177,6 +190,7 @@ class Partners:
     def _linked(self, router: PublicKey, service: PublicKey | None, now: c.Now) -> Iterator[c.Deed]:
         """Meet a router that is connected again, as its groups may have changed; mark a router that is gone as silent,
         so that it is asked at once."""
+        self._told.pop(router, None)  # what was agreed with it may have ended with the link
         if service is None:
             self._others.linked.pop(router, None)
             self._known.silent(router)
@@ -230,10 +244,11 @@ class Partners:
                     self._refusals.count(by, reason)
 
     def _shared(self, router: PublicKey, topics: dict[PublicKey, bytes], left_out: int, now: c.Now) -> Iterator[c.Deed]:
+        before = frozenset(self._known.groups_shared_with(router))
         was_shared = bool(self._known.shared_with(router)) or KEPT + router in self._kept
         self._known.share(router, topics)
         self._known.let_go.pop(router, None)
-        yield from o.ShareGroups.pages(router, sorted(topics), int(now.wall_s) + AGREED_S if topics else 0)
+        yield from self._tell_router(router, before, topics.keys(), now)
         if left_out:
             yield c.LogEvent("pubsub_left_out", fields={"router": router.hex(), "groups": left_out})
         self._show(router, now)
@@ -245,6 +260,22 @@ class Partners:
         else:
             yield c.AddNeighbour(router)
 
+    def _tell_router(
+        self, router: PublicKey, before: Set[PublicKey], groups: Set[PublicKey], now: c.Now
+    ) -> Iterator[c.Deed]:
+        """Have this node's router agree with another one on these groups: all of them in place of those before, or
+        only those that were added, as long as it still has the others."""
+        until_s = int(now.wall_s) + AGREED_S if groups else 0
+        told, first, at_s = self._told.pop(router, None), 0, now.mono_s
+        if told is not None and before and before <= groups and now.mono_s < told.at_s + WHOLE_S:
+            at_s, first = told
+        pages = [*o.ShareGroups.pages(router, sorted(groups - before if first else groups), until_s, first)]
+        if first + len(pages) > PAGES_MAX:
+            pages, at_s = [*o.ShareGroups.pages(router, sorted(groups), until_s)], now.mono_s
+        if groups:
+            self._told[router] = Told(at_s, pages[-1].page + bool(pages[-1].groups))
+        yield from pages
+
     def _may_go(self, router: PublicKey) -> bool:
         """Whether a router need not be met on, as it stands on no ring with this node; on a leaf none goes."""
         return self._others.overlay is not None and not self._others.overlay.stands_with(router)
@@ -252,6 +283,7 @@ class Partners:
     def _let_go(self, router: PublicKey, now: c.Now) -> Iterator[c.Deed]:
         """Agree on nothing more with a router whose place another one needs, and answer it for a while."""
         let_go = self._known.let_go
+        self._told.pop(router, None)
         yield o.ShareGroups(router, (), 0)
         while len(let_go) >= LET_GO_MAX:
             yield from self._part(next(iter(let_go)))

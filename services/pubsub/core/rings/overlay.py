@@ -185,6 +185,8 @@ class Overlay:
             if group in shared:
                 if was_silent:
                     ring.neighbours.rearrange()
+                elif ring.neighbours.is_live(neighbour):
+                    continue  # it was met before, and a node may share thousands of groups with it
                 ring.take(neighbour, (), self._own, 0)
                 self._rings.changed(group)
             elif router in ring.neighbours:
@@ -270,6 +272,7 @@ class Overlay:
         """Let a router that was slow to answer be a neighbour again on all rings that it shares, not only on those of
         which it speaks just now: what was agreed with it still holds."""
         del self._away[neighbour.router]
+        self._candidates.back(neighbour.router)
         for topic in self._known.shared_with(neighbour.router):
             ring = self._rings.get(topic.group)
             if ring is not None:
@@ -400,4 +403,7 @@ class Overlay:
             while len(self._away) >= self._limits.candidates.resting_max:
                 del self._away[next(iter(self._away))]
             self._away[router] = now_s
+            while len(self._known.lost_s) >= self._limits.candidates.resting_max:
+                del self._known.lost_s[next(iter(self._known.lost_s))]
+            self._known.lost_s.setdefault(router, now_s)
             self._candidates.lost(lost, now_s)

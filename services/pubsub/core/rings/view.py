@@ -155,6 +155,11 @@ class View:
     def get(self, router: bytes) -> Seat | None:
         return self._seats.get(router)
 
+    def is_live(self, neighbour: Neighbour) -> bool:
+        """Whether it is a member as it is given here, and not silent."""
+        seat = self._seats.get(neighbour.router)
+        return seat is not None and seat.neighbour == neighbour and not seat.is_silent
+
     # -- live members ------------------------------------------------------------------------------------------------
 
     @property

@@ -4,6 +4,7 @@ nodes that were there meanwhile, and begins again with another one if that is cu
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 import pytest
 from rigs.comparing_nodes import BEGIN_S, GROUP, MONO_S, OTHER, Node, T, World, message
@@ -90,6 +91,39 @@ def test_with_several_partners_the_neighbour_on_the_ring_comes_first() -> None:
     later = c.Now(BEGIN_S + 1, MONO_S + 1)
     assert listed(node.part.hear(c.Tick(), later)) == [(GROUP, 0)]
     assert sent_to(node.part.hear(o.HeldPage(GROUP), later)) == [other.me.router]
+
+
+@pytest.mark.parametrize(
+    ("equal", "heard_s", "lost", "is_compared"),
+    [
+        (True, None, True, False),
+        (True, -400.0, True, False),
+        (True, -200.0, True, True),
+        (True, 1.0, True, True),
+        (False, None, True, True),
+        (True, None, False, True),
+    ],
+)
+def test_a_topic_that_has_rested_is_not_compared_with_a_neighbour_that_is_back(
+    equal: bool, heard_s: float | None, lost: bool, is_compared: bool
+) -> None:
+    """`heard_s`: when its last message came, from when the neighbour was lost, which had not answered (`lost`) or had
+    not taken something. A node may share thousands of topics with a neighbour that is slow for a moment."""
+    node, other = wanting(GROUP), Node(2)
+    ring(node, other)
+    topic, plan = node.known.topics[GROUP], node.part._plans[GROUP]
+    node.part.hear(c.Tick(), NOW)
+    plan.named.clear()
+    plan.next_s, plan.is_equal = MONO_S + 10_000, equal
+    plan.heard_s = -inf if heard_s is None else MONO_S + heard_s
+    node.part._plans.changed(GROUP)
+    topic.show((), (), ())
+    if lost:
+        node.known.lost_s[other.me.router] = MONO_S
+    topic.show((), (), (other.me,))
+    node.part._look_back(c.Now(BEGIN_S + 10, MONO_S + 10))
+    assert (other.me.router in plan.named) is is_compared
+    assert not node.known.lost_s
 
 
 @pytest.mark.parametrize("fetched", [0, 10])

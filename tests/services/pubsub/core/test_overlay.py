@@ -338,6 +338,32 @@ def test_neighbour_that_was_slow_to_answer_is_back_on_all_rings_with_its_first_w
     assert all(slow.me.router in topic.neighbours for topic in one.known.topics.values())
 
 
+def test_neighbour_that_is_back_is_not_met_for_having_been_lost() -> None:
+    """A meeting about thousands of groups took a service so long that others took its node for lost again."""
+    rings = settled_pair(40)
+    one, slow = rings.members
+    for is_back in (True, False):
+        one.overlay.absent(slow.me.router, rings.now_s)
+        first = next(iter(one.known.topics.values()))
+        if is_back:
+            one.overlay.hear_question(slow.me, [RingOf(first.t[slow.me.router], ())])
+        meetings = list[Neighbour]()
+        for _ in range(6):
+            rings.now_s += PERIOD_S
+            meetings += [deed.candidate for deed in one.overlay.tick(rings.now_s) if isinstance(deed, MeetWith)]
+            one.overlay.heard(slow.me.router)
+        assert (slow.me in meetings) is not is_back
+
+
+def test_meeting_that_changes_nothing_leaves_rings_settled() -> None:
+    rings = settled_pair(40)
+    one, other = rings.members
+    one.overlay.tick(rings.now_s)
+    assert one.overlay._rings.is_settled
+    one.overlay.met(other.me, rings.now_s)
+    assert not one.overlay._rings._changed, "no ring is looked at again"
+
+
 def test_ring_that_changes_among_many_settled_ones_is_asked_about_first() -> None:
     rings = settled_pair(200)
     one, changed = rings.members[0], PublicKey((150).to_bytes(32, "big"))
