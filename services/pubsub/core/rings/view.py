@@ -11,14 +11,17 @@ from collections.abc import Container, Iterable, Iterator
 
 from msgspec import Struct
 
-from services.pubsub.core.known import Neighbour
+from services.pubsub.core.known import Neighbour, Side
 from services.pubsub.core.rings.ring import ahead
 
 AGE_MAX = 255
 NEVER = -1 - AGE_MAX
 """The period in which a member was heard that was never heard: older than any knowledge."""
 
-Sides = tuple[tuple[Neighbour, ...], tuple[Neighbour, ...], tuple[Neighbour, ...]]
+ARRANGED_MAX = 1_024
+"""Most arrangements that are remembered; beyond it all are made anew."""
+
+Sides = tuple[Side, Side, Side]
 """The live members after and before this node, nearest first, and the others."""
 
 
@@ -58,11 +61,13 @@ class RingMember:
 class RingMembers(dict[bytes, RingMember]):
     """The members that several views share, by their routers' keys, and the number of the present period.
 
-    One that stands in none of the views is forgotten."""
+    One that stands in none of the views is forgotten. `arranged`: the sides of live members in their order around the
+    ring, as a node that shares many topics with the same routers arranges the same ones for each."""
 
     def __init__(self) -> None:
         super().__init__()
         self.period = 0
+        self.arranged: dict[Side, Sides] = {}
 
     def seat(self, router: bytes) -> RingMember:
         """Return the member of a router that gets a seat."""
@@ -265,7 +270,11 @@ class View:
 
     def _arrange(self) -> Sides:
         heard = [one for one in self._order if not one.is_silent]
-        live = [one for one in heard if one.neighbour.router not in self._barred] or heard
+        live = [one for one in heard if one.neighbour.router not in self._barred] or heard if self._barred else heard
+        arranged, order = self._members.arranged, tuple([one.neighbour for one in live])
+        self._sides = arranged.get(order) if self._is_shared else None
+        if self._sides is not None:
+            return self._sides
         after, before = self._side(live), self._side(reversed(live))
         near = {id(one) for one in (*after, *before)}
         others = [one for one in live if id(one) not in near]
@@ -274,6 +283,10 @@ class View:
             tuple([one.neighbour for one in before]),
             tuple([one.neighbour for one in others]),
         )
+        if self._is_shared:
+            if len(arranged) >= ARRANGED_MAX:
+                arranged.clear()
+            arranged[order] = found
         return found
 
     def _side(self, seats: Iterable[Seat]) -> list[Seat]:
