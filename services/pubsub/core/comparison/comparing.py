@@ -230,20 +230,10 @@ class Comparing:
         if now.slept_s > self._slept_s + self._limits.absence_s:
             self._plans.all_missed(now.mono_s)
         self._slept_s = now.slept_s
-        for group, router in self._known.back:
-            if not self._has_rested(group, self._known.lost_s.get(router, -inf)):
-                self._plans.name(group, router, now.mono_s, self._limits.apart_s)
-        for router in {router for _, router in self._known.back}:
-            self._known.lost_s.pop(router, None)
+        self._plans.back(self._known.back, self._known.lost_s, now.mono_s, self._limits)
         self._known.back.clear()
         self._waiting.partner_came(self._known.newly_shared, now.mono_s)
         self._known.newly_shared.clear()
-
-    def _has_rested(self, group: PublicKey, since_s: float) -> bool:
-        """Whether this node has nothing of a topic that a neighbour could lack which was lost at that second: both
-        sides of the last comparison were equal, and no message has come since, or shortly before."""
-        plan = self._plans.get(group)
-        return plan is not None and plan.is_equal and plan.heard_s < since_s - self._limits.before_lost_s
 
     def _begin(self, group: PublicKey, plan: Plan, now: c.Now) -> list[c.Deed]:
         """Compare with the named neighbours for which there is room, and with a random one if it is time.

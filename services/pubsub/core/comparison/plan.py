@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
 
@@ -208,6 +208,22 @@ class Plans(dict[PublicKey, Plan]):
         if group in self:
             self[group].name(router, now_s, apart_s)
             self.changed(group)
+
+    def back(
+        self, places: Iterable[tuple[PublicKey, PublicKey]], lost_s: dict[PublicKey, float], now_s: float,
+        limits: CompareLimits,
+    ) -> None:  # fmt: skip
+        """Plan comparisons of topics with neighbours that are live again, except where there can be nothing that they
+        lack: both sides of the last comparison were equal, and no message has come since shortly before the neighbour
+        was lost. `places`: groups and routers; `lost_s`: the seconds at which they were lost, which are forgotten."""
+        found = list(places)
+        for group, router in found:
+            plan = self.get(group)
+            heard_before_s = lost_s.get(router, -inf) - limits.before_lost_s
+            if plan is not None and not (plan.is_equal and plan.heard_s < heard_before_s):
+                self.name(group, router, now_s, limits.apart_s)
+        for router in {router for _, router in found}:
+            lost_s.pop(router, None)
 
     def name_singly(self, group: PublicKey, router: PublicKey, at_s: float) -> None:
         """Plan a comparison with this neighbour at that second, not by sums, if the topic has a plan."""

@@ -58,7 +58,7 @@ TAG = "partner"
 _RATES = frozenset((Cause.TOO_SOON, Cause.TOO_MANY, Cause.NO_ROOM))
 
 
-class Told(NamedTuple):
+class SharedPages(NamedTuple):
     """When our router was told all groups that are shared with another one, and in how many pages, with those added
     since: each has a number of its own, so that none takes the place of one that waits."""
 
@@ -81,7 +81,7 @@ class Partners:
             lambda: () if self._meetings is None else self._meetings.wanted, setup.chance.randbytes
         )
         self._look_s = inf  # when routers that are connected and have not answered are met again
-        self._told: dict[PublicKey, Told] = {}  # of connected routers, with which groups are shared
+        self._told: dict[PublicKey, SharedPages] = {}  # of connected routers, with which groups are shared
         self._forget_s: dict[PublicKey, float] = {}  # when a router is forgotten with which a group was shared
 
     def __repr__(self) -> str:
@@ -273,7 +273,7 @@ class Partners:
         if first + len(pages) > PAGES_MAX:
             pages, at_s = [*o.ShareGroups.pages(router, sorted(groups), until_s)], now.mono_s
         if groups:
-            self._told[router] = Told(at_s, pages[-1].page + bool(pages[-1].groups))
+            self._told[router] = SharedPages(at_s, pages[-1].page + bool(pages[-1].groups))
         yield from pages
 
     def _may_go(self, router: PublicKey) -> bool:
