@@ -210,9 +210,12 @@ class Plans(dict[PublicKey, Plan]):
             self.changed(group)
 
     def back(
-        self, places: Iterable[tuple[PublicKey, PublicKey]], lost_s: dict[PublicKey, float], now_s: float,
+        self,
+        places: Iterable[tuple[PublicKey, PublicKey]],
+        lost_s: dict[PublicKey, float],
+        now_s: float,
         limits: CompareLimits,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Plan comparisons of topics with neighbours that are live again, except where there can be nothing that they
         lack: both sides of the last comparison were equal, and no message has come since shortly before the neighbour
         was lost. `places`: groups and routers; `lost_s`: the seconds at which they were lost, which are forgotten."""
