@@ -129,13 +129,13 @@ class NotStarted(Exception):
     """No Spark session could be started; the text says why, and what to do."""
 
 
-def session() -> SparkSession:
-    """Return the session of spark-submit, or of the Spark Connect server in SPARK_REMOTE; else a local one. Raise
-    `NotStarted`."""
+def session(log_bytes: int | None = None) -> SparkSession:
+    """Return the session of spark-submit, or of the Spark Connect server in SPARK_REMOTE; else a local one, which is
+    told how many bytes are to be audited, if that is known. Raise `NotStarted`."""
     if SUBMITTED in os.environ or "SPARK_REMOTE" in os.environ:
         return SparkSession.builder.appName("router audit").getOrCreate()
     try:
-        return local_session()
+        return local_session(log_bytes=log_bytes)
     except PySparkException as error:
         raise NotStarted(
             f"Spark did not start ({str(error).splitlines()[0]}): it needs a Java of version 17 or later, on the PATH"

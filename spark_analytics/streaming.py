@@ -47,6 +47,7 @@ from spark_analytics.report.finding import utc
 from spark_analytics.report.page import render
 from spark_analytics.report.page.markup import SAID_MAX, plain
 from spark_analytics.stream.alarm_book import SEGMENT_S, AlarmBook
+from spark_analytics.stream.at_hand import bytes_at_hand
 from spark_analytics.stream.increments import Increment, Lines, Rebuild, Unlike, increment
 from spark_analytics.stream.notify import Notifier, NotifyError
 from spark_analytics.stream.state import State, Store
@@ -427,7 +428,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     as_of = time.time_ns if given.as_of is None else lambda: int(given.as_of)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # An error that stops a batch is reported once, below.
     try:
-        spark = SparkSession.getActiveSession() or session()
+        size = bytes_at_hand(given.paths, given.out) if given.every is None else None
+        spark = SparkSession.getActiveSession() or session(size)
         with signals() as over:
             found = run_stream(
                 spark,

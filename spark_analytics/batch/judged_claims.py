@@ -26,11 +26,11 @@ def claims(tables: Tables, words: Rows) -> Rows:
     """Return the claims that the texts find. `words`: rows of `findings.tally`."""
     change, log = tables.kept.keep(change_of(tables.others)), log_of(tables)
     moved = _moved(tables, words, change)
-    asked = [*_asked(words), *(["other-time"] if moved else [])]
+    wanted = [*asked(words), *(["other-time"] if moved else [])]
     joins = sum(row["lines"] for row in words if row["event"] == "join")
     found: Rows = []
     for claim in TEXTS:
-        if claim not in asked:
+        if claim not in wanted:
             continue
         sources = {"change": change, "log": log, **_sources(claim, tables, moved)}
         told = rows(named(made(TEXTS[claim], sources, joins), tables.routers))
@@ -46,7 +46,7 @@ def made(text: str, sources: Mapping[str, DataFrame], joins: int) -> DataFrame:
     return session.sql(text.replace("{hint}", HINT if joins <= JOINS_MAX else ""), **needed)
 
 
-def _asked(words: Rows) -> list[str]:
+def asked(words: Rows) -> list[str]:
     """Return the claims for which a log has lines of the kind of which they are made."""
     ends = {(row["event"], row["reason"]) for row in words if not row["at_door"]}
     turned: dict[str, int] = {}

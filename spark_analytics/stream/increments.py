@@ -35,7 +35,8 @@ from spark_analytics.judgement.chain import Summed
 from spark_analytics.judgement.evidence import Evidence, witnessed
 from spark_analytics.judgement.schema import NOTED, ROUTE_EVENTS, STATE_EVENTS, TURNED_EVENTS, UNLIKE
 
-from . import handovers, ledger, links
+from . import door_and_clock, handovers, ledger, links
+from .door_and_clock import DoorAndClock
 from .left_out import LeftOut, judged_to
 from .state import State, Store, added_up, names_of
 from .stream_tables import PARCEL, Running, without_holes
@@ -103,12 +104,13 @@ class Increment:
     is_turned: bool
     two_logs: TwoLogs
     left_out: LeftOut
+    door_and_clock: DoorAndClock
 
     def told(self) -> dict[str, Rows]:
         """Return what logs tell of each other, as `findings.find` takes it."""
         is_barred = any(row["event"] == "pubsub_barred" for row in self.words)
         barred = rows(self.tables.given["barred"]) if is_barred else []
-        return {"barred": barred, **self.two_logs.told(self.left_out)}
+        return {"barred": barred, **self.two_logs.told(self.left_out, self.door_and_clock)}
 
     def open_units(self) -> DataFrame:
         """Return the rows of `delivery` that may still change."""
@@ -174,6 +176,7 @@ class _Batch:
             or any(row["event"].endswith(NOTED) for row in self.new["words"]),
             self.two_logs,
             left_out,
+            DoorAndClock(self.past, tables, self.words, self.own, left_out.change),
         )
 
     def _running(self, late: dict[str, DataFrame], given: dict[str, DataFrame]) -> Running:
@@ -331,7 +334,7 @@ class _Batch:
         }
 
     def _changes(self, given: dict[str, DataFrame]) -> dict[str, DataFrame]:
-        """Return the new rows of changes and abuse; `given` gets the whole tables."""
+        """Return the new rows of changes, abuse, doors and clocks; `given` gets the whole tables of the first two."""
         self.route_changes = route_change.route_change(self.others, self.numbers, self.span)
         changes = self.route_changes.groupBy("router", "minute", "event", "subject")
         new = {
@@ -343,7 +346,8 @@ class _Batch:
         }
         for name, table in new.items():
             given[name] = cut_off(added_up(name, self.past(name).unionByName(table)))
-        return new
+        self.own = door_and_clock.added(self.laid, self.others, self.starts, self.span)
+        return new | self.own
 
     def _left_out(self, older: DataFrame, known: DataFrame) -> LeftOut:
         """Judge who was left out. `older`: the lines of earlier batches; `known`: the state's table `links`."""

@@ -27,7 +27,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 13
+VERSION = 14
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -65,11 +65,15 @@ ADDED = {
     "unsent": "router long, brought long, kind string, count long, first struct<seq:bigint,i:bigint,id:binary>",
     "carriers": "router long, destination string, n long",
     "barred": "router string, peer string, count long, lost long, withheld long, seq long",
+    "turned": "router long, peer string, seq long, t long, count long",
+    "handed": "router long, recipient string, count long",
+    "clock": "router long, boot long, seq long, t long, mono long",
 }
 """Tables whose rows of one key are summed: all in one part of each batch, a column for each table. `gone`: lines of
 messages that ended on the way to a router with a log here (`two_logs`); `followed_to`: the last acceptance of a message
 from a neighbour whose log tells of the taking over; `unsent`: messages that a neighbour never had, of which no log will
-tell more; `carriers`: messages accepted for other routers themselves."""
+tell more; `carriers`: messages accepted for other routers themselves; `turned`, `handed`, `clock`: as of
+`door_and_clock`."""
 SUSPECTS = {
     "gone_there": "id binary, router long, taker long, event string, seq long, t long",
     "missing": "id binary, router long, brought long, seq long, i long, t long, ttl_s long, kind string",
@@ -103,9 +107,12 @@ KEYS = {
     "unsent": ("router", "brought", "kind"),
     "carriers": ("router", "destination"),
     "barred": ("router", "peer"),
+    "turned": ("router", "peer", "seq", "t"),
+    "handed": ("router", "recipient"),
+    "clock": ("router", "boot", "seq"),
 }  # fmt: skip
 GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns", "followed_seq")
-LEAST = ("pending_due_ns", "upper_ns", "first", "seq")
+LEAST = ("pending_due_ns", "upper_ns", "first", "seq", "t", "mono")
 """The columns that are merged by taking the least value. Columns in neither this, `GREATEST` nor a key are sums."""
 SCHEMAS = {
     "ledger": ledger.SCHEMA,

@@ -24,6 +24,7 @@ from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.schema import SLACK_NS
 
 from . import handovers
+from .door_and_clock import DoorAndClock
 from .left_out import LeftOut
 from .state import ADDED, added_up, names_of
 from .stream_tables import Running
@@ -172,10 +173,11 @@ class TwoLogs:
             "missing": self._missing.where("NOT is_final").drop("is_known", "is_final"),
         }
 
-    def told(self, left_out: LeftOut) -> dict[str, Rows]:
-        """Return what was never sent, what went on, and the claims."""
+    def told(self, left_out: LeftOut, own: DoorAndClock) -> dict[str, Rows]:
+        """Return what was never sent, what went on, and the claims, with those of each log by itself."""
         sums = self._unsent().select(F.lit("unsent").alias("kind"))
         both = sums.unionByName(self._there.select(F.col("event").alias("kind"))).unionByName(left_out.kinds())
+        both = both.unionByName(own.kinds())
         kinds = {row["kind"] for row in rows(both.distinct())}
         tables, words = self._tables, self._words
         unsent = rows(self._unsent()) if "unsent" in kinds else []
@@ -190,6 +192,7 @@ class TwoLogs:
                 *(claim_findings.refused_there(tables, self._there, words) if "refused" in kinds else []),
                 *(self._joined_there(left_out) if self._has_unread else []),
                 *(left_out.told() if "left-out" in kinds else []),
+                *own.told(kinds),
             ],
         }
 

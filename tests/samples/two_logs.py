@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from samples.audit_logs import LATE, OTHER_APP, Log, message_id, name
 
 G = message_id("group")
+HOUR = 3600
 MARK = {"clock_moves_s_max": 600, "queue_messages_max": 100, "queue_bytes_max": 1 << 30}
 """The limits that a router writes down at each start."""
 Case = Callable[[Log], object]
@@ -62,6 +65,45 @@ def unread(joined_at: float, left_at: float = LATE) -> Pair:
         (at, said(event, at, subscriber=OTHER_APP, group=G)) for event, at in (("join", joined_at), ("leave", left_at))
     ]
     return lambda here, there: handed(here, there, "no-subscribers", at=70, steps=[(1, link), *events])
+
+
+def dated(log: Log, at: float, by_s: float) -> None:
+    """Write a line of which the wall clock is `by_s` seconds off."""
+    log.state("advert", at)
+    log.lines[-1] = replace(log.lines[-1], t=log.lines[-1].t + int(by_s * 10**9))
+
+
+def dates(*lines: tuple[float, float], step: tuple[float, float] | None = None, until: float = HOUR) -> Case:
+    """Let the wall clock be off by so many seconds at these times, and write the `step` that it makes."""
+
+    def write(log: Log) -> None:
+        begun(log)
+        for at, by_s in lines:
+            if step is not None and step[0] == at:
+                dated(log, at, step[1])
+                log.lines[-1] = replace(log.lines[-1], event="clock_step", fields={"by_s": 1, "doubted": False})
+            else:
+                dated(log, at, by_s)
+        log.state("stop", until)
+        log.lines[-1] = replace(log.lines[-1], t=log.lines[-1].t + int(lines[-1][1] * 10**9))
+
+    return write
+
+
+def flooded(count: int, handed_over: int = 0, end: float = LATE, **columns: Any) -> Pair:
+    """Let messages be turned away from a neighbour, whose log, until `end`, tells how many it handed over."""
+
+    def write(here: Log, there: Log) -> None:
+        begun(here)
+        here.turned("refused", count, "bad-signature", 20, columns.get("peer", name(there.key)))
+        here.state("stop", LATE)
+        begun(there)
+        if handed_over:
+            there.accepted(1, [f"{name(there.key)} {one}" for one in range(handed_over)], [name(here.key)], 10)
+            there.outward("forwarded", [(1, handed_over)], 10, recipient=name(here.key))
+        there.state("stop", end)
+
+    return write
 
 
 FACTS: dict[str, dict[str, Any]] = {

@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from samples.audit_logs import APP, LATE, OTHER_APP, Log, audited, message_id, name
-from samples.two_logs import Case, G, Pair, begun, handed, said, unread
+from samples.two_logs import HOUR, Case, G, Pair, begun, dates, flooded, handed, said, unread
 
 from router.core.wire.crypto import SigningKey
-
-HOUR = 3600
 
 
 def claimed(cases: Mapping[str, Case], directory: Path) -> dict[str, list[tuple[str, int]]]:
@@ -144,27 +141,6 @@ def test_a_subscriber_that_is_left_out_is_told(tmp_path: Path) -> None:
 # -- the log itself ---------------------------------------------------------------------------------------
 
 
-def dated(log: Log, at: float, by_s: float) -> None:
-    """Write a line of which the wall clock is `by_s` seconds off."""
-    log.state("advert", at)
-    log.lines[-1] = replace(log.lines[-1], t=log.lines[-1].t + int(by_s * 10**9))
-
-
-def dates(*lines: tuple[float, float], step: tuple[float, float] | None = None, until: float = HOUR) -> Case:
-    def write(log: Log) -> None:
-        begun(log)
-        for at, by_s in lines:
-            if step is not None and step[0] == at:
-                dated(log, at, step[1])
-                log.lines[-1] = replace(log.lines[-1], event="clock_step", fields={"by_s": 1, "doubted": False})
-            else:
-                dated(log, at, by_s)
-        log.state("stop", until)
-        log.lines[-1] = replace(log.lines[-1], t=log.lines[-1].t + int(lines[-1][1] * 10**9))
-
-    return write
-
-
 def test_a_time_that_the_monotonic_clock_contradicts_is_told(tmp_path: Path) -> None:
     told = {
         "back for a line": dates((10, 0), (11, -900), (12, 0)),
@@ -280,20 +256,6 @@ def test_nobody_had_joined_at_a_neighbour_where_somebody_had_is_told(tmp_path: P
         "joined later": [],
         "left meanwhile": [],
     }
-
-
-def flooded(count: int, handed_over: int = 0, end: float = LATE, **columns: Any) -> Pair:
-    def write(here: Log, there: Log) -> None:
-        begun(here)
-        here.turned("refused", count, "bad-signature", 20, columns.get("peer", name(there.key)))
-        here.state("stop", LATE)
-        begun(there)
-        if handed_over:
-            there.accepted(1, [f"{name(there.key)} {one}" for one in range(handed_over)], [name(here.key)], 10)
-            there.outward("forwarded", [(1, handed_over)], 10, recipient=name(here.key))
-        there.state("stop", end)
-
-    return write
 
 
 def test_more_turned_away_than_a_neighbour_handed_over_is_not_borne_out(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from spark_analytics.batch.gold.names import rows
 from spark_analytics.batch.log_ends import COLUMNS
 from spark_analytics.batch.span import Span
 from spark_analytics.stream import handovers, state
+from spark_analytics.stream.door_and_clock import DoorAndClock
 from spark_analytics.stream.left_out import LeftOut
 from spark_analytics.stream.stream_tables import Running
 from spark_analytics.stream.two_logs import TwoLogs
@@ -60,7 +61,9 @@ class Batch:
         new = arrivals.select(*state.names_of("ids"))
         handover = spark.createDataFrame([], HANDOVER)
         self.two.meet(handovers.accepted_id(new, hits), new.unionByName(hits), handover)
-        self.told = self.two.told(LeftOut(self.past, tables, WORDS, none, none, others, {}))
+        left_out = LeftOut(self.past, tables, WORDS, none, none, others, {})
+        own = {name: self._table(name, []) for name in ("turned", "handed", "clock")}
+        self.told = self.two.told(left_out, DoorAndClock(self.past, tables, WORDS, own, left_out.change))
 
     def past(self, name: str) -> DataFrame:
         return self._table(name, self._past.get(name, []))

@@ -1,0 +1,100 @@
+"""What a log says of its clock and of its door, from batch to batch: sums, and the lines at which its clock may have
+moved. The texts are those of `claim_sql`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_analytics.batch.findings import Rows
+from spark_analytics.batch.gold.kept import cut_off
+from spark_analytics.batch.gold.names import named, rows
+from spark_analytics.batch.judged_claims import SECOND_NS, asked, log_of, made
+from spark_analytics.batch.span import Span
+from spark_analytics.judgement.claim_sql import CLOCK, NOT_HANDED
+from spark_analytics.judgement.conflicts import row_of
+from spark_analytics.judgement.schema import TURNED_EVENTS
+
+from .links import START
+from .state import added_up, names_of
+from .stream_tables import Running
+
+FILE = ("router", "start", "boot")
+APART = "t - mono"
+
+
+def added(laid: DataFrame, others: DataFrame, starts: DataFrame, span: Span) -> dict[str, DataFrame]:
+    """Return the rows of summed tables that a batch adds. `laid`: its lines; `others`: those without a recipient;
+    `starts`: the first events of its files, as of `links.starts`."""
+    turned = others.where(F.col("event").isin(*TURNED_EVENTS)).where(span.is_within())
+    handed = laid.where("is_new AND event IN ('forwarded', 'pulled') AND recipient IS NOT NULL")
+    return {
+        "turned": turned.select("router", "other.peer", "seq", "t", "count").where("peer IS NOT NULL"),
+        "handed": handed.groupBy("router", "recipient").agg(F.sum("count").alias("count")),
+        "clock": clock_lines(laid.where("is_new"), starts),
+    }
+
+
+def clock_lines(lines: DataFrame, starts: DataFrame) -> DataFrame:
+    """Return of each file and boot the first line, the last, and the one of the latest monotonic time; and where the
+    wall clock moves by more than a second within it, each line that is more than a tenth of the time off from the one
+    before or after it, or earlier. Between lines that are left out no clock moves further than routers let pass."""
+    timed = lines.where("t IS NOT NULL AND mono IS NOT NULL").join(starts, "router", "inner")
+    timed = timed.select("router", F.expr(START).alias("start"), "boot", "seq", "t", "mono")
+    line = F.struct("seq", "t", "mono")
+    sums = timed.groupBy(*FILE).agg(
+        F.array(F.min(line), F.max(line), F.max_by(line, "mono")).alias("edges"),
+        F.expr(f"max({APART}) - min({APART}) > {SECOND_NS}L").alias("is_wide"),
+    )
+    sums = cut_off(sums)
+    edges = sums.select("router", "boot", F.explode("edges").alias("line")).select("router", "boot", "line.*")
+    order = Window.partitionBy(*FILE).orderBy("seq")
+    wide = timed.join(F.broadcast(sums.where("is_wide").select(*FILE)), list(FILE), "left_semi")
+    near = wide.select(
+        "*", F.lag("mono").over(order).alias("mono_before"), F.lag(F.expr(APART)).over(order).alias("apart_before")
+    )
+    is_off = f"mono < mono_before OR abs({APART} - apart_before) > abs(mono - mono_before) / 10"
+    off = near.withColumn("is_off", F.expr(f"coalesce({is_off}, false)"))
+    off = off.withColumn("is_off_after", F.lead("is_off").over(order)).where("is_off OR is_off_after")
+    return edges.unionByName(off.select(*edges.columns)).select(*names_of("clock")).distinct()
+
+
+class DoorAndClock:
+    """The claims about clocks and doors after a batch. `words`: rows of `findings.tally`; `new`: as of `added`;
+    `change`: as of `judged_claims.change_of`."""
+
+    def __init__(
+        self,
+        past: Callable[[str], DataFrame],
+        tables: Running,
+        words: Rows,
+        new: Mapping[str, DataFrame],
+        change: DataFrame,
+    ) -> None:
+        self._tables, self._change = tables, change
+        self._is_flooded = "not-handed" in asked(words)
+        self._all = {name: past(name).unionByName(table) for name, table in new.items()}
+        boots = self._all["clock"].groupBy("router", "boot")
+        self._moved = boots.agg(F.expr(f"max({APART}) - min({APART})").alias("ns")).where(f"ns > {SECOND_NS}L")
+
+    def kinds(self) -> DataFrame:
+        """Return a row `other-time` for each boot in which the clocks moved apart."""
+        return self._moved.select(F.lit("other-time").alias("kind"))
+
+    def told(self, kinds: Collection[str]) -> Rows:
+        """Return the claims. `kinds`: among them `other-time` if `kinds` had rows."""
+        found: Rows = []
+        if "other-time" in kinds:
+            timed = self._all["clock"].join(F.broadcast(self._moved.drop("ns")), ["router", "boot"], "left_semi")
+            found += self._found("other-time", CLOCK, {"timed": timed, "change": self._change})
+        if self._is_flooded:
+            turned, handed = (added_up(name, self._all[name]) for name in ("turned", "handed"))
+            found += self._found("not-handed", NOT_HANDED, {"turned": turned, "handed": handed})
+        return found
+
+    def _found(self, claim: str, text: str, sources: Mapping[str, DataFrame]) -> Rows:
+        told = made(text, {**sources, "log": log_of(self._tables)}, 0)
+        return [row_of(claim, row, None) for row in rows(named(told, self._tables.routers))]
