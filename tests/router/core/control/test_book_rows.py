@@ -55,7 +55,7 @@ def rows() -> dict[bytes, bytes]:
         Successor.of(RENEWAL, 7).row(),
         Successor.of(SUCCESSION, 7).row(),
         (node_copies.COPY, node_copies.FoundCopy(RunPlace(0, 1_700_000_000_000, b"tag....8"), LATER_S, True).row()),
-        *met.rows().items(),
+        *met.rows(at_home.now()).items(),
         *at_home.disk.book.items(),
     ]
     return {key: value for key, value in made if value is not None}

@@ -19,6 +19,7 @@ from router.core.wire.control import Join, encode_control
 from router.core.wire.crypto import SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import seal_multicast, seal_unicast
+from router.core.wire.now import Now
 from router.core.wire.renewal import READ_S, Renewal, encode_renewal, make_renewal
 
 OLD, NEW = (SigningKey(bytes((n,)) * 32) for n in (90, 91))
@@ -147,9 +148,9 @@ def test_rows_of_a_service_move_with_it_and_others_stay(kind: bytes) -> None:
 
 
 def test_agreements_are_read_by_the_new_key() -> None:
-    met = Agreements(8)
-    met.agree(bytes(OLD.public), bytes(BOB.public), [bytes(GROUP.public)], WALL_S + DAY_S, WALL_S, lan=True)
-    rows = [(key, value) for key, value in met.rows().items() if value is not None]
+    met, now = Agreements(8), Now(WALL_S * 10**9, 0)
+    met.agree(bytes(OLD.public), bytes(BOB.public), [bytes(GROUP.public)], DAY_S, 0, lan=True)
+    rows = [(key, value) for key, value in met.rows(now).items() if value is not None]
     found = Agreements(8)
-    found.load(move_services(rows, ROTATED)[0], {bytes(NEW.public): "discovery"})
+    found.load(move_services(rows, ROTATED)[0], {bytes(NEW.public): "discovery"}, now)
     assert found.lan == {bytes(BOB.public): frozenset({bytes(GROUP.public)})}
