@@ -111,5 +111,5 @@ async def test_each_figure_is_reported_beside_its_goal(tmp_path: Path) -> None:
     with trio.fail_after(10 * HANG_S):
         done = await trio.run_process(words, capture_stdout=True)
     found = {one["title"]: one["met"] for one in json.loads(done.stdout)}
-    assert len(found) == 6 and all(met for title, met in found.items() if "bytes" in title and "alone" in title)
+    assert len(found) == 7 and all(met for title, met in found.items() if "bytes" in title and "alone" in title)
     assert "| 64 messages at one of ten nodes: bytes" in report.read_text()
