@@ -112,6 +112,10 @@ class StreamReaders(Watched):
             self.close()
 
 
+def _nobody(_data: bytes, _carried_out: Callable[[], None]) -> None:
+    """Hear nothing: the stream has ended."""
+
+
 class Reading:
     """The reading of one stream, a chunk at a time; it pauses while `AHEAD_MAX` of them are not carried out. `ended` is
     called once, at the end of the stream or of its reading."""
@@ -159,6 +163,7 @@ class Reading:
     def _end(self) -> None:
         if self._is_ending and self._ahead <= 0 and not self._has_ended:
             self._has_ended = True
+            self._came = _nobody  # it may refer to who refers to this: a cycle, which lasts until the collector comes
             self._ended()
 
     def _read(self, is_last: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
@@ -32,6 +33,20 @@ async def test_free_memory_between_used_blocks_goes_back_from_time_to_time(autoj
         await heap.keep_giving_back()
     assert full - anonymous_bytes() > BLOCKS * BLOCK_BYTES // 2
     assert len(pins) == BLOCKS
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs malloc_trim(3)")
+def test_giving_back_leaves_nothing_for_the_collector() -> None:
+    heap.give_back()
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(gc.get_objects())
+        for _ in range(100):
+            heap.give_back()
+        assert len(gc.get_objects()) - before < 10
+    finally:
+        gc.enable()
 
 
 def test_another_c_library_gives_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import socket
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from rigs.patience import HANG_S
 
 from router.service.contract import Came, Opened
@@ -78,6 +80,29 @@ async def test_the_user_at_the_other_end_of_a_unix_socket_is_named(tmp_path: Pat
     async with open_streams(tmp_path) as (_, heard, place), await trio.open_unix_socket(place):
         opened = await heard.next()
         assert opened == Opened("desk", opened.peer, user=os.geteuid())
+
+
+async def test_a_stream_that_has_ended_leaves_nothing_for_the_collector(tmp_path: Path) -> None:
+    async with open_streams(tmp_path) as (streams, heard, place):
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                async with await trio.open_unix_socket(place) as guest:
+                    opened = await heard.next()
+                    await guest.send_all(b"?")
+                    await heard.next()
+                    streams.write("desk", opened.peer, BLOCK)
+                    streams.write("desk", opened.peer, b"")
+                    async for _ in guest:
+                        pass
+                assert await heard.next() == Came("desk", opened.peer, b"")
+            while len(streams):
+                await trio.lowlevel.checkpoint()
+            await trio.testing.wait_all_tasks_blocked()
+            assert sum(type(one).__name__ == "_Peer" for one in gc.get_objects()) == 0
+        finally:
+            gc.enable()
 
 
 async def test_a_door_waits_while_the_process_is_out_of_descriptors(tmp_path: Path) -> None:
