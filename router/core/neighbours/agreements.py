@@ -126,7 +126,8 @@ class Agreements:
             if key[:1] == AGREED and by in services:
                 joined, unix_s = cbor2.loads(value)
                 groups = frozenset(joined[at : at + KEY_BYTES] for at in range(0, len(joined), KEY_BYTES))
-                self._set(by, router, Agreed(groups, now.mono_s + unix_s - now.judged_s, lan=True))
+                left_s = min(unix_s - now.judged_s, AGREED_S_MAX)
+                self._set(by, router, Agreed(groups, now.mono_s + left_s, lan=True))
         self._changed.clear()
         self._before.clear()
 

@@ -39,8 +39,8 @@ class ShareGroups(Request, frozen=True):
         return self.WORD, self.key, self.page
 
     @classmethod
-    def pages(cls, key: PublicKey, groups: Sequence[PublicKey], until_s: int, first: int = 0) -> Iterator[Self]:
-        """Yield the requests for all these groups, from page `first` on; at most `GROUPS_MAX * PAGES_MAX` are shared.
-        Without groups, page 0 ends an agreement, and another one lets it last until then."""
+    def pages(cls, key: PublicKey, groups: Sequence[PublicKey], until_s: int) -> Iterator[Self]:
+        """Yield the requests for all these groups, which end an agreement if there are none; at most `GROUPS_MAX *
+        PAGES_MAX` are shared. Another page than 0 without groups lets an agreement last until then."""
         for at in range(max(1, min(PAGES_MAX, -(-len(groups) // GROUPS_MAX)))):
-            yield cls(key, tuple(groups[at * GROUPS_MAX : (at + 1) * GROUPS_MAX]), until_s, page=first + at)
+            yield cls(key, tuple(groups[at * GROUPS_MAX : (at + 1) * GROUPS_MAX]), until_s, page=at)

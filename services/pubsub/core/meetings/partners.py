@@ -33,7 +33,7 @@ from services.pubsub.reasons import LIMIT
 
 AGREED_S = 7200
 WHOLE_S = 3600.0
-"""Seconds after which our router is told again all groups that are shared with another one, not only news."""
+"""Seconds after which our router is told again all groups that are shared with another one, though nothing changed."""
 TOPICS_MAX = 16_384
 SHARED_MAX = 8_192
 """Number of groups that are agreed on with one partner."""
@@ -59,8 +59,8 @@ _RATES = frozenset((Cause.TOO_SOON, Cause.TOO_MANY, Cause.NO_ROOM))
 
 
 class SharedPages(NamedTuple):
-    """When our router was told all groups that are shared with another one, and in how many pages, with those added
-    since: each has a number of its own, so that none takes the place of one that waits."""
+    """When our router was told all groups that are shared with another one, and in how many pages: a request without
+    groups comes behind them, as a page that takes the place of none that waits."""
 
     at_s: float
     pages: int
@@ -180,6 +180,8 @@ class Partners:
     def _end(self, group: PublicKey, now: c.Now) -> Iterator[c.Deed]:
         assert self._meetings is not None
         self._meetings.want(group, False, now.mono_s)
+        for router in self._known.topics[group].t if group in self._known.topics else ():
+            self._told.pop(router, None)  # with the next meeting the group is taken back from it
         if self._others.overlay is not None:
             self._others.overlay.end(group)
         self._known.end(group)
@@ -263,17 +265,17 @@ class Partners:
     def _tell_router(
         self, router: PublicKey, before: Set[PublicKey], groups: Set[PublicKey], now: c.Now
     ) -> Iterator[c.Deed]:
-        """Have this node's router agree with another one on these groups: all of them in place of those before, or
-        only those that were added, as long as it still has the others."""
+        """Have this node's router agree with another one on these groups, in place of those before; or only let what
+        was agreed last longer, if nothing has changed since it was told."""
         until_s = int(now.wall_s) + AGREED_S if groups else 0
-        told, first, at_s = self._told.pop(router, None), 0, now.mono_s
-        if told is not None and before and before <= groups and now.mono_s < told.at_s + WHOLE_S:
-            at_s, first = told
-        pages = [*o.ShareGroups.pages(router, sorted(groups - before if first else groups), until_s, first)]
-        if first + len(pages) > PAGES_MAX:
-            pages, at_s = [*o.ShareGroups.pages(router, sorted(groups), until_s)], now.mono_s
-        if groups:
-            self._told[router] = SharedPages(at_s, pages[-1].page + bool(pages[-1].groups))
+        told = self._told.get(router)
+        if told is not None and groups == before and now.mono_s < told.at_s + WHOLE_S:
+            yield o.ShareGroups(router, (), until_s, page=told.pages)
+            return
+        self._told.pop(router, None)
+        pages = [*o.ShareGroups.pages(router, sorted(groups), until_s)]
+        if groups and len(pages) < PAGES_MAX:
+            self._told[router] = SharedPages(now.mono_s, len(pages))
         yield from pages
 
     def _may_go(self, router: PublicKey) -> bool:
