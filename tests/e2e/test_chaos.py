@@ -33,6 +33,9 @@ def played(kept: Path, *options: str) -> dict[str, Any]:
         pytest.fail("\n".join([f"seed {found['seed']}, code {done.returncode}, kept in {kept}:", *found["failures"]]))
     assert found["ok"] and found["faults"] == len(found["schedule"])
     assert found["owed"] == found["shown"] + found["expired"] + found["excused"] and found["shown"] > 0
+    ended_s = time.monotonic()
+    while processes(kept) and time.monotonic() < ended_s + HANG_S:  # its own may be seen a moment after it has ended
+        time.sleep(0.05)
     assert not processes(kept)
     return found
 
