@@ -33,11 +33,14 @@ def played(kept: Path, *options: str) -> dict[str, Any]:
         pytest.fail("\n".join([f"seed {found['seed']}, code {done.returncode}, kept in {kept}:", *found["failures"]]))
     assert found["ok"] and found["faults"] == len(found["schedule"])
     assert found["owed"] == found["shown"] + found["expired"] + found["excused"] and found["shown"] > 0
-    ended_s = time.monotonic()
-    while processes(kept) and time.monotonic() < ended_s + HANG_S:  # its own may be seen a moment after it has ended
-        time.sleep(0.05)
-    assert not processes(kept)
+    check_nothing_is_left(kept, time.monotonic() + HANG_S)
     return found
+
+
+def check_nothing_is_left(directory: Path, give_up_s: float) -> None:
+    """Check that no process is left; a command itself may be seen a moment after it has ended."""
+    while left := processes(directory):
+        assert time.monotonic() < give_up_s, left
 
 
 def test_a_fleet_under_faults_loses_nothing(tmp_path: Path) -> None:
@@ -67,7 +70,6 @@ def test_whatever_ends_it_no_process_is_left(number: signal.Signals, tmp_path: P
             time.sleep(0.1)
         process.send_signal(number)
         code = process.wait(HANG_S)
-    while processes(tmp_path):
-        assert time.monotonic() < give_up_s, processes(tmp_path)
+    check_nothing_is_left(tmp_path, give_up_s)
     if number is signal.SIGTERM:
         assert code == 130 and not list(tmp_path.iterdir())

@@ -270,11 +270,11 @@ class View:
 
     def _arrange(self) -> Sides:
         heard = [one for one in self._order if not one.is_silent]
-        live = [one for one in heard if one.neighbour.router not in self._barred] or heard if self._barred else heard
+        live = [one for one in heard if one.neighbour.router not in self._barred] or heard
         arranged, order = self._members.arranged, tuple([one.neighbour for one in live])
-        self._sides = arranged.get(order) if self._is_shared else None
-        if self._sides is not None:
-            return self._sides
+        if self._is_shared and (known := arranged.get(order)) is not None:
+            self._sides = known
+            return known
         after, before = self._side(live), self._side(reversed(live))
         near = {id(one) for one in (*after, *before)}
         others = [one for one in live if id(one) not in near]
