@@ -63,6 +63,28 @@ async def test_request_that_comes_twice_at_once_is_signed_once(devtools: str, po
         assert await page.js("[engine.outbox.size, new Set(answers.map(one => one.answer.id)).size]") == [1, 1]
 
 
+async def test_what_a_tab_says_before_its_hello_is_signed_when_it_asks_again_in_its_order(
+    devtools: str, port: int
+) -> None:
+    """A second request may reach an engine that begins, while the first went to the one that has ended."""
+    async with fresh(devtools) as browser:
+        page = await browser.page(f"http://127.0.0.1:{port}/test/talk.html")
+        await page.until("window.begin")
+        await page.js(
+            "Promise.all(['engine', 'tabs'].map(name => import(`../router/${name}.js`))).then(async ([{ Engine }, { Host }]) => {"
+            " window.answers = [];"
+            " const opened = Engine.open('again', null, (tab, said) => answers.push(said));"
+            " const host = new Host(() => opened), engine = await opened, to = new Uint8Array(engine.key.public);"
+            " await new Promise(held => navigator.locks.request('upsycle tab one', () => { held(); return new Promise(() => {}); }));"
+            " const says = message => host.hear({ tab: 'one', ...message }, said => answers.push(said));"
+            " const asks = (n, isNew) => says({ op: 'publish', n, isNew, asked: `${n}`, to, body: new Uint8Array([n]), ttl: 60, minutes: 9 });"
+            " await Promise.all([asks(2, true), says({ op: 'hello', n: 9 }), asks(1, false), asks(2, false)]);"
+            " window.kept = engine.outbox.ids(); })"
+        )
+        assert await page.js("answers.map(one => one.re)") == [9, 1, 2]
+        assert await page.js("kept.join() === answers.slice(1).map(one => one.answer.id).join()")
+
+
 async def test_key_cannot_be_read_out(devtools: str, port: int) -> None:
     async with fresh(devtools) as browser:
         page = await browser.page(f"http://127.0.0.1:{port}/test/talk.html")

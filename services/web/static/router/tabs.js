@@ -41,10 +41,12 @@ export class Gathering {
   }
 }
 
-// Serve tabs: `begin(post)` opens the engine once; what tabs say before that waits. A tab whose lock is free is gone.
+// Serve tabs: `begin(post)` opens the engine once; what tabs say before that waits. A tab whose lock is free is gone. What a tab
+// says before its hello was meant for the engine before this one: the tab asks again behind its hello, in the order of asking.
 export class Host {
   #engine;
   #tabs = new Map();
+  #greeted = new Set();
 
   constructor(open) { this.#engine = open((tab, message) => this.#tabs.get(tab)?.post(message)); }
 
@@ -65,7 +67,9 @@ export class Host {
   async #hear(tab, message, way, isLeft) {
     try {
       const engine = await this.#engine;
-      if (this.#tabs.has(tab) && !isLeft()) await engine.hear(tab, message);
+      if (!this.#tabs.has(tab) || isLeft()) return;
+      if (message.op === 'hello') this.#greeted.add(tab);
+      if (this.#greeted.has(tab)) await engine.hear(tab, message);
     } catch (error) {
       way.post({ re: message.n, error: { kind: error.constructor.name, text: error.message } });
     }
@@ -74,6 +78,7 @@ export class Host {
   async #gone(tab) {
     this.#tabs.get(tab).close();
     this.#tabs.delete(tab);
+    this.#greeted.delete(tab);
     (await this.#engine.catch(() => null))?.gone(tab);
   }
 }
