@@ -17,10 +17,13 @@ Place = bytes | int
 
 class LeafRoom:
     """Room for leaves of less than `SLOT_BYTES` bytes, of several sets. `scratch`: where leaves beyond `in_memory_max`
-    are written; None, or if it has no room: they stay in memory."""
+    are written, opened at once, so that a node's descriptors do not depend on its ids; None, or if it has no room:
+    they stay in memory."""
 
     def __init__(self, scratch: Scratch | None = None, in_memory_max: int = IN_MEMORY_MAX) -> None:
         self._scratch, self._in_memory_max = scratch, in_memory_max
+        if scratch is not None:
+            scratch.write(0, b"")  # opens its file
         self._in_memory = 0
         self._slots = 0  # ever used
         self._free: list[int] = []

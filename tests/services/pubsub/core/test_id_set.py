@@ -101,6 +101,14 @@ def test_on_disk_an_id_takes_few_bytes_of_memory_and_none_is_left_of_those_remov
     assert repr(room) == "<0 leaves in memory, 0 on disk>"
 
 
+def test_its_file_is_open_from_the_beginning(tmp_path: Path) -> None:
+    """Otherwise a node that runs for a while has one descriptor more, or none is left for it."""
+    room = LeafRoom(ScratchFile(tmp_path, 0, pytest.fail), 0)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    room.put(b"leaf")
+    assert room.on_disk == 1 and len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 def test_without_room_on_disk_all_stays_in_memory(tmp_path: Path) -> None:
     said = list[str]()
     room = LeafRoom(ScratchFile(tmp_path, 1 << 60, said.append), 1)
