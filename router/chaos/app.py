@@ -1,8 +1,8 @@
-"""An app of the fleet: `python -m router.chaos.app HOME NODE GROUP LEDGER PER_S`.
+"""An app of the fleet: `python -m router.chaos.app HOME NODE GROUP LEDGER PER_S LIFE_MIN`.
 
-It reads the group in causal order, publishes about PER_S messages a second until a line comes on standard input, and
-writes down in the file LEDGER, a line of JSON each, what it tries, what its node took custody of, and what it is shown,
-before it settles that. It may be killed at any moment and started again.
+It reads the group in causal order, publishes about PER_S messages a second, most of which live for LIFE_MIN minutes,
+until a line comes on standard input, and writes down in the file LEDGER, a line of JSON each, what it tries, what its
+node took custody of, and what it is shown, before it settles that. It may be killed at any moment and started again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read_lines(data: bytes) -> list[LedgerEntry]:
     return [_decoder.decode(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
 
 
-async def talk(home: str, own: str, name: str, path: Path, per_s: float) -> None:
+async def talk(home: str, own: str, name: str, path: Path, per_s: float, life_min: int) -> None:
     ledger = AppLedger(path)
     connected = router.connect(
         home=home, as_name=APP, when_down="queue", patience_s=HANG_S, journal=path.with_suffix(".journal")
@@ -68,11 +68,10 @@ async def talk(home: str, own: str, name: str, path: Path, per_s: float) -> None
             nursery.start_soon(_stop_at_a_line, publishing)
             for number in next_number(ledger.account):
                 await trio.sleep(random.expovariate(per_s))
-                await _publish(group, own, number, ledger)
+                await _publish(group, own, number, ledger, life_min if number % SHORT_EVERY else SHORT_LIFE_MIN)
 
 
-async def _publish(group: router.Group, own: str, number: int, ledger: AppLedger) -> None:
-    life_min = LIFE_MIN if number % SHORT_EVERY else SHORT_LIFE_MIN
+async def _publish(group: router.Group, own: str, number: int, ledger: AppLedger, life_min: int) -> None:
     body = json.dumps({"by": own, "n": number, "more": "x" * random.choice(BYTES)}).encode()
     ledger.write(TriedEntry(number))
     try:
@@ -99,5 +98,5 @@ async def _stop_at_a_line(publishing: trio.CancelScope) -> None:
 
 
 if __name__ == "__main__":
-    home, own, name, path, per_s = sys.argv[1:]
-    trio.run(talk, home, own, name, Path(path), float(per_s))
+    home, own, name, path, per_s, life_min = sys.argv[1:]
+    trio.run(talk, home, own, name, Path(path), float(per_s), int(life_min))

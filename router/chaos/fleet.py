@@ -14,7 +14,7 @@ from pathlib import Path
 import trio
 
 from router.actors.process import program
-from router.chaos.app import read_lines
+from router.chaos.app import LIFE_MIN, read_lines
 from router.chaos.ledger import Ledger
 from router.chaos.relay import Relay
 from router.chaos.shape import FleetShape
@@ -99,14 +99,15 @@ class FleetNode(NodeProcess):
 
 
 class Fleet:
-    """Nodes, apps, relays and the apps' accounts. `per_s`: messages a second of each app. `pools`: whether the core
-    whose services run apart has the pools of CAPD and DMQ as well; `pool_keys`: the keys of those who write to the
-    latter, if there are any.
+    """Nodes, apps, relays and the apps' accounts. `per_s`: messages a second of each app, which live for `life_min`
+    minutes. `pools`: whether the core whose services run apart has the pools of CAPD and DMQ as well; `pool_keys`: the
+    keys of those who write to the latter, if there are any.
 
     An edge dials its core through a relay; cores find each other by discovery, each at the address of a relay."""
 
-    def __init__(self, base: Path, shape: FleetShape, per_s: float, *, pools: bool) -> None:
+    def __init__(self, base: Path, shape: FleetShape, per_s: float, *, pools: bool, life_min: int = LIFE_MIN) -> None:
         self.base = base
+        self._per_s, self._life_min = per_s, life_min
         self.pool_keys = base / "pool-keys" if pools else None
         self.shape = shape
         self._ports = dict(zip(shape.cores, free_ports(len(shape.cores)), strict=True))
@@ -114,15 +115,16 @@ class Fleet:
         self._relays = {place: Relay(self._ports[core]) for place, core in self._places()}
         self.ledger = Ledger(shape)
         self._read_bytes = dict.fromkeys(shape.nodes, 0)
-        self.apps = {name: self._app(name, per_s) for name in shape.nodes}
+        self.apps = {name: self._app(name) for name in shape.nodes}
 
     def _places(self) -> Iterator[tuple[str, str]]:
         """Yield the place of each relay, an edge or a core that others dial, and the core behind it."""
         yield from ((core, core) for core in self.shape.cores)
         yield from self.shape.core_of.items()
 
-    def _app(self, name: str, per_s: float) -> Process:
-        words = (str(self.nodes[name].home.path), name, GROUP, str(self.ledger_path(name)), f"{per_s:g}")
+    def _app(self, name: str) -> Process:
+        home, ledger = str(self.nodes[name].home.path), str(self.ledger_path(name))
+        words = (home, name, GROUP, ledger, f"{self._per_s:g}", str(self._life_min))
         command = program("router.chaos.app", *words)
         return Process(f"the app of {name}", command, self.base / f"app-of-{name}.stderr", tie_to_this_process())
 

@@ -1,7 +1,9 @@
 """Let a fleet run for hours, and say what grows: `PYTHONPATH=tests python -m scale.soak HOURS [--rate N]`.
 
-Two cores and three edges with discovery, pub/sub, and the pools of CAPD and DMQ, an app at each node. Every
-`SAMPLE_S` seconds each node is asked for its memory, descriptors, disk, loop lag, and CPU time for each delivery.
+Two cores and three edges with discovery, pub/sub, and the pools of CAPD and DMQ, an app at each node. Messages live for
+`LIFE_MIN` minutes, and logs have `LOG_BYTES`: what a node keeps is as much as it gets within the first minutes, and is
+given up as fast as it comes from then on. Every `SAMPLE_S` seconds each node is asked, on one connection for the whole
+run, for its memory, descriptors, disk, loop lag, and CPU time for each delivery.
 Printed is, for each of them, the mean and the slope by least squares with its standard error, over means of
 `BIN_S` seconds, without the first `WARM_S` seconds, in which caches fill. A signal ends it early, and prints the same.
 """
@@ -14,7 +16,7 @@ import os
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from math import sqrt
 from pathlib import Path
 from statistics import mean
@@ -23,13 +25,18 @@ from typing import Any, NamedTuple
 import click
 import trio
 
+import router
 from router.chaos.fleet import Fleet, FleetNode
 from router.chaos.offers import PoolOffers
 from router.chaos.pools import missing
 from router.chaos.shape import fleet_shape
 from router.rig.ending import until_signalled
+from router.rig.process import HANG_S
 
 SAMPLE_S, BIN_S, WARM_S = 10.0, 60.0, 600.0
+LIFE_MIN = 8
+LOG_BYTES = 8 << 20
+"""Of closed segments: one of the default size."""
 NODES = 5
 DISTINCT = 3.0
 """A slope of at least so many of its standard errors counts as different from 0."""
@@ -71,15 +78,16 @@ def bins(points: Sequence[tuple[float, float]], bin_s: float = BIN_S) -> list[tu
 
 
 class NodeGauge:
-    """Reads one node's figures; those that are a share are of the time since the last reading."""
+    """Reads one node's figures, by an app that is connected to it; those that are a share are of the time since the
+    last reading."""
 
-    def __init__(self, node: FleetNode) -> None:
-        self._node = node
+    def __init__(self, node: FleetNode, app: router.Node) -> None:
+        self._node, self._app = node, app
         self._last: tuple[float, float, float, float] | None = None
 
     async def read(self) -> Sample:
         """Return the figures, by the names of `FIGURES`; those of a share are left out the first time."""
-        status, metrics = await self._node.ask("status"), await self._node.ask("metrics")
+        status, metrics = [json.loads(await self._app.ask(word, timeout_s=HANG_S)) for word in ("status", "metrics")]
         lag = metrics["seconds"]["loop_lag"]
         now = (float(lag["sum"]), float(lag["count"]), _cpu_s(self._node.pid), float(_arrived(status)))
         found = {
@@ -124,15 +132,16 @@ Series = dict[tuple[str, str], list[tuple[float, float]]]
 
 async def soak(base: Path, hours: float, per_s: float, series: Series) -> list[str]:
     """Run for so long; enter the points of each (node, figure), and return a sentence for everything that was lost."""
-    fleet = Fleet(base, fleet_shape(NODES), per_s, pools=True)
+    fleet = Fleet(base, fleet_shape(NODES), per_s, pools=True, life_min=LIFE_MIN)
     for node in fleet.nodes.values():
         del node.settings["log.segment_bytes"]  # as an operator has it: of each segment some KiB stay in memory
+        node.settings["log.keep_bytes"] = LOG_BYTES
     async with trio.open_nursery() as nursery:
         await fleet.serve_relays(nursery)
         try:
             await fleet.start()
             assert fleet.pool_keys is not None
-            offers = PoolOffers(fleet.nodes[fleet.shape.apart], fleet.pool_keys)
+            offers = PoolOffers(fleet.nodes[fleet.shape.apart], fleet.pool_keys, 60 * LIFE_MIN)
             nursery.start_soon(offers.run)
             await _sample(fleet, 3600 * hours, series)
             await fleet.hush()
@@ -148,14 +157,18 @@ async def soak(base: Path, hours: float, per_s: float, series: Series) -> list[s
 
 
 async def _sample(fleet: Fleet, length_s: float, series: Series) -> None:
-    gauges = {name: NodeGauge(node) for name, node in fleet.nodes.items()}
-    began = trio.current_time()
-    while (at_s := trio.current_time() - began) < length_s:
-        fleet.check_running()
-        for name, gauge in gauges.items():
-            for figure, value in (await gauge.read()).items():
-                series.setdefault((name, figure), []).append((at_s, value))
-        await trio.sleep_until(began + at_s + SAMPLE_S)
+    async with AsyncExitStack() as connections:
+        gauges = {
+            name: NodeGauge(node, await connections.enter_async_context(router.connect(home=node.home.path)))
+            for name, node in fleet.nodes.items()
+        }
+        began = trio.current_time()
+        while (at_s := trio.current_time() - began) < length_s:
+            fleet.check_running()
+            for name, gauge in gauges.items():
+                for figure, value in (await gauge.read()).items():
+                    series.setdefault((name, figure), []).append((at_s, value))
+            await trio.sleep_until(began + at_s + SAMPLE_S)
 
 
 def rows(series: Series, warm_s: float = WARM_S) -> list[tuple[str, str, Slope]]:
