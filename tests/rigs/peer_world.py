@@ -27,7 +27,7 @@ class WorldNode:
         self.address = address
         self.governor = Governor(targets, chance, [address])
         self.is_alive = True
-        self.links: set[PeerAddress] = set()
+        self.links: dict[PeerAddress, None] = {}
         self.dials: Counter[PeerAddress] = Counter()
 
     def hot(self) -> set[PeerAddress]:
@@ -120,8 +120,7 @@ class PeerWorld:
             return
         ours = node.governor.opened(address, AGREED, self.now_s, is_inbound=False)
         theirs = other.governor.opened(node.address, AGREED, self.now_s, is_inbound=True)
-        node.links.add(address)
-        other.links.add(node.address)
+        node.links[address] = other.links[node.address] = None
         if not (ours and theirs) or {address, node.address} & self.flaps:
             self._cut(node.address, address)
 
@@ -129,7 +128,7 @@ class PeerWorld:
         if theirs not in self.nodes[ours].links:
             return
         for one, other in ((ours, theirs), (theirs, ours)):
-            self.nodes[one].links.discard(other)
+            self.nodes[one].links.pop(other, None)
             self.nodes[one].governor.closed(other, self.now_s)
 
     def _asked(self, node: WorldNode, address: PeerAddress, amount: int) -> None:

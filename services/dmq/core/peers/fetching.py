@@ -270,7 +270,8 @@ class Fetching:
                 wanted.is_judged, wanted.asked = True, peer
                 self._todo.pop(message.id, None)
                 found.append(message)
-        for own_id in batch.keys() - {message.id for message in messages}:
+        brought = {message.id for message in messages}
+        for own_id in [one for one in batch if one not in brought]:
             line.withheld += 1
             line.open.pop(own_id, None)
             self._release(own_id, peer)

@@ -26,6 +26,7 @@ from .book import RESTS_S, SHARED_MAX, STRANGERS_OF_PREFIX_MAX, PeerBook
 from .hot_places import HotPlaces, Targets
 from .known import KnownPeer, PeerSource, PeerState, RootGroup, is_public, prefix
 from .struck_roots import StruckRoots
+from .trials import Trials, latest_first
 
 DIALS_MAX = 8
 """Most dials under way."""
@@ -35,8 +36,6 @@ BACK_OFF = BackOff(10.0, 160.0, calm_s=120.0)
 ASK_S = 900.0
 ASKED_MAX = 2
 """Seconds between two questions for addresses to one peer, and most such questions under way."""
-TRIAL_S = 60.0
-"""Seconds for which a hot stranger keeps its place from those that were never pulled from, and between two of them."""
 CHURN_SHARE = 5
 """One in so many of the hot, connected and known strangers gives way at a churn, at least one."""
 
@@ -57,7 +56,7 @@ class Governor:
         self._book = PeerBook()
         self._struck = StruckRoots(self._book)
         self._churn_s = inf
-        self._trial_s = -inf
+        self._trials = Trials(self._book, chance)
         self.due_s = -inf
         """When `decide` has something to do, if nothing happens until then."""
 
@@ -245,27 +244,8 @@ class Governor:
         for peer in self._shuffled(ready):
             if places.take(peer):
                 yield self._book.heat(peer, now_s)
-        yield from self._displaced(places, now_s)
-
-    def _displaced(self, places: HotPlaces, now_s: float) -> Iterator[Act]:
-        """Let a stranger that was never pulled from take the place of the hot stranger that announces latest: else
-        nobody would hear what a node says that comes when all places are taken."""
-        warm = self._book.of(PeerState.WARM)
-        newcomers = [peer for peer in warm if peer.is_stranger and peer.may_be_hot and not peer.was_hot]
-        if not newcomers or now_s < self._trial_s:
-            self.due_s = min(self.due_s, max(self._trial_s, now_s + TRIAL_S)) if newcomers else self.due_s
-            return
-        self._trial_s = now_s + TRIAL_S
-        self.due_s = min(self.due_s, self._trial_s)
-        hot = [peer for peer in self.of_state(PeerState.HOT) if peer.is_stranger and peer.since_s + TRIAL_S <= now_s]
-        for loser in sorted(hot, key=lambda one: (one.earliness(now_s), one.since_s)):
-            places.leave(loser)
-            heir = next((peer for peer in self._shuffled(newcomers) if places.take(peer)), None)
-            if heir is not None:
-                yield self._book.cool(loser, now_s)
-                yield self._book.heat(heir, now_s)
-                return
-            places.take(loser)
+        yield from self._trials.exchanged(places, now_s)
+        self.due_s = min(self.due_s, self._trials.due_s)
 
     def _too_many(self, now_s: float) -> Iterator[Act]:
         """Yield what brings the numbers down to targets that have become smaller."""
@@ -273,8 +253,8 @@ class Governor:
             peer for peer in self.of_state(PeerState.HOT) if peer.source not in (PeerSource.LOCAL, PeerSource.LEDGER)
         ]
         roots = sum(peer.source is PeerSource.LOCAL for peer in self.of_state(PeerState.HOT))
-        worst = sorted(hot, key=lambda one: one.earliness(now_s))
-        for peer in worst[: max(0, roots + len(hot) - max(self._targets.active, roots))]:
+        spare = len(hot) + roots - max(self._targets.active, roots)
+        for peer in latest_first(hot, self._chance, now_s)[:spare] if spare > 0 else ():
             yield self._book.cool(peer, now_s)
 
     def _churned(self, now_s: float) -> Iterator[Act]:
@@ -285,7 +265,7 @@ class Governor:
         hot = [peer for peer in self.of_state(PeerState.HOT) if peer.source is not PeerSource.LOCAL]
         warm = [peer for peer in self.of_state(PeerState.WARM) if peer.source is not PeerSource.LOCAL]
         heirs = sum(peer.may_be_hot and peer.rests_s <= now_s for peer in warm)
-        for peer in sorted(hot, key=lambda one: one.earliness(now_s))[: min(_share(hot), heirs)]:
+        for peer in latest_first(hot, self._chance, now_s)[: min(_share(hot), heirs)]:
             yield self._book.cool(peer, now_s)
         dialled = [peer for peer in warm if not peer.is_inbound]
         for peer in self._chance.sample(dialled, _share(dialled)):

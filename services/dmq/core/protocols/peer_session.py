@@ -227,7 +227,7 @@ class PeerSession:
         self.agreement = agreement
         submission = self._versions[agreement.version]
         protocols = [_SUBMISSION[submission.name], KEEP_ALIVE, *[SHARING] * agreement.shares_peers]
-        sides = {Agency.INITIATOR, Agency.RESPONDER} if agreement.is_duplex else {self._we}
+        sides = (Agency.INITIATOR, Agency.RESPONDER) if agreement.is_duplex else (self._we,)
         talks = [Talk(protocol, side) for protocol in protocols for side in sides]
         self._talks = {talk.channel: talk for talk in talks}
         self._submissions = {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from random import Random
 
 import pytest
@@ -13,6 +16,7 @@ from services.dmq.core.peers.governor import ASK_S, Governor
 from services.dmq.core.peers.hot_places import OF_PREFIX_MAX, Targets
 from services.dmq.core.peers.known import KnownPeer, PeerSource, PeerState, RootGroup, is_public
 from services.dmq.core.peers.struck_roots import STRUCK
+from services.dmq.core.peers.trials import TRIAL_S, TURN_S
 from services.dmq.core.protocols.node_handshake import Agreement
 from services.dmq.core.protocols.peer_sharing import PeerAddress
 
@@ -257,6 +261,37 @@ def test_at_a_churn_the_hot_peer_that_is_never_first_gives_way_if_another_is_the
     assert alone.decide(200.0) == [], "the only one stays"
 
 
+def crowd(seed: int) -> Governor:
+    """Return a governor with four places for strangers, of which eight have dialled in, one a minute."""
+    of = Governor(Targets(active=8, churn_s=1e6), Random(seed))
+    for place in range(8):
+        of.opened(address(1, place), SILENT, TRIAL_S * place, is_inbound=True)
+        of.decide(TRIAL_S * place)
+    return of
+
+
+def test_nodes_that_have_met_the_same_peers_in_the_same_order_do_not_all_leave_the_first() -> None:
+    hot = [{peer.address for peer in crowd(seed).of_state(PeerState.HOT)} for seed in range(20)]
+    assert all(len(of_one) == 4 for of_one in hot)
+    assert set().union(*hot) == {address(1, place) for place in range(8)}, "somebody pulls from each"
+
+
+def test_each_stranger_has_its_turn_within_the_life_of_a_message() -> None:
+    of, start_s = crowd(1), int(8 * TRIAL_S)
+    heard_s = dict.fromkeys((address(1, place) for place in range(8)), start_s)
+    heats = 0
+    for now_s in range(start_s, start_s + 4 * 3600, 10):
+        if now_s >= of.due_s:
+            acts = of.decide(float(now_s))
+            heats += len(of_kind(acts, Heat))
+            assert len(of_kind(acts, Heat)) == len(of_kind(acts, Cool)) <= 1
+        for peer in of.of_state(PeerState.HOT):
+            assert now_s - heard_s[peer.address] <= RESTS_S + 4 * TURN_S
+            heard_s[peer.address] = now_s
+    assert min(heard_s.values()) >= now_s - RESTS_S - 4 * TURN_S
+    assert heats <= 4 * 3600 / TURN_S + 1, "it costs few requests"
+
+
 def test_relays_of_the_ledger_have_places_of_their_own() -> None:
     targets = Targets(established=0, active=0, ledger_known=6, ledger_established=4, ledger_active=2)
     of = governor(targets=targets)
@@ -373,6 +408,27 @@ def half_dies(seed: int, many: int) -> PeerWorld:
         world.kill(node)
     world.run(2 * world.targets.churn_s)
     return world
+
+
+SHOW = """
+from rigs.peer_world import PeerWorld
+world = PeerWorld(3)
+nodes = [world.add(f"45.0.{number}.1") for number in range(8)]
+for node in nodes:
+    world.name_roots(node, [one.address for one in world.chance.sample(nodes, 3) if one is not node])
+world.run(60)
+world.kill(nodes[0])
+world.run(1200)
+print([list(node.links) for node in world.alive()], world.chance.random())
+"""
+
+
+def test_a_seed_repeats_whatever_the_order_of_hashes() -> None:
+    def shown(order: str) -> bytes:
+        env = {**os.environ, "PYTHONHASHSEED": order, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.run([sys.executable, "-c", SHOW], env=env, capture_output=True, check=True).stdout
+
+    assert shown("1") == shown("2")
 
 
 def check_half_dies(seed: int, many: int = NODES) -> None:
