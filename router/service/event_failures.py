@@ -66,6 +66,7 @@ EVENT_REMEDIES: Mapping[type[Heard], tuple[Remedy, str]] = {
     o.Linked: (Remedy.COUNT, "a new life of the service hears of all who are connected"),
     o.Published: (Remedy.COUNT, "`ListHeld` names what was published"),
     o.PulledFrom: (Remedy.PASS, "a message that was asked for comes in any case, or not at all"),
+    o.GroupsShared: (Remedy.COUNT, "all groups shared with a router are said again within the hour"),
     d.Interfaces: (Remedy.COUNT, "a new life of the service hears of all interfaces"),
     d.DialledBack: (Remedy.AS_FAILED, "reason=internal"),
     d.NeighbourAdded: (Remedy.PASS, "after some seconds the service goes on without it"),

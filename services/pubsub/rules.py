@@ -96,7 +96,10 @@ class PubSub:
         return OUTCOMES_GATHER_S
 
     def is_urgent(self, heard: c.Heard, now: c.Now) -> bool:
-        """Whether somebody waits for what follows from this, as for all but a copy that was taken."""
+        """Whether somebody waits for what follows from this, as for all but a copy that was taken and an agreement that
+        was made."""
+        if isinstance(heard, o.GroupsShared):
+            return False
         return not (isinstance(heard, c.HopOutcome) and heard.reason is None and heard.tag.startswith(COPY))
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:

@@ -24,6 +24,7 @@ from router.service.verbs.linked import Linked as Linked
 from router.service.verbs.published import Published as Published
 from router.service.verbs.pull_from import PulledFrom as PulledFrom
 from router.service.verbs.pull_from import PullFrom as PullFrom
+from router.service.verbs.share_groups import GroupsShared as GroupsShared
 from router.service.verbs.share_groups import ShareGroups as ShareGroups
 from router.service.verbs.take_part import AckWanted as AckWanted
 from router.service.verbs.take_part import TakePart as TakePart

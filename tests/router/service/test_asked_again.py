@@ -188,3 +188,17 @@ def test_parts_that_are_answered_are_not_said_again() -> None:
 def test_what_a_request_is_about() -> None:
     assert Listen("tls://:1").about == Listen("").about
     assert CaughtUp(FIRST, 1).about != CaughtUp(FIRST, 2).about
+
+
+async def test_groups_that_were_refused_are_left_to_the_rules_that_hear_of_it(autojump_clock: object) -> None:
+    """Of several pages one that is said again behind later ones is out of its place."""
+    pages = [*o.ShareGroups.pages(FIRST, [SECOND] * 600, 7)]
+    found = list[Deed | o.GroupsShared]()
+    async with trio.open_nursery() as nursery:
+        host: Any = FullHost(nursery)
+        requests = Requests(host, found.append, lambda deed, error: None, Random(1).random)  # type: ignore[arg-type]
+        for page in pages:
+            await requests.do(page)
+        await trio.sleep(100 * AGAIN.pause_s_max)
+        nursery.cancel_scope.cancel()
+    assert host.asked == pages and found == [o.GroupsShared(FIRST, False)] * 2

@@ -86,6 +86,7 @@ SAMPLES: dict[type[c.Heard], Sequence[c.Heard]] = {
     o.Linked: [o.Linked(KEY)],
     o.Published: [o.Published(KEY, b"", ())],
     o.PulledFrom: [o.PulledFrom(KEY, KEY, ID, "asked")],
+    o.GroupsShared: [o.GroupsShared(KEY, True)],
     d.Interfaces: [d.Interfaces("lan", ())],
     d.DialledBack: [d.DialledBack("t", "192.0.2.7")],
     d.NeighbourAdded: [d.NeighbourAdded(KEY)],

@@ -7,10 +7,9 @@ are met as well, but are on no ring.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator
 from itertools import takewhile
 from math import inf
-from typing import NamedTuple
 
 from router.core.service.meetings import Cause, Common, Drop, GoOn, LetGo, MeetingLimits, Meetings, Say
 from router.core.service.meetings import Deed as Decided
@@ -20,20 +19,17 @@ from router.core.wire.meeting import Meet, Met
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import overlay as o
-from router.service.verbs.share_groups import PAGES_MAX
 from services.pubsub.core.conduct.refusals import Refusals
 from services.pubsub.core.known import Known, Topic
 from services.pubsub.core.meetings.agreeing import Agreed, Agreeing, SayGroups, Unused
 from services.pubsub.core.meetings.agreeing import Deed as AgreeingDeed
+from services.pubsub.core.meetings.told_groups import ToldGroups
 from services.pubsub.core.messages import AskGroups, TellGroups
 from services.pubsub.core.others import Others
 from services.pubsub.core.rings.overlay import Overlay, OverlayLimits
 from services.pubsub.core.saying import say
 from services.pubsub.reasons import LIMIT
 
-AGREED_S = 7200
-WHOLE_S = 3600.0
-"""Seconds after which our router is told again all groups that are shared with another one, though nothing changed."""
 TOPICS_MAX = 16_384
 SHARED_MAX = 8_192
 """Number of groups that are agreed on with one partner."""
@@ -58,14 +54,6 @@ TAG = "partner"
 _RATES = frozenset((Cause.TOO_SOON, Cause.TOO_MANY, Cause.NO_ROOM))
 
 
-class SharedPages(NamedTuple):
-    """When our router was told all groups that are shared with another one, and in how many pages: a request without
-    groups comes behind them, as a page that takes the place of none that waits."""
-
-    at_s: float
-    pages: int
-
-
 class Partners:
     """Records which groups are wanted, and meets routers about them. `limits`: those of the rings, None on a leaf."""
 
@@ -81,7 +69,7 @@ class Partners:
             lambda: () if self._meetings is None else self._meetings.wanted, setup.chance.randbytes
         )
         self._look_s = inf  # when routers that are connected and have not answered are met again
-        self._told: dict[PublicKey, SharedPages] = {}  # of connected routers, with which groups are shared
+        self._told = ToldGroups(self._agreed_with, setup.chance.random)
         self._forget_s: dict[PublicKey, float] = {}  # when a router is forgotten with which a group was shared
 
     def __repr__(self) -> str:
@@ -99,6 +87,9 @@ class Partners:
                 deeds = list(self._linked(router, service, now))
             case o.NeighbourUnreachable(router):
                 deeds = list(self._unreached(router, now))
+            case o.GroupsShared():
+                self._told.heard(heard, now)
+                deeds = []
             case c.Tick():
                 deeds = []
             case _:
@@ -130,7 +121,8 @@ class Partners:
             return inf
         let_go_s = next(iter(self._known.let_go.values()), inf)
         forget_s = min(self._forget_s.values(), default=inf)
-        return min(self._meetings.due_s, self._agreeing.due_s, self._look_s, let_go_s, forget_s)
+        others_s = min(self._agreeing.due_s, self._told.due_s)
+        return min(self._meetings.due_s, others_s, self._look_s, let_go_s, forget_s)
 
     def meet(self, router: PublicKey, now: c.Now, *, is_back: bool = False) -> Iterator[c.Deed]:
         """Begin a meeting with a router whose pub/sub service is known; it is made known to our router first."""
@@ -181,7 +173,7 @@ class Partners:
         assert self._meetings is not None
         self._meetings.want(group, False, now.mono_s)
         for router in self._known.topics[group].t if group in self._known.topics else ():
-            self._told.pop(router, None)  # with the next meeting the group is taken back from it
+            self._told.changed(router)  # with the next meeting the group is taken back from it
         if self._others.overlay is not None:
             self._others.overlay.end(group)
         self._known.end(group)
@@ -192,7 +184,7 @@ class Partners:
     def _linked(self, router: PublicKey, service: PublicKey | None, now: c.Now) -> Iterator[c.Deed]:
         """Meet a router that is connected again, as its groups may have changed; mark a router that is gone as silent,
         so that it is asked at once."""
-        self._told.pop(router, None)  # what was agreed with it may have ended with the link
+        self._told.changed(router)  # what was agreed with it may have ended with the link
         if service is None:
             self._others.linked.pop(router, None)
             self._known.silent(router)
@@ -250,7 +242,9 @@ class Partners:
         was_shared = bool(self._known.shared_with(router)) or KEPT + router in self._kept
         self._known.share(router, topics)
         self._known.let_go.pop(router, None)
-        yield from self._tell_router(router, before, topics.keys(), now)
+        if before != topics.keys():
+            self._told.changed(router)
+        yield from self._told.met(router, now)
         if left_out:
             yield c.LogEvent("pubsub_left_out", fields={"router": router.hex(), "groups": left_out})
         self._show(router, now)
@@ -262,21 +256,9 @@ class Partners:
         else:
             yield c.AddNeighbour(router)
 
-    def _tell_router(
-        self, router: PublicKey, before: Set[PublicKey], groups: Set[PublicKey], now: c.Now
-    ) -> Iterator[c.Deed]:
-        """Have this node's router agree with another one on these groups, in place of those before; or only let what
-        was agreed last longer, if nothing has changed since it was told."""
-        until_s = int(now.wall_s) + AGREED_S if groups else 0
-        told = self._told.get(router)
-        if told is not None and groups == before and now.mono_s < told.at_s + WHOLE_S:
-            yield o.ShareGroups(router, (), until_s, page=told.pages)
-            return
-        self._told.pop(router, None)
-        pages = [*o.ShareGroups.pages(router, sorted(groups), until_s)]
-        if groups and len(pages) < PAGES_MAX:
-            self._told[router] = SharedPages(now.mono_s, len(pages))
-        yield from pages
+    def _agreed_with(self, router: PublicKey) -> Collection[PublicKey]:
+        """Return the groups on which our router is to agree with another one."""
+        return () if router in self._known.let_go else [one.group for one in self._known.shared_with(router)]
 
     def _may_go(self, router: PublicKey) -> bool:
         """Whether a router need not be met on, as it stands on no ring with this node; on a leaf none goes."""
@@ -285,7 +267,7 @@ class Partners:
     def _let_go(self, router: PublicKey, now: c.Now) -> Iterator[c.Deed]:
         """Agree on nothing more with a router whose place another one needs, and answer it for a while."""
         let_go = self._known.let_go
-        self._told.pop(router, None)
+        self._told.changed(router)
         yield o.ShareGroups(router, (), 0)
         while len(let_go) >= LET_GO_MAX:
             yield from self._part(next(iter(let_go)))
@@ -342,6 +324,7 @@ class Partners:
                     meetings.meet(router, service, now.mono_s)
         yield from self._carry_out(meetings.tick(now.mono_s), now)
         yield from self._say_groups(self._agreeing.tick(now.mono_s), now)
+        yield from self._told.tick(now)
         if not linked or (not is_leaf and all(router in meetings for router in linked)):
             self._look_s = inf
         elif self._look_s <= now.mono_s or self._look_s == inf:

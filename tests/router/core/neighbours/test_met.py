@@ -8,17 +8,19 @@ import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP, IDS
 
+from router.core.control.share_groups import LACKS_PAGES
 from router.core.neighbours.agreements import AGREED_S_MAX, Agreements
 from router.core.neighbours.directory import JOIN, Directory, Neighbour, Standing
-from router.core.routing.effects import LookUpPulled
-from router.core.wire.admin import Inquiry, encode_inquiry
+from router.core.routing.effects import LookUpPulled, SendOwn
+from router.core.wire.admin import Answer, Inquiry, decode_inquiry, encode_inquiry
 from router.core.wire.codec import encode
 from router.core.wire.control import Join, Pull, encode_control
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.lifetime import expiry_min
-from router.core.wire.message import seal_multicast, seal_unicast
+from router.core.wire.message import open_message, seal_multicast, seal_unicast
 from router.core.wire.now import Now
 from router.core.wire.reasons import NOT_SHARED, Reason
+from router.service.verbs.share_groups import ShareGroups
 
 PUBSUB, BELL, MET, PEER, FAR, UP = (SigningKey(bytes((n,)) * 32) for n in (61, 62, 63, 64, 65, 66))
 CATS = SigningKey(b"c" * 32)
@@ -208,3 +210,46 @@ def test_the_end_of_a_kept_agreement_is_counted_by_the_wall_clock_while_the_node
     again.load(rows, [by], after)
     assert again.lapse(after.mono_s + 99, lambda _: False) == []
     assert again.lapse(after.mono_s + 100, lambda _: False) == [MET.public]
+
+
+def page(
+    one: OneRouter, link: int, groups: list[SigningKey], number: int = 0, *, more: bool = False
+) -> dict[str, object]:
+    """Say a page of groups, and return the answer."""
+    keys = tuple([each.public for each in groups])
+    said = ShareGroups(MET.public, keys, WALL_S + 600, page=number, more=more)
+    one.done.clear()
+    one.bring(link, seal_unicast(PUBSUB, ME.public, encode_inquiry(said.inquiry()), ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    [answer] = [decode_inquiry(open_message(each.wire).body) for each in one.done if isinstance(each, SendOwn)]
+    assert isinstance(answer, Answer)
+    found: dict[str, object] = json.loads(answer.text)
+    return found
+
+
+def test_groups_that_come_in_pages_replace_those_before_once_all_are_there() -> None:
+    one = house()
+    service = one.link(PUBSUB.public)
+    agree(one, service, PUBSUB, GROUP)
+
+    def shared() -> set[bytes]:
+        return set(one.router.directory.agreements.shared(MET.public).groups)
+
+    assert page(one, service, [CATS], more=True) == {"agreed": True}
+    assert shared() == {GROUP.public}, "what was agreed on before holds until the last page is there"
+    assert page(one, service, [FAR], 1, more=True) == {"agreed": True}
+    assert page(one, service, [UP], 2) == {"agreed": True} and shared() == {CATS.public, FAR.public, UP.public}
+    assert page(one, service, [], 1) == {"agreed": True} and len(shared()) == 3, "a page without groups changes none"
+
+
+def test_a_page_whose_pages_before_did_not_come_changes_nothing() -> None:
+    one = house()
+    service = one.link(PUBSUB.public)
+    assert page(one, service, [], 1) == {"agreed": False}, "there is nothing that could last longer"
+    agree(one, service, PUBSUB, GROUP)
+    for pages in ([(1, False)], [(0, True), (2, False)], [(0, True), (0, True), (2, False)]):
+        *before, (last, more) = pages
+        for number, follows in before:
+            assert page(one, service, [CATS], number, more=follows) == {"agreed": True}
+        assert page(one, service, [FAR], last, more=more) == {"error": LACKS_PAGES}
+        assert set(one.router.directory.agreements.shared(MET.public).groups) == {GROUP.public}

@@ -48,7 +48,7 @@ REQUESTS: list[tuple[str, dict[str, Any], Request]] = [
     ),
     ("grant", {"key": ONE.hex(), "rights": ["join"], "until_s": 7, "uses": 2}, c.Grant(ONE, ("join",), 7, 2)),
     (
-        "agree", {"key": ONE.hex(), "groups": [GROUP.hex()], "until_s": 7, "lan": True, "page": 0},
+        "agree", {"key": ONE.hex(), "groups": [GROUP.hex()], "until_s": 7, "lan": True, "page": 0, "more": False},
         o.ShareGroups(ONE, (GROUP,), 7, True),
     ),
     ("answer", {"number": 4, "value": {"a": [1, None]}}, c.Answer(4, {"a": [1, None]})),
@@ -141,6 +141,28 @@ def test_a_failed_request_is_answered_to_the_rules_that_wait_for_it() -> None:
     assert o.Advertise(tag="x").answered(failed) == o.Signed("x", error="away")
     assert o.Advertise(tag="x").answered({"message": "ff"}) == o.Signed("x", b"\xff")
     assert o.Dial(ONE).answered(failed) == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "is_done"),
+    [
+        (o.ShareGroups(ONE, (GROUP,), 7), {"agreed": True}, True),
+        (o.ShareGroups(ONE, (GROUP,), 7), {"agreed": False}, False),
+        (o.ShareGroups(ONE, (GROUP,), 7), {"error": "no room"}, False),
+        (o.ShareGroups(ONE, (), 7, page=1), {"agreed": False}, False),
+        (o.ShareGroups(ONE, (), 7, page=1), {"agreed": True}, None),
+        (o.ShareGroups(ONE, (), 0), {"agreed": False}, True),
+        (o.ShareGroups(ONE, (), 0), {"error": "no room"}, False),
+        (o.ShareGroups(ONE, (GROUP,), 7, more=True), {"agreed": False}, None),
+        (o.ShareGroups(ONE, (GROUP,), 7, more=True), {"error": "no room"}, False),
+        (o.ShareGroups(ONE, (GROUP,), 7, lan=True), {"error": "no room"}, None),
+    ],
+)
+def test_the_rules_hear_whether_the_router_agrees_on_what_they_said(
+    said: o.ShareGroups, answer: dict[str, Any], is_done: bool | None
+) -> None:
+    heard = [] if is_done is None else [o.GroupsShared(ONE, is_done)]
+    assert list(said.answered(answer)) == heard
 
 
 def test_a_verb_is_found_by_its_class() -> None:
