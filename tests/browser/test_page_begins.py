@@ -71,13 +71,16 @@ async def test_what_a_tab_says_before_its_hello_is_signed_when_it_asks_again_in_
         page = await browser.page(f"http://127.0.0.1:{port}/test/talk.html")
         await page.until("window.begin")
         await page.js(
-            "Promise.all(['engine', 'tabs'].map(name => import(`../router/${name}.js`))).then(async ([{ Engine }, { Host }]) => {"
+            "Promise.all(['engine', 'tabs'].map(name => import(`../router/${name}.js`))).then(async found => {"
             " window.answers = [];"
-            " const opened = Engine.open('again', null, (tab, said) => answers.push(said));"
-            " const host = new Host(() => opened), engine = await opened, to = new Uint8Array(engine.key.public);"
-            " await new Promise(held => navigator.locks.request('upsycle tab one', () => { held(); return new Promise(() => {}); }));"
+            " const [{ Engine }, { Host }] = found, hear = (tab, said) => answers.push(said);"
+            " const engine = await Engine.open('again', null, hear), host = new Host(async () => engine);"
+            " const held = new Promise(() => {}), to = new Uint8Array(engine.key.public);"
+            " await new Promise(is => navigator.locks.request('upsycle tab one', () => { is(); return held; }));"
             " const says = message => host.hear({ tab: 'one', ...message }, said => answers.push(said));"
-            " const asks = (n, isNew) => says({ op: 'publish', n, isNew, asked: `${n}`, to, body: new Uint8Array([n]), ttl: 60, minutes: 9 });"
+            " const life = { ttl: 60, minutes: 9 };"
+            " const publish = n => ({ op: 'publish', n, asked: `${n}`, to, body: new Uint8Array([n]), ...life });"
+            " const asks = (n, isNew) => says({ ...publish(n), isNew });"
             " await Promise.all([asks(2, true), says({ op: 'hello', n: 9 }), asks(1, false), asks(2, false)]);"
             " window.kept = engine.outbox.ids(); })"
         )
