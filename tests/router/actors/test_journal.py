@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import json
 import logging
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rigs.commands import ROUTER
+from rigs.patience import HANG_S
 
 from router.actors.journal import KINDS, PLACES, JournalHandler, journal_handler, leads_to_journal
 from router.core.wire.text import SUBJECT
@@ -81,6 +85,38 @@ def test_it_is_taken_where_standard_error_leads_to_the_journal(monkeypatch: pyte
         assert isinstance(handler, JournalHandler) and journal_handler() is None
         handler.close()
     assert not leads_to_journal(1 << 20)
+
+
+JOURNALD = Path("/usr/lib/systemd/systemd-journald")
+BESIDE = """
+mount -t tmpfs tmpfs /run && mkdir -p /run/log/journal /run/lock
+"$0" > /dev/null 2>&1 &
+while [ ! -S /run/systemd/journal/stdout ]; do sleep 0.05; done
+systemd-cat -- sh -c 'JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec "$@"' sh "$@"
+journalctl --sync 2> /dev/null
+journalctl --directory /run/log/journal --output json MESSAGE_ID="$ID"
+kill %1
+"""
+"""A journal of its own, in which a command runs as systemd runs the command of a unit."""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not JOURNALD.exists(), reason="only root can run a systemd-journald of its own"
+)
+def test_a_real_journal_finds_a_warning_by_its_id(tmp_path: Path) -> None:
+    home, kind = tmp_path / "home", KINDS["configuration"]
+    subprocess.run([*ROUTER, "--home", home, "group", "new", "family"], check=True, capture_output=True)
+    (home / "groups" / "family").write_text("torn")
+    apart = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    within = [*apart, "bash", "-c", BESIDE, str(JOURNALD)]
+    command = [*within, *ROUTER, "--home", str(home), "group", "list"]
+    environment = {**os.environ, "ID": kind.id}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False, env=environment)
+    [entry] = [json.loads(line) for line in done.stdout.splitlines()]
+    assert entry["MESSAGE"].startswith(f"{home / 'groups' / 'family'} should hold a whole group link")
+    assert entry["_TRANSPORT"] == "journal"
+    assert (entry["PRIORITY"], entry["ROUTER_KIND"]) == ("4", "configuration")
 
 
 def places_that_warn() -> set[tuple[str, str]]:
