@@ -24,7 +24,7 @@ from router.bench.unicasts import sealed_beside_plain
 from router.bench.yardstick import Yardstick
 from router.cli.command import Command, json_option
 from router.cli.output import columns, facts, say, say_json
-from router.rig.ending import as_ctrl_c
+from router.cli.signals import as_ctrl_c
 from router.rig.process import RigFailed
 
 HINT = "Clients sign in advance and do not verify again; memory is what the node holds itself, not the database's map."

@@ -20,8 +20,9 @@ import trio
 from router.actors.process import program
 from router.bench.clients import Order
 from router.bench.traffic import Traffic
+from router.cli.signals import handling
 from router.core.wire.crypto import SigningKey
-from router.rig.ending import handling, tie_to_this_process
+from router.rig.ending import tie_to_this_process
 from router.rig.machines import NamespaceMachine
 from router.rig.node import NodeProcess
 from router.rig.process import Process, RigFailed

@@ -23,9 +23,10 @@ from router.chaos.shrinking import shrinking
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import say, say_json
+from router.cli.signals import handling
 from router.core.wire.text import counted
 from router.demo.narrator import Telling
-from router.rig.ending import handling, until_signalled
+from router.rig.ending import until_signalled
 
 SECONDS_MIN, MINUTES_MAX = 5.0, 24 * 60.0
 SHRINK_ROUNDS = 8

@@ -14,10 +14,10 @@ import click
 from router.cli import service_commands, version
 from router.cli.command import ARGUMENTS, CommandGroup, Invocation
 from router.cli.encoding import show_what_it_can
-from router.cli.exits import Exit, innermost, is_interrupt, report
+from router.cli.exits import Exit, Interrupted, innermost, is_interrupt, report
 from router.shared_packages import complete
 
-_PLAIN = (click.ClickException, click.Abort, BrokenPipeError)  # a traceback would say nothing more
+_PLAIN = (click.ClickException, click.Abort, BrokenPipeError, Interrupted)  # a traceback would say nothing more
 
 
 class Subcommand(NamedTuple):

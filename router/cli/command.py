@@ -111,17 +111,21 @@ class Command(click.Command):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, with its log on standard error, or in the journal where that leads there."""
         import logging
 
+        from router.actors.journal import journal_handler
         from router.actors.log_lines import OneLine
         from router.cli.few_of_a_kind import FewOfAKind
         from router.settings import core_dumps
 
         core_dumps.forbid()
         level = logging.INFO if invocation().verbose else logging.WARNING
-        handler = logging.StreamHandler(sys.stderr)
+        handler = journal_handler()
+        if handler is None:
+            handler = logging.StreamHandler(sys.stderr)
+            handler.setFormatter(OneLine(LOG_FORMAT))
         handler.addFilter(FewOfAKind())
-        handler.setFormatter(OneLine(LOG_FORMAT))
         logging.basicConfig(level=level, handlers=[handler])
         return super().invoke(ctx)
 

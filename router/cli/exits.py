@@ -39,6 +39,13 @@ class Failure(Exception):
         self.code = code
 
 
+class Interrupted(Failure):
+    """Ends a command that a signal has ended; the text says how far it came."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(Exit.INTERRUPTED, text)
+
+
 def report(error: Exception, home_option: str | None = None) -> int:
     """Print the error on standard error, and return the exit code. `home_option`: the `--home` that was given."""
     from router.core.wire.text import without_links

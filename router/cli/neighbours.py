@@ -13,7 +13,17 @@ from router.cli import given_link
 from router.cli.ask import ask, ask_peers, reload_node
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import address_text, columns, for_this_home, neighbour_cell, note, offset_text, say, say_json
+from router.cli.output import (
+    address_text,
+    columns,
+    for_this_home,
+    hint,
+    neighbour_cell,
+    note,
+    offset_text,
+    say,
+    say_json,
+)
 from router.cli.preflight import check_neighbour
 from router.cli.spans import Seconds
 from router.client.errors import NodeUnavailable
@@ -228,9 +238,14 @@ def _tell_removed(known: Peer, running: bool, as_json: bool) -> None:
 
 
 @peer.command("list", cls=Command)
+@click.argument("names", metavar="[ADDRESS]...", nargs=-1)
+@click.option(
+    "--all", "is_whole", is_flag=True, help="Tell address, URLs and rights of all, as of those that are named."
+)
 @json_option
-def list_peers(as_json: bool) -> None:
-    """List the neighbours: those in `router.toml`, and, if the node runs, those that it has learned otherwise.
+def list_peers(names: tuple[str, ...], is_whole: bool, as_json: bool) -> None:
+    """List the neighbours: those in `router.toml`, and, if the node runs, those that it has learned otherwise. Of those
+    that are named tell address, URLs and rights too, and of each what is wrong with it.
 
     LEARNED says how: by the configuration, an invitation, the LAN, or sampling. HEARD is the time since the last
     contact, CLOCK how far its clock is ahead of this one, GROUPS how many both are in.
@@ -244,19 +259,42 @@ def list_peers(as_json: bool) -> None:
     written = {one["address"].hex() for one in rows}
     others = {one["address"]: one for one in (live or {}).values()}
     rows += [_learned(one) for key, one in others.items() if one.get("learned") and key not in written]
+    if names:
+        rows = _named(rows, names)
     if as_json:
         say_json(rows)
         return
     if live is None and rows:
         note("no node is running: their states are not known")
+    rows.sort(key=lambda one: not one["problem"])
     _print_table(rows)
+    is_whole |= bool(names)
     for one in rows:
+        _print_details(one, is_whole)
+    if rows and not is_whole:
+        hint(for_this_home("`router peer list NAME` tells address, URLs and rights, `router peer list --all` of all"))
+
+
+def _named(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the rows of the neighbours of these names or addresses. Raise `Failure` if one is none."""
+    home = invocation().chosen_home
+    wanted = {name: bytes(_neighbour(home, Names.of(home), name)) for name in names}
+    known = {bytes(one["address"]): one for one in rows}
+    for name, key in wanted.items():
+        if key not in known:
+            raise Failure(Exit.USAGE, f"{name} is no neighbour; `router peer list` shows them")
+    return [known[key] for key in dict.fromkeys(wanted.values())]
+
+
+def _print_details(one: dict[str, Any], is_whole: bool) -> None:
+    """Print a neighbour's address, URLs and rights, or only what is wrong with it, if anything is."""
+    said = [*one["urls"], *(f"by its own word also at {url}" for url in one["said_urls"]), _rights(one)]
+    lines = [line for line in (*(said if is_whole else ()), one["problem"]) if line]
+    if lines or is_whole:
         name = f"{one['name']}: " if one["name"] else ""
         say(f"\n{name}{address_text(one['address'].hex())}")
-        said = [f"by its own word also at {url}" for url in one["said_urls"]]
-        for line in (*one["urls"], *said, _rights(one), one["problem"]):
-            if line:
-                say(for_this_home(f"  {clean(line, 1000)}"))
+    for line in lines:
+        say(for_this_home(f"  {clean(line, 1000)}"))
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from router.cli.command import invocation
-from router.cli.exits import Exit, Failure, leave_output, unwritten
+from router.cli.exits import Exit, Failure, Interrupted, is_interrupt, leave_output, unwritten
 from router.cli.output import for_this_home, hint, note, say, say_json, short_text
 from router.cli.services import know_reasons
 from router.client.errors import ClientError, NodeUnavailable, NoPrekey, Refused
@@ -181,14 +181,18 @@ class PublishCounts:
 
     @asynccontextmanager
     async def counting(self) -> AsyncIterator[None]:
-        """Raise `Failure` with the number of messages in custody if the node goes away in the block."""
+        """Raise `Failure` with the number of messages in custody if the node goes away in the block, or a signal ends
+        it."""
         try:
             yield
         except NoPrekey as error:
             raise Failure(Exit.TIMED_OUT, f"{error}{f'; {self._in_custody}' if self._taken else ''}") from None
         except NodeUnavailable as error:
-            said = f"{self._in_custody}; whether the messages after them are is not known"
-            raise Failure(Exit.NO_NODE, f"{error}\n{said}") from None
+            raise Failure(Exit.NO_NODE, f"{error}\n{self._in_custody_as_known}") from None
+        except BaseException as error:
+            if not is_interrupt(error):
+                raise
+            raise Interrupted(f"interrupted; {self._in_custody_as_known}") from None
 
     @property
     def _taken(self) -> int:
@@ -197,6 +201,10 @@ class PublishCounts:
     @property
     def _in_custody(self) -> str:
         return f"{counted(self._taken, 'message')} {'is' if self._taken == 1 else 'are'} in custody"
+
+    @property
+    def _in_custody_as_known(self) -> str:
+        return f"{self._in_custody}; whether the messages after them are is not known"
 
     def finish(self) -> None:
         """Raise the error with which the whole command ends, unless it succeeded."""

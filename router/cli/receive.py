@@ -16,7 +16,7 @@ import trio
 
 from router.cli import given_link, loop
 from router.cli.command import Command, invocation, json_option
-from router.cli.exits import Exit, Failure
+from router.cli.exits import Exit, Failure, Interrupted
 from router.cli.kept_keys import check_name
 from router.cli.output import note, one_line, say, say_json, short_text, while_read
 from router.cli.spans import Seconds
@@ -227,7 +227,7 @@ async def _until_signal(listen: Callable[..., Any], *args: Any) -> None:
         nursery.cancel_scope.cancel()
         return
     if listening.count is not None:
-        raise Failure(Exit.INTERRUPTED, f"interrupted{listening.so_far}")
+        raise Interrupted(f"interrupted{listening.so_far}")
 
 
 async def _cancel_on_signal(scope: trio.CancelScope) -> None:

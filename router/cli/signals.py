@@ -1,18 +1,45 @@
-"""Signals that end a command which has files to remove first: SIGTERM and SIGHUP end it like Ctrl-C."""
+"""Signals that end a command which has something to do first: SIGTERM and SIGHUP end it like Ctrl-C."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
 from types import FrameType
+from typing import Any
 
+from router.actors.process import stop_signals
 from router.cli.output import note
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AGAIN_S = 10
 """Signals sooner than this after the first are ignored, so that they do not interrupt the removal."""
+
+
+@contextmanager
+def handling(handler: Callable[[int, FrameType | None], Any] | signal.Handlers) -> Iterator[None]:
+    """Handle the signals that stop a command while the block runs; not SIGHUP where it is ignored, as under nohup.
+
+    Unlike trio's own receiver, deliver nothing again at the end, which would end this process."""
+    before = {one: signal.signal(one, handler) for one in stop_signals()}
+    try:
+        yield
+    finally:
+        for one, was in before.items():
+            signal.signal(one, was)
+
+
+@contextmanager
+def as_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP do what Ctrl-C does: raise `KeyboardInterrupt`, in trio's main task where trio runs."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    with handling(interrupt):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield
 
 
 @contextmanager

@@ -25,14 +25,18 @@ from router.core.wire.grouplink import GroupLink
 from router.core.wire.hint import Hint
 from router.core.wire.lifetime import EXPIRY_MIN, TTL_S, UINT32_MAX, expiry_min
 from router.core.wire.message import message_id, seal_multicast, seal_unicast
+from router.core.wire.packed_ids import PackedIds
 from router.core.wire.prekey import Prekey
 from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text, short
 
 CONTROL_LIFE_MIN = 60
-ALIKE_MAX = 4096  # unsealed bodies remembered until they expire, so that an equal one gets another id
+ALIKE_MAX = 4096
+"""Newest unsealed messages that are remembered, so that an equal one gets another id; and bodies of which several would
+have been equal, until they expire."""
 ALIKE_BYTES = 16
-SPREAD_MAX = 256  # largest random offset of the first of equal bodies, so that it differs from another process's
+SPREAD_MAX = 256
+"""Largest random offset of the first of equal bodies, so that it differs from another process's."""
 
 
 class Lifetime(Struct, frozen=True):
@@ -91,6 +95,7 @@ class Composer:
         self._sequences = sequences
         self._wall_s = wall_s
         self._entropy = entropy
+        self._unsealed = PackedIds(3 * ALIKE_MAX)  # expiry, what the ttl lacks, and digest
         self._alike: OrderedDict[bytes, int] = OrderedDict()  # by expiry and digest: what the last one's ttl lacks
 
     def once(self, sender: GroupSender, body: bytes, ttl_s: int, until_s: int) -> Composed:
@@ -173,17 +178,29 @@ class Composer:
         first = chance % min(SPREAD_MAX, ttl_s // 8 + 1)
         if not ttl_s:
             until_min -= chance % min(SPREAD_MAX, (until_min - least_min) // 8 + 1)
-        alike, least = digest(said)[:ALIKE_BYTES], least_min.to_bytes(4, "big")
+        alike = digest(said)[:ALIKE_BYTES]
         while until_min >= least_min:
             key = until_min.to_bytes(4, "big") + alike
-            less = self._alike.get(key, first - 1) + 1
+            less = begun = self._alike.get(key, first)
+            while less <= ttl_s and _packed(until_min, less, alike) in self._unsealed:
+                less += 1
             if less <= ttl_s:
-                self._alike[key] = less
-                while len(self._alike) > ALIKE_MAX or next(iter(self._alike)) < least:
-                    self._alike.popitem(last=False)
+                self._unsealed.add(_packed(until_min, less, alike))
+                if less > begun:
+                    self._remember(key, less, least_min.to_bytes(4, "big"))
                 return ttl_s - less, until_min
             until_min -= 1
         raise Refused(Reason.DUPLICATE, "the same body has been sent too often for one more id within its lifetime")
+
+    def _remember(self, key: bytes, less: int, least: bytes) -> None:
+        self._alike[key] = less
+        while len(self._alike) > ALIKE_MAX or next(iter(self._alike)) < least:
+            self._alike.popitem(last=False)
+
+
+def _packed(until_min: int, less: int, alike: bytes) -> bytes:
+    """Return what `PackedIds` keeps all bytes of."""
+    return until_min.to_bytes(4, "big") + less.to_bytes(4, "big") + alike[:8]
 
 
 def octets(body: bytes) -> bytes:

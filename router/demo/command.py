@@ -20,13 +20,14 @@ from router.audit.terminal import show as show_audit
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure, innermost
 from router.cli.output import columns, facts, note, say, say_json, size_text
+from router.cli.signals import handling
 from router.demo import meet as meeting
 from router.demo import overlay as families
 from router.demo.counts import DemoCounts
 from router.demo.meeting import SceneCounts, outcome, show
 from router.demo.narrator import Telling
 from router.demo.scenario import perform
-from router.rig.ending import handling, until_signalled
+from router.rig.ending import until_signalled
 from router.rig.process import RigFailed
 
 Played = TypeVar("Played")

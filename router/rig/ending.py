@@ -6,9 +6,7 @@ A process that is tied (`Process`, `tie`) ends also if the command is killed by 
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from functools import cache
 from types import FrameType
 from typing import Any, TypeVar
@@ -16,7 +14,7 @@ from typing import Any, TypeVar
 import click
 import trio
 
-from router.actors.process import stop_signals
+from router.cli.signals import handling
 
 Found = TypeVar("Found")
 
@@ -27,31 +25,6 @@ def tie_to_this_process() -> int:
     process ends, however it ends."""
     reading, _ = os.pipe()
     return reading
-
-
-@contextmanager
-def handling(handler: Callable[[int, FrameType | None], Any] | signal.Handlers) -> Iterator[None]:
-    """Handle the signals that stop a command while the block runs; not SIGHUP where it is ignored, as under nohup.
-
-    Unlike trio's own receiver, deliver nothing again at the end, which would end this process."""
-    before = {one: signal.signal(one, handler) for one in stop_signals()}
-    try:
-        yield
-    finally:
-        for one, was in before.items():
-            signal.signal(one, was)
-
-
-@contextmanager
-def as_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP do what Ctrl-C does: raise `KeyboardInterrupt`, in trio's main task where trio runs."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    with handling(interrupt):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        yield
 
 
 async def until_signalled(act: Callable[..., Awaitable[Found]], *given: Any) -> Found:

@@ -19,6 +19,7 @@ import sys
 import trio
 
 from router.actors.actor import as_failure
+from router.actors.journal import journal_handler
 from router.actors.log_lines import OneLine
 from router.actors.process import end_with_parent, stop_signals
 from router.core.wire.errors import RouterError, cause_of
@@ -61,8 +62,11 @@ async def _until_signalled(scope: trio.CancelScope) -> None:
 def main() -> None:
     if len(sys.argv) != 3:
         sys.exit("usage: python -m router.service.apart HOME NAME")
-    handler = logging.StreamHandler()
-    handler.setFormatter(OneLine(f"%(asctime)s %(levelname)-7s {sys.argv[2].replace('%', '%%')}: %(message)s"))
+    text = f"{sys.argv[2].replace('%', '%%')}: %(message)s"
+    handler = journal_handler(text)
+    if handler is None:
+        handler = logging.StreamHandler()
+        handler.setFormatter(OneLine(f"%(asctime)s %(levelname)-7s {text}"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     core_dumps.hide_memory()
     faulthandler.enable()  # a crash below Python says where, too

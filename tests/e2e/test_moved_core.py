@@ -104,7 +104,7 @@ async def _follow(found: Rig, core: NodeProcess, edges: list[NodeProcess], away:
         nursery.cancel_scope.cancel()
     assert [edge.home.config_path.read_bytes() for edge in edges] == configured, "nobody touched them"
     for edge in edges:
-        assert f"by its own word also at {there}" in (await edge.run("peer", "list")).stdout
+        assert f"by its own word also at {there}" in (await edge.run("peer", "list", "--all")).stdout
 
 
 async def _publish(app: Node, group: GroupName, numbers: range) -> None:

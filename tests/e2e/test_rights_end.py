@@ -76,7 +76,7 @@ async def test_a_guest_hears_that_its_rights_ended_and_that_it_has_some_again(tm
         await core.ask("reload")
         said = await until_said(edge, core, "the rights that it gave us ended on ")
         assert said.endswith(f" UTC; {ASK}")
-        listed = (await core.run("peer", "list")).stdout
+        listed = (await core.run("peer", "list", "--all")).stdout
         assert "edge  ended " in listed and "had the rights join, store" in listed
         await edge.kill()
         await edge.start()

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from router.core.log.account import QueuedRow
 from router.core.log.events import Logged, encode_events, span
+from router.core.log.life import Life, Restored, begun
+from router.core.routing.disorder import DISORDERED
 from router.core.routing.effects import Changes
 from router.core.routing.groups import Subscription
 from router.core.routing.owed import Damaged, Due, Owed
@@ -56,6 +58,7 @@ class Disk:
     next_seq: int = 1
     epoch: bytes | None = None
     clock: Belief | None = None
+    life: Life = field(default_factory=Life)
 
     def copied(self) -> Disk:
         return Disk(**{one.name: copy(getattr(self, one.name)) for one in fields(self)})
@@ -127,6 +130,16 @@ class PlainStore:
 
     def keep_history_for(self, service: bytes | None) -> None:
         self._service = service
+
+    @property
+    def life(self) -> Life:
+        return self.disk.life
+
+    def begin_life(self, restored: Restored) -> None:
+        disk = self.disk
+        disk.life, disk.next_arrival = begun(restored, disk.life, disk.next_arrival, disk.next_seq)
+        disk.next_seq = disk.life.first_seq
+        disk.book |= {DISORDERED + recipient: b"" for recipient, _ in disk.owed}
 
     # -- one transaction -------------------------------------------------------------------------------------
 
@@ -280,7 +293,7 @@ class PlainStore:
             routes=list(disk.routes.values()), locals=list(disk.locals), backlog=self._backlog(), away=dict(disk.away),
             purges=[Purge(*ended, before) for ended, before in disk.purges.items()],
             missed=[(recipient, item) for (recipient, _, _), item in disk.missed.items()], clock=disk.clock,
-            book=list(disk.book.items()),
+            book=list(disk.book.items()), life=disk.life,
         )  # fmt: skip
 
     def _backlog(self) -> list[Backlog]:

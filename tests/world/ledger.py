@@ -52,13 +52,29 @@ def read(log: Iterable[Logged]) -> Ledger:
     ledger = Ledger()
     following = 1
     for first_seq, _, events in log:
-        assert first_seq == following, f"sequence numbers: {first_seq} follows {following - 1}"
+        assert first_seq == following or _begins_a_life(events, first_seq, following), (
+            f"sequence numbers: {first_seq} follows {following - 1}"
+        )
+        following = first_seq
         following += sum(map(span, events))
         for event in events:
             _enter(ledger, event)
     indexed = [id for at, id in ledger.ids.items() if at not in ledger.copies]
     assert len(set(indexed)) == len(indexed), "an id was accepted twice"
     return ledger
+
+
+def accepted(log: Iterable[Logged]) -> set[bytes]:
+    """Return the ids that were accepted in a part of a log."""
+    taken = [event.ids for _, _, events in log for event in events if isinstance(event, Accepted)]
+    return {ids[at : at + 32] for ids in taken for at in range(0, len(ids), 32)}
+
+
+def _begins_a_life(events: Iterable[Event], first_seq: int, following: int) -> bool:
+    """Whether the first of these events says that the numbers of a new life leap to it, from those of a snapshot."""
+    first = next(iter(events))
+    fields = dict(first.fields) if isinstance(first, RouterChange) and first.event == "start" else {}
+    return fields.get("life_seq") == first_seq and fields.get("after_seq") == following - 1
 
 
 def _enter(ledger: Ledger, event: Event) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from rigs.plain_questions import plain_questions
 from rigs.plain_store import Disk
@@ -17,6 +17,7 @@ from router.core.link.session import Offer, Session
 from router.core.log.account import Account
 from router.core.log.alarms import REPEATED, UNACCOUNTED
 from router.core.log.events import Logged
+from router.core.log.life import Life, Restored, next_life
 from router.core.neighbours.directory import Directory, Neighbour, ServiceFacts
 from router.core.router import Router
 from router.core.routing.effects import DialNeighbour, InvitationAnswered, LookAtFile, TermsHeard, WriteGuests
@@ -57,6 +58,10 @@ class AnyStore(CycleStore, Protocol):
     def recover(self, router_key: bytes) -> Recovered: ...
     def commit(self) -> None: ...
     def close(self) -> None: ...
+    def begin_life(self, restored: Restored) -> None: ...
+
+    @property
+    def life(self) -> Life: ...
 
 
 class AnyLog(CycleLog, Protocol):
@@ -101,6 +106,14 @@ class Clocks:
 
     def mono_ns(self) -> int:
         return self.time.mono_ns
+
+
+class Saved(NamedTuple):
+    """A snapshot of a node: its disk, and how many batches its log had, at a Unix second."""
+
+    disk: Disk
+    batches: int
+    at_s: int
 
 
 class MemoryLog(Accounted):
@@ -161,6 +174,7 @@ class Node:
         self.services: dict[bytes, str] = {}
         self.addresses: tuple[TransportAddress, ...] = ()
         self.log: list[Logged] = []
+        self.log_lost: list[Logged] = []
         self.violations: list[RemoteProtocolError] = []
         self.dial: Callable[[bytes], None] = lambda key: None
         self._open_store = open_store
@@ -233,6 +247,23 @@ class Node:
         now_s = self.clocks.wall_ns() // 1_000_000_000
         self.chain.append(make_succession(self.key, key, now_s, now_s + ANSWERS_S))
         self.key = key
+
+    def save(self) -> Saved:
+        """Take a snapshot."""
+        return Saved(self.disk.copied(), len(self.log), self.time.now().wall_s)
+
+    def restore(self, saved: Saved) -> None:
+        """Begin a new life with a snapshot in place of the disk, which is lost, while the node is dead."""
+        assert not self.alive
+        self.log_lost += self.log[saved.batches :]
+        del self.log[saved.batches :]
+        self.disk.__dict__.update(saved.disk.copied().__dict__)
+        store = self._open_store(self.disk, self.settings.store, bytes(16))
+        store.recover(self.address)
+        wall_ns = self.clocks.wall_ns()
+        life = next_life(store.life.number, wall_ns // 1_000_000)
+        store.begin_life(Restored(life, saved.at_s, wall_ns // 1_000_000_000))
+        store.close()
 
     @property
     def addresses_had(self) -> list[PublicKey]:
@@ -423,7 +454,9 @@ class Node:
     def check_account(self) -> None:
         """Check that the log has the same units open as the store, and that no alarm was ever raised about them."""
         account = self.book.account
-        assert account.units is not None
+        if account.units is None:
+            assert self.store.life.number, "only a new life does not know what was open before"
+            return
         now = Account(account.next_seq, dict(account.units))
         now.begin(self.router.directory.successors.newest)
         now.read(self.store.queued(b"", PLENTY))

@@ -326,6 +326,7 @@ class World:
         """Check that ledgers add up, delivered messages arrived, no unmarked duplicate was handed over, no link was
         misused."""
         books = {node: self.ledger(node) for node in self.nodes}
+        taken_by = {node: book.accepted() | ledger.accepted(node.log_lost) for node, book in books.items()}
         owner = {app.key.public: app for app in self.apps}
         routers = {bytes(key): node for node in self.nodes for key in node.addresses_had}
         for node, book in books.items():
@@ -337,7 +338,7 @@ class World:
                 assert identity in owner[PublicKey(whom)].diary.handled, f"{node.name} settled what never arrived"
             for identity, whom in book.ended("acked"):
                 for_itself = book.destinations[identity] == whom
-                taken = for_itself or identity in books[routers[whom]].accepted()
+                taken = for_itself or identity in taken_by[routers[whom]]
                 assert taken, f"{node.name} was told of custody that nobody took"
             assert not node.violations, f"{node.name}: {node.violations[0]}"
         for app in self.apps:

@@ -69,11 +69,13 @@ def next_life(before: int, wall_ms: int) -> int:
 
 def begun(restored: Restored, before: Life, next_arrival: int, next_seq: int) -> tuple[Life, int]:
     """Return the new life, and its first arrival number. `next_arrival`, `next_seq`: the numbers that follow those of
-    the snapshot. The leap grows with the time since the snapshot, so that also two lives from one snapshot differ."""
+    the snapshot. The leap grows with the time since the snapshot, so that also two lives from one snapshot differ. A
+    life that ended before its first event was committed is skipped with its numbers, since no line tells of it."""
     since_ms = max(0, restored.life - restored.snapshot_s * 1000)
     leap = LEAP_MIN + since_ms * EVENTS_PER_MS
     said = restored.life, restored.snapshot_s, restored.restored_s
-    return Life(*said, next_seq - 1, next_seq + leap, before.skipped + leap), next_arrival + leap
+    after_seq = before.after_seq if next_seq == before.first_seq else next_seq - 1
+    return Life(*said, after_seq, next_seq + leap, before.skipped + leap), next_arrival + leap
 
 
 def first_number(restored: Restored) -> int:

@@ -100,7 +100,7 @@ class Header(NamedTuple):
     via: bytes | None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)  # lifetimes, most of which are those of this minute's other messages
 def _uint(raw: bytes) -> int:
     return raw[0] & 31 if len(raw) == 1 else int.from_bytes(raw[1:], "big")
 

@@ -271,7 +271,24 @@ def test_pub_ends_cleanly_on_ctrl_c(node: RunningNode, at_node: Run, party: Part
         wait_until(lambda: len(json.loads(at_node("peers", "--json").stdout)) > 0)
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=HANG_S)
-    assert (process.returncode, *said) == (130, "", "\n")
+    told = "interrupted; 0 messages are in custody; whether the messages after them are is not known\n"
+    assert (process.returncode, *said) == (130, "", told)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_pub_that_is_ended_says_how_many_messages_are_in_custody(
+    node: RunningNode, party: Party, number: signal.Signals
+) -> None:
+    command, pipe = [*ROUTER, "--home", str(node.home), "pub", party.group], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        for line in ("one", "two"):
+            print(line, file=process.stdin, flush=True)
+            assert process.stdout.readline().startswith("msg1")
+        process.send_signal(number)
+        said = process.communicate(timeout=HANG_S)[1]
+    assert process.returncode == 130
+    assert "interrupted; 2 messages are in custody; whether the messages after them are is not known" in said
 
 
 TWICE = """

@@ -65,7 +65,7 @@ def test_a_key_is_unblocked_with_what_it_had(router: Run, home: Path) -> None:
     blocked = router("peer", "block", "bob")
     assert blocked.stderr == f"`router --home {home} peer unblock bob` lets it in again\n"
     said = f"  is shut out; `router --home {home} peer unblock` lets it in again, with the rights join, store\n"
-    assert said in router("peer", "list").stdout
+    assert said in router("peer", "list", "bob").stdout
     let_in = router("peer", "unblock", "bob")
     assert let_in.stdout == "bob is blocked no more\n" and config.load(home / "router.toml")[0].peers == before
     said = f"it has the rights join, store; `router --home {home} peer add bob --grant RIGHTS` gives it others\n"
@@ -121,10 +121,27 @@ def test_the_list_has_the_contract_s_keys_without_a_node(router: Run) -> None:
         "address", "name", "learned", "urls", "last_contact_s", "rtt_ms", "offset_ms", "state",
     }  # fmt: skip
     assert (row["address"], row["state"]) == (BOB.hex(), "unknown")
-    assert f"bob: {BOB_TEXT}" in router("peer", "list").stdout
+    assert f"bob: {BOB_TEXT}" in router("peer", "list", "--all").stdout
     router("peer", "add", BOB_TEXT, "--name", "")
-    nameless = router("peer", "list").stdout.splitlines()
+    nameless = router("peer", "list", "--all").stdout.splitlines()
     assert nameless[1].startswith(short(BOB_TEXT)) and BOB_TEXT in nameless
+
+
+def test_the_list_tells_more_of_those_that_are_named(router: Run) -> None:
+    for name, key in (("ann", SigningKey(b"a" * 32).public), ("bob", BOB)):
+        router("peer", "add", key_text("addr", key), f"tls://{name}.example:1", "--name", name, "--grant", "join")
+    assert len(router("peer", "list").stdout.splitlines()) == 3
+    assert router("peer", "list", "bob").stdout.splitlines()[1:] == [
+        "bob   unknown  config   -           -  -           -",
+        "",
+        f"bob: {BOB_TEXT}",
+        "  tls://bob.example:1",
+        "  has the rights join",
+    ]
+    found = json.loads(router("peer", "list", BOB_TEXT, "ann", "--json").stdout)
+    assert [one["name"] for one in found] == ["bob", "ann"]
+    nobody = router("peer", "list", key_text("addr", SigningKey(b"n" * 32).public))
+    assert nobody.exit_code == 2 and "is no neighbour; `router" in nobody.stderr
 
 
 @pytest.mark.parametrize(
@@ -168,7 +185,7 @@ def test_the_list_says_until_when_and_that_it_is_over(router: Run, home: Path) -
         router("peer", "add", SigningKey(name.encode().ljust(32)).public.hex(), "--name", name, "--grant", "join")
         path = home / "router.toml"
         path.write_text(path.read_text() + f'until = "{until}"\n')
-    shown = router("peer", "list").stdout
+    shown = router("peer", "list", "--all").stdout
     assert "\npast    ended    config " in shown and "\ncoming  unknown  config " in shown
     assert f"ended 2026-01-31 18:00 UTC: it is a stranger since; `router --home {home} peer remove` forgets it" in shown
     assert ", and it had the rights join\n" in shown

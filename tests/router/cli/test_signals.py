@@ -1,4 +1,4 @@
-"""Signals end the audit's commands like Ctrl-C, and nothing is left behind."""
+"""Signals end commands like Ctrl-C, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
+import trio
 from fleets.shared import Fleets
 from rigs.commands import ROUTER
 from rigs.patience import HANG_S
 
+from router.cli import loop
 from router.cli.signals import SIGNALS, removing
 
 SLOW = """
@@ -47,6 +49,35 @@ def test_the_code_is_the_signal_s(number: signal.Signals, tmp_path: Path) -> Non
         assert process.communicate("\n", timeout=HANG_S) == ("", said(number))
     assert process.returncode == 128 + number
     assert not (tmp_path / "begun").exists()
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_command_that_waits_is_ended_where_it_waits(number: signal.Signals) -> None:
+    ended = []
+
+    async def wait() -> None:
+        signal.raise_signal(number)
+        try:
+            await trio.sleep_forever()
+        except KeyboardInterrupt:
+            ended.append(number)
+            raise
+
+    before = {one: signal.getsignal(one) for one in SIGNALS}
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(wait)
+    assert ended == [number] and {one: signal.getsignal(one) for one in SIGNALS} == before
+
+
+def test_where_ctrl_c_is_ignored_the_signals_stay_as_they_are() -> None:
+    async def handlers() -> list[object]:
+        return [signal.getsignal(one) for one in SIGNALS]
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert loop.run(handlers) == [signal.SIG_IGN, signal.SIG_DFL, signal.SIG_DFL]
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_what_is_ignored_stays_so_and_errors_pass() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from collections.abc import Callable
+from itertools import count, islice
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.client.composer import Composed, Composer, GroupSender, Lifetime
+from router.client.composer import ALIKE_MAX, Composed, Composer, GroupSender, Lifetime
 from router.client.custody.causes import Causes, RecentIds
 from router.client.errors import CannotPublish, Refused
 from router.client.sequence import Sequences
@@ -104,15 +106,31 @@ def test_read_only_and_bare_keys() -> None:
     assert multicast(composer().multicast(bare, b"as it is", Lifetime(), raw=False)).body == b"as it is"
 
 
-def test_bodies_are_remembered_until_they_expire() -> None:
+def test_bodies_that_came_repeatedly_are_remembered_until_they_expire() -> None:
     now_s = NOW_S
-    made, known = Composer(ALICE, Sequences(AppState.memory()), lambda: now_s, os.urandom), list[int]()
+    made, known = Composer(ALICE, Sequences(AppState.memory()), lambda: now_s, bytes), list[int]()
     for minute in range(40):
         now_s = NOW_S + 60 * minute
         for number in range(3):
-            made.unicast(ALICE.public, b"%d, %d" % (minute, number), Lifetime(expiry_min=5))
+            for _ in range(1 + number):
+                made.unicast(ALICE.public, b"%d, %d" % (minute, number), Lifetime(expiry_min=5))
         known.append(len(made._alike))
-    assert known == [3, 6, 9, 12] + 36 * [15]
+    assert known == [2, 4, 6, 8] + 36 * [10]
+
+
+def test_memory_of_bodies_that_came_once_does_not_grow_for_long() -> None:
+    """A service that says something else each second is as large after an hour as after a day."""
+    made, sizes = composer(), list[int]()
+    bodies = (b"%d" % number for number in count())
+    tracemalloc.start()
+    try:
+        for _ in range(2):
+            for body in islice(bodies, ALIKE_MAX):
+                made.unicast(LINK.group, body, Lifetime())
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert sizes[1] - sizes[0] < ALIKE_MAX and sizes[1] < 80 * ALIKE_MAX, sizes
 
 
 def test_what_is_published_once_is_the_same_whoever_composes_it_and_whenever() -> None:
@@ -164,10 +182,11 @@ def test_no_lifetime_is_left_to_differ_in() -> None:
 
 def test_what_is_remembered_of_raw_bodies_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("router.client.composer.ALIKE_MAX", 10)
-    made = composer()
+    made = composer(bytes)
     for number in range(50):
-        made.unicast(LINK.group, b"%d" % number, Lifetime())
-    assert len(made._alike) == 10
+        for _ in range(2):
+            made.unicast(LINK.group, b"%d" % number, Lifetime())
+    assert len(made._alike) == 10 and len(made._unsealed) == 30
 
 
 @pytest.mark.parametrize(("ttl_s", "minutes", "why"), [(-1, 9, "ttl"), (1 << 32, 9, "ttl"), (1, 0, "expiry")])

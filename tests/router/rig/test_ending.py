@@ -15,7 +15,8 @@ import trio
 from rigs.left_processes import processes
 from rigs.patience import HANG_S
 
-from router.rig.ending import as_ctrl_c, handling, until_signalled
+from router.cli.signals import as_ctrl_c, handling
+from router.rig.ending import until_signalled
 
 BENCH = (sys.executable, "-m", "router", "bench", "--transport", "unix", "--messages", "20000")
 

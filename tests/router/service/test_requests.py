@@ -100,7 +100,7 @@ async def test_the_address_book_is_bounded_and_says_who_learned_whom_until_when(
     other = {"key": SigningKey(b"o" * 32).public.hex(), "until_s": until_s}
 
     def listed() -> str:
-        return CliRunner().invoke(main, ["--home", str(home.path), "peer", "list"]).output
+        return CliRunner().invoke(main, ["--home", str(home.path), "peer", "list", "--all"]).output
 
     with trio.fail_after(HANG_S):
         async with serving(home.path, {"limits.learned_max": 1}), service(home) as node:

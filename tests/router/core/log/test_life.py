@@ -45,6 +45,14 @@ def test_every_life_counts_on_from_the_one_before(restores: list[tuple[int, int]
         assert seq - 1 - life.skipped == written, "as many as the lives of this store have written"
 
 
+def test_a_life_without_an_event_is_skipped_by_the_next_one() -> None:
+    """Its node was killed before the first commit; no line of the log has numbers from which the next one could go on."""
+    first, _ = begun(Restored(1, 0, 0), Life(), 1, 9)
+    then, _ = begun(Restored(2, 0, 0), first, 1, first.first_seq)
+    assert (first.after_seq, then.after_seq) == (8, 8)
+    assert then.skipped == then.first_seq - 9
+
+
 def test_the_first_life_says_nothing_of_itself() -> None:
     assert Life().told() == () and Life().facts() is None
     life, _ = begun(Restored(1_800_000_000_500, 1_799_999_999, 1_800_000_000), Life(), 5, 9)
