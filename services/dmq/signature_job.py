@@ -3,7 +3,8 @@
     Compute("services.dmq.signature_job:verify_batch", encode_batch(checks), tag)   in the rules
     faults(result)                                                                  when `Computed` is heard
 
-The process remembers certificates and KES paths from batch to batch, as long as it lives.
+The process remembers certificates and KES paths from batch to batch, as long as it lives. What it has found right the
+node remembers, too, and tells it which certificates it has verified itself.
 """
 
 from __future__ import annotations

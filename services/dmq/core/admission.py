@@ -173,7 +173,8 @@ class Admission:
             tag = f"{TAG}{self._batches}"
             self._under_way[tag] = batch
             self._sent_s = now.mono_s
-            deeds.append(c.Compute(JOB, encode_batch([one.check for one in batch]), tag))
+            checks = [self._checker.without_known(one.check) for one in batch]
+            deeds.append(c.Compute(JOB, encode_batch(checks), tag))
         return deeds
 
     def verified(self, heard: c.Computed, now: Moment) -> list[AdmissionVerdict]:
@@ -186,7 +187,12 @@ class Admission:
             self._candidates.extendleft(reversed(batch))
             return []
         self._failures = 0
-        return [self._decided(one, fault, now) for one, fault in zip(batch, faults(heard.result), strict=True)]
+        verdicts = []
+        for one, fault in zip(batch, faults(heard.result), strict=True):
+            if fault is None:
+                self._checker.learn(one.check)
+            verdicts.append(self._decided(one, fault, now))
+        return verdicts
 
     def _decided(self, one: Candidate, fault: Fault | None, now: Moment) -> AdmissionVerdict:
         self.verifications += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+import msgspec
 import pytest
 from samples.dmq_network import Network, submit
 from samples.dmq_node import host, wire
@@ -12,6 +13,7 @@ from router.core.link.machine import Agency
 from router.core.wire.crypto import SigningKey
 from router.service import contract as c
 from services.dmq.core.admission import FromPeer, FromUnicast
+from services.dmq.core.messages.signatures import SignatureCheck
 from services.dmq.core.messages.signed_message import Dmq05
 from services.dmq.core.protocols import notification
 from services.dmq.core.protocols.mux import sdu
@@ -92,3 +94,19 @@ def test_what_is_verified_for_other_nodes_alone_waits_for_their_next_words(for_c
     [job] = jobs
     assert isinstance(job, c.Compute)
     assert node.rules.is_urgent(c.Computed(job.tag, verify_batch(job.argument)), node.now) is for_client
+
+
+def test_a_certificate_is_verified_by_one_process_of_a_node_alone() -> None:
+    node = host()
+    admission, moment = node.rules._admission, moment_of(node.now)
+
+    def sent(body: bytes) -> SignatureCheck:
+        assert admission.judge(FromPeer("127.0.0.1:2"), Dmq05().read(wire(0, body)), moment) is None
+        [job] = admission.batches(moment)
+        assert isinstance(job, c.Compute)
+        [verdict] = admission.verified(c.Computed(job.tag, verify_batch(job.argument)), moment)
+        assert verdict.row is not None
+        [check] = msgspec.msgpack.decode(job.argument, type=list[SignatureCheck])
+        return check
+
+    assert [sent(bytes(90 + number)).is_certified for number in range(3)] == [False, True, True]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.core.wire.crypto import SIGNATURE_BYTES, verify
 
@@ -27,12 +28,13 @@ V = TypeVar("V")
 
 class SignatureCheck(Struct, frozen=True, gc=False, array_like=True):
     """What is to be verified of a message; `certificate`: its `packed` bytes; `evolutions`: the KES evolutions in which
-    it may have been signed."""
+    it may have been signed; `is_certified`: this node has verified that certificate before."""
 
     certificate: bytes
     signed: bytes
     kes_signature: bytes
     evolutions: tuple[int, ...]
+    is_certified: bool = False
 
 
 class _Verified(Generic[K, V]):
@@ -52,10 +54,17 @@ class _Verified(Generic[K, V]):
             return known
         found = self._find(key)
         if found is not None:
-            if len(self._known) == self._most:
-                del self._known[next(iter(self._known))]
-            self._known[key] = found
+            self.add(key, found)
         return found
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._known
+
+    def add(self, key: K, found: V) -> None:
+        """Remember a result."""
+        if key not in self._known and len(self._known) == self._most:
+            del self._known[next(iter(self._known))]
+        self._known[key] = found
 
 
 class SignatureChecker:
@@ -68,6 +77,14 @@ class SignatureChecker:
     def __repr__(self) -> str:
         return f"<SignatureChecker that knows {len(self._certificates)} certificates, {len(self._leaves)} KES paths>"
 
+    def without_known(self, check: SignatureCheck) -> SignatureCheck:
+        """Return the check for another process of this node: a certificate that is known here is not verified again."""
+        return replace(check, is_certified=True) if check.certificate in self._certificates else check
+
+    def learn(self, check: SignatureCheck) -> None:
+        """Remember the certificate of a message that another process of this node has found right."""
+        self._certificates.add(check.certificate, True)
+
     def fault(self, check: SignatureCheck) -> Fault | None:
         """Return what `faults` does, for one message."""
         return self.faults([check])[0]
@@ -76,7 +93,7 @@ class SignatureChecker:
         """Return for each which signature is wrong, the certificate's first; None if both are right.
 
         Each step is made for all before the next: the tables of Ed25519 stay in the processor's cache meanwhile."""
-        certified = [self._certificates(check.certificate) for check in checks]
+        certified = [check.is_certified or self._certificates(check.certificate) for check in checks]
         leaves = [self._leaves_of(check) if good else () for check, good in zip(checks, certified, strict=True)]
         signed = [_is_signed_by(check, some) for check, some in zip(checks, leaves, strict=True)]
         return [

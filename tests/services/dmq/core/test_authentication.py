@@ -236,6 +236,20 @@ def test_what_was_verified_is_not_verified_again() -> None:
     assert checker.fault(replace(known, evolutions=())) is Fault.BAD_SIGNATURE
 
 
+def test_a_certificate_that_another_process_has_verified_is_not_verified_again() -> None:
+    here, there, of = SignatureChecker(), SignatureChecker(), authentication(DMQ)
+    first, second = (of.signature_check(message_of(body=body), NOW) for body in (BODY, BODY * 2))
+    assert here.without_known(first) == first and there.fault(first) is None
+    here.learn(first)
+    told = here.without_known(second)
+    assert told == replace(second, is_certified=True)
+    assert SignatureChecker().fault(told) is None
+    assert SignatureChecker().fault(replace(told, signed=b"another")) is Fault.BAD_SIGNATURE
+    wrong = replace(second, certificate=altered(POOL.certificate, issue_number=9).packed)
+    assert here.without_known(wrong) == wrong, "another certificate is not known"
+    assert SignatureChecker().fault(wrong) is Fault.BAD_CERTIFICATE
+
+
 def test_a_verdict_says_what_decided() -> None:
     rejected = authentication(DMQ).judge(message_of(evolution=0), Moment(EXPIRES_AT + 2.25, 0), False)
     assert rejected is not None

@@ -292,6 +292,20 @@ def test_each_stranger_has_its_turn_within_the_life_of_a_message() -> None:
     assert heats <= 4 * 3600 / TURN_S + 1, "it costs few requests"
 
 
+def test_one_place_goes_round_while_those_that_announce_early_keep_theirs() -> None:
+    of, start_s = crowd(1), int(8 * TRIAL_S)
+    early = [peer.address for peer in of.of_state(PeerState.HOT)][:3]
+    heard = set[PeerAddress]()
+    for now_s in range(start_s, start_s + 7200, 60):
+        for one in early:
+            of.was_first(one, float(now_s))
+        of.decide(float(now_s))
+        hot = {peer.address for peer in of.of_state(PeerState.HOT)}
+        assert hot > set(early)
+        heard |= hot
+    assert heard == {address(1, place) for place in range(8)}
+
+
 def test_relays_of_the_ledger_have_places_of_their_own() -> None:
     targets = Targets(established=0, active=0, ledger_known=6, ledger_established=4, ledger_active=2)
     of = governor(targets=targets)
