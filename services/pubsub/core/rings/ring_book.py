@@ -137,12 +137,12 @@ class RingBook(dict[PublicKey, TopicRing]):
         if len(some) < len(topics):
             circle = self._moved([group for group in topics if group in some], circle.copy())
         else:
-            del self._circles[circle.members]
-        act(circle.view)
+            del self._circles[circle.key]
+        circle.change(act)
         self.show([circle])
-        other = self._circles.get(circle.members, circle)
+        other = self._circles.get(circle.key, circle)
         few, many = sorted((circle, other), key=lambda one: len(one.near.topics))
-        self._circles[circle.members] = many
+        self._circles[circle.key] = many
         if few is not many:
             self._moved(list(few.near.topics), many)
 
@@ -159,8 +159,8 @@ class RingBook(dict[PublicKey, TopicRing]):
     def _end_if_empty(self, circle: Circle) -> None:
         if circle.near.topics:
             return
-        if self._circles.get(circle.members) is circle:
-            del self._circles[circle.members]
+        if self._circles.get(circle.key) is circle:
+            del self._circles[circle.key]
         self._changed_circles.pop(circle, None)
         circle.view.clear()
 
