@@ -69,7 +69,7 @@ class Node:
         for one in self.others.values():
             self.known.share(one.me.router, {GROUP: T})
         if self.on_ring:
-            topic.others = tuple(one.me for one in self.others.values())
+            topic.show((), (), tuple([one.me for one in self.others.values()]))
 
     def page(self, after: int) -> o.HeldPage:
         rows = list(self.held.items())[after : after + 100]

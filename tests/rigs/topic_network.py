@@ -36,7 +36,7 @@ def neighbours(*numbers: int) -> tuple[Neighbour, ...]:
 def topic(after: Iterable[int] = (), before: Iterable[int] = (), others: Iterable[int] = ()) -> Topic:
     """Return a topic with these live neighbours."""
     made = Topic(GROUP)
-    made.after, made.before, made.others = neighbours(*after), neighbours(*before), neighbours(*others)
+    made.show(neighbours(*after), neighbours(*before), neighbours(*others))
     return made
 
 

@@ -3,7 +3,7 @@ each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 
 from msgspec import Struct
 
@@ -41,37 +41,94 @@ FIRST = 2
 """Number of first neighbours of a topic with which it is compared: one of them may have come back just now, too."""
 
 
+class LiveNeighbours:
+    """The live neighbours of the topics that have the same ones, so that a change of these costs the same for one topic
+    and for thousands.
+
+    `after` and `before` hold the live neighbours on each side of this node on the ring, nearest first, and `others`
+    live ones at random: at most 10 each. With few members a neighbour may be on both sides; `others` has none of either
+    side. Live: met, and not silent since. On a leaf, `others` are the uplinks with a pub/sub service. `neighbours`: all
+    of them, by their routers' keys. `topics`: those whose neighbours they are, by their groups. `lost`: routers that
+    were live and are not any more. `back` and `moved`: as in `Topic`."""
+
+    __slots__ = ("after", "back", "before", "lost", "moved", "neighbours", "others", "topics", "young")
+
+    def __init__(self, back: set[Place], moved: set[PublicKey]) -> None:
+        self.back = back
+        self.moved = moved
+        self.topics: dict[PublicKey, Topic] = {}
+        self.young: dict[PublicKey, Topic] = {}  # topics that were not compared with `FIRST` neighbours
+        self.lost: set[PublicKey] = set()
+        self.after: Side = ()
+        self.before: Side = ()
+        self.others: Side = ()
+        self.neighbours: Mapping[PublicKey, Neighbour] = {}
+
+    def __repr__(self) -> str:
+        return f"<{len(self.neighbours)} neighbours of {len(self.topics)} topics>"
+
+    def show(self, after: Side, before: Side, others: Side) -> None:
+        """Take these as the live neighbours, and record which of them were not live before, or are the first.
+
+        Those were sent nothing in the meantime."""
+        if after == self.after and before == self.before and others == self.others:
+            return
+        earlier, live = self.neighbours.keys(), {one.router: one for side in (after, before, others) for one in side}
+        self.after, self.before, self.others, self.neighbours = after, before, others, live
+        if bool(earlier) is not bool(live):
+            self.moved.update(self.topics)
+        for topic in list(self.young.values()):
+            topic.first(earlier | self.lost)
+        for router in self.lost & live.keys():
+            self.back |= {(group, router) for group in self.topics}
+        self._lose(self.lost | earlier)
+
+    def take(self, topic: Topic) -> None:
+        """Take a topic that has had other neighbours until now; record what `show` records of it."""
+        before = topic.near
+        if before is self:
+            return
+        before.leave(topic)
+        self.topics[topic.group], topic.near = topic, self
+        if topic.first_left:
+            self.young[topic.group] = topic
+        if before.neighbours.keys() != self.neighbours.keys():
+            if bool(before.neighbours) is not bool(self.neighbours):
+                self.moved.add(topic.group)
+            topic.first(before.neighbours.keys() | before.lost)
+            self.back |= {(topic.group, router) for router in before.lost & self.neighbours.keys()}
+        self._lose(self.lost | before.lost | before.neighbours.keys())
+
+    def leave(self, topic: Topic) -> None:
+        """Forget a topic."""
+        self.topics.pop(topic.group, None)
+        self.young.pop(topic.group, None)
+
+    def _lose(self, routers: Set[PublicKey]) -> None:
+        self.lost = {one for one in routers if one not in self.neighbours}
+        while len(self.lost) > LOST_MAX:
+            self.lost.pop()
+
+
 class Topic:
     """A group that is wanted here, and the neighbours with which it is shared.
 
-    `after` and `before` hold the live neighbours on each side of this node on the ring, nearest first, and `others`
-    live ones at random: at most 10 each. In a small topic a neighbour may be on both sides; `others` has none of either
-    side. Live: met, and not silent since. On a leaf, `others` are the uplinks with a pub/sub service. `t`: by the
-    partner's router, the topic by which this node and the partner name the group. `caught_up_s`: the Unix second of the
-    last comparison with another node that ended well, None before the first; `missing`: how many messages no router
-    asked then had. Since the topic is wanted: `received`, messages that came for the first time, those of this node
-    included; `copies`, copies of them sent to routers; `repaired`, messages that came because they were asked for.
-    `lost`: routers that were live here and are not any more; `back`: the record of those that are live again, and of
-    the first `first_left`, each with the group; `moved`: the record of groups that got their first neighbour or lost
-    their last.
+    `near`: the live ones, which other topics may have as well. `t`: by the partner's router, the topic by which this
+    node and the partner name the group. `caught_up_s`: the Unix second of the last comparison with another node that
+    ended well, None before the first; `missing`: how many messages no router asked then had. Since the topic is wanted:
+    `received`, messages that came for the first time, those of this node included; `copies`, copies of them sent to
+    routers; `repaired`, messages that came because they were asked for. `back`: the record of routers that are live
+    again, and of the first `first_left`, each with the group; `moved`: the record of groups that got their first
+    neighbour or lost their last.
     """
 
-    __slots__ = (
-        "_by_router", "_sides", "after", "back", "before", "caught_up_s", "copies", "first_left", "group", "lost",
-        "missing", "moved", "others", "received", "repaired", "t",
-    )  # fmt: skip
+    __slots__ = ("caught_up_s", "copies", "first_left", "group", "missing", "near", "received", "repaired", "t")
 
     def __init__(self, group: PublicKey, back: set[Place] | None = None, moved: set[PublicKey] | None = None) -> None:
         self.group = group
-        self.back: set[Place] = set() if back is None else back
-        self.moved: set[PublicKey] = set() if moved is None else moved
-        self.lost: set[PublicKey] = set()
         self.first_left = FIRST
-        self.after: tuple[Neighbour, ...] = ()
-        self.before: tuple[Neighbour, ...] = ()
-        self.others: tuple[Neighbour, ...] = ()
-        self._sides: tuple[Side, Side, Side] = ((), (), ())  # those of `_by_router`
-        self._by_router: dict[PublicKey, Neighbour] = {}
+        self.near = LiveNeighbours(set() if back is None else back, set() if moved is None else moved)
+        self.near.topics[group] = self.near.young[group] = self
         self.t: dict[PublicKey, bytes] = {}
         self.caught_up_s: int | None = None
         self.missing = self.received = self.copies = self.repaired = 0
@@ -80,36 +137,38 @@ class Topic:
         return f"<topic {self.group.hex()[:8]}: {len(self.neighbours)} neighbours>"
 
     @property
-    def is_alone(self) -> bool:
-        """Whether the topic has no neighbours."""
-        return not (self.after or self.before or self.others)
+    def after(self) -> Side:
+        return self.near.after
+
+    @property
+    def before(self) -> Side:
+        return self.near.before
+
+    @property
+    def others(self) -> Side:
+        return self.near.others
 
     @property
     def neighbours(self) -> Mapping[PublicKey, Neighbour]:
-        """Return all neighbours of the view, by their routers' keys."""
-        after, before, others = self._sides
-        if not (after is self.after and before is self.before and others is self.others):
-            self._sides = self.after, self.before, self.others
-            self._by_router = {one.router: one for side in self._sides for one in side}
-        return self._by_router
+        """Return all live neighbours, by their routers' keys."""
+        return self.near.neighbours
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the topic has no neighbours."""
+        return not self.near.neighbours
 
     def show(self, after: Side, before: Side, others: Side) -> None:
-        """Take these as the live neighbours, and record which of them were not live before, or are the first.
+        """Take these as the live neighbours; see `LiveNeighbours.show`."""
+        self.near.show(after, before, others)
 
-        Those were sent nothing in the meantime."""
-        if after == self.after and before == self.before and others == self.others:
-            return
-        earlier = self.neighbours.keys()
-        self.after, self.before, self.others = after, before, others
-        live = self.neighbours.keys()
-        if bool(earlier) is not bool(live):
-            self.moved.add(self.group)
-        first = [router for router in live if router not in earlier | self.lost][: self.first_left]
-        self.first_left -= len(first)
-        self.back |= {(self.group, router) for router in (*first, *(self.lost & live))}
-        self.lost = (self.lost | earlier) - live
-        while len(self.lost) > LOST_MAX:
-            self.lost.pop()
+    def first(self, known: Set[PublicKey]) -> None:
+        """Record those of the live neighbours that are not known, as long as they are among the first."""
+        found = [router for router in self.neighbours if router not in known][: self.first_left]
+        self.near.back |= {(self.group, router) for router in found}
+        self.first_left -= len(found)
+        if not self.first_left:
+            self.near.young.pop(self.group, None)
 
 
 class Known:
@@ -226,15 +285,16 @@ class Known:
     def end(self, group: PublicKey) -> None:
         """Forget a topic that is not wanted any more."""
         topic = self.topics.pop(group, None)
+        if topic is not None:
+            topic.near.leave(topic)
         for router in topic.t if topic is not None else ():
             self._shared.get(router, {}).pop(group, None)
 
     def silent(self, router: PublicKey) -> None:
         """Record that a neighbour did not take or answer something in time: it is not live until it is heard again."""
         self.fell_silent.add(router)
-        for topic in self.shared_with(router):
-            after, before, others = (
-                tuple([one for one in side if one.router != router])
-                for side in (topic.after, topic.before, topic.others)
-            )
-            topic.show(after, before, others)
+        shared = self._shared.get(router, {})
+        topics = [self.topics[group] for group in shared if group in self.topics]
+        for near in dict.fromkeys(topic.near for topic in topics):
+            sides = ((one for one in side if one.router != router) for side in (near.after, near.before, near.others))
+            near.show(*map(tuple, sides))

@@ -31,9 +31,8 @@ def make_whole(network: Network, group: PublicKey = GROUP) -> None:
             if node.overlay is not None:
                 node.overlay.met(network.neighbour(one), network.engine.now_s)
         if node.overlay is None:
-            node.known.topics[group].after, node.known.topics[group].before, node.known.topics[group].others = (
-                tuple([network.neighbour(one) for one in side]) for side in (after, before, others)
-            )
+            sides = (tuple([network.neighbour(one) for one in side]) for side in (after, before, others))
+            node.known.topics[group].show(*sides)
 
 
 def members(network: Network, group: PublicKey = GROUP) -> list[int]:

@@ -65,8 +65,7 @@ def test_partner_that_stands_on_no_ring_is_let_go_and_answered_for_a_while() -> 
     assert not part._may_go(gone), "it stands on the ring"
     overlay = one.rules.others.overlay
     assert overlay is not None
-    overlay._rings[GROUPS[0]].neighbours.remove(gone)
-    overlay._rings[GROUPS[0]].show()
+    overlay._rings.remove(gone)
     assert part._may_go(gone) and not part._may_go(three.router.public)
     now = c.Now(NOW.wall_s + one.seconds, NOW.mono_s + one.seconds)
     assert [*part._carry_out([LetGo(gone)], now)] == [o.ShareGroups(gone, (), 0)]

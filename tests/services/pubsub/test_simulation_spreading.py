@@ -121,7 +121,7 @@ def test_without_its_first_neighbours_a_ring_is_not_right() -> None:
     order = members(network)
     for node in network.nodes:
         for topic in node.known.topics.values():
-            topic.after, topic.before = topic.after[1:], topic.before[:1]
+            topic.show(topic.after[1:], topic.before[:1], topic.others)
     assert right_links(network, order) == 50
 
 

@@ -13,7 +13,8 @@ asked topic by topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import islice
 from math import inf
 from typing import NamedTuple
 
@@ -78,12 +79,16 @@ class OpenSums(NamedTuple):
 
 class Partner(Struct):
     """The topics to be asked for at one router, since when they wait and when it is looked again, and the open
-    question. `tries`: how many answers in a row said of a topic that it is not known yet."""
+    question. `fresh`: those of the topics at which nobody has looked yet; `unknown`: those of which it was not known at
+    the last look what this node holds, in the order in which they are looked up. `tries`: how many answers in a row
+    said of a topic that it is not known yet."""
 
     service: PublicKey
     since_s: float
     look_s: float
     waiting: dict[PublicKey, None] = field(default_factory=dict)
+    fresh: dict[PublicKey, None] = field(default_factory=dict)
+    unknown: dict[PublicKey, None] = field(default_factory=dict)
     open: OpenSums | None = None
     tries: int = 0
 
@@ -129,7 +134,7 @@ class Summing:
             partner = self._partners[router] = Partner(service, now_s, now_s)
         elif not partner.waiting:
             partner.service, partner.since_s, partner.look_s = service, now_s, max(now_s, partner.look_s)
-        partner.waiting[group] = None
+        partner.waiting[group] = partner.fresh[group] = None
 
     def go_on(self, now: c.Now) -> Iterator[c.Deed]:
         """Ask what can be asked, and have looked up what is not known of the topics that wait."""
@@ -169,6 +174,7 @@ class Summing:
         if later and not is_over:
             partner.since_s, partner.look_s = now.mono_s, now.mono_s + self.limits.later_s
             partner.waiting |= dict.fromkeys(later)
+            partner.fresh |= dict.fromkeys(later)
         elif partner.waiting:
             partner.look_s = now.mono_s
         else:
@@ -203,6 +209,8 @@ class Summing:
         """Forget a topic; what is answered of it does not count, also if it is wanted again by then."""
         for partner in self._partners.values():
             partner.waiting.pop(group, None)
+            partner.fresh.pop(group, None)
+            partner.unknown.pop(group, None)
             if partner.open is not None and partner.open.asks(group):
                 partner.open.left.add(group)
 
@@ -218,16 +226,36 @@ class Summing:
     def _look(self, router: PublicKey, partner: Partner, now: c.Now) -> Iterator[c.Deed]:
         """Ask a router, unless many of its topics are still being looked up."""
         partner.look_s = now.mono_s + self.limits.look_s
-        partner.waiting = {group: None for group in partner.waiting if self._is_shared(router, group)}
-        if not partner.waiting:
-            del self._partners[router]
-            return
-        known = [group for group in partner.waiting if self._held.is_known(group, now)]
-        for group in partner.waiting.keys() - set(known) if len(known) < len(partner.waiting) else ():
-            self._held.wanted(group)
+        fresh, partner.fresh = partner.fresh, {}
+        self._take_known(router, partner, fresh, now)
         is_patient = now.mono_s < partner.since_s + self.limits.gather_s
-        if known and not (is_patient and len(known) < len(partner.waiting)):
-            yield self._ask(router, partner, known[: self.limits.rows_max], now)
+        while (first := next(iter(partner.unknown), None)) and self._take_known(router, partner, [first], now):
+            pass
+        if partner.unknown and is_patient:
+            return
+        self._take_known(router, partner, list(partner.unknown), now)
+        some = list(islice((one for one in partner.waiting if one not in partner.unknown), self.limits.rows_max))
+        self._take_known(router, partner, some, now)
+        known = [one for one in some if one in partner.waiting and one not in partner.unknown]
+        if known:
+            yield self._ask(router, partner, known, now)
+        elif not partner.waiting:
+            del self._partners[router]
+
+    def _take_known(self, router: PublicKey, partner: Partner, groups: Collection[PublicKey], now: c.Now) -> bool:
+        """Note which of these topics are not known yet, and have them looked up; return whether all are known. Those
+        that are not shared any more do not wait."""
+        unknown, is_known = partner.unknown, self._held.is_known
+        for group in groups:
+            if not self._is_shared(router, group):
+                partner.waiting.pop(group, None)
+                unknown.pop(group, None)
+            elif is_known(group, now):
+                unknown.pop(group, None)
+            else:
+                unknown[group] = None
+                self._held.wanted(group)
+        return unknown.keys().isdisjoint(groups)
 
     def _is_shared(self, router: PublicKey, group: PublicKey) -> bool:
         return group in self._known.topics and router in self._known.topics[group].t

@@ -12,7 +12,9 @@ Once enough members were told of the last change of each ring, and there are no 
 period asks a member only if it was not heard for `settled_periods`. While more rings have changed than the questions of
 so many periods cover, and no neighbour was removed for its silence lately, periods stay short.
 
-A period looks at the rings that have changed and at those with candidates, not at all rings.
+A period looks at the rings that have changed and at those with candidates, not at all rings. Rings with the same
+neighbours are one circle (ring_book.py): one that falls silent or is back costs the same for one topic and for
+thousands.
 """
 
 from __future__ import annotations
@@ -113,7 +115,7 @@ class Overlay:
 
     __slots__ = (
         "_asked", "_away", "_began_s", "_candidates", "_chance", "_fast", "_known", "_limits", "_members", "_next_s",
-        "_own", "_place", "_questions", "_rings",
+        "_own", "_questions", "_rings",
     )  # fmt: skip
 
     def __init__(self, known: Known, own: PublicKey, chance: Chance, limits: OverlayLimits | None = None) -> None:
@@ -121,11 +123,11 @@ class Overlay:
         self._own = own
         self._chance = chance
         self._limits = limits or OverlayLimits()
-        self._place = place_of(known.service, own)
-        self._rings = RingBook()
         self._members = RingMembers()
+        barred = known.withholding.barred
+        self._rings = RingBook(place_of(known.service, own), self._limits.view, self._members, barred)
         known.nearest_since = self._nearest_since
-        self._candidates = Candidates(self._limits.candidates, known.withholding.barred)
+        self._candidates = Candidates(self._limits.candidates, barred)
         self._asked: dict[PublicKey, Question] = {}
         self._away: dict[PublicKey, float] = {}  # neighbours that did not answer, and the second of their removal
         self._next_s = self._began_s = -inf
@@ -148,8 +150,7 @@ class Overlay:
         """Maintain the ring of a topic from now on; the next periods are short.
 
         The first one begins at once, unless one began within `fast_s`: topics of one moment share it."""
-        topic, barred = self._known.topics[group], self._known.withholding.barred
-        self._rings[group] = TopicRing(topic, self._place, self._limits.view, self._members, barred)
+        self._rings.begin(self._known.topics[group])
         self._fast, self._next_s = self._limits.fast_periods, min(self._next_s, self._began_s + self._limits.fast_s)
 
     def end(self, group: PublicKey) -> None:
@@ -162,8 +163,7 @@ class Overlay:
 
     def rearrange(self) -> None:
         """Look anew which neighbours are barred."""
-        for group in self._rings:
-            self._rings.show(group)
+        self._rings.show_all()
 
     def _nearest_since(self, group: PublicKey) -> dict[PublicKey, float]:
         ring = self._rings.get(group)
@@ -179,34 +179,21 @@ class Overlay:
         for group in with_it:
             self._rings[group].candidates.remove(router)
             self._rings.changed(group)
-        member = self._members.get(router)
-        was_silent = member is not None and member.hear(self._members.period)
-        for group, ring in self._rings.items():
-            if group in shared:
-                if was_silent:
-                    ring.neighbours.rearrange()
-                elif ring.neighbours.is_live(neighbour):
-                    continue  # it was met before, and a node may share thousands of groups with it
-                ring.take(neighbour, (), self._own, 0)
-                self._rings.changed(group)
-            elif router in ring.neighbours:
-                ring.neighbours.remove(router)
-                self._rings.show(group)
+        self._rings.seat(neighbour, shared)
+        self._rings.remove(router, self._rings.keys() - shared)
 
     def heard(self, router: PublicKey) -> None:
         """Record that a router was heard just now. On how many rings it stands counts only if it was silent."""
-        was_hidden, member = router in self._known.fell_silent, self._members.get(router)
+        was_hidden = router in self._known.fell_silent
         self._known.fell_silent.discard(router)
-        if member is None:
-            return
-        if member.hear(self._members.period) or was_hidden:
-            for group in [group for group, ring in self._rings.items() if router in ring.neighbours]:
-                self._rings.show(group)
+        if not self._rings.hear(router) and was_hidden:
+            self._rings.show(self._rings.circles_with(router))
 
     def stands_with(self, router: PublicKey) -> bool:
         """Whether a router is a neighbour on a ring, as far as this node knows."""
-        rings = (self._rings.get(topic.group) for topic in self._known.shared_with(router))
-        return any(ring is not None and router in ring.neighbours for ring in rings)
+        shared = self._known.groups_shared_with(router)
+        circles = self._rings.circles_with(router)
+        return any(not circle.near.topics.keys().isdisjoint(shared) for circle in circles)
 
     def offer(self, group: PublicKey, candidate: Neighbour, age: int = 0) -> None:
         """Add a candidate for a topic that was found elsewhere."""
@@ -264,6 +251,7 @@ class Overlay:
                 if by.router in self._known.let_go:
                     continue
                 ring.candidates.remove(by.router)
+                self._rings.seat_on(ring, by)
                 ring.take(by, members, self._own, self._limits.view.age_max)
                 self._rings.changed(ring.topic.group)
         return found
@@ -273,12 +261,12 @@ class Overlay:
         which it speaks just now: what was agreed with it still holds."""
         del self._away[neighbour.router]
         self._candidates.back(neighbour.router)
-        for topic in self._known.shared_with(neighbour.router):
-            ring = self._rings.get(topic.group)
-            if ring is not None:
-                ring.candidates.remove(neighbour.router)
-                ring.take(neighbour, (), self._own, 0)
-                self._rings.changed(topic.group)
+        router, shared = neighbour.router, set(self._known.groups_shared_with(neighbour.router))
+        for group, ring in self._rings.perhaps_with_candidates():
+            if group in shared and router in ring.candidates:
+                ring.candidates.remove(router)
+                self._rings.changed(group)
+        self._rings.seat(neighbour, shared)
 
     def _told(self, ring: TopicRing, partner: Neighbour) -> RingOf:
         limits = self._limits
@@ -368,13 +356,10 @@ class Overlay:
         silent = self._known.fell_silent
         while silent and self._questions < self._limits.questions_max:
             router = silent.pop()
-            rings = [ring for ring in self._rings.values() if router in ring.neighbours]
-            for ring in rings:
-                ring.neighbours.silence(router)
-                self._rings.show(ring.topic.group)
-            seat = rings[0].neighbours.get(router) if rings else None
-            if seat is not None and router not in self._asked:
-                yield self._ask(rings[0], seat.neighbour, now_s)
+            circle = self._rings.silence(router)
+            seat = None if circle is None else circle.view.get(router)
+            if circle is not None and seat is not None and router not in self._asked:
+                yield self._ask(self._rings.first_of(circle), seat.neighbour, now_s)
 
     def _give_up(self, now_s: float) -> Iterator[ExchangeRings]:
         """Remove the members that did not answer, and ask the next on that side."""
@@ -391,13 +376,7 @@ class Overlay:
 
     def _remove(self, router: PublicKey, now_s: float) -> None:
         """Remove a neighbour that is not there; it is met again after a rest."""
-        lost: Neighbour | None = None
-        for ring in self._rings.values():
-            seat = ring.neighbours.get(router)
-            if seat is not None:
-                lost = seat.neighbour
-                ring.neighbours.remove(router)
-                self._rings.show(ring.topic.group)
+        lost = self._rings.remove(router)
         if lost is not None:
             self._away.pop(router, None)
             while len(self._away) >= self._limits.candidates.resting_max:

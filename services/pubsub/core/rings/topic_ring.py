@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
+from math import inf
 from typing import NamedTuple
 
 from router.core.wire.crypto import PublicKey
 from router.service.contract import Chance
 from services.pubsub.core.known import Neighbour, Topic
+from services.pubsub.core.rings.circle import Circle
 from services.pubsub.core.rings.ring import ahead
-from services.pubsub.core.rings.view import RingMembers, Seat, View, ViewLimits
+from services.pubsub.core.rings.view import Seat, View
 
 SUCCESSOR, PREDECESSOR, RANDOM = range(3)
 """The turns in which members are asked about a topic."""
@@ -26,27 +28,55 @@ class Told(NamedTuple):
 
 
 class TopicRing:
-    """A topic's ring: whose turn it is to be asked, and the period of the last question. `nearest`: the nearest known
-    members on each side, and since which second they are. `members`: the routers on all rings of this node. `to_ask`:
-    in how many more exchanges members are to be told of the last change of the live neighbours: one for each turn, or
-    for each neighbour if there are fewer."""
+    """A topic's ring: whose turn it is to be asked, and the period of the last question. `circle`: its neighbours,
+    which other topics have as well. `since`: the period in which it was asked about last."""
 
-    __slots__ = ("_seen", "candidates", "nearest", "neighbours", "since", "to_ask", "topic", "turn")
+    __slots__ = ("_told", "_version", "candidates", "circle", "nearest_s", "since", "topic", "turn")
 
-    def __init__(
-        self, topic: Topic, place: int, limits: ViewLimits, members: RingMembers, barred: Container[bytes] = ()
-    ) -> None:
+    def __init__(self, topic: Topic, circle: Circle, candidates: View, period: int) -> None:
         self.topic = topic
-        self.nearest: dict[PublicKey, float] = {}
-        self.neighbours = View(place, limits, barred, members, is_shared=True)
-        self.candidates = View(place, limits, (), members)
+        self.circle = circle
+        self.candidates = candidates
         self.turn = SUCCESSOR
-        self.since = members.period
-        self.to_ask = 0
-        self._seen: tuple[object, ...] = ()
+        self.since = period
+        self.nearest_s = inf  # since when no candidate is known that is nearer than the nearest neighbours
+        self._told = 0  # in how many exchanges members were told of this version of the circle
+        self._version = 0
 
     def __repr__(self) -> str:
         return f"<ring of {self.topic!r}, {len(self.candidates)} candidates>"
+
+    @property
+    def neighbours(self) -> View:
+        """Return the members that are neighbours; a change of them goes through the book of rings."""
+        return self.circle.view
+
+    @property
+    def nearest(self) -> dict[PublicKey, float]:
+        """Return the nearest known members on each side, and since which second they are."""
+        if self.nearest_s == inf:
+            return {}
+        return {router: max(at_s, self.nearest_s) for router, at_s in self.circle.nearest.items()}
+
+    @property
+    def to_ask(self) -> int:
+        """Return in how many more exchanges members are to be told of the last change of the live neighbours: one for
+        each turn, or for each neighbour if there are fewer."""
+        told = self._told if self._version == self.circle.version else 0
+        return max(0, min(TURNS, len(self.topic.neighbours)) - told)
+
+    def tell(self) -> None:
+        """Record that a member was told of the ring."""
+        if self._version != self.circle.version:
+            self._version, self._told = self.circle.version, 0
+        self._told += 1
+
+    def move(self, circle: Circle) -> None:
+        """Stand in another circle from now on."""
+        if circle.nearest != self.circle.nearest:
+            self.nearest_s = inf
+        self.circle = circle
+        circle.near.take(self.topic)
 
     @property
     def is_whole(self) -> bool:
@@ -59,18 +89,11 @@ class TopicRing:
         return seats[:1] if is_after else seats[-1:]
 
     def look(self, now_s: float) -> None:
-        """Note whether the live neighbours have changed since the last look, and which members are the nearest on each
-        side: neighbours to which no known candidate is nearer."""
-        routers = self.neighbours.nearest if not self.candidates or self.is_whole else ()
-        if self.nearest.keys() != set(routers):
-            self.nearest = {one: self.nearest.get(one, now_s) for one in map(PublicKey, routers)}
-        live = self.topic.after, self.topic.before, self.topic.others
-        if live != self._seen:
-            self._seen, self.to_ask = live, min(TURNS, len(self.topic.neighbours))
-
-    def show(self) -> None:
-        """Show the live neighbours to the other parts of the service."""
-        self.topic.show(*self.neighbours.sides)
+        """Note whether a candidate is known that is nearer than the nearest neighbours."""
+        if self.candidates and not self.is_whole:
+            self.nearest_s = inf
+        elif self.nearest_s == inf:
+            self.nearest_s = now_s
 
     def partner(self, chance: Chance) -> Neighbour | None:
         """Return the next member to ask: the nearest successor, the nearest predecessor, or a random neighbour.
@@ -108,8 +131,6 @@ class TopicRing:
 
     def take(self, by: Neighbour, members: Iterable[Told], own: PublicKey, age_max: int) -> None:
         """Handle the members that a neighbour sent: they renew neighbours, and the others become candidates."""
-        self.neighbours.put(by, 0)
-        self.neighbours.hear(by.router)
         for neighbour, age in members:
             router = neighbour.router
             if router in (own, by.router) or age > age_max:
@@ -121,7 +142,6 @@ class TopicRing:
                     self.candidates.hear(router)
             elif not seat.is_silent:
                 seat.renew(age)
-        self.show()
 
     def wishes(self, count: int, but: Container[PublicKey]) -> Iterator[tuple[int, Seat]]:
         """Yield the nearest candidates on each side that would have a place there, each with its rank on that side."""

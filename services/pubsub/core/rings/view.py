@@ -18,9 +18,6 @@ AGE_MAX = 255
 NEVER = -1 - AGE_MAX
 """The period in which a member was heard that was never heard: older than any knowledge."""
 
-ARRANGED_MAX = 1_024
-"""Most arrangements that are remembered; beyond it all are made anew."""
-
 Sides = tuple[Side, Side, Side]
 """The live members after and before this node, nearest first, and the others."""
 
@@ -61,13 +58,11 @@ class RingMember:
 class RingMembers(dict[bytes, RingMember]):
     """The members that several views share, by their routers' keys, and the number of the present period.
 
-    One that stands in none of the views is forgotten. `arranged`: the sides of live members in their order around the
-    ring, as a node that shares many topics with the same routers arranges the same ones for each."""
+    One that stands in none of the views is forgotten."""
 
     def __init__(self) -> None:
         super().__init__()
         self.period = 0
-        self.arranged: dict[Side, Sides] = {}
 
     def seat(self, router: bytes) -> RingMember:
         """Return the member of a router that gets a seat."""
@@ -231,6 +226,17 @@ class View:
             self._order.remove(seat)
             self._sides = None
 
+    def copy(self) -> View:
+        """Return a view of the same members, which changes by itself."""
+        found = View(self._own, self.limits, self._barred, self._members, is_shared=self._is_shared)
+        for seat in self._order:
+            member = self._members.seat(seat.neighbour.router) if self._is_shared else seat.member
+            its = Seat(seat.neighbour, seat.ahead, self._members, member, seat.by)
+            its.since = seat.since
+            found._seats[seat.neighbour.router] = its
+            found._order.append(its)
+        return found
+
     def clear(self) -> None:
         """Remove all members."""
         for router in list(self._seats):
@@ -271,10 +277,6 @@ class View:
     def _arrange(self) -> Sides:
         heard = [one for one in self._order if not one.is_silent]
         live = [one for one in heard if one.neighbour.router not in self._barred] or heard
-        arranged, order = self._members.arranged, tuple([one.neighbour for one in live])
-        if self._is_shared and (known := arranged.get(order)) is not None:
-            self._sides = known
-            return known
         after, before = self._side(live), self._side(reversed(live))
         near = {id(one) for one in (*after, *before)}
         others = [one for one in live if id(one) not in near]
@@ -283,10 +285,6 @@ class View:
             tuple([one.neighbour for one in before]),
             tuple([one.neighbour for one in others]),
         )
-        if self._is_shared:
-            if len(arranged) >= ARRANGED_MAX:
-                arranged.clear()
-            arranged[order] = found
         return found
 
     def _side(self, seats: Iterable[Seat]) -> list[Seat]:

@@ -153,7 +153,7 @@ def test_without_neighbours_it_waits_for_the_first() -> None:
     assert node.received(ID, GROUP, b"wire", HERE, 0.0) == [Remember(ID, Own(GROUP, 1_000.0))]
     for at in range(1, 100):
         assert node.due_s == at and node.tick(at, 0) == []
-    view.after = WHOLE.after
+    view.show(WHOLE.after, (), ())
     assert node.tick(100.0, 0) == [FetchBytes(ID, GROUP)]
     assert to(node.fetched(ID, b"wire", 100.1)) == [11, 12]
 

@@ -18,8 +18,9 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import overlay as o
 from services.pubsub.core.comparison.comparing import Comparing
+from services.pubsub.core.comparison.held import Held
 from services.pubsub.core.comparison.id_set import key_of
-from services.pubsub.core.comparison.summing import DIFFERENT, LATER, SAME
+from services.pubsub.core.comparison.summing import DIFFERENT, LATER, SAME, Summing
 from services.pubsub.core.known import Known, Neighbour, Topic
 from services.pubsub.core.messages import SUMS_MAX, AskSums, Compare, Sum, TellSums, decode_message
 from services.pubsub.reasons import LIMIT, MEET_FIRST
@@ -378,6 +379,36 @@ def test_few_topics_are_compared_one_by_one(count: int) -> None:
     found.pass_s(60)
     one, two = found.nodes
     assert one.held == two.held and bool(one.said[AskSums]) is (count == 4)
+
+
+def test_topics_that_are_still_being_looked_up_cost_nothing_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of them were looked at five times a second."""
+    topics = groups(400)
+    me, other = (PublicKey(bytes((number,)) * 32) for number in (1, 2))
+    known, held = Known(me), Held()
+    known.topics |= {group: Topic(group) for group in topics}
+    known.share(other, {group: tag_of(group) for group in topics})
+    summing = Summing(known, held, 2)
+    looked = list[PublicKey]()
+    is_known = Held.is_known
+
+    def counted(one: Held, group: PublicKey, now: c.Now) -> bool:
+        looked.append(group)
+        return is_known(one, group, now)
+
+    monkeypatch.setattr(Held, "is_known", counted)
+    for group in topics:
+        summing.put(other, other, group, MONO_S)
+    for look in range(10):
+        assert not list(summing.go_on(c.Now(BEGIN_S, MONO_S + 0.2 * look)))
+    assert len(looked) < 2 * len(topics) and {*looked} == {*topics}
+    for group in reversed(topics):
+        held.refresh(group)
+        held.heard(o.HeldPage(group, upto=1, after=0), c.Now(BEGIN_S, MONO_S))
+    [asked] = summing.go_on(c.Now(BEGIN_S, MONO_S + 2.4))
+    assert isinstance(asked, c.Send) and len(looked) < 5 * len(topics)
+    said = decode_message(asked.body)
+    assert isinstance(said, AskSums) and len(said.sums) == len(topics)
 
 
 def test_it_reads_like_a_sentence() -> None:
