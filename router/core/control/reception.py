@@ -191,11 +191,11 @@ class Reception:
             raise VerbFault(f"{said}; it had decided something before, so the node ends: mend that file") from error
         return {"error": said}
 
-    def _decided(self, link: Link) -> tuple[int, ...]:
+    def _decided(self, link: Link) -> tuple[object, ...]:
         """Return a value that changes with whatever parts decide together."""
         pending = self._kernel.pending
         changes = [len(getattr(pending.changes, name)) for name in pending.changes.__slots__]
-        return len(pending.effects), len(link.unsaid), *changes, *self._kernel.revision()
+        return len(pending.effects), len(link.unsaid), changes, self._kernel.revision()
 
     def _order(self, link: Link, order: Inquiry, now: Now) -> None:
         """Carry out an order of the operator, and answer it once that is committed."""

@@ -46,7 +46,7 @@ def test_every_life_counts_on_from_the_one_before(restores: list[tuple[int, int]
 
 
 def test_a_life_without_an_event_is_skipped_by_the_next_one() -> None:
-    """Its node was killed before the first commit; no line of the log has numbers from which the next could go on."""
+    """Its node was killed before the first commit; no line of the log has numbers for the next one to go on from."""
     first, _ = begun(Restored(1, 0, 0), Life(), 1, 9)
     then, _ = begun(Restored(2, 0, 0), first, 1, first.first_seq)
     assert (first.after_seq, then.after_seq) == (8, 8)
