@@ -286,9 +286,9 @@ def test_each_stranger_has_its_turn_within_the_life_of_a_message() -> None:
             heats += len(of_kind(acts, Heat))
             assert len(of_kind(acts, Heat)) == len(of_kind(acts, Cool)) <= 1
         for peer in of.of_state(PeerState.HOT):
-            assert now_s - heard_s[peer.address] <= RESTS_S + 4 * TURN_S
+            assert now_s - heard_s[peer.address] <= 1800.0
             heard_s[peer.address] = now_s
-    assert min(heard_s.values()) >= now_s - RESTS_S - 4 * TURN_S
+    assert min(heard_s.values()) >= now_s - 1800.0
     assert heats <= 4 * 3600 / TURN_S + 1, "it costs few requests"
 
 
