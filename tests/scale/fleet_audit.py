@@ -27,10 +27,9 @@ from router.audit.java import java_home
 from router.bench.goal import Goal, table
 from router.core.wire.lifetime import SECOND_NS as SECOND
 from scale.audit_scale import Cost, cost_of
-from scale.shaped_logs import BEGIN_NS, DAY_NS, Shape, write_shape
+from scale.shaped_logs import END_NS, Shape, write_shape
 from scale.spark_events import Work, with_events, work_in
 
-END_NS = BEGIN_NS + DAY_NS
 AS_OF = datetime.fromtimestamp(END_NS // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 FILE_LINES = 4_000
 LINES_OF_A_FLEET = 10**8
@@ -161,13 +160,14 @@ def skew(base: Path, lines: int, files: int) -> Iterator[Goal]:
 # -- increment ------------------------------------------------------------------------------------------------------
 
 
-def increment(base: Path, lines: int, nights: int) -> Iterator[Goal]:
-    """Yield what the stream's audit of 1 % more files costs, beside a whole audit with tables."""
-    logs = even(lines, base)
+def increment(base: Path, lines: int, nights: int, days: int) -> Iterator[Goal]:
+    """Yield what the stream's audit of 1 % more files costs, beside a whole audit with tables. `days`: how many the
+    lines are spread over."""
+    logs = written(Shape(lines, files=lines // FILE_LINES, days=days), base, f"even {days}d")
     whole = {name: said(f"whole, {name}", audited(logs, base, name, tables=True)) for name in ("local", "spark")}
     grown = Path(tempfile.mkdtemp(dir=base))
     java_home(grown / "java")
-    files = sorted(logs.rglob("events-*.jsonl"), key=_end_ns)
+    files = sorted(logs.rglob("events-*.jsonl"), key=end_ns)
     each = len(files) // 100
     parts = [files[: -nights * each], *(files[len(files) - at * each :][:each] for at in range(nights, 0, -1))]
     found = []
@@ -184,7 +184,7 @@ def increment(base: Path, lines: int, nights: int) -> Iterator[Goal]:
     yield Goal("CPU seconds of a run with nothing new", start)
 
 
-def _end_ns(path: Path) -> int:
+def end_ns(path: Path) -> int:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 4096))
         return int(json.loads(file.read().splitlines()[-1])["max_t"])
@@ -221,6 +221,9 @@ def main() -> None:
     own = kinds.add_parser("increment")
     own.add_argument("--lines", type=int, default=2_400_000)
     own.add_argument("--nights", type=int, default=2)
+    own.add_argument(
+        "--days", type=int, default=100, help="how many the lines are spread over, of which a night has 1 %%"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         base = given.base or Path(temporary)
@@ -230,7 +233,7 @@ def main() -> None:
         elif given.kind == "skew":
             found = skew(base, given.lines, given.files)
         else:
-            found = increment(base, given.lines, given.nights)
+            found = increment(base, given.lines, given.nights, given.days)
         print("\n".join(table([*found], 3)))
 
 

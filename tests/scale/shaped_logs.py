@@ -19,8 +19,9 @@ from router.core.wire.lifetime import SECOND_NS as SECOND
 from router.core.wire.lifetime import expiry_min
 from scale.stream_rate import Log
 
-BEGIN_NS = 1_900_000_000 * SECOND
 DAY_NS = 86_400 * SECOND
+END_NS = 1_900_000_000 * SECOND + DAY_NS
+"""The time after the last line of all logs."""
 UP_NS = 30 * DAY_NS
 SIZE, TTL_S = 1000, 86_400
 HANDED = 0.05
@@ -36,7 +37,8 @@ LINES = 3
 @dataclass(frozen=True, slots=True)
 class Shape:
     """`files`: of all logs together; `first`: the share of the lines that the first router has, None: as the others;
-    `one`: the share of the messages that one recipient gets, in addition to its part of the rest."""
+    `one`: the share of the messages that one recipient gets, in addition to its part of the rest; `days`: how many the
+    lines are spread over."""
 
     lines: int
     routers: int = 20
@@ -44,6 +46,11 @@ class Shape:
     first: float | None = None
     one: float = 0.0
     batch: int = 2
+    days: int = 1
+
+    @property
+    def begin_ns(self) -> int:
+        return END_NS - self.days * DAY_NS
 
     @property
     def parcels(self) -> int:
@@ -75,14 +82,14 @@ class Parcel:
 class Router:
     """A router that writes its log, `lines_max` lines in each file."""
 
-    def __init__(self, directory: Path, number: int, lines_max: int, batch: int) -> None:
+    def __init__(self, directory: Path, number: int, lines_max: int, shape: Shape) -> None:
         self._log = Log(directory / f"router-{number}" / "log", f"shaped {number}", FILE_BYTES_MAX)
         self.key = self._log.router
         self.apps = [sha256(b"app %d of %d" % (app, number)).digest() for app in range(APPS)]
-        self._lines, self._lines_max, self._batch = 0, lines_max, batch
+        self._lines, self._lines_max, self._batch, self._begin_ns = 0, lines_max, shape.batch, shape.begin_ns
         self._arrivals = 1
-        expiry = expiry_min(BEGIN_NS // SECOND + 86_400 + TTL_S)
-        self._columns = [array("I", [value] * batch).tobytes() for value in (SIZE, TTL_S, expiry)]
+        expiry = expiry_min(END_NS // SECOND + TTL_S)
+        self._columns = [array("I", [value] * shape.batch).tobytes() for value in (SIZE, TTL_S, expiry)]
 
     def begin(self, now: int, others: list[Router]) -> None:
         self._at(now)
@@ -114,7 +121,7 @@ class Router:
         self._lines = 0
 
     def _at(self, now: int) -> None:
-        self._log.t, self._log.mono = now, now - BEGIN_NS + UP_NS
+        self._log.t, self._log.mono = now, now - self._begin_ns + UP_NS
 
     def _outward(self, event: str, first: int, recipient: bytes) -> None:
         log, spans = self._log, ((first, self._batch),)
@@ -127,18 +134,18 @@ class Fleet:
     def __init__(self, shape: Shape, directory: Path, seed: int) -> None:
         lines_max = max(LINES, shape.lines // shape.files)
         self._shape, self._random = shape, Random(seed)
-        self._routers = [Router(directory, number, lines_max, shape.batch) for number in range(shape.routers)]
+        self._routers = [Router(directory, number, lines_max, shape) for number in range(shape.routers)]
         self._one = self._routers[0].apps[0]
 
     def write(self) -> int:
         """Write all logs; return the time after their last line, in nanoseconds."""
         shape = self._shape
         for router in self._routers:
-            router.begin(BEGIN_NS, [other for other in self._routers if other is not router])
+            router.begin(shape.begin_ns, [other for other in self._routers if other is not router])
         flying: deque[Parcel] = deque()
-        step_ns = DAY_NS // shape.parcels
+        step_ns = shape.days * DAY_NS // shape.parcels
         for number in range(1, shape.parcels + 1):
-            now = BEGIN_NS + number * step_ns
+            now = shape.begin_ns + number * step_ns
             flying.append(self._sent(now))
             if len(flying) > WAITING // 2:
                 self._hand_on(now, flying[-1 - WAITING // 2])
@@ -146,7 +153,7 @@ class Fleet:
                 self._end(now, flying.popleft())
         for router in self._routers:
             router.close()
-        return BEGIN_NS + DAY_NS
+        return END_NS
 
     def _sent(self, now: int) -> Parcel:
         origin, taker = self._way()

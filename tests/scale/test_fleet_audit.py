@@ -11,12 +11,14 @@ import pytest
 from router.audit import engine
 from router.audit.listing import list_logs
 from scale.alarm_delay import Batches, Loser, told_in
-from scale.fleet_audit import END_NS, link
-from scale.shaped_logs import WAITING, Shape, write_shape
+from scale.fleet_audit import link
+from scale.shaped_logs import END_NS, WAITING, Shape, write_shape
 from scale.spark_events import with_events, work_in
 
 
-@pytest.mark.parametrize("shape", [Shape(8_000, files=80), Shape(8_000, files=200, first=0.9, one=0.99)])
+@pytest.mark.parametrize(
+    "shape", [Shape(8_000, files=80), Shape(8_000, files=80, days=3), Shape(8_000, files=200, first=0.9, one=0.99)]
+)
 def test_logs_have_the_shape_that_was_asked_for(shape: Shape, tmp_path: Path) -> None:
     write_shape(shape, tmp_path)
     summary = engine.audit(list_logs([tmp_path]), engine.AuditSpan(END_NS))
