@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import trio
 
+from router.cli import loop
 from router.cli.command import Command, json_option
 from router.cli.conditions import Condition, show_conditions
 from router.cli.exits import Exit, Failure
@@ -32,7 +32,7 @@ def demo(as_json: bool) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="capd-demo-") as base:
         try:
-            played = trio.run(_play, Path(base), as_json)
+            played = loop.run(_play, Path(base), as_json)
         except* (RigFailed, NexaClientError) as group:
             raise Failure(Exit.FAILED, "; ".join(map(str, group.exceptions))) from None
     said = f"node one was killed once; {played.seconds:.1f} s"
