@@ -13,6 +13,7 @@ from router.bench.goal import Goal, show, table
 from router.bench.report import write_part
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
+from router.rig.ending import until_signalled
 from router.rig.process import RigFailed
 from services.capd.bench.scenarios import SCENARIOS, Bench
 
@@ -56,7 +57,7 @@ def bench(names: tuple[str, ...], messages: int, report: Path | None, as_json: b
             made = Bench(messages, status.update)
             for name in names or SCENARIOS:
                 status.update(f"measuring: {name}")
-                found += trio.run(SCENARIOS[name], made)
+                found += trio.run(until_signalled, SCENARIOS[name], made)
     except* RigFailed as group:
         raise Failure(Exit.FAILED, "; ".join(map(str, group.exceptions))) from None
     if report:

@@ -12,6 +12,7 @@ from secrets import token_bytes
 import click
 import trio
 
+from router.cli import loop
 from router.cli.command import Command, json_option
 from router.cli.conformance import show_all
 from router.cli.exits import Exit, Failure
@@ -79,5 +80,5 @@ def conform(
         is_banning=harmful is True,
         answer_s=timeout,
     )
-    if trio.run(partial(show_all, probe.outcomes(), as_json=as_json)):
+    if loop.run(partial(show_all, probe.outcomes(), as_json=as_json)):
         raise SystemExit(Exit.FAILED)

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import trio
 
-from router.cli import loop
 from router.cli.command import Command, json_option
 from router.cli.conditions import Condition, show_conditions
 from router.cli.exits import Exit, Failure
 from router.cli.output import say
+from router.rig.ending import until_signalled
 from router.rig.process import RigFailed
 from services.capd.client import SERVICE
 from services.capd.demo.stage import NAMES, Played, staged
@@ -32,7 +33,7 @@ def demo(as_json: bool) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="capd-demo-") as base:
         try:
-            played = loop.run(_play, Path(base), as_json)
+            played = trio.run(until_signalled, _play, Path(base), as_json)
         except* (RigFailed, NexaClientError) as group:
             raise Failure(Exit.FAILED, "; ".join(map(str, group.exceptions))) from None
     said = f"node one was killed once; {played.seconds:.1f} s"

@@ -17,6 +17,7 @@ from router.bench.goal import Goal, show, table
 from router.bench.report import write_part
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
+from router.rig.ending import until_signalled
 from router.rig.process import RigFailed
 from router.rig.socket_room import socket_room
 from services.dmq.bench.network import NETWORK_SCENARIOS, NetworkBench
@@ -97,7 +98,7 @@ def _measured(
     """Yield the figures of these scenarios, of all without a name."""
     for name in names or scenarios:
         status.update(f"measuring: {name}")
-        yield trio.run(scenarios[name], made)
+        yield trio.run(until_signalled, scenarios[name], made)
 
 
 def _network_lines(found: list[Goal], messages: int) -> list[str]:

@@ -12,6 +12,7 @@ from secrets import token_bytes
 import click
 import trio
 
+from router.cli import loop
 from router.cli.command import Command, json_option
 from router.cli.conformance import show_all
 from router.cli.exits import Exit, Failure
@@ -128,7 +129,7 @@ def conform(
             run = _played(trial, chain, as_node, connections, as_json)
         else:
             run = _probed(trial, url or "", ProbeLimits(timeout, silence), only, as_json)
-        wrong = trio.run(run)
+        wrong = loop.run(run)
     if wrong:
         raise SystemExit(Exit.FAILED)
 

@@ -12,12 +12,12 @@ import trio
 from click.core import ParameterSource
 from msgspec.structs import replace
 
-from router.cli import loop
 from router.cli.command import Command, json_option
 from router.cli.conditions import show_conditions
 from router.cli.exits import Exit, Failure
 from router.cli.output import say
 from router.core.wire.text import counted
+from router.rig.ending import until_signalled
 from router.rig.process import HANG_S, RigFailed
 from router.rig.socket_room import socket_room
 from services.dmq.core.stake.chain_time import NETWORKS
@@ -53,7 +53,7 @@ def demo(messages: int, kills: int, network: bool, as_json: bool) -> None:
             return
         script = written(messages, kes_period, now_s)
         try:
-            counts = loop.run(play, Path(base), script, kills, as_json)
+            counts = trio.run(until_signalled, play, Path(base), script, kills, as_json)
         except* RigFailed as group:
             raise Failure(Exit.FAILED, "; ".join(map(str, group.exceptions))) from None
     played = counts.played
@@ -72,7 +72,7 @@ def _check_of_network() -> None:
 
 def _play_network(base: Path, script: NetworkScript, as_json: bool) -> None:
     try:
-        played = loop.run(play_network, base, script, as_json)
+        played = trio.run(until_signalled, play_network, base, script, as_json)
     except* RigFailed as group:
         raise Failure(Exit.FAILED, "; ".join(map(str, group.exceptions))) from None
     said = f"{' and '.join(KILLED)} were killed and came back; {played.seconds:.1f} s"

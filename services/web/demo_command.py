@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import trio
 
-from router.cli import loop
 from router.cli.command import Command, json_option
 from router.cli.conditions import Condition, show_conditions
 from router.cli.exits import Exit, Failure
 from router.cli.output import say
+from router.rig.ending import until_signalled
 from router.rig.process import RigFailed
 from services.web.demo.script_client import NoAnswer
 from services.web.demo.stage import FIRST, Played, staged
@@ -31,7 +32,7 @@ def demo(messages: int, as_json: bool) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="web-demo-") as base:
         try:
-            played = loop.run(_play, Path(base), messages, as_json)
+            played = trio.run(until_signalled, _play, Path(base), messages, as_json)
         except* (RigFailed, NoAnswer) as group:
             raise Failure(Exit.FAILED, "; ".join(map(str, group.exceptions))) from None
     said = f"the node was killed once, and {played.repeated} posts were repeated; {played.seconds:.1f} s"
