@@ -86,7 +86,8 @@ def make_schedule(seed: int, seconds: float, shape: FleetShape, kinds: Collectio
         kind = deck.pop()
         longest_s = max(FAULT_S_MIN, min(FAULT_S_MAX, span_s - at_s))
         for_s = round(chance.uniform(FAULT_S_MIN, longest_s), 2)
-        fault = Fault(len(found) + 1, round(at_s, 2), for_s, kind, _target(kind, shape, chance), _amount(kind, chance))
+        begins_s = min(round(at_s, 2), span_s)
+        fault = Fault(len(found) + 1, begins_s, for_s, kind, _target(kind, shape, chance), _amount(kind, chance))
         if all(busy[one] <= at_s for one in fault.claims):
             found.append(fault)
             busy |= dict.fromkeys(fault.claims, fault.ends_s + REST_S)

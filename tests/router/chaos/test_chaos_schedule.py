@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from router.chaos.schedule import CLOCK_STEPS_S, FAULTS_MAX, FAULTS_S_PERCENT, KINDS, chosen, make_schedule
@@ -28,6 +28,7 @@ def test_the_smallest_fleet_is_a_core_and_an_edge() -> None:
     assert fleet_shape(2).links == (FleetLink("edge-a", "core-1"),)
 
 
+@example(31451, 427.42578125, 7)  # the last fault begins less than half a hundredth before the end of its time
 @given(SEEDS, st.floats(5, 600), SIZES)
 def test_a_schedule_keeps_its_bounds(seed: int, seconds: float, nodes: int) -> None:
     shape = fleet_shape(nodes)
