@@ -247,8 +247,9 @@ def list_peers(names: tuple[str, ...], is_whole: bool, as_json: bool) -> None:
     """List the neighbours: those in `router.toml`, and, if the node runs, those that it has learned otherwise. Of those
     that are named tell address, URLs and rights too, and of each what is wrong with it.
 
-    LEARNED says how: by the configuration, an invitation, the LAN, or sampling. HEARD is the time since the last
-    contact, CLOCK how far its clock is ahead of this one, GROUPS how many both are in.
+    A name in quotes is the neighbour's own word for itself, on the LAN, and no command knows it. LEARNED says how: by
+    the configuration, an invitation, the LAN, or sampling. HEARD is the time since the last contact, CLOCK how far its
+    clock is ahead of this one, GROUPS how many both are in.
     """
     live = _live()
     known = configuration.load(invocation().home.config_path)[0].peers
