@@ -275,11 +275,24 @@ def test_pub_ends_cleanly_on_ctrl_c(node: RunningNode, at_node: Run, party: Part
     assert (process.returncode, *said) == (130, "", told)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+BEHIND_A_SHELL = ("env", "--ignore-signal=INT")
+"""What a shell without job control does to a command behind `&`."""
+
+
+@pytest.mark.parametrize(
+    ("number", "before"),
+    [
+        (signal.SIGINT, ()),
+        (signal.SIGTERM, ()),
+        (signal.SIGHUP, ()),
+        (signal.SIGTERM, BEHIND_A_SHELL),
+        (signal.SIGHUP, BEHIND_A_SHELL),
+    ],
+)
 def test_pub_that_is_ended_says_how_many_messages_are_in_custody(
-    node: RunningNode, party: Party, number: signal.Signals
+    node: RunningNode, party: Party, number: signal.Signals, before: tuple[str, ...]
 ) -> None:
-    command, pipe = [*ROUTER, "--home", str(node.home), "pub", party.group], subprocess.PIPE
+    command, pipe = [*before, *ROUTER, "--home", str(node.home), "pub", party.group], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
         for line in ("one", "two"):
