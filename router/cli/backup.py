@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -20,6 +19,7 @@ from router.cli.output import note, say, say_json
 from router.cli.progress import CountedFile, progress
 from router.cli.signals import removing
 from router.cli.spans import WholeSeconds
+from router.cli.streams import input_at_terminal, standard_input, standard_output
 from router.core.wire.text import key_text, printable, span_text
 from router.disk.snapshot import put_back, take
 from router.disk.snapshot.directory import check_directory, read_passphrase, whole_file
@@ -94,7 +94,7 @@ def take_one(file: str, passphrase_file: Path | None, plain: bool, every_s: int 
     if keep is not None:
         raise click.UsageError("--keep belongs to --every: one snapshot removes no other")
     home = invocation().home.path
-    if file == "-" and sys.stdout.isatty():
+    if file == "-" and standard_output("name a file").isatty():
         raise click.UsageError("a snapshot is no text for a terminal: name a file, or pipe it")
     passphrase = None if plain else _ask_passphrase(passphrase_file, is_new=True)
     said = f"no snapshot of {home} was taken"
@@ -270,7 +270,7 @@ def _faults(what: str) -> Iterator[None]:
 def _opened(file: str) -> Iterator[CountedFile]:
     if file == "-":
         with progress(0) as on_bytes:
-            yield CountedFile(sys.stdin.buffer, on_bytes)
+            yield CountedFile(standard_input("name a file"), on_bytes)
         return
     with Path(file).open("rb", buffering=0) as content, progress(os.fstat(content.fileno()).st_size) as on_bytes:
         yield CountedFile(content, on_bytes)
@@ -280,7 +280,7 @@ def _opened(file: str) -> Iterator[CountedFile]:
 def _written(file: str) -> Iterator[Callable[[bytes], Any]]:
     """Give what writes to the file, which gets its name when it is whole; an older one of that name is replaced."""
     if file == "-":
-        yield sys.stdout.buffer.write
+        yield standard_output("name a file").write
         return
     with whole_file(Path(file)) as out, closing(SteadyWriter(out)) as steady:
         yield steady.write
@@ -288,7 +288,7 @@ def _written(file: str) -> Iterator[Callable[[bytes], Any]]:
 
 
 def _ask_gone() -> None:
-    if not sys.stdin.isatty():
+    if not input_at_terminal():
         said = "this asks first whether the node that it was taken of is gone, and standard input is no terminal"
         raise Failure(Exit.USAGE, f"{said}: give --yes if that one never runs again")
     if not click.confirm("Will the node that it was taken of, and any other copy of it, never run again?", err=True):
@@ -297,7 +297,7 @@ def _ask_gone() -> None:
 
 def _ask_passphrase(file: Path | None, *, is_new: bool = False) -> bytes:
     if file is None:
-        if not sys.stdin.isatty():
+        if not input_at_terminal():
             remedy = "give --passphrase-file PATH" + (", or --plain" if is_new else "")
             raise Failure(Exit.USAGE, f"the passphrase cannot be asked for without a terminal: {remedy}")
         found: Any = click.prompt("Passphrase", hide_input=True, confirmation_prompt=is_new, err=True)
