@@ -51,7 +51,6 @@ from router.node.wall_clock import ClockLimits, WallClock
 from router.service.verbs.add_neighbour import NeighbourUnreachable
 from router.why.questions import Fates
 from router.why.steps import Find, Remind
-from world.accounted import Accounted
 from world.port import Port
 from world.time import Time
 
@@ -72,7 +71,7 @@ class AnyStore(CycleStore, Protocol):
 
 
 class AnyLog(CycleLog, Protocol):
-    """The interface of an event log that a node needs; `MemoryLog` and `sealed_log.SealedLog` implement it."""
+    """The interface of an event log that a node needs, as `MemoryLog` and `sealed_log.SealedLog` implement it."""
 
     def head(self) -> LogHead | None: ...
     def tidy(self) -> None: ...
@@ -123,36 +122,6 @@ class Saved(NamedTuple):
     at_s: int
 
 
-class MemoryLog(Accounted):
-    """A node's event log: committed events, decoded; sealed now and then, so that the store may delete them."""
-
-    def __init__(self, node: Node) -> None:
-        super().__init__(node)
-        self._node = node
-        self._seq = self._sealed = 0
-
-    def committed(self, logged: Logged, now: Now) -> None:
-        self._node.log.append(logged)
-        self.account.note(logged)
-
-    def sealed(self, now: Now) -> int:
-        before, self._sealed = self._sealed, self._node.store.next_seq - 1 if self._node.time.chance(0.1) else 0
-        self._has_sealed |= before > 0
-        return before
-
-    def is_due(self, now: Now) -> bool:
-        return False
-
-    def head(self) -> LogHead | None:
-        return None
-
-    def tidy(self) -> None: ...
-    def close(self) -> None: ...
-
-    def log(self) -> LogSnapshot:
-        return LogSnapshot((), (), 0)
-
-
 class Node:
     """A node. A crash loses memory and the uncommitted batch; the disk, the configuration and the log stay."""
 
@@ -163,7 +132,7 @@ class Node:
         key: SigningKey,
         settings: Settings,
         open_store: Callable[[Disk, StoreLimits, bytes], AnyStore],
-        open_log: Callable[[Node], AnyLog] = MemoryLog,
+        open_log: Callable[[Node], AnyLog],
     ) -> None:
         self.time = time
         self.clocks = Clocks(time)

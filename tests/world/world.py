@@ -27,7 +27,8 @@ from router.core.wire.crypto import PublicKey, SigningKey
 from router.disk.limits import StoreLimits
 from world import ledger
 from world.app import App, Habits
-from world.node import AnyLog, AnyStore, MemoryLog, Node, Settings
+from world.memory_log import MemoryLog
+from world.node import AnyLog, AnyStore, Node, Settings
 from world.time import End, Time, Wire
 
 DIAL_AGAIN_S = 2.0
