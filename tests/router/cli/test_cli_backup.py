@@ -16,7 +16,7 @@ from pathlib import Path
 import lmdb
 import pytest
 from click.testing import Result
-from rigs.commands import ROUTER, run_in, start_node, stop_node
+from rigs.commands import AS_ANY_USER, ROUTER, run_in, start_node, stop_node
 from rigs.patience import HANG_S
 from rigs.small_disk import on_a_small_disk
 
@@ -131,6 +131,19 @@ def test_a_snapshot_takes_the_place_of_an_older_one_alone(home: Path, tmp_path: 
         done = run_in(home)("backup", str(place), "--plain")
         assert done.exit_code == code and done.stderr.startswith(said), done.stderr
     assert words.read_text() == "kept" and pipe.is_fifo() and not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("name", ["groups", "services", "invitations", "keys", "log", "store"])
+def test_a_folder_that_cannot_be_listed_is_not_left_out(home: Path, tmp_path: Path, name: str) -> None:
+    (home / name).mkdir(exist_ok=True)
+    (home / name).chmod(0)
+    try:
+        words = [*AS_ANY_USER, *ROUTER, "--home", str(home), "backup", str(tmp_path / "new"), "--plain"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=HANG_S)
+    finally:
+        (home / name).chmod(0o700)
+    assert done.returncode == 1 and "Permission denied" in done.stderr and str(home) in done.stderr, done.stderr
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_symbolic_link_leads_to_the_snapshot(home: Path, tmp_path: Path) -> None:
