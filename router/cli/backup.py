@@ -23,7 +23,7 @@ from router.cli.streams import input_at_terminal, standard_input, standard_outpu
 from router.core.wire.text import key_text, printable, span_text
 from router.disk.snapshot import put_back, take
 from router.disk.snapshot.directory import check_directory, read_passphrase, whole_file
-from router.disk.snapshot.form import SnapshotReader, SnapshotWriter, seal_key
+from router.disk.snapshot.form import FIRST, SnapshotReader, SnapshotWriter, seal_key
 from router.disk.snapshot.in_order import keep_large_blocks
 from router.disk.snapshot.manifest_ahead import manifest_ahead
 from router.disk.snapshot.steady_writer import SteadyWriter
@@ -96,6 +96,7 @@ def take_one(file: str, passphrase_file: Path | None, plain: bool, every_s: int 
     home = invocation().home.path
     if file == "-" and standard_output("name a file").isatty():
         raise click.UsageError("a snapshot is no text for a terminal: name a file, or pipe it")
+    _check_place(file)
     passphrase = None if plain else _ask_passphrase(passphrase_file, is_new=True)
     said = f"no snapshot of {home} was taken"
     with _faults(said):
@@ -276,13 +277,37 @@ def _opened(file: str) -> Iterator[CountedFile]:
         yield CountedFile(content, on_bytes)
 
 
+def _check_place(file: str) -> None:
+    """Raise `Failure` unless a snapshot can take the place of what has this name: nothing, or an older snapshot."""
+    path = Path(file)
+    if file == "-":
+        return
+    try:
+        if path.is_dir():
+            raise Failure(Exit.USAGE, f"{file} is a directory: name a file in it, as {path / 'home.snapshot'}")
+        if not path.resolve().parent.is_dir():
+            raise Failure(Exit.FAILED, f"there is no {path.resolve().parent}: connect its disk, or make that directory")
+        if not path.exists():
+            return
+        if not path.is_file():
+            said = "is a device or a pipe, whose place the snapshot would take"
+            raise Failure(Exit.USAGE, f"{file} {said}: name a file, or - for standard output")
+        with path.open("rb") as old:
+            found = old.read(len(FIRST))
+    except OSError as error:
+        raise Failure(Exit.FAILED, f"{file} cannot be looked at: {error.strerror}; choose another place") from None
+    if found and found != FIRST:
+        raise Failure(Exit.USAGE, f"{file} is there already, and no snapshot: name another file")
+
+
 @contextmanager
 def _written(file: str) -> Iterator[Callable[[bytes], Any]]:
-    """Give what writes to the file, which gets its name when it is whole; an older one of that name is replaced."""
+    """Give what writes to the file, which gets its name when it is whole; an older one of that name is replaced, and a
+    symbolic link stays one."""
     if file == "-":
         yield standard_output("name a file").write
         return
-    with whole_file(Path(file)) as out, closing(SteadyWriter(out)) as steady:
+    with whole_file(Path(file).resolve()) as out, closing(SteadyWriter(out)) as steady:
         yield steady.write
         steady.finish()
 

@@ -24,7 +24,7 @@ from router.cli.output import (
     say,
     say_json,
 )
-from router.cli.preflight import check_neighbour
+from router.cli.preflight import check_neighbour, was_own
 from router.cli.spans import Seconds
 from router.client.errors import NodeUnavailable
 from router.core.control.guests import EXPEL
@@ -109,10 +109,8 @@ def add(address: str, yes: bool, timeout_s: float, as_json: bool, **given: Any) 
             raise Failure(Exit.USAGE, why)
         edit = replace(edit, urls=edit.urls or given_urls)
     known = next((one for one in config.peers if one.address == key), None)
-    if edit.only_takes and known is None:
-        raise click.UsageError(
-            f"{address} is no neighbour, so it has no rights to take away; `router peer list` shows them."
-        )
+    if known is None:
+        _check_new(home, key, address, edit)
     wanted = edit.of(known or Peer(address=key))
     if wanted.uplink and not wanted.urls:
         raise click.UsageError("an uplink is dialled: give its URL, like tls://host:4101.")
@@ -398,6 +396,16 @@ def _known(home: Home, names: Names, text: str) -> PublicKey | None:
         if given_link.may_be_file(text):
             return None
         raise UnknownName(f"{error}; a link begins with {SCHEME}") from None
+
+
+def _check_new(home: Home, key: PublicKey, given: str, edit: _Edit) -> None:
+    """Raise `UsageError` or `Failure` if the command cannot make a neighbour of this key."""
+    if edit.only_takes:
+        raise click.UsageError(
+            f"{given} is no neighbour, so it has no rights to take away; `router peer list` shows them."
+        )
+    if was_own(home, key):
+        raise Failure(Exit.USAGE, "this address was the node's own before its key was rotated: it is no neighbour")
 
 
 def _neighbour(home: Home, names: Names, text: str) -> PublicKey:
