@@ -6,6 +6,8 @@ which saves an audit of few lines half of its time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
@@ -40,21 +42,40 @@ class CutOff(Kept):
 
 def cut_off(table: DataFrame) -> DataFrame:
     """Return a table that is computed on first use. Its storage is freed with the last reference to it."""
-    return table.localCheckpoint(eager=False)
+    cut = table.localCheckpoint(eager=False)
+    return _where_inside(lambda: _with_own_columns(cut)) or cut
 
 
 def _from_here(table: DataFrame) -> DataFrame:
-    """Return the kept table with a plan that begins at the kept data.
+    """Return the kept table with a plan that begins at the kept data, if Spark's internal classes can be used."""
 
-    Return the table itself where Spark's internal classes cannot be used: in a session over Connect, which lacks them,
-    and in versions in which they take other arguments.
-    """
-    try:
+    def begun() -> DataFrame:
         session = table.sparkSession
         plan = table._jdf.queryExecution().withCachedData()
         classes = session._jvm.org.apache.spark.sql.classic  # type: ignore[union-attr]
         return DataFrame(classes.Dataset.ofRows(session._jsparkSession, plan), session)
+
+    return _where_inside(begun) or table
+
+
+def _with_own_columns(cut: DataFrame) -> DataFrame:
+    """Return a table that was cut off without what Spark knows of its order, if that names columns that it has not.
+
+    Spark takes the order from the optimized plan, where a union of which one part is empty has the columns of the
+    other, and then refuses to join the table with what it was made of ("conflicting references").
+    """
+    plan, session = cut._jdf.queryExecution().analyzed(), cut.sparkSession
+    if plan.missingInput().isEmpty():
+        return cut
+    return DataFrame(session._jsparkSession.internalCreateDataFrame(plan.rdd(), cut._jdf.schema(), False), session)
+
+
+def _where_inside(make: Callable[[], DataFrame]) -> DataFrame | None:
+    """Return what is made by Spark's internal classes; None where these cannot be used: in a session over Connect,
+    which lacks them, and in versions in which they take other arguments."""
+    try:
+        return make()
     except Exception as error:
         if isinstance(error, AttributeError | TypeError) or from_java(error):
-            return table
+            return None
         raise

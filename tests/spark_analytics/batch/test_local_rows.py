@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.local_rows import ROWS_MAX, table_of
 
 if TYPE_CHECKING:
@@ -20,6 +21,16 @@ def test_rows_are_as_they_were_given(spark: SparkSession) -> None:
     rows = [(1, "a'\"\\\n:x", [(1, 2), (3, 4)]), (None, None, None), (-(1 << 63), "é", [])]
     assert [tuple(row) for row in table_of(spark, rows, SCHEMA).collect()] == rows
     assert table_of(spark, [], SCHEMA).collect() == []
+
+
+def test_a_table_that_is_cut_off_is_joined_with_what_it_was_made_of(spark: SparkSession) -> None:
+    """Also where that begins with a table without rows."""
+    numbers = spark.range(3).selectExpr("id AS number", "2 * id AS twice")
+    none = spark.sql("SELECT CAST(NULL AS long) AS number, CAST(NULL AS long) AS twice WHERE false")
+    every = none.unionByName(cut_off(numbers))
+    some = cut_off(every.where("twice > 2"))
+    found = every.select("number").join(some, "number", "left").collect()
+    assert sorted(map(tuple, found)) == [(0, None), (1, None), (2, 4)]
 
 
 def test_rows_of_thousands_of_files_are_in_no_printed_plan_and_need_no_python(spark: SparkSession) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from samples.published_tables import Published, published
 
 from spark_analytics.batch.writer import Writer
 
@@ -39,3 +40,4 @@ def test_a_table_without_rows_is_read_as_it_was_written(spark: SparkSession, tmp
     writer, table = Writer(str(tmp_path)), spark.createDataFrame([], "seq long, day string")
     writer.write("events", table, "day")
     assert writer.read(spark, "events", table.drop("day").schema).drop("day").collect() == []
+    assert published(tmp_path, "events") == Published([("seq", "BIGINT")], [])
