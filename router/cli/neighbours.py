@@ -12,13 +12,13 @@ from msgspec.structs import asdict, replace
 from router.cli import given_link
 from router.cli.ask import ask, ask_peers, reload_node
 from router.cli.command import Command, CommandGroup, invocation, json_option
+from router.cli.distinct_names import distinct
 from router.cli.exits import Exit, Failure
 from router.cli.output import (
     address_text,
     columns,
     for_this_home,
     hint,
-    neighbour_cell,
     note,
     offset_text,
     say,
@@ -297,9 +297,10 @@ def _print_details(one: dict[str, Any], is_whole: bool) -> None:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
+    called = distinct([(one["name"], one["address"].hex()) for one in rows])
     table = [
         (
-            neighbour_cell(one["name"], one["address"].hex()),
+            name,
             one["state"],
             one["learned"],
             _heard(one),
@@ -307,7 +308,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
             offset_text(one["offset_ms"]),
             one["shared"],
         )
-        for one in rows
+        for name, one in zip(called, rows, strict=True)
     ]
     columns(
         ("NAME", "STATE", "LEARNED", "HEARD", "RTT MS", "CLOCK", "GROUPS"),
