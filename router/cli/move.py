@@ -99,7 +99,7 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
         say(f"known to {found['told']} of {counted(found['neighbours'], 'connected neighbour')}")
         if found["told"] < found["neighbours"]:
             note("those that are connected hear it within seconds: `router move` shows it")
-        note("a neighbour that is away hears it when it connects here; later it needs `router peer add NAME URL`")
+        note("a neighbour that is away hears it when it connects here; later it needs `router peer add NAME URL` there")
 
 
 def _at(second: int) -> str:
