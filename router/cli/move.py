@@ -30,7 +30,10 @@ DIAL_S = 5.0
 @click.command(cls=Command)
 @click.argument("url", required=False)
 @click.option(
-    "--since", type=When(), metavar="WHEN", help="From when it is reached there, or in how long (2h). Default: now."
+    "--since",
+    type=When("in how long"),
+    metavar="WHEN",
+    help="From when it is reached there, or in how long (2h). Default: now.",
 )
 @click.option("--forget", metavar="URL", help="Take an announced address back.")
 @json_option
