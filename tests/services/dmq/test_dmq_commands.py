@@ -168,6 +168,7 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
         f"--network 2{PREVIEWS}, unless this is a network of your own\n--stake none: there is no such file",
     ),
     (("--home", "{made}", "serve", "--network", "2"), f"--network 2{PREVIEWS}\n"),
+    (("--home", "{new}", "serve", "--stake", "/"), "--stake / is a directory; give the output of cardano-cli query"),
     (("--home", "{new}", "serve", "--genesis", "{empty}"), "this is no Shelley genesis: it is no JSON"),
     (("--home", "{new}", "doctor"), "its socket is not known; name the node's socket with --socket"),
 ]
