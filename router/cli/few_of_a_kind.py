@@ -21,8 +21,8 @@ class _Span:
 
 
 class FewOfAKind(logging.Filter):
-    """Let through at most `lines_max` lines from one place in the program within `span_s` seconds, and none that
-    is equal to the line printed before it.
+    """Let through at most `lines_max` lines from one place in the program within `span_s` seconds, and no warning
+    that is equal to the line printed before it; an error may be about something else in the same words.
 
     The first line after that span says how many were left out. There is one count for each place that logs, and there
     for each service that its lines are about.
@@ -43,7 +43,8 @@ class FewOfAKind(logging.Filter):
                 record.msg = f"{text} (and {span.left_out} more lines like this since the last one)"
                 record.args = None
             span = self._spans[place] = _Span(record.created)
-        if span.printed and (span.printed >= self._lines_max or self._last == (place, text)):
+        is_repeated = record.levelno < logging.ERROR and self._last == (place, text)
+        if span.printed and (span.printed >= self._lines_max or is_repeated):
             span.left_out += 1
             return False
         span.printed += 1

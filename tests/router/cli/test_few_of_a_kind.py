@@ -8,10 +8,10 @@ from router.cli.few_of_a_kind import FewOfAKind
 from router.core.wire.text import SUBJECT
 
 
-def record(at_s: float, line: int = 1, subject: object = None) -> logging.LogRecord:
+def record(at_s: float, line: int = 1, subject: object = None, level: int = logging.WARNING) -> logging.LogRecord:
     """Return a line logged at that second, about something else each time unless a subject is given."""
     about = at_s if subject is None else subject
-    found = logging.LogRecord("router", logging.WARNING, "router/service.py", line, "%s was refused", (about,), None)
+    found = logging.LogRecord("router", level, "router/service.py", line, "%s was refused", (about,), None)
     found.created = at_s
     return found
 
@@ -34,6 +34,11 @@ def test_of_equal_lines_in_a_row_the_first_is_printed_and_the_rest_are_counted()
     later = record(10, subject="it")
     assert few.filter(later)
     assert later.getMessage() == "it was refused (and 2 more lines like this since the last one)"
+
+
+def test_equal_errors_are_printed() -> None:
+    few = FewOfAKind(lines_max=10, span_s=10)
+    assert all(few.filter(record(at, subject="it", level=logging.ERROR)) for at in range(9))
 
 
 def test_of_two_services_that_log_at_one_place_each_has_its_own_count() -> None:
