@@ -51,10 +51,10 @@ def warn_of_secret(argument: str, remedy: str) -> None:
 
 
 def may_be_file(text: str) -> bool:
-    """Whether an argument that is no known name is a file, or has the suffix of a picture or text."""
+    """Whether an argument that is no known name is one in the file system, or has the suffix of a picture or text."""
     path = Path(text)
     try:
-        return path.is_file() or path.suffix.lower() in _SUFFIXES
+        return bool(text.strip()) and (path.exists() or path.suffix.lower() in _SUFFIXES)
     except OSError:
         return False
 
