@@ -119,13 +119,15 @@ def footer_that_counts_otherwise(scene: Scene) -> None:
     """Let a footer count more than its lines hold, and another one equally less, so that the sum is right."""
     scene.forget_witnesses()
     victim = scene.victim(3)
-    for one, more in zip(segments(scene.logs[victim])[1:], (1, -1), strict=False):
+    changes = iter((1, -1))
+    for one in segments(scene.logs[victim])[1:]:
         lines = one.path.read_bytes().splitlines(keepends=True)
         footer = decode_line(lines[-1])
         counts = footer.counts or {}
-        changed = replace(footer, counts={**counts, "accepted": counts.get("accepted", 0) + more})
-        one.path.write_bytes(b"".join(lines[:-1]) + encode_lines([sign(changed, scene.keys[victim])]))
-        scene.lose(one, "bad", one.path.name, f"the footer counts {(changed.counts or {})['accepted']} accepted")
+        if counts.get("accepted") and (more := next(changes, 0)):
+            changed = replace(footer, counts={**counts, "accepted": counts["accepted"] + more})
+            one.path.write_bytes(b"".join(lines[:-1]) + encode_lines([sign(changed, scene.keys[victim])]))
+            scene.lose(one, "bad", one.path.name, f"the footer counts {counts['accepted'] + more} accepted")
 
 
 def never_sent(scene: Scene) -> None:
