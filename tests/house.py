@@ -26,7 +26,7 @@ NUMERIC = ("numpy",)  # for the rules of services: it computes, and does nothing
 _SERVICES = (  # the wire, its tables, contract, client, overview, the command line's kit, private files, rig, bench
     r"router(\.(core\.((wire|service)\..*|link\.(allowance|machine|table))|client(\..*)?|service(\..*)?|overview(\..*)?"
     r"|cli(\.(ask|command|conditions|conformance|exits|invite|loop|output|qr|services|spans))?|disk\.(private_file|state\..*)|actors\.process"
-    r"|rig\.(node|process|socket_room)|bench\.(goal|report)))?"
+    r"|rig\.(ending|node|process|socket_room)|bench\.(goal|report)))?"
     r"|services\.OWN(\..*)?"
 )
 LAYERS: list[tuple[str, str, list[str]]] = [  # room; our modules it may import; others' modules (none: any)
