@@ -6,8 +6,10 @@ which saves an audit of few lines half of its time.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_analytics.batch.session import from_java
 
@@ -39,7 +41,18 @@ class CutOff(Kept):
 
 
 def cut_off(table: DataFrame) -> DataFrame:
-    """Return a table that is computed on first use. Its storage is freed with the last reference to it."""
+    """Return a table that is computed on first use. Its storage is freed with the last reference to it.
+
+    A table that Spark knows to be empty, or to be a few given rows, stays so: what is made of it is planned with that
+    knowledge.
+    """
+    try:
+        plan = table._jdf.queryExecution().optimizedPlan()
+        if plan.nodeName() == "LocalRelation":
+            return _begun_by(table.sparkSession, plan)
+    except Exception as error:
+        if not (isinstance(error, AttributeError | TypeError) or from_java(error)):
+            raise
     return table.localCheckpoint(eager=False)
 
 
@@ -50,11 +63,14 @@ def _from_here(table: DataFrame) -> DataFrame:
     and in versions in which they take other arguments.
     """
     try:
-        session = table.sparkSession
-        plan = table._jdf.queryExecution().withCachedData()
-        classes = session._jvm.org.apache.spark.sql.classic  # type: ignore[union-attr]
-        return DataFrame(classes.Dataset.ofRows(session._jsparkSession, plan), session)
+        return _begun_by(table.sparkSession, table._jdf.queryExecution().withCachedData())
     except Exception as error:
         if isinstance(error, AttributeError | TypeError) or from_java(error):
             return table
         raise
+
+
+def _begun_by(session: SparkSession, plan: Any) -> DataFrame:
+    """Return the table of this plan of Spark's."""
+    classes = session._jvm.org.apache.spark.sql.classic  # type: ignore[union-attr]
+    return DataFrame(classes.Dataset.ofRows(session._jsparkSession, plan), session)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.local_rows import ROWS_MAX, table_of
 
 if TYPE_CHECKING:
@@ -20,6 +21,14 @@ def test_rows_are_as_they_were_given(spark: SparkSession) -> None:
     rows = [(1, "a'\"\\\n:x", [(1, 2), (3, 4)]), (None, None, None), (-(1 << 63), "é", [])]
     assert [tuple(row) for row in table_of(spark, rows, SCHEMA).collect()] == rows
     assert table_of(spark, [], SCHEMA).collect() == []
+    assert table_of(spark, [], SCHEMA).schema == spark.createDataFrame([], SCHEMA).schema
+
+
+def test_what_is_made_of_no_rows_is_planned_as_nothing(spark: SparkSession) -> None:
+    """Also beyond a table that is cut off, which else begins a plan of its own."""
+    joined = table_of(spark, [], SCHEMA).join(spark.range(9).withColumnRenamed("id", "number"), "number")
+    plan = cut_off(joined).groupBy("name").count()._jdf.queryExecution().optimizedPlan()
+    assert plan.nodeName() == "LocalRelation"
 
 
 def test_rows_of_thousands_of_files_are_in_no_printed_plan_and_need_no_python(spark: SparkSession) -> None:
