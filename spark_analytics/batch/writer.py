@@ -12,6 +12,8 @@ from spark_analytics.batch.kept_rows import write_checked, write_text_checked
 from spark_analytics.batch.local_rows import table_of
 
 FORMATS = ("parquet", "delta", "iceberg")
+NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""The directory of rows without a partition, by Hive's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,20 @@ class Writer:
             writer = writer.option("overwriteSchema", "true")  # An earlier version may have had other columns.
         if partitioned_by:
             writer = writer.partitionBy(*partitioned_by)
-        if self.schema is None:
-            writer.save(self.place(name))
-        else:
+        if self.schema is not None:
             writer.saveAsTable(self.place(name))
+            return
+        writer.save(self.place(name))
+        if self.format == "parquet" and partitioned_by:
+            self._write_columns(name, table, partitioned_by)
+
+    def _write_columns(self, name: str, table: DataFrame, partitioned_by: Sequence[str]) -> None:
+        """Write one file without rows if the table has none: Spark writes no file then, in which other programs find
+        the columns."""
+        place = self.place(name)
+        if not table.sparkSession.read.schema(table.schema).parquet(place).inputFiles():
+            below = "/".join(f"{column}={NO_PARTITION}" for column in partitioned_by)
+            save_parquet(table.limit(0).drop(*partitioned_by).coalesce(1), f"{place}/{below}")
 
     def append(self, name: str, table: DataFrame, run: str) -> None:
         """Add the rows of a run to a table, in a part of their own: below a path nothing that another run writes at the

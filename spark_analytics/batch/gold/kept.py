@@ -6,6 +6,7 @@ which saves an audit of few lines half of its time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pyspark import StorageLevel
@@ -46,27 +47,45 @@ def cut_off(table: DataFrame) -> DataFrame:
     A table that Spark knows to be empty, or to be a few given rows, stays so: what is made of it is planned with that
     knowledge.
     """
-    try:
+
+    def cut() -> DataFrame:
         plan = table._jdf.queryExecution().optimizedPlan()
         if plan.nodeName() == "LocalRelation":
             return _begun_by(table.sparkSession, plan)
-    except Exception as error:
-        if not (isinstance(error, AttributeError | TypeError) or from_java(error)):
-            raise
-    return table.localCheckpoint(eager=False)
+        return _with_own_columns(table.localCheckpoint(eager=False))
+
+    return _where_inside(cut) or table.localCheckpoint(eager=False)
 
 
 def _from_here(table: DataFrame) -> DataFrame:
-    """Return the kept table with a plan that begins at the kept data.
+    """Return the kept table with a plan that begins at the kept data, if Spark's internal classes can be used."""
 
-    Return the table itself where Spark's internal classes cannot be used: in a session over Connect, which lacks them,
-    and in versions in which they take other arguments.
-    """
-    try:
+    def begun() -> DataFrame:
         return _begun_by(table.sparkSession, table._jdf.queryExecution().withCachedData())
+
+    return _where_inside(begun) or table
+
+
+def _with_own_columns(cut: DataFrame) -> DataFrame:
+    """Return a table that was cut off without what Spark knows of its order, if that names columns that it has not.
+
+    Spark takes the order from the optimized plan, where a union of which one part is empty has the columns of the
+    other, and then refuses to join the table with what it was made of ("conflicting references").
+    """
+    plan, session = cut._jdf.queryExecution().analyzed(), cut.sparkSession
+    if plan.missingInput().isEmpty():
+        return cut
+    return DataFrame(session._jsparkSession.internalCreateDataFrame(plan.rdd(), cut._jdf.schema(), False), session)
+
+
+def _where_inside(make: Callable[[], DataFrame]) -> DataFrame | None:
+    """Return what is made by Spark's internal classes; None where these cannot be used: in a session over Connect,
+    which lacks them, and in versions in which they take other arguments."""
+    try:
+        return make()
     except Exception as error:
         if isinstance(error, AttributeError | TypeError) or from_java(error):
-            return table
+            return None
         raise
 
 

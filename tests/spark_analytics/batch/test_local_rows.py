@@ -31,6 +31,15 @@ def test_what_is_made_of_no_rows_is_planned_as_nothing(spark: SparkSession) -> N
     assert plan.nodeName() == "LocalRelation"
 
 
+def test_a_table_that_is_cut_off_is_joined_with_what_it_was_made_of(spark: SparkSession) -> None:
+    """Also where that begins with a table without rows."""
+    numbers = spark.range(3).selectExpr("id AS number", "2 * id AS twice")
+    every = table_of(spark, [], "number long, twice long").unionByName(cut_off(numbers))
+    some = cut_off(every.where("twice > 2"))
+    found = every.select("number").join(some, "number", "left").collect()
+    assert sorted(map(tuple, found)) == [(0, None), (1, None), (2, 4)]
+
+
 def test_rows_of_thousands_of_files_are_in_no_printed_plan_and_need_no_python(spark: SparkSession) -> None:
     count = 4_000
     assert count < ROWS_MAX
