@@ -29,7 +29,7 @@ from spark_analytics.stream.stream_tables import HOURS
 from spark_analytics.streaming import main, run_stream
 
 pytestmark = pytest.mark.xdist_group("spark")
-STEPS = [(Store, "_save"), (Store, "commit"), (Writer, "write"), (Writer, "text")]
+STEPS = [(Store, "_save"), (Store, "commit"), (Writer, "write"), (Writer, "replace"), (Writer, "text")]
 """Everything that a batch writes."""
 STEPS_MAX = 20
 LONG_AGO = 1_000_000_000
