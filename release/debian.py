@@ -110,7 +110,7 @@ def sysusers() -> str:
 
 LAUNCHER = f"""\
 #!{PREFIX}/bin/python -P
-from router.cli import main
+from router.__main__ import main
 
 main()
 """

@@ -163,7 +163,9 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         patch.setenv("JAVA_HOME", str(java_home(scratch / "java")))
         if is_quick(request.config):
             patch.setenv("JDK_JAVA_OPTIONS", UNVERIFIED)
+        on_interrupt = signal.getsignal(signal.SIGINT)
         session = local_session(2, "2g", str(scratch), log_bytes=0)
+        signal.signal(signal.SIGINT, on_interrupt)  # pyspark's own would meet the signals that other tests raise
     # Both as an audit of logs of few bytes does: without, each shuffle before the first audit has 200 tasks.
     session.conf.set(ADAPTIVE, "false")
     session.conf.set("spark.sql.shuffle.partitions", str(partitions_for(0)))

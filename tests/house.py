@@ -25,7 +25,7 @@ FINDS = ("importlib", "pkgutil")  # for the one file that finds modules by name,
 NUMERIC = ("numpy",)  # for the rules of services: it computes, and does nothing else; the router's core goes without it
 _SERVICES = (  # the wire, its tables, contract, client, overview, the command line's kit, private files, rig, bench
     r"router(\.(core\.((wire|service)\..*|link\.(allowance|machine|table))|client(\..*)?|service(\..*)?|overview(\..*)?"
-    r"|cli(\.(ask|command|conditions|conformance|exits|invite|loop|output|qr|services|spans))?|disk\.(private_file|state\..*)|actors\.process"
+    r"|cli(\.(ask|command|conditions|conformance|exits|invite|loop|output|qr|services|spans|streams))?|disk\.(private_file|state\..*)|actors\.process"
     r"|rig\.(ending|node|process|socket_room)|bench\.(goal|report)))?"
     r"|services\.OWN(\..*)?"
 )

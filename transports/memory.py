@@ -200,7 +200,6 @@ class MemoryStream(DuplexStream):
         return pipe.take(max_bytes)
 
     async def _send(self, parts: Sequence[Buffer]) -> None:
-        await trio.lowlevel.checkpoint()
         pipe = self._outgoing
         for part in parts:
             while True:

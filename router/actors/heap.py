@@ -17,6 +17,9 @@ GIVE_BACK_S = 60.0
 COLLECTING_PART = 5_000
 """Cycles are collected again after at least so many times what that took last: in a small node, where it takes 2 to 12
 ms, each time that memory is given back."""
+SHORT_S = 0.02
+"""How long a collection may take to be made so often. One that takes longer is the more seldom, as the process stands
+still meanwhile: of 0.3 s each six hours."""
 
 
 @cache
@@ -37,6 +40,11 @@ def give_back() -> None:
     _trimmer()(0)
 
 
+def pause_s(took_s: float, part: float = COLLECTING_PART) -> float:
+    """Return how many seconds after a collection that took so long the next one may begin."""
+    return part * took_s * max(1.0, took_s / SHORT_S)
+
+
 class Collecting:
     """Collects all cycles from time to time, whatever the process holds, for a part of its time.
 
@@ -55,7 +63,7 @@ class Collecting:
             return False
         gc.collect()
         took_s = time.perf_counter() - began_s
-        self._due_s = began_s + self._part * took_s
+        self._due_s = began_s + pause_s(took_s, self._part)
         return True
 
 

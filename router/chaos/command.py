@@ -50,13 +50,13 @@ class _Numbers(click.ParamType[Any]):
 @click.command(cls=Command)
 @click.option(
     "--minutes",
-    type=click.FloatRange(SECONDS_MIN / 60, MINUTES_MAX),
+    type=click.FloatRange(0, MINUTES_MAX),
     metavar="M",
     help="How long apps publish and faults come, in minutes.  [default: 1]",
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(SECONDS_MIN, 60 * MINUTES_MAX),
+    type=click.FloatRange(0, 60 * MINUTES_MAX),
     metavar="S",
     help="How long apps publish and faults come, in seconds.",
 )
@@ -113,7 +113,9 @@ def chaos(
     """
     if minutes is not None and seconds is not None:
         raise click.UsageError("--minutes and --seconds both say how long; leave one of them out")
-    length_s = seconds or 60 * (minutes or 1.0)
+    length_s = seconds if seconds is not None else 60 * (1.0 if minutes is None else minutes)
+    if not length_s >= SECONDS_MIN:
+        raise click.UsageError(f"a round takes at least {SECONDS_MIN:g} seconds, not {length_s:g}")
     seed = secrets.randbits(32) if seed is None else seed
     plan = RoundPlan(fleet_shape(nodes), length_s, rate, pools)
     schedule = _schedule(seed, plan, only)

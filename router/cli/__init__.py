@@ -15,6 +15,7 @@ from router.cli import service_commands, version
 from router.cli.command import ARGUMENTS, CommandGroup, Invocation
 from router.cli.encoding import show_what_it_can
 from router.cli.exits import Exit, Interrupted, innermost, is_interrupt, report
+from router.cli.streams import hold_descriptors
 from router.shared_packages import complete
 
 _PLAIN = (click.ClickException, click.Abort, BrokenPipeError, Interrupted)  # a traceback would say nothing more
@@ -134,6 +135,7 @@ class Root(CommandGroup):
         """Run as click does, but with our exit codes and error texts; `standalone_mode=False` lets errors pass."""
         if not extra.pop("standalone_mode", True):
             return super().main(args, prog_name, standalone_mode=False, **extra)
+        hold_descriptors()
         for stream in (sys.stdout, sys.stderr):
             show_what_it_can(stream)
         try:

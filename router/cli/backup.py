@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -20,10 +19,11 @@ from router.cli.output import note, say, say_json
 from router.cli.progress import CountedFile, progress
 from router.cli.signals import removing
 from router.cli.spans import WholeSeconds
+from router.cli.streams import input_at_terminal, standard_input, standard_output
 from router.core.wire.text import key_text, printable, span_text
 from router.disk.snapshot import put_back, take
 from router.disk.snapshot.directory import check_directory, read_passphrase, whole_file
-from router.disk.snapshot.form import SnapshotReader, SnapshotWriter, seal_key
+from router.disk.snapshot.form import FIRST, SnapshotReader, SnapshotWriter, seal_key
 from router.disk.snapshot.in_order import keep_large_blocks
 from router.disk.snapshot.manifest_ahead import manifest_ahead
 from router.disk.snapshot.steady_writer import SteadyWriter
@@ -94,8 +94,9 @@ def take_one(file: str, passphrase_file: Path | None, plain: bool, every_s: int 
     if keep is not None:
         raise click.UsageError("--keep belongs to --every: one snapshot removes no other")
     home = invocation().home.path
-    if file == "-" and sys.stdout.isatty():
+    if file == "-" and standard_output("name a file").isatty():
         raise click.UsageError("a snapshot is no text for a terminal: name a file, or pipe it")
+    _check_place(file)
     passphrase = None if plain else _ask_passphrase(passphrase_file, is_new=True)
     said = f"no snapshot of {home} was taken"
     with _faults(said):
@@ -270,25 +271,49 @@ def _faults(what: str) -> Iterator[None]:
 def _opened(file: str) -> Iterator[CountedFile]:
     if file == "-":
         with progress(0) as on_bytes:
-            yield CountedFile(sys.stdin.buffer, on_bytes)
+            yield CountedFile(standard_input("name a file"), on_bytes)
         return
     with Path(file).open("rb", buffering=0) as content, progress(os.fstat(content.fileno()).st_size) as on_bytes:
         yield CountedFile(content, on_bytes)
 
 
+def _check_place(file: str) -> None:
+    """Raise `Failure` unless a snapshot can take the place of what has this name: nothing, or an older snapshot."""
+    path = Path(file)
+    if file == "-":
+        return
+    try:
+        if path.is_dir():
+            raise Failure(Exit.USAGE, f"{file} is a directory: name a file in it, as {path / 'home.snapshot'}")
+        if not path.resolve().parent.is_dir():
+            raise Failure(Exit.FAILED, f"there is no {path.resolve().parent}: connect its disk, or make that directory")
+        if not path.exists():
+            return
+        if not path.is_file():
+            said = "is a device or a pipe, whose place the snapshot would take"
+            raise Failure(Exit.USAGE, f"{file} {said}: name a file, or - for standard output")
+        with path.open("rb") as old:
+            found = old.read(len(FIRST))
+    except OSError as error:
+        raise Failure(Exit.FAILED, f"{file} cannot be looked at: {error.strerror}; choose another place") from None
+    if found and found != FIRST:
+        raise Failure(Exit.USAGE, f"{file} is there already, and no snapshot: name another file")
+
+
 @contextmanager
 def _written(file: str) -> Iterator[Callable[[bytes], Any]]:
-    """Give what writes to the file, which gets its name when it is whole; an older one of that name is replaced."""
+    """Give what writes to the file, which gets its name when it is whole; an older one of that name is replaced, and a
+    symbolic link stays one."""
     if file == "-":
-        yield sys.stdout.buffer.write
+        yield standard_output("name a file").write
         return
-    with whole_file(Path(file)) as out, closing(SteadyWriter(out)) as steady:
+    with whole_file(Path(file).resolve()) as out, closing(SteadyWriter(out)) as steady:
         yield steady.write
         steady.finish()
 
 
 def _ask_gone() -> None:
-    if not sys.stdin.isatty():
+    if not input_at_terminal():
         said = "this asks first whether the node that it was taken of is gone, and standard input is no terminal"
         raise Failure(Exit.USAGE, f"{said}: give --yes if that one never runs again")
     if not click.confirm("Will the node that it was taken of, and any other copy of it, never run again?", err=True):
@@ -297,7 +322,7 @@ def _ask_gone() -> None:
 
 def _ask_passphrase(file: Path | None, *, is_new: bool = False) -> bytes:
     if file is None:
-        if not sys.stdin.isatty():
+        if not input_at_terminal():
             remedy = "give --passphrase-file PATH" + (", or --plain" if is_new else "")
             raise Failure(Exit.USAGE, f"the passphrase cannot be asked for without a terminal: {remedy}")
         found: Any = click.prompt("Passphrase", hide_input=True, confirmation_prompt=is_new, err=True)

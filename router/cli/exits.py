@@ -15,8 +15,8 @@ import click
 
 from router.cli import service_commands
 
-_REMEDY = re.compile(r"`router (?!--home )([^`]+)`(?! there)")
-"""Matches a command that a text recommends for this machine (not followed by "there")."""
+_REMEDY = re.compile(r"`router (?!--home )([^`]+)`(?! there| on the other node)")
+"""Matches a command that a text recommends for this machine, which neither of these words follows."""
 
 
 class Exit(IntEnum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from router.core.wire.text import SUBJECT
 
@@ -10,8 +11,18 @@ LINES_MAX = 10
 SPAN_S = 10.0
 
 
+@dataclass(slots=True)
+class _Span:
+    """How many lines one place in the program has printed since a time, and how many were left out."""
+
+    began_s: float
+    printed: int = 0
+    left_out: int = 0
+
+
 class FewOfAKind(logging.Filter):
-    """Let through at most `lines_max` lines from one place in the program within `span_s` seconds.
+    """Let through at most `lines_max` lines from one place in the program within `span_s` seconds, and no warning
+    that is equal to the line printed before it; an error may be about something else in the same words.
 
     The first line after that span says how many were left out. There is one count for each place that logs, and there
     for each service that its lines are about.
@@ -21,15 +32,21 @@ class FewOfAKind(logging.Filter):
         super().__init__()
         self._lines_max = lines_max
         self._span_s = span_s
-        self._spans: dict[tuple[str, int, str], tuple[float, int]] = {}
+        self._spans: dict[tuple[str, int, str], _Span] = {}
+        self._last: tuple[tuple[str, int, str], str] | None = None
 
     def filter(self, record: logging.LogRecord) -> bool:
         place = record.pathname, record.lineno, getattr(record, SUBJECT, "")
-        began, count = self._spans.get(place, (record.created, 0))
-        if record.created - began >= self._span_s:
-            if (left_out := count - self._lines_max) > 0:
-                record.msg = f"{record.getMessage()} (and {left_out} more lines like this since the last one)"
+        text, span = record.getMessage(), self._spans.get(place)
+        if span is None or record.created - span.began_s >= self._span_s:
+            if span is not None and span.left_out:
+                record.msg = f"{text} (and {span.left_out} more lines like this since the last one)"
                 record.args = None
-            began, count = record.created, 0
-        self._spans[place] = began, count + 1
-        return count < self._lines_max
+            span = self._spans[place] = _Span(record.created)
+        is_repeated = record.levelno < logging.ERROR and self._last == (place, text)
+        if span.printed and (span.printed >= self._lines_max or is_repeated):
+            span.left_out += 1
+            return False
+        span.printed += 1
+        self._last = place, text
+        return True

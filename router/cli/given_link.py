@@ -4,12 +4,12 @@ a picture of its code."""
 from __future__ import annotations
 
 import stat
-import sys
 from pathlib import Path
 
 from router.cli import qr
 from router.cli.exits import Exit, Failure
 from router.cli.output import hint
+from router.cli.streams import standard_input
 from router.core.wire.link_text import (
     GROUP,
     INVITATION,
@@ -51,10 +51,10 @@ def warn_of_secret(argument: str, remedy: str) -> None:
 
 
 def may_be_file(text: str) -> bool:
-    """Whether an argument that is no known name is a file, or has the suffix of a picture or text."""
+    """Whether an argument that is no known name is one in the file system, or has the suffix of a picture or text."""
     path = Path(text)
     try:
-        return path.is_file() or path.suffix.lower() in _SUFFIXES
+        return bool(text.strip()) and (path.exists() or path.suffix.lower() in _SUFFIXES)
     except OSError:
         return False
 
@@ -98,9 +98,7 @@ def _exists(path: Path) -> bool:
 
 
 def _from_stdin() -> bytes:
-    if sys.stdin is None:  # closed by the process that started us
-        raise Failure(Exit.USAGE, "standard input is closed; give the link as LINK")
-    stdin = sys.stdin.buffer
+    stdin = standard_input("give the link as LINK")
     if stdin.isatty():
         return stdin.readline(LINE_BYTES_MAX)
     return stdin.read(qr.PICTURE_BYTES_MAX + 1)

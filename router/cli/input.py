@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import IO, BinaryIO
@@ -13,9 +12,11 @@ import trio
 
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
+from router.cli.streams import standard_input
 
 READ_BYTES = 1 << 16
 BODY_BYTES_MAX = 64 << 20  # the most that the largest frame could hold; a longer line is no message
+CLOSED = "give messages as BODY or with --file PATH"
 
 
 async def bodies(
@@ -24,7 +25,7 @@ async def bodies(
     """Yield each argument and each file as a body; without any, or for the argument -, read standard input."""
     for path in files:
         if path == "-":
-            _stdin()
+            standard_input(CLOSED)
         with click.open_file(path, "rb") as file:
             yield await _read_whole(file, "standard input" if path == "-" else path)
     if files:
@@ -33,7 +34,7 @@ async def bodies(
         for one in arguments:
             yield os.fsencode(one)
         return
-    stdin = _stdin()
+    stdin = standard_input(CLOSED)
     if stdin.isatty():
         note("reading messages from the terminal, " + ("Ctrl-D ends" if whole else "one a line; Ctrl-D ends"))
     if whole:
@@ -42,12 +43,6 @@ async def bodies(
     async with aclosing(_read_lines(stdin)) as read:
         async for body in read:
             yield body
-
-
-def _stdin() -> BinaryIO:
-    if sys.stdin is None:  # closed by the process that started us
-        raise Failure(Exit.USAGE, "standard input is closed; give messages as BODY or with --file PATH")
-    return sys.stdin.buffer
 
 
 async def _read_whole(file: IO[bytes], name: str) -> bytes:

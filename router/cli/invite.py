@@ -366,7 +366,11 @@ def _group(home: Home, name: str | None, *, read_only: bool) -> GroupLink | None
         with suppress(keyring.NameTaken):  # another command has just made it
             keyring.add_group(home, name, new_group(secrets.token_bytes(32), secrets.token_bytes(32), name))
             note(f"there was no group {name}: made one; `router sub {name}` reads it")
-    found, link = keyring.find(home, name)
+    try:
+        found, link = keyring.find(home, name)
+    except keyring.KeyringError:
+        keyring.checked(name)  # one that can be no name is not made either
+        raise
     if link.seed is None and not read_only:
         note(f"guests can only read: the right to send to {found} is not kept here")
     return link.read_only() if read_only else link

@@ -3,7 +3,6 @@ groups they have joined."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
@@ -18,6 +17,7 @@ from router.cli.ask import ask
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import at_terminal, columns, note, say, say_json, short_text, time_text
+from router.cli.streams import input_at_terminal
 from router.client.errors import NodeUnavailable, NotAnswered
 from router.client.node import connect
 from router.client.options import state_of
@@ -171,7 +171,7 @@ def _check_age(whose: str, statements: Sequence[KeySuccession | Renewal]) -> Non
         return
     address = key_text("addr", statements[-1].new)
     said = f"{whose} got its present key by a rotation {span_text(max(0.0, age_s))} ago ({address})"
-    if sys.stdin is not None and sys.stdin.isatty() and at_terminal():
+    if input_at_terminal() and at_terminal():
         if click.confirm(f"{said}; give it yet another one", err=True):
             return
         raise Failure(Exit.USAGE, "nothing was changed")
@@ -318,7 +318,7 @@ def check_name(home: Home, name: str | None) -> None:
     if name is None or name in known or name == keyring.NODE:
         return
     near = get_close_matches(keyring.checked(name), [one for one in known if one != keyring.NODE], n=1)
-    if near and sys.stdin is not None and sys.stdin.isatty() and at_terminal():
+    if near and input_at_terminal() and at_terminal():
         asked = f'there is no key "{name}", but one "{near[0]}"; make a new one'
         if not click.confirm(asked, err=True):
             raise Failure(Exit.USAGE, f"nothing was made or sent; give --as {near[0]}")

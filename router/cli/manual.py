@@ -50,7 +50,7 @@ def man(command: tuple[str, ...], folder: Path | None) -> None:
         _write(folder / f"man{SECTION}", root)
         return
     page = page_text(_found(root, command))
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():
         say(page.rstrip())
         return
     viewer = shutil.which("man")

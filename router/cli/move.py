@@ -30,7 +30,10 @@ DIAL_S = 5.0
 @click.command(cls=Command)
 @click.argument("url", required=False)
 @click.option(
-    "--since", type=When(), metavar="WHEN", help="From when it is reached there, or in how long (2h). Default: now."
+    "--since",
+    type=When("in how long"),
+    metavar="WHEN",
+    help="From when it is reached there, or in how long (2h). Default: now.",
 )
 @click.option("--forget", metavar="URL", help="Take an announced address back.")
 @json_option
@@ -99,7 +102,7 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
         say(f"known to {found['told']} of {counted(found['neighbours'], 'connected neighbour')}")
         if found["told"] < found["neighbours"]:
             note("those that are connected hear it within seconds: `router move` shows it")
-        note("a neighbour that is away hears it when it connects here; later it needs `router peer add NAME URL`")
+        note("a neighbour that is away hears it when it connects here; later it needs `router peer add NAME URL` there")
 
 
 def _at(second: int) -> str:

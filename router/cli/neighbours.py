@@ -12,19 +12,19 @@ from msgspec.structs import asdict, replace
 from router.cli import given_link
 from router.cli.ask import ask, ask_peers, reload_node
 from router.cli.command import Command, CommandGroup, invocation, json_option
+from router.cli.distinct_names import distinct
 from router.cli.exits import Exit, Failure
 from router.cli.output import (
     address_text,
     columns,
     for_this_home,
     hint,
-    neighbour_cell,
     note,
     offset_text,
     say,
     say_json,
 )
-from router.cli.preflight import check_neighbour
+from router.cli.preflight import check_neighbour, was_own
 from router.cli.spans import Seconds
 from router.client.errors import NodeUnavailable
 from router.core.control.guests import EXPEL
@@ -109,10 +109,8 @@ def add(address: str, yes: bool, timeout_s: float, as_json: bool, **given: Any) 
             raise Failure(Exit.USAGE, why)
         edit = replace(edit, urls=edit.urls or given_urls)
     known = next((one for one in config.peers if one.address == key), None)
-    if edit.only_takes and known is None:
-        raise click.UsageError(
-            f"{address} is no neighbour, so it has no rights to take away; `router peer list` shows them."
-        )
+    if known is None:
+        _check_new(home, key, address, edit)
     wanted = edit.of(known or Peer(address=key))
     if wanted.uplink and not wanted.urls:
         raise click.UsageError("an uplink is dialled: give its URL, like tls://host:4101.")
@@ -247,8 +245,9 @@ def list_peers(names: tuple[str, ...], is_whole: bool, as_json: bool) -> None:
     """List the neighbours: those in `router.toml`, and, if the node runs, those that it has learned otherwise. Of those
     that are named tell address, URLs and rights too, and of each what is wrong with it.
 
-    LEARNED says how: by the configuration, an invitation, the LAN, or sampling. HEARD is the time since the last
-    contact, CLOCK how far its clock is ahead of this one, GROUPS how many both are in.
+    A name in quotes is the neighbour's own word for itself, on the LAN, and no command knows it. LEARNED says how: by
+    the configuration, an invitation, the LAN, or sampling. HEARD is the time since the last contact, CLOCK how far its
+    clock is ahead of this one, GROUPS how many both are in.
     """
     live = _live()
     known = configuration.load(invocation().home.config_path)[0].peers
@@ -298,9 +297,10 @@ def _print_details(one: dict[str, Any], is_whole: bool) -> None:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
+    called = distinct([(one["name"], one["address"].hex()) for one in rows])
     table = [
         (
-            neighbour_cell(one["name"], one["address"].hex()),
+            name,
             one["state"],
             one["learned"],
             _heard(one),
@@ -308,7 +308,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
             offset_text(one["offset_ms"]),
             one["shared"],
         )
-        for one in rows
+        for name, one in zip(called, rows, strict=True)
     ]
     columns(
         ("NAME", "STATE", "LEARNED", "HEARD", "RTT MS", "CLOCK", "GROUPS"),
@@ -397,6 +397,16 @@ def _known(home: Home, names: Names, text: str) -> PublicKey | None:
         if given_link.may_be_file(text):
             return None
         raise UnknownName(f"{error}; a link begins with {SCHEME}") from None
+
+
+def _check_new(home: Home, key: PublicKey, given: str, edit: _Edit) -> None:
+    """Raise `UsageError` or `Failure` if the command cannot make a neighbour of this key."""
+    if edit.only_takes:
+        raise click.UsageError(
+            f"{given} is no neighbour, so it has no rights to take away; `router peer list` shows them."
+        )
+    if was_own(home, key):
+        raise Failure(Exit.USAGE, "this address was the node's own before its key was rotated: it is no neighbour")
 
 
 def _neighbour(home: Home, names: Names, text: str) -> PublicKey:

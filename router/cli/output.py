@@ -141,11 +141,6 @@ def named_address(name: str, hex_key: str) -> tuple[str, str]:
     return name, short_text("addr", bytes.fromhex(hex_key)) if name else address_text(hex_key)
 
 
-def neighbour_cell(name: str, hex_key: str) -> str:
-    """Return one cell for a neighbour: its name, shortened to fit a table, else its short address."""
-    return clipped(name, NAME_MAX) if name else short_text("addr", bytes.fromhex(hex_key))
-
-
 def problems(found: Iterable[tuple[str, str | None]]) -> None:
     """Print each problem with its name below a table, whose rows would become too wide."""
     for name, problem in found:

@@ -12,7 +12,7 @@ from router.core.wire.text import BadText
 from router.service import plugins
 from router.service.plugins import UnknownService
 from router.service.verbs.verb import VerbFault
-from router.settings import keyring
+from router.settings import keyring, own_successions
 from router.settings.config import OWNER_URL, Config, Rule
 from router.settings.config_services import instances, key_name
 from router.settings.config_text import Problem
@@ -39,6 +39,11 @@ def check_neighbour(home: Home, address: bytes) -> str:
     if home.holds_node and keyring.load(home, keyring.NODE).public == address:
         return "this is the node's own address; a neighbour is another node: `router id` there prints its address"
     return ""
+
+
+def was_own(home: Home, address: bytes) -> bool:
+    """Whether the node in that home had this address before its key was rotated."""
+    return home.holds_node and bytes(address) in own_successions.former_keys(home.key_path.parent)
 
 
 def _unusable_urls(home: Home, config: Config) -> Iterator[Problem]:

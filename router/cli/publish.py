@@ -39,7 +39,7 @@ ANSWER_S = 1.0
 SERVICE = "service-"
 IS_ROUTER = (
     "%s is a neighbour's router, and routers take no messages themselves; send to the address of an app or service of "
-    "that node, which router keys lists there"
+    "that node: `router keys` there lists them"
 )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from math import inf
+from time import monotonic
 from typing import Any
 
 import trio
@@ -36,6 +38,9 @@ FULL = (
     "larger one; `router doctor` says how much is free and how much is to stay so"
 )
 SHOWN_MAX = 5
+APART_S = 1.0
+"""Seconds between two lines about refusals for one reason; those in between are counted, and the next line says how
+many they were."""
 
 
 class PublishCounts:
@@ -43,8 +48,17 @@ class PublishCounts:
 
     `passes_on`: the name of the key of this node's service that carries groups to other nodes, and reads nothing."""
 
-    def __init__(self, as_json: bool, names: Names | None = None, passes_on: str = "") -> None:
+    def __init__(
+        self,
+        as_json: bool,
+        names: Names | None = None,
+        passes_on: str = "",
+        clock_s: Callable[[], float] = monotonic,
+    ) -> None:
         self._as_json = as_json
+        self._clock_s = clock_s
+        self._refusals: dict[str, tuple[float, int]] = {}  # by reason: when the last line was, how many came since
+        self._unnamed = 0
         self._names = names
         self._passes_on = passes_on
         self._nobody = ""
@@ -93,8 +107,17 @@ class PublishCounts:
         self._is_unread |= error.reason is Reason.NO_SUBSCRIBERS
         self._is_full |= error.reason is Reason.DISK_FULL
         self._is_unreached |= error.reason is Reason.NO_ROUTE
-        note(str(error))
+        self._note_refusal(error)
         self._say({"id": error.message, "custody": False, "reason": error.reason.word})
+
+    def _note_refusal(self, error: Refused) -> None:
+        now_s = self._clock_s()
+        before_s, count = self._refusals.get(error.reason.word, (-inf, 0))
+        is_soon = now_s < before_s + APART_S
+        self._unnamed += is_soon
+        self._refusals[error.reason.word] = (before_s, count + 1) if is_soon else (now_s, 0)
+        if not is_soon:
+            note(f"{error}; {count} more were refused for that reason before it" if count else str(error))
 
     def nothing_read(self) -> None:
         """Say that there was nothing to send, unless a message was handed in, or an error tells why none was."""
@@ -220,7 +243,8 @@ class PublishCounts:
                 note(UNREACHED)
             if self._is_full:
                 note(for_this_home(FULL))
-            raise Failure(Exit.REFUSED, f"{self._some(self._refused)} refused" if self._messages > 1 else "")
+            more = "; --json names each" if self._unnamed and not self._as_json else ""
+            raise Failure(Exit.REFUSED, f"{self._some(self._refused)} refused{more}" if self._messages > 1 else "")
         if self._nobody:
             raise Failure(Exit.REFUSED, self._nobody)
         if self._turned_down:

@@ -109,7 +109,7 @@ def show(text: str, draw: Drawing, *, leave_out: str, on_terminal: bool) -> None
             out = io.BytesIO()
             code.save(out, kind=kind, scale=PICTURE_SCALE, border=PICTURE_BORDER, light="#fff")
             _write(name, out.getvalue(), TYPES[read_link(text, *TYPES)[0]].exposes)
-    if draw.terminal and on_terminal:
+    if draw.terminal and on_terminal and sys.stdout is not None:
         code.terminal(out=sys.stdout, border=BORDER, compact=True)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import logging
 import signal
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from router.cli.exits import Exit, Failure, Interrupted
 from router.cli.kept_keys import check_name
 from router.cli.output import note, one_line, say, say_json, short_text, while_read
 from router.cli.spans import Seconds
+from router.cli.streams import standard_output
 from router.cli.when import SECOND_NS, When, instant
 from router.client.history import HistoryPlace, history
 from router.client.loops import Messages
@@ -96,6 +96,7 @@ def _options(command: Function) -> Function:
 def _listening(
     count: int | None, timeout: float | None, as_name: str | None, journal: str | None, as_json: bool, queue: bool
 ) -> ReceiveOptions:
+    standard_output("name a file, or /dev/null")
     check_name(invocation().home, as_name)
     core_dumps.hide_memory()  # it holds a key for as long as it runs
     return ReceiveOptions(count, timeout, as_name, journal, as_json, queue)
@@ -245,7 +246,7 @@ def _print(message: Received, listening: ReceiveOptions) -> None:
         say_json(_record(message) | order)
         return
     _note_order(message)
-    stdout = sys.stdout.buffer
+    stdout = standard_output("name a file, or /dev/null")
     if stdout.isatty():
         say(one_line(message.body))
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +18,8 @@ from router.cli.command import invocation
 from router.cli.exits import Exit, Failure, is_interrupt
 from router.cli.node_link import dialled
 from router.cli.output import for_this_home, hint, note, say, say_json
-from router.cli.preflight import check_neighbour
+from router.cli.preflight import check_neighbour, was_own
+from router.cli.streams import input_at_terminal
 from router.client.errors import ClientError, NodeUnavailable
 from router.client.node import connect
 from router.core.neighbours.directory import INVITED, JOIN
@@ -100,7 +100,7 @@ def take(invitation: Invitation, wishes: Wishes) -> None:
 
 def _check(home: Home, invitation: Invitation, known: Peer | None, now_s: float) -> None:
     """Raise `Failure` if the invitation cannot be taken here, with the cause and the remedy."""
-    if check_neighbour(home, invitation.inviter):
+    if check_neighbour(home, invitation.inviter) or was_own(home, invitation.inviter):
         said = "this is an invitation by this node itself: give it to those whom it is meant for"
         raise Failure(Exit.USAGE, f"{said}; `router invite list` shows who has come by it")
     if known is not None and known.blocked:
@@ -170,7 +170,7 @@ def _show(home: Home, invitation: Invitation, urls: tuple[str, ...], known: Peer
 
 
 def _ask() -> None:
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not input_at_terminal():
         said = "this asks before it makes a neighbour, and standard input is no terminal"
         raise Failure(Exit.USAGE, f"{said}: give --yes to agree")
     if not click.confirm("Become its guest?", err=True):

@@ -43,6 +43,20 @@ def as_ctrl_c() -> Iterator[None]:
 
 
 @contextmanager
+def as_trio_interrupts() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP do what trio, which runs, does at Ctrl-C; ignore Ctrl-C itself."""
+    interrupt = signal.getsignal(signal.SIGINT)
+    assert callable(interrupt), "trio handles Ctrl-C where it was not ignored as trio began"
+
+    def end(number: int, frame: FrameType | None) -> None:
+        interrupt(signal.SIGINT, frame)
+
+    with handling(end):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        yield
+
+
+@contextmanager
 def removing() -> Iterator[None]:
     """Raise `KeyboardInterrupt` inside on SIGINT, SIGTERM or SIGHUP, so that it removes its files; exit with 128 +
     signal.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 
 import click
 
@@ -15,7 +17,11 @@ _BUNDLED = re.compile(r"^\* Updated? ``libsodium`` to (\d[\w.-]*)", re.MULTILINE
 
 
 def own_version() -> str:
-    """Return the version of this program as it is installed now."""
+    """Return the version of this program as it is installed now, by the name of the folder that says so where Python
+    looks for modules. `importlib.metadata` finds the same, and takes 1 MB of each node."""
+    for place in sys.path:
+        for found in Path(place).glob(f"{DISTRIBUTION.replace('-', '_')}-*.dist-info"):
+            return found.stem.rpartition("-")[2]
     from importlib.metadata import version
 
     return version(DISTRIBUTION)

@@ -11,6 +11,7 @@ import click
 
 from router.cli.ask import ask, ask_peers
 from router.cli.command import Command, CommandGroup, invocation, json_option
+from router.cli.distinct_names import distinct
 from router.cli.exits import Failure
 from router.cli.guests import guest_problems
 from router.cli.output import (
@@ -19,7 +20,6 @@ from router.cli.output import (
     columns,
     facts,
     named_address,
-    neighbour_cell,
     offset_text,
     problems,
     say,
@@ -166,10 +166,10 @@ def peers(as_json: bool) -> None:
     if as_json:
         say_json([{**one, "name": one["name"] or names.of_address(one["address"])} for one in found])
         return
-    called = [one["name"] or names.of_address(one["address"]) for one in found]
+    called = distinct([(one["name"] or names.of_address(one["address"]), one["address"]) for one in found])
     rows = [
         (
-            neighbour_cell(name, one["address"]),
+            name,
             one["state"],
             one["standing"],
             one["rtt_ms"],

@@ -14,9 +14,13 @@ NS_MAX = (1 << 63) - 1
 
 
 class When(click.ParamType[Any]):
-    """An instant: a date or time as ISO 8601 writes it, in UTC unless it says otherwise, or how long ago (`2d`)."""
+    """An instant: a date or time as ISO 8601 writes it, in UTC unless it says otherwise, or how long ago (`2d`).
+    `span`: what such a time means to the command, for its errors."""
 
     name = "WHEN"
+
+    def __init__(self, span: str = "how long ago") -> None:
+        self._span = span
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
         """Return nanoseconds since 1970; for a span before now, negative seconds as a float."""
@@ -29,7 +33,7 @@ class When(click.ParamType[Any]):
             when = when if when.tzinfo else when.replace(tzinfo=UTC)
             ns = int((when - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * SECOND_NS + when.microsecond * 1000
         except (ValueError, OverflowError):
-            self.fail(f"{value!r} is no time: write 2026-03-12, 2026-03-12T17:30 (UTC), or how long ago, 2d or 90m")
+            self.fail(f"{value!r} is no time: write 2026-03-12, 2026-03-12T17:30 (UTC), or {self._span}, 2d or 90m")
         if not 0 <= ns <= NS_MAX:
             self.fail(f"{value!r} lies outside of the years 1970 to 2262: write a time within them")
         return ns

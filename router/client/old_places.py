@@ -12,12 +12,11 @@ a crash. The table `taken` says what was taken over: if a file differs, the olde
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from router.client.errors import JournalError
 from router.core.wire.crypto import ID_BYTES, KEY_BYTES, digest
@@ -26,6 +25,9 @@ from router.disk import private_file
 from router.disk.state.app_rows import AppBatch, AppRows, Until
 from router.disk.state.app_state import AppState
 from router.disk.state.environment import StateError
+
+if TYPE_CHECKING:
+    import sqlite3
 
 TAKEN, APPS_ROW = "taken", b"apps"
 KINDS = ("seq", "prekeys", "failed")
@@ -160,6 +162,7 @@ def take_over_journal(state: AppState, path: Path, id: bytes, now_min: int) -> b
     name = b"journal/" + digest(os.fsencode(path.resolve()))
     known = state.get(TAKEN, name)
     id, upto = (known[:-8], int.from_bytes(known[-8:], "big")) if known else (id, -1)
+    sqlite3 = _load_sqlite()
     try:
         with closing(sqlite3.connect(path, isolation_level=None, timeout=0, check_same_thread=False)) as database:
             database.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -178,6 +181,13 @@ def take_over_journal(state: AppState, path: Path, id: bytes, now_min: int) -> b
         advice = "see to its disk, or move a damaged file away"
         raise JournalError(f"the journal {path} cannot be taken over: {error}; {advice}") from None
     return id
+
+
+def _load_sqlite() -> Any:
+    """Return the module, which takes 0.9 MB that hardly any process needs."""
+    import sqlite3
+
+    return sqlite3
 
 
 def _journal_batch(database: sqlite3.Connection, id: bytes, upto: int) -> AppBatch:

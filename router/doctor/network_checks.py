@@ -26,8 +26,8 @@ from router.settings.config import Config
 
 CLOCK_BACK_S = 120.0
 NOBODY_HEARD = (
-    "if another node is on this network: see that it also ran `router lan on`, that the firewall lets UDP port 4100 "
-    "and multicast in, and that the access point does not keep its guests apart; two machines on one cable tell"
+    "if another node is on this network: see that `router lan on` there was run, too, that the firewall lets UDP port "
+    "4100 and multicast in, and that the access point does not keep its guests apart; two machines on one cable tell"
 )
 
 

@@ -88,7 +88,7 @@ def serve(
     home = invocation().chosen_home
 
     load = StartFiles(home, partial(_load, home, flags, lan))
-    is_new, config = not home.config_path.exists(), load()
+    is_new, config = not home.holds_settings, load()
     for said in verb_warnings(config):  # a fault on the command line makes no home
         log.warning("%s", said)
     node = RunningNode(invocation().home_to_write, load() if is_new else config, load, needed)

@@ -215,6 +215,7 @@ class Residents:
             on_open=one.opened.set,
             pauses=back_off(self._config),
             find_over_http=partial(services_over_http, self._home, self._config, one.instance.name),
+            node_name=self._config.node.name,
         )
         one.starts += 1
         supervise(one.plugin, place, back_off(self._config), partial(self._has_problem, one))

@@ -64,10 +64,9 @@ def offer_to_all(
         b"",
         config.limits.frame_bytes_max,
         (NUMBERED, ALL_NUMBERED, KNOWN_TOLD),
-        config.node.name or None,
-        public(Role.OVERLAY),
-        public(Role.FINDER),
-        None if claim is None else Run(claim.run.life, claim.run.start_ms),
+        pubsub=public(Role.OVERLAY),
+        discovery=public(Role.FINDER),
+        run=None if claim is None else Run(claim.run.life, claim.run.start_ms),
         claim=claim,
         was=was,
     )

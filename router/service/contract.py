@@ -84,7 +84,7 @@ class Setup(Struct, frozen=True):
     """The arguments of a service's rules: its name here, its address, its settings, and the values it has kept, as of
     the last commit; `chance` is the randomness that rules may use. `find_over_http` returns the other services of this
     node that answer over HTTP (`router/service/http.py`), for the one that has doors for it. `scratch`: for what
-    takes much memory; None: there is none."""
+    takes much memory; None: there is none. `node_name`: what the node calls itself; "": it has no name."""
 
     name: str
     key: PublicKey
@@ -93,6 +93,7 @@ class Setup(Struct, frozen=True):
     chance: Chance
     find_over_http: Callable[[], Sequence[Any]] = tuple
     scratch: Scratch | None = None
+    node_name: str = ""
 
 
 # -- what rules hear ------------------------------------------------------------------------------------------------

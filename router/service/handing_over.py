@@ -14,7 +14,7 @@ from router.transport.pace import SharedPace
 from router.transport.proxy_header import header_for
 from router.transport.reading_pauses import ReadingPauses
 from router.transport.socket_stream import TcpStream
-from router.transport.websocket import WebSocketStream
+from router.transport.stream import DuplexStream
 
 Dial = Callable[[], Awaitable[Stream]]
 """Connects to the router as a guest. Raises `ConnectFailed`."""
@@ -39,7 +39,14 @@ def unwrapped(stream: trio.SocketStream, through: str, address: str, first: byte
         return stream, first
     ip = address.rpartition(":")[0].strip("[]").partition("%")[0]
     where = f"websocket {address}".rstrip()
-    return WebSocketStream(TcpStream(stream.socket, where, ip), where, first), b""
+    return _load_websocket(TcpStream(stream.socket, where, ip), where, first), b""
+
+
+def _load_websocket(stream: TcpStream, where: str, first: bytes) -> DuplexStream:
+    """Return what is carried inside a WebSocket, whose modules take 0.8 MB that few services need."""
+    from router.transport.websocket import WebSocketStream
+
+    return WebSocketStream(stream, where, first)
 
 
 async def pass_on(
@@ -72,7 +79,7 @@ async def _pump_in(link: Stream, stream: Passed, first: bytes, pauses: ReadingPa
     frames.took(first)
     while data := bytes(await stream.receive_some(READ_BYTES_MAX)):
         await link.send_all(data)
-        short = stream.short_pieces if isinstance(stream, WebSocketStream) else 0
+        short = stream.short_pieces if isinstance(stream, DuplexStream) else 0
         pauses.took(len(data), short, frames.took(data), trio.current_time(), is_between=frames.is_between)
         await pauses.wait()
 

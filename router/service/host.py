@@ -70,7 +70,7 @@ class Place(Struct, frozen=True):
     written. `guests`: the URL at which the node takes streams that services hand over. `events`: those declared in its
     folder. `leave_free_bytes`: the disk space that its state leaves free. `is_inside`: whether it runs in the node's
     process. `pauses`: those before something on which it failed is tried again. `in_a_row`: such failures, over all its
-    lives. `find_over_http`: returns the node's other services that answer over HTTP."""
+    lives. `find_over_http`: returns the node's other services that answer over HTTP. `node_name`: `node.name`."""
 
     name: str
     url: str
@@ -88,6 +88,7 @@ class Place(Struct, frozen=True):
     pauses: BackOff = BackOff(Config().node.service_restart_s_min, Config().node.service_restart_s_max)
     in_a_row: FailuresInARow = field(default_factory=FailuresInARow)
     find_over_http: Callable[[], Sequence[Any]] = tuple
+    node_name: str = ""
 
     @property
     def state_path(self) -> Any:

@@ -31,6 +31,8 @@ AGAIN = BackOff(1.0, 30.0)
 """The pauses after which a request that was refused for now is made again."""
 AGAIN_MAX = 1_000
 """Most requests that wait for that; further ones are not made again."""
+REFUSED_MAX = 256
+"""Most requests whose last refusal is known, so that the log tells of the same once."""
 IN_TURN_S = 1.0
 """How long what comes next waits at most for the router's answer to a `Join` or `Leave`."""
 Failed = Callable[[c.Deed, Exception], None]
@@ -63,6 +65,7 @@ class Requests:
         self._awaited = set[Callable[[], Awaitable[dict[str, Any]]]]()
         self._latest: dict[Hashable, Request] = {}  # by what they are about: those that are not answered
         self._asked_again = 0
+        self._refusals: dict[Hashable, str] = {}  # by what they are about: those the rules heard of, in our log
         self._lot = trio.lowlevel.ParkingLot()
 
     def __repr__(self) -> str:
@@ -167,6 +170,8 @@ class Requests:
             self._failed(request, error)
         else:
             self._is_over(request)
+            if found:
+                self._refusals.pop(request.about, None)
             for heard in found:
                 self._hear(heard)
         finally:
@@ -202,11 +207,20 @@ class Requests:
         self._is_over(request)
         if isinstance(error, SaidError) and not found:
             self._failed(request, error)
-        else:
-            level = logging.INFO if found else logging.WARNING  # rules that hear of it may ask again
+        elif not found or self._is_news(request, str(error)):
+            level = logging.INFO if found else logging.WARNING
             self._host.log.log(level, "%s: %s was not done: %s", self._host, type(request).__name__, error)
         for heard in found or self._heard_of_failure(request, lambda: request.given_up(str(error))):
             self._hear(heard)
+
+    def _is_news(self, request: Request, refusal: str) -> bool:
+        """Whether the last request about the same was not refused in these words. Rules that hear of a refusal may make
+        the request again, for as long as it lasts."""
+        before = self._refusals.pop(request.about, None)
+        if len(self._refusals) >= REFUSED_MAX:
+            self._refusals.pop(next(iter(self._refusals)))
+        self._refusals[request.about] = refusal
+        return refusal != before
 
     def _heard_of_failure(self, request: Request, hear: Callable[[], Sequence[c.Heard]]) -> Sequence[c.Heard]:
         try:

@@ -133,7 +133,8 @@ class RulesHost(Service):
         self._doors = Doors(self._came, self.hear, self._dial_as_guest, self.place.home.path, self.warn)
         self._jobs = Jobs(lambda tag, result, error: self.hear(c.Computed(tag, result, error)))
         key, find = self.place.key.public, self.place.find_over_http
-        self._rules = self._kind(c.Setup(self.name, key, self.settings, self._kept, _CHANCE, find, self.scratch()))
+        given = self.name, key, self.settings, self._kept, _CHANCE, find, self.scratch(), self.place.node_name
+        self._rules = self._kind(c.Setup(*given))
         self._settled: Callable[[c.Now], object] | None = getattr(self._rules, "settled", None)
         delay_s = self._failures.guarded("batch_delay_s", getattr(self._rules, "batch_delay_s", no_delay_s), 0.0)
         is_urgent = self._failures.guarded("is_urgent", getattr(self._rules, "is_urgent", never_urgent), True)

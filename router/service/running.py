@@ -142,6 +142,7 @@ async def run(
         leave_free_bytes(config),
         pauses=back_off(config),
         find_over_http=partial(services_over_http, home, config, name),
+        node_name=config.node.name,
     )
     async with actor_system():
         supervise(service, place, back_off(config), reports.problem)

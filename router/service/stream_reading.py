@@ -94,7 +94,8 @@ class StreamReaders(Watched):
         if self.is_held and self._held_until_s <= self._now_s() + MOMENT_S:
             self._held_until_s = self._scope.deadline = inf
             self._watch_patient()
-            self.patient.read_ready()
+            for _ in range(AHEAD_MAX):  # else the rest of what a stream has waits for the next cycle
+                self.patient.read_ready()
 
     def _watch_patient(self) -> None:
         self.watch(self._patient_fd, lambda _: self.patient.read_ready())

@@ -80,8 +80,16 @@ class Home:
     @property
     def holds_node(self) -> bool:
         """Whether the node's key, which is its identity, exists."""
+        return self._holds(self.key_path)
+
+    @property
+    def holds_settings(self) -> bool:
+        """Whether there is a `router.toml`."""
+        return self._holds(self.config_path)
+
+    def _holds(self, path: Path) -> bool:
         try:
-            return self.key_path.exists()
+            return path.exists()
         except OSError as error:
             said = f"the home {self.path} cannot be read: {error.strerror}"
             raise HomeError(f"{said}; run this as the user it belongs to, or {_ELSEWHERE}") from None

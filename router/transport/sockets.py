@@ -22,6 +22,8 @@ PARTS_MAX = 1024  # buffers per system call (IOV_MAX)
 ACCEPT_PAUSE_S = 0.1  # wait this long when the process or the system is out of sockets
 DISCARD_READS_MAX = 64  # reads of DISCARD_BYTES that are discarded before a close
 DISCARD_BYTES = 1 << 16
+TURN_BYTES = 1 << 14
+"""Bytes from which a send lets other tasks run, even if the socket takes all at once."""
 RECEIVE_BYTES_MAX = 1 << 18
 """Bytes that are taken from the kernel at once, at most."""
 
@@ -47,7 +49,10 @@ def user_of(sock: Any) -> int | None:
 
 
 async def send_whole(sock: SocketType, parts: Sequence[Buffer]) -> None:
-    """Send all these buffers without joining them. Raises `StreamBroken`."""
+    """Send all these buffers without joining them. Raises `StreamBroken`.
+
+    Other tasks run meanwhile if there are at least `TURN_BYTES`, or if the socket has no room for all: a turn of the
+    loop costs more than the call that sends a settling."""
     try:
         if len(parts) <= PARTS_MAX:
             return await _send_batch(sock, parts)
@@ -58,12 +63,19 @@ async def send_whole(sock: SocketType, parts: Sequence[Buffer]) -> None:
 
 
 async def _send_batch(sock: SocketType, parts: Sequence[Buffer]) -> None:
-    left = sum(map(len, parts))
+    left = size = sum(map(len, parts))
+    await trio.lowlevel.checkpoint_if_cancelled()
     while left:
-        sent = await sock.sendmsg(parts)
+        try:
+            sent = os.writev(sock.fileno(), parts)
+        except BlockingIOError:
+            await trio.lowlevel.wait_writable(sock)
+            continue
         left -= sent
         if left:
             parts = _without(parts, sent)
+    if size >= TURN_BYTES:
+        await trio.lowlevel.cancel_shielded_checkpoint()
 
 
 def _without(parts: Sequence[Buffer], sent: int) -> list[Buffer]:
@@ -89,18 +101,21 @@ _room = _ReadRoom()
 
 
 async def receive(sock: SocketType, max_bytes: int) -> bytes:
-    """Return the bytes that have arrived, at most `max_bytes` and `RECEIVE_BYTES_MAX`; `b""` at the end. Raises
-    `StreamBroken`."""
+    """Return the bytes that have arrived, at most `max_bytes` and `RECEIVE_BYTES_MAX`; `b""` at the end. Other tasks
+    run once, before it returns or while it waits. Raises `StreamBroken`."""
     try:
         await trio.lowlevel.checkpoint_if_cancelled()
+        has_waited = False
         while True:
             try:
                 view = _room.view[:max_bytes]
                 data = bytes(view[: os.readv(sock.fileno(), [view])])
             except BlockingIOError:
                 await trio.lowlevel.wait_readable(sock)
+                has_waited = True
             else:
-                await trio.lowlevel.cancel_shielded_checkpoint()
+                if not has_waited:
+                    await trio.lowlevel.cancel_shielded_checkpoint()
                 return data
     except (OSError, trio.ClosedResourceError) as error:
         raise StreamBroken(f"receiving failed: {words(error)}") from None

@@ -126,7 +126,7 @@ class DuplexStream(ABC):
 
     @abstractmethod
     async def _send(self, parts: Sequence[Buffer]) -> None:
-        """Send all `parts`. A checkpoint. Raises `StreamBroken`."""
+        """Send all `parts`; other tasks need not run meanwhile, if there is room. Raises `StreamBroken`."""
 
     @abstractmethod
     async def _finish(self) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from OpenSSL import SSL, crypto
 
 from router.core.wire.text import clean
@@ -89,7 +88,7 @@ class ServerCertificate:
             context.use_certificate(certificate)
             for issuer in issuers:
                 context.add_extra_chain_cert(issuer)
-            context.use_privatekey(load_pem_private_key(_content(self._key), None))  # type: ignore[arg-type]
+            context.use_privatekey(_load_key(_content(self._key)))
             context.check_privatekey()
         except (SSL.Error, ValueError, TypeError, UnsupportedAlgorithm) as error:
             why = explain(error) if isinstance(error, SSL.Error) else words(error)
@@ -98,6 +97,13 @@ class ServerCertificate:
         if certificate.not_valid_after_utc < datetime.datetime.now(datetime.UTC):
             log.warning("the certificate in %s expired on %s: renew it", self._chain, _day(certificate))
         return context
+
+
+def _load_key(pem: bytes) -> Any:
+    """Return a private key. Its module brings those of SSH, which only a listener with a certificate needs."""
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    return load_pem_private_key(pem, None)
 
 
 def _content(path: Path) -> bytes:

@@ -11,7 +11,7 @@ from router.core.why.report import NeighbourReport, fate_json, followed, noted_j
 from router.core.wire.text import key_text
 from router.disk.log.search import CANDIDATES_MAX, FoundEvents
 
-WHERE_ELSE = "if the id is right, ask `router why` at the router that took it from its sender"
+WHERE_ELSE = "if the id is right, ask the router that took it from its sender, by `router why` there"
 SPANS_MAX = 5
 BY_STORE = "this is what the store holds of it, and what is left in the log; what else became of it cannot be known"
 CUT = "the log has more lines about it than are read: only the oldest are shown"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from router.cli.exits import Exit, Failure
+from router.cli.streams import standard_input
 from router.core.wire.codec import Malformed
 from router.core.wire.text import hex_fault
 from services.capd.core.message import ID_BYTES
@@ -56,7 +56,7 @@ def data_of(text: str | None, hex_text: str | None) -> bytes:
     if hex_text is not None:
         found = hex_of(hex_text, "--hex")
     elif text == "-":
-        found = sys.stdin.buffer.read(DATA_BYTES_MAX + 1)
+        found = standard_input("give the data as DATA or --hex HEX").read(DATA_BYTES_MAX + 1)
     else:
         assert text is not None
         found = text.encode(errors="surrogateescape")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit
 from router.cli.output import note, say_json
+from router.cli.streams import standard_input
 from router.core.wire.codec import Malformed
 from router.core.wire.lifetime import UINT32_MAX
 from router.core.wire.text import hex_fault
@@ -54,8 +54,13 @@ def decode(messages: tuple[str, ...], at: int | None, files: tuple[Path, ...], a
         raise SystemExit(Exit.FAILED)
 
 
+def _lines_of_input() -> Iterator[str]:
+    lines = standard_input("give messages as HEX or with --dat FILE")
+    return (text for line in lines if (text := line.decode(errors="replace").strip()))
+
+
 def _found(messages: tuple[str, ...], files: tuple[Path, ...]) -> Iterator[CapdMessage | Malformed]:
-    lines = messages if messages or files else (line.strip() for line in sys.stdin if line.strip())
+    lines = messages if messages or files else _lines_of_input()
     for text in lines:
         if fault := hex_fault(text):
             yield Malformed(f"{text[:60]!r} {fault}")

@@ -25,7 +25,7 @@ from services.capd.core import messages as m
 from services.capd.core.limits import Standing
 from services.capd.core.message import CapdMessage, end_of_message, read_message, shown_id
 from services.capd.core.pattern import Pattern
-from services.capd.core.pool_file import encode_pool, messages_in
+from services.capd.core.pool_file import HEAD_BYTES, encode_pool, may_be_pool_file, messages_in
 
 AT_ONCE = 4
 """Batches of messages that `import` hands in before the first of them is answered."""
@@ -49,6 +49,8 @@ def export_(file: Path, name: str, as_json: bool) -> None:
         raise Failure(
             Exit.USAGE, f"{file} is a device or a pipe, which the export would take the place of; name a file"
         )
+    if file.exists() and not may_be_pool_file(_beginning(file)):
+        raise Failure(Exit.USAGE, f"{file} is there already, and no msgpool.dat; name another file")
     found, left_out = loop.run(_all, name)
     now_s = int(time.time())
     found.sort(key=lambda message: message.priority(now_s))
@@ -60,6 +62,14 @@ def export_(file: Path, name: str, as_json: bool) -> None:
     if left_out:
         are = "is" if left_out == 1 else "are"
         note(f"{counted(left_out, 'message')} of the pool {are} not in {file}: expired or rescinded")
+
+
+def _beginning(file: Path) -> bytes:
+    try:
+        with file.open("rb") as old:
+            return old.read(HEAD_BYTES)
+    except OSError as error:
+        raise Failure(Exit.FAILED, f"cannot look at {file}: {error.strerror}; name another place") from None
 
 
 @click.command("import", cls=Command)

@@ -3,7 +3,7 @@
 The service consists of parts, each with a duty of its own; all of them share `Known`. A part gets the events that
 concern it and returns deeds, as rules do; its `Wake` is its own, so it gets `Tick` when that time has come.
 
-    OnLan          datagrams on local networks: which routers are near
+    OnLan          datagrams on local networks: which routers are near, and what those call themselves (NAMED)
     InCommon       MEET and MET: groups shared with the routers nearby
     Own            the advertisement of this node's router, for exchanges
     Exchanges      SAMPLE and SAMPLED: which routers exist
@@ -21,7 +21,7 @@ from services.discovery.core.dial_back import DialBacks
 from services.discovery.core.exchanges import Exchanges
 from services.discovery.core.known import SERVICE, Known
 from services.discovery.core.lan.part import OnLan
-from services.discovery.core.messages import Dialled, DialMe, Message, Sample, Sampled, decode_message
+from services.discovery.core.messages import Dialled, DialMe, Message, Named, Sample, Sampled, decode_message
 from services.discovery.core.own import Own
 from services.discovery.core.sampling import SamplingLimits
 from services.discovery.core.seeds import read_seeds
@@ -47,6 +47,7 @@ class Discovery:
             Met: common,
             DialMe: dial_backs,
             Dialled: dial_backs,
+            Named: self.lan,
         }
         if settings.sampling:
             limits = SamplingLimits(settings.period_s, answer_s=min(settings.period_s, SamplingLimits().answer_s))

@@ -48,6 +48,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     networks: Annotated[
         tuple[NetworkName, ...], about("Networks that are allowed, as `router lan list` shows them.")
     ] = ()
+    say_name: Annotated[
+        bool,
+        about("Whether this node says `node.name` to those on local networks with which it has groups in common."),
+    ] = True
     groups: Annotated[
         tuple[str, ...],
         about("Public groups that are named on local networks, by their names in the home or their keys: at most 26."),

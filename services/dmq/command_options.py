@@ -92,10 +92,17 @@ def revision_option(command: Function) -> Function:
     )(command)
 
 
+class _SocketPath(click.Path):
+    """The path of a Unix socket, also as the URL `unix://PATH` by which other commands are given it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(str(value).removeprefix("unix://"), param, ctx)
+
+
 def socket_option(command: Function) -> Function:
     return click.option(
         "--socket",
-        type=click.Path(path_type=Path),
+        type=_SocketPath(path_type=Path),
         required=True,
         envvar="DMQ_NODE_SOCKET_PATH",
         metavar="PATH",
@@ -106,7 +113,7 @@ def socket_option(command: Function) -> Function:
 def home_socket_option(command: Function) -> Function:
     return click.option(
         "--socket",
-        type=click.Path(path_type=Path),
+        type=_SocketPath(path_type=Path),
         envvar="DMQ_NODE_SOCKET_PATH",
         metavar="PATH",
         help="The node's socket for clients. Default: DMQ_NODE_SOCKET_PATH, else that of this home's node.",

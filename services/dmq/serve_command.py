@@ -295,7 +295,10 @@ def _source(text: str) -> dict[str, object]:
     if is_kept or (path.is_file() and not os.access(path, os.X_OK)):
         return {"stake_file": str(path.absolute())}
     words = absolute_command(text)
-    if len(words) < 2 and not os.access(words[0] if words else "", os.X_OK):
+    program = Path(words[0] if words else "")
+    if len(words) < 2 and (program.is_dir() or not os.access(program, os.X_OK)):
         said = f"--stake {text}: there is no such file, and no program of that name that can be run"
+        if path.is_dir():
+            said = f"--stake {text} is a directory"
         raise Failure(Exit.USAGE, f"{said}; give the output of cardano-cli query stake-snapshot --all-stake-pools")
     return {"stake_command": tuple(words)}

@@ -90,7 +90,7 @@ async def test_strangers_have_few_places_little_time_and_a_small_window(tmp_path
     settings = {
         "limits.strangers_connections_max": 3, "limits.strangers_spared_s": 0, "limits.strangers_idle_s": 600,
         "limits.strangers_hello_s": 0.5, "limits.hello_s": 600, "limits.strangers_window_messages": 7,
-        "limits.strangers_window_bytes": 5000, "limits.window_messages": 70,
+        "limits.strangers_window_bytes": 5000, "limits.window_messages": 70, "node.name": "hub",
     }  # fmt: skip
     async with rig(tmp_path) as running:
         core, peer = running.node("core", "core", settings), new_key()
@@ -99,6 +99,7 @@ async def test_strangers_have_few_places_little_time_and_a_small_window(tmp_path
         async with crowd(core, 3) as links:
             hello = links[0].end.session.hello
             assert hello is not None and (hello.window_messages, hello.window_bytes) == (7, 5000)
+            assert hello.name is None, "a stranger is told no name"
             async with linked(core, new_key(), tls=True) as newcomer:
                 ended = await links[0].until_closed()
                 assert ended is not None and ended.reason is Reason.SHUTDOWN, "the longest silent gives way"

@@ -59,6 +59,7 @@ async def test_all_hear_all_where_multicast_passes_one_way_ipv6_is_missing_or_tw
             without_ipv6(plain.machine)
             apps = [App(one, new_key(), group) for one in (plain, deaf, first, second)]
             for app in apps:
+                app.laptop.node.settings["node.name"] = app.laptop.node.name
                 await app.laptop.node.start()
                 await held.enter_async_context(app.running(nursery))
             for app, other in permutations(apps, 2):
@@ -68,6 +69,12 @@ async def test_all_hear_all_where_multicast_passes_one_way_ipv6_is_missing_or_tw
             for app in apps:
                 names = {other.laptop.node.name for other in apps if other is not app}
                 await app.until_heard(lambda heard, names=names: set(heard) == names)  # type: ignore[misc]
+
+            async def are_named() -> bool:
+                rows = (await plain.node.run("peer", "list", "--json")).json
+                return {row["name"] for row in rows} == {'"deaf"', '"first"', '"second"'}
+
+            await until("the others have said their names", are_named)
             nursery.cancel_scope.cancel()
 
 

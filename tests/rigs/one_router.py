@@ -207,7 +207,8 @@ class OneRouter:
 
     def _gone(self, kind: type[Effect]) -> list[Effect]:
         found = [one for one in self.done if isinstance(one, kind)]
-        self.done = [one for one in self.done if not isinstance(one, kind)]
+        if found:
+            self.done = [one for one in self.done if not isinstance(one, kind)]
         return found
 
     def handed(self, number: int) -> list[bytes]:

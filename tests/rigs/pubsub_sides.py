@@ -86,7 +86,8 @@ class Side:
 
     def take(self, kind: type[Any]) -> list[Any]:
         found = [one for one in self.done if isinstance(one, kind)]
-        self.done = [one for one in self.done if not isinstance(one, kind)]
+        if found:
+            self.done = [one for one in self.done if not isinstance(one, kind)]
         return found
 
     def mine(self) -> Filter | None:

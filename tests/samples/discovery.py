@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from router.core.wire.meeting import FILLER_BYTES, Meet, Meeting, Met
 from samples.core import ADDRESSES, ADVERTISEMENTS, ALICE, BOB, GROUP
-from services.discovery.core.messages import Dialled, DialMe, Entry, Message, Sample, Sampled
+from services.discovery.core.messages import Dialled, DialMe, Entry, Message, Named, Sample, Sampled
 
 FIRST, SECOND = b"f" * 16, b"s" * 16
 FILLER = bytes(range(256)) * (FILLER_BYTES // 256)
@@ -21,5 +21,7 @@ MESSAGES: tuple[Message, ...] = (
     Met(FIRST, SECOND, MEETING.tags([GROUP.public], FILLER)[:2]),
     DialMe(FIRST, 4101),
     Dialled(FIRST, ADDRESSES[0]),
+    Named("anns-laptop"),
+    Named(""),
     Dialled(FIRST, ADDRESSES[1], 22, "connection refused"),
 )

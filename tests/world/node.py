@@ -20,14 +20,21 @@ from router.core.log.events import Logged
 from router.core.log.life import Life, Restored, next_life
 from router.core.neighbours.directory import Directory, Neighbour, ServiceFacts
 from router.core.router import Router
-from router.core.routing.effects import DialNeighbour, InvitationAnswered, LookAtFile, TermsHeard, WriteGuests
+from router.core.routing.effects import (
+    BeginAnew,
+    DialNeighbour,
+    InvitationAnswered,
+    LookAtFile,
+    TermsHeard,
+    WriteGuests,
+)
 from router.core.routing.job import Job
 from router.core.routing.limits import CoreLimits
 from router.core.routing.recovered import Recovered
 from router.core.service.roles import Role
 from router.core.wire.address import TransportAddress
 from router.core.wire.crypto import PublicKey, SigningKey, digest
-from router.core.wire.link_items import LogHead
+from router.core.wire.link_items import LogHead, Run
 from router.core.wire.now import Now
 from router.core.wire.succession import ANSWERS_S, KeySuccession, formers, make_succession
 from router.disk.limits import StoreLimits
@@ -44,7 +51,6 @@ from router.node.wall_clock import ClockLimits, WallClock
 from router.service.verbs.add_neighbour import NeighbourUnreachable
 from router.why.questions import Fates
 from router.why.steps import Find, Remind
-from world.accounted import Accounted
 from world.port import Port
 from world.time import Time
 
@@ -65,7 +71,7 @@ class AnyStore(CycleStore, Protocol):
 
 
 class AnyLog(CycleLog, Protocol):
-    """The interface of an event log that a node needs; `MemoryLog` and `sealed_log.SealedLog` implement it."""
+    """The interface of an event log that a node needs, as `MemoryLog` and `sealed_log.SealedLog` implement it."""
 
     def head(self) -> LogHead | None: ...
     def tidy(self) -> None: ...
@@ -116,36 +122,6 @@ class Saved(NamedTuple):
     at_s: int
 
 
-class MemoryLog(Accounted):
-    """A node's event log: committed events, decoded; sealed now and then, so that the store may delete them."""
-
-    def __init__(self, node: Node) -> None:
-        super().__init__(node)
-        self._node = node
-        self._seq = self._sealed = 0
-
-    def committed(self, logged: Logged, now: Now) -> None:
-        self._node.log.append(logged)
-        self.account.note(logged)
-
-    def sealed(self, now: Now) -> int:
-        before, self._sealed = self._sealed, self._node.store.next_seq - 1 if self._node.time.chance(0.1) else 0
-        self._has_sealed |= before > 0
-        return before
-
-    def is_due(self, now: Now) -> bool:
-        return False
-
-    def head(self) -> LogHead | None:
-        return None
-
-    def tidy(self) -> None: ...
-    def close(self) -> None: ...
-
-    def log(self) -> LogSnapshot:
-        return LogSnapshot((), (), 0)
-
-
 class Node:
     """A node. A crash loses memory and the uncommitted batch; the disk, the configuration and the log stay."""
 
@@ -156,7 +132,7 @@ class Node:
         key: SigningKey,
         settings: Settings,
         open_store: Callable[[Disk, StoreLimits, bytes], AnyStore],
-        open_log: Callable[[Node], AnyLog] = MemoryLog,
+        open_log: Callable[[Node], AnyLog],
     ) -> None:
         self.time = time
         self.clocks = Clocks(time)
@@ -190,6 +166,11 @@ class Node:
     @property
     def address(self) -> PublicKey:
         return self.key.public
+
+    @property
+    def takes_links(self) -> bool:
+        """Whether it runs, and has not stopped as the older of two copies."""
+        return self.alive and not self.router.copies.is_barred
 
     # -- life and death --------------------------------------------------------------------------------------
 
@@ -265,6 +246,23 @@ class Node:
         store.begin_life(Restored(life, saved.at_s, wall_ns // 1_000_000_000))
         store.close()
 
+    def copied(self, name: str) -> Node:
+        """Return a node on a copy of this one's home, which is not started."""
+        made = Node(self.time, name, self.key, self.settings, self._open_store, self._open_log)
+        made.chain, made.log, made.neighbours = [*self.chain], [*self.log], dict(self.neighbours)
+        made.disk.__dict__.update(self.disk.copied().__dict__)
+        return made
+
+    def _begin_anew(self, restored: Restored | None) -> None:
+        """End as by kill -9, and start again, in another life if that was ordered."""
+        self.crash()
+        if restored is not None:
+            store = self._open_store(self.disk, self.settings.store, bytes(16))
+            store.recover(self.address)
+            store.begin_life(restored)
+            store.close()
+        self.start()
+
     @property
     def addresses_had(self) -> list[PublicKey]:
         """Return the node's address, and those that it had before."""
@@ -330,10 +328,11 @@ class Node:
         offer = Offer(
             "router", bytes(8), True, settings.window_messages, settings.window_bytes,
             self.time.random.randbytes(16), pubsub=self._public(Role.OVERLAY), discovery=self._public(Role.FINDER),
-            was=formers(self.chain), claim=self._claim,
+            run=None if self._claim is None else Run(*self._claim.run[:2]), was=formers(self.chain), claim=self._claim,
         )  # fmt: skip
         session = Session(offer, self.key, dialler=dialled, peer=peer, expect=expect)
-        return self.ports.setdefault(self._numbers, Port(self, self._numbers, session, dialled=dialled, owner=owner))
+        made = Port(self, self._numbers, session, self._claim, dialled=dialled, owner=owner)
+        return self.ports.setdefault(self._numbers, made)
 
     def _public(self, role: Role) -> PublicKey | None:
         return next((PublicKey(key) for key in self.public if ROLES.get(self.services.get(key, "")) is role), None)
@@ -429,6 +428,8 @@ class Node:
                     self._later(0.001, lambda: self.hear(FileLooked(self._file())))
                 case WriteGuests():
                     self._soon(lambda deed=deed: self._write_guests(deed))  # type: ignore[misc]
+                case BeginAnew(restored):
+                    self._soon(lambda restored=restored: self._begin_anew(restored))  # type: ignore[misc]
                 case Remind(news, seconds):
                     self._later(seconds, lambda news=news: self.hear(news))  # type: ignore[misc]
 

@@ -10,7 +10,16 @@ from router.core.link.session import Ended, MessageRun, OtherItem, RefusedAt, Se
 from router.core.routing.intake import Arrived, read_messages
 from router.core.wire import link_items
 from router.core.wire.reasons import Reason
-from router.node.link_events import LinkOpened, Measured, MissedSome, NeighbourSettled, RefusedOne
+from router.core.wire.run_claim import RunClaim, stop_run
+from router.node.link_events import (
+    LinkOpened,
+    Measured,
+    MissedSome,
+    NeighbourRunStopped,
+    NeighbourSettled,
+    OwnRunShown,
+    RefusedOne,
+)
 from router.node.link_writer import LinkWriter
 
 if TYPE_CHECKING:
@@ -24,13 +33,18 @@ RETRY_S = 0.002
 class Port(LinkWriter):
     """A connection that sends bytes as they are written, and delays reads while too many bytes are in flight."""
 
-    def __init__(self, node: Node, number: int, session: Session, *, dialled: bool, owner: bool) -> None:
+    def __init__(
+        self, node: Node, number: int, session: Session, claim: RunClaim | None, *, dialled: bool, owner: bool
+    ) -> None:
         self.end: End | None = None
         super().__init__(number, session, "a wire")
         self.node = node
         self.dialled = dialled
         self.owner = owner
         self.is_up = False
+        self.far = node
+        """The node at the other end; this one while there is none."""
+        self._claim = claim
         self._unread: deque[object] = deque()
 
     @property
@@ -49,7 +63,7 @@ class Port(LinkWriter):
             self.end.wire.cut()
 
     def _end_soon(self) -> None:
-        waits = self.closing is not None and self.closing[0] is Reason.SHUTDOWN
+        waits = self.awaits_answer or (self.closing is not None and self.closing[0] is Reason.SHUTDOWN)
         self.node.time.after(GOODBYE_S if waits else 0, self._hang_up)
 
     def _hang_up(self) -> None:
@@ -102,12 +116,24 @@ class Port(LinkWriter):
                 node.hear(Measured(number, rtt_ns, (t1 + t2) // 2 - (node.clocks.wall_ns() - rtt_ns // 2), head))
             case OtherItem(link_items.Missed() as missed):
                 node.hear(MissedSome(number, missed))
+            case OtherItem(link_items.OtherRun(claim)):
+                self._show_claim(claim)
+            case OtherItem(link_items.StoppedRun(said)):
+                own = said.is_by(node.address)
+                node.hear(OwnRunShown(said) if own else NeighbourRunStopped(self.far.address, self.where, said))
             case Ended():
                 self._hang_up()
             case RemoteProtocolError():
                 node.violations.append(event)
                 self.close(event.reason, event.text)
         return True
+
+    def _show_claim(self, claim: RunClaim) -> None:
+        """Report a later run of this node's key, and answer that this run stops."""
+        assert claim.is_by(self.node.address)
+        if self._claim is not None and claim.run > self._claim.run:
+            self.say(link_items.StoppedRun(stop_run(self.node.key, self._claim.run, claim.run)))
+            self.node.hear(OwnRunShown(claim))
 
     def _arrived(self, arrived: Arrived) -> bool:
         in_flight, is_stranger = self.node.in_flight, self._session.is_stranger

@@ -17,7 +17,7 @@ from router.core.wire.reasons import NOT_SHARED
 from router.service import contract as c
 from router.service.parts import Parts
 from router.service.roles import overlay as o
-from services.discovery.core.messages import decode_message
+from services.discovery.core.messages import Named, decode_message
 from services.discovery.rules import Discovery
 from services.discovery.settings import Settings as DiscoverySettings
 from world.app import App, Habits
@@ -65,6 +65,17 @@ class Neighbourhood:
         return Resident(self.world, node, name, rules, DiscoverySettings(), habits, key=self.keys[node])
 
 
+class Names:
+    """Takes what neighbours call themselves."""
+
+    def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
+        return []
+
+    def read(self, message: c.Message, said: object, now: c.Now) -> list[c.Deed]:
+        assert isinstance(said, Named)
+        return []
+
+
 class Nearby(Discovery):
     """The rules that ship, with a given set of routers nearby; they tell nobody of the group `hidden`."""
 
@@ -73,8 +84,9 @@ class Nearby(Discovery):
         self._lan = lan
         self._hidden = lan.hidden
         self.known.on_lan = True
-        heard = tuple(part for part in self.parts if part is not self.lan)  # no datagrams here
-        self._hear = Parts("discovery", heard, self.readers, decode_message).hear
+        names = Names()  # in the place of the part that hears datagrams, of which there are none here
+        parts = tuple(names if part is self.lan else part for part in self.parts)
+        self._hear = Parts("discovery", parts, {**self.readers, Named: names}, decode_message).hear
 
     def hear(self, heard: c.Heard, now: c.Now) -> list[c.Deed]:
         if isinstance(heard, o.Wanted) and heard.group == self._hidden:

@@ -27,7 +27,8 @@ from router.core.wire.crypto import PublicKey, SigningKey
 from router.disk.limits import StoreLimits
 from world import ledger
 from world.app import App, Habits
-from world.node import AnyLog, AnyStore, MemoryLog, Node, Settings
+from world.memory_log import MemoryLog
+from world.node import AnyLog, AnyStore, Node, Settings
 from world.time import End, Time, Wire
 
 DIAL_AGAIN_S = 2.0
@@ -106,6 +107,19 @@ class World:
         self.nodes.append(node)
         node.start()
         return node
+
+    def copy(self, node: Node) -> Node:
+        """Start a node on a copy of a node's home, at the same neighbours. Those of its apps are not copied."""
+        made = node.copied(f"copy of {node.name}")
+        made.dial = lambda key: self._asked_to_dial(made, key)
+        self.nodes.append(made)
+        made.start()
+        for cable in [*self.cables]:
+            if node in (cable.one, cable.other):
+                one, other = (made if end is node else end for end in (cable.one, cable.other))
+                self.cables.append(Cable(one, other, cable.delay_s, keep=cable.keep, both=cable.both))
+                self._dial(self.cables[-1], one)
+        return made
 
     def link(
         self,
@@ -197,7 +211,7 @@ class World:
 
     def _connect(self, cable: Cable, dialler: Node) -> None:
         other = cable.other if dialler is cable.one else cable.one
-        if not (cable.whole and dialler.alive and other.alive):
+        if not (cable.whole and dialler.takes_links and other.takes_links):
             if cable.again and dialler.alive:
                 self._not_connected(cable, dialler, other)
             elif cable.keep or cable.both:
@@ -210,6 +224,7 @@ class World:
         wire = cable.wire = Wire(self.time, cable.delay_s)
         ours = dialler.port(dialled=True, peer=other.address, owner=False, expect=other.address)
         theirs = other.port(dialled=False, peer=dialler.address, owner=False)
+        ours.far, theirs.far = other, dialler
         ours.end = wire.end(ours.hear, ours.gone)
         theirs.end = wire.end(theirs.hear, theirs.gone)
         ours.flush_session()
@@ -233,7 +248,7 @@ class World:
 
     @staticmethod
     def _is_connected(node: Node, other: Node) -> bool:
-        return any(port.session.peer == other.address for port in node.ports.values())
+        return any(port.far is other for port in node.ports.values())
 
     def cut(self, cable: Cable) -> None:
         """Break the connection and lose the bytes on the way. It may be dialled again at once."""
@@ -292,7 +307,8 @@ class World:
         moving = [repr(app) for app in self.apps if not app.is_quiet]
         moving += [f"{node.name} will come back" for node in self._returning]
         for cable in self.cables:
-            if cable.keep and cable.whole and cable.one.alive and cable.other.alive and not self._is_up(cable):
+            may_link = cable.one.takes_links and cable.other.takes_links
+            if cable.keep and cable.whole and may_link and not self._is_up(cable):
                 moving.append(f"{cable!r} will be dialled")
         for node in self.nodes:
             if not node.alive:
@@ -328,7 +344,7 @@ class World:
         books = {node: self.ledger(node) for node in self.nodes}
         taken_by = {node: book.accepted() | ledger.accepted(node.log_lost) for node, book in books.items()}
         owner = {app.key.public: app for app in self.apps}
-        routers = {bytes(key): node for node in self.nodes for key in node.addresses_had}
+        routers = [(bytes(key), node) for node in self.nodes for key in node.addresses_had]  # copies have one key
         for node, book in books.items():
             if node.alive and node.is_idle:
                 ledger.check(book, self.pending(node))
@@ -338,7 +354,7 @@ class World:
                 assert identity in owner[PublicKey(whom)].diary.handled, f"{node.name} settled what never arrived"
             for identity, whom in book.ended("acked"):
                 for_itself = book.destinations[identity] == whom
-                taken = for_itself or identity in taken_by[routers[whom]]
+                taken = for_itself or any(identity in taken_by[one] for key, one in routers if key == whom)
                 assert taken, f"{node.name} was told of custody that nobody took"
             assert not node.violations, f"{node.name}: {node.violations[0]}"
         for app in self.apps:

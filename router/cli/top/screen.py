@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from router.cli.distinct_names import distinct
 from router.cli.output import address_text, clipped, short_text, size_text
 from router.core.wire.text import clean, span_text
-from router.overview.facts import BLOCKED, LOCAL, STRANGER, NodeFacts, PeerRow, WaitingRow, short_key
+from router.overview.facts import BLOCKED, LOCAL, STRANGER, NodeFacts, PeerRow, WaitingRow
 from router.overview.forecasts import Forecast
 from router.overview.notices import GOOD, NEARLY_FULL, Notice, Situation, headline, notices, roughly, waits_because
 from router.overview.rates import Rates
@@ -93,24 +94,6 @@ _ORDERS: dict[str, Callable[[NeighbourRow], Any]] = {
 def ordered(rows: Sequence[NeighbourRow], sort: str) -> list[NeighbourRow]:
     """Return the rows in the order of one of `SORTS`: the worst, the fullest, the fastest, or by name."""
     return sorted(rows, key=_ORDERS[sort])
-
-
-def distinct(names: Sequence[tuple[str, str]], width: int) -> list[str]:
-    """Return texts for (name, key) that fit a column and of which no two are alike: a long name is cut in its middle,
-    and gets the beginning of its key where that is not enough."""
-    cut = [_middle(name, width) if name else short_text("addr", bytes.fromhex(key)) for name, key in names]
-    found = []
-    for text, (name, key) in zip(cut, names, strict=True):
-        mark = short_key(key)
-        found.append(f"{_middle(name, max(1, width - len(mark) - 1))} {mark}" if name and cut.count(text) > 1 else text)
-    return [clipped(text, width) for text in found]
-
-
-def _middle(text: str, width: int) -> str:
-    if len(text) <= width:
-        return text
-    head = width // 2
-    return f"{text[:head]}…{text[len(text) - (width - head - 1) :]}" if width > 2 else text[:width]
 
 
 def screen(

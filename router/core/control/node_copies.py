@@ -52,7 +52,7 @@ SEEN = (
 )
 NEIGHBOUR = (
     "two nodes ran with its key at once, and one of them has stopped for that reason; its operator keeps one with "
-    "`router copy keep` and removes the other"
+    "`router copy keep` there and removes the other"
 )
 
 LAST_LIFE = (

@@ -260,7 +260,7 @@ class Book:
                 one.key,
                 Neighbour(
                     one.key,
-                    one.name,
+                    f'"{one.name}"' if one.name and one.how == LAN else one.name,
                     urls=one.urls,
                     learned=one.how or self._names[one.by],
                     until_s=one.until_s,

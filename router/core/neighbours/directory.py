@@ -45,6 +45,7 @@ class Neighbour(Struct, frozen=True):
 
     key: bytes
     name: str = ""
+    """In quotes if it is the neighbour's word for itself alone: no name of the configuration has any."""
     grants: frozenset[str] = frozenset()
     uplink: bool = False
     blocked: bool = False

@@ -75,5 +75,7 @@ def not_written(directory: Path, error: OSError) -> LogNotWritten:
     remedy = "mend the disk, or free it"
     if error.errno in (EMFILE, ENFILE):
         remedy = "raise the limit of open file descriptors (LimitNOFILE), or lower limits.connections_max"
+    elif isinstance(error, PermissionError):
+        remedy = "start as the user it belongs to, or give it to this one by chown"
     text = f"The event log in {directory} failed: {error.strerror or error}."
     return LogNotWritten(f"{text} The events stay in the store; {remedy}, and they are written then.")

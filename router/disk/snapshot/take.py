@@ -298,15 +298,18 @@ def _check_room(folder: Path, error: Exception) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the regular files there, in order; what has a hidden name, or lies in such a folder, is a draft."""
-    if path.is_file():
-        return [path]
-    found = path.rglob("*") if path.is_dir() else ()
-    return sorted(one for one in found if one.is_file() and not _is_hidden(one.relative_to(path)))
+    """Return the regular files there, in order; what has a hidden name, or lies in such a folder, is a draft. Raise
+    `OSError` if a folder cannot be listed: the snapshot would lack what it holds."""
+    found = [path] if path.is_file() else []
+    for folder, folders, names in os.walk(path, onerror=_not_listed):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(folder, name) for name in names if not name.startswith(".")]
+    return sorted(one for one in found if one.is_file())
 
 
-def _is_hidden(path: Path) -> bool:
-    return any(name.startswith(".") for name in path.parts)
+def _not_listed(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):  # removed since, or a file
+        raise error
 
 
 def _private(path: str, flags: int) -> int:

@@ -64,6 +64,9 @@ def unusable(path: Path, what: str, error: Exception) -> StoreError:
     """Return an error for the operator that says what failed, why, and what to do."""
     if full := lack_of_room(path, error):
         cause, remedy = full[0], f"{full[1]} and start again: nothing that was settled is lost"
+    elif "Permission denied" in str(error):
+        cause = "its files are closed to this user"
+        remedy = "start as the user they belong to; if a command of another user made them, give them back by chown"
     elif isinstance(error, struct.error) and "format requires" in str(error):
         cause, remedy = "a time does not fit into it", "set this machine's clock, which is wrong, and start again"
     elif isinstance(error, (ValueError, *DAMAGED, *UNREADABLE)):

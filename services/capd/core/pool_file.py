@@ -12,6 +12,7 @@ from .serialisation import Reader
 
 VERSION = 1
 _HEAD = Struct("<QQ")
+HEAD_BYTES = _HEAD.size
 VERSIONS_MAX = 255
 """A greater number at the beginning is not a version: the file is something else."""
 _MESSAGE_BYTES_MIN = 15
@@ -21,6 +22,11 @@ def encode_pool(messages: Iterable[CapdMessage]) -> bytes:
     """Return the file's bytes; the reference writes messages in ascending priority."""
     encoded = [message.encoded() for message in messages]
     return _HEAD.pack(VERSION, len(encoded)) + b"".join(encoded)
+
+
+def may_be_pool_file(head: bytes) -> bool:
+    """Whether a file whose first `HEAD_BYTES` are these is a msgpool.dat, or empty."""
+    return not head or (len(head) == HEAD_BYTES and 0 < int.from_bytes(head[:8], "little") <= VERSIONS_MAX)
 
 
 def messages_in(data: bytes) -> Iterator[CapdMessage]:

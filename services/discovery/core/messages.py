@@ -4,12 +4,14 @@
     [2 SAMPLE] [3 SAMPLED]     an exchange of views, with ages outside the signatures (R-D21)
     [4 MEET] [5 MET]           which groups both want (R-D20): `router.core.wire.meeting`
     [6 DIAL_ME] [7 DIALLED]    whether a node can be reached from outside (R-D23)
+    [8 NAMED]                  what a node nearby calls itself, once groups are in common
 
 Size and type are judged before anything is decoded. Signatures of advertisements are not checked.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -36,6 +38,7 @@ DIALLED_BYTES_MAX = 512
 VIEW_BYTES_MAX = 16 + VIEW_MAX * (4 + ADVERTISEMENT_BYTES_MAX)
 
 _VIEW = b"\xa1\x64view"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}|")
 
 
 class Entry(NamedTuple):
@@ -73,7 +76,13 @@ class Dialled(Struct, frozen=True):
     text: str = ""
 
 
-Message = Advertisement | Sample | Sampled | Meet | Met | DialMe | Dialled
+class Named(Struct, frozen=True):
+    """The name that a node says of itself, in the form of `node.name`; "": it has none."""
+
+    name: str
+
+
+Message = Advertisement | Sample | Sampled | Meet | Met | DialMe | Dialled | Named
 
 
 def encode_message(value: Message) -> bytes:
@@ -101,6 +110,8 @@ def _encoded(value: Message) -> bytes:
             fields = {"n": own, "at": at.encoded(), "result": 0 if reason is None else int(reason)}
             said = clean(text)
             return encode([7, fields | ({"text": said} if said else {})])
+        case Named(name):
+            return encode([8, {"name": name}])
 
 
 def _view(view: tuple[Entry, ...]) -> bytes:
@@ -146,6 +157,13 @@ def _dialled(value: Any) -> Dialled:
     return Dialled(nonce(found["n"], "n"), read_address(found["at"], "at"), result or None, text)
 
 
+def _named(value: Any) -> Named:
+    name = shape.text(shape.fields(value, "NAMED", ("name",))["name"], "name", SMALL_BYTES_MAX)
+    if not _NAME.fullmatch(name):
+        raise Malformed("name has other characters than letters, digits, dots, dashes and underscores")
+    return Named(name)
+
+
 _VIEW_ITEMS_MAX = 3 + VIEW_MAX * (2 + ADVERTISEMENT_ITEMS_MAX)
 _FORMS: dict[int, MessageForm] = {
     1: MessageForm("an advertisement", ADVERTISEMENT_BYTES_MAX, ADVERTISEMENT_ITEMS_MAX, read_advertisement),
@@ -155,4 +173,5 @@ _FORMS: dict[int, MessageForm] = {
     5: MessageForm("MET", MET_BYTES_MAX, MET_ITEMS_MAX, read_met),
     6: MessageForm("DIAL_ME", SMALL_BYTES_MAX, 5, _dial_me),
     7: MessageForm("DIALLED", DIALLED_BYTES_MAX, 9 + ADDRESS_ITEMS_MAX, _dialled),
+    8: MessageForm("NAMED", 2 * SMALL_BYTES_MAX, 3, _named),
 }

@@ -19,7 +19,7 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import discovery as d
 from services.discovery.core.known import SERVICE, Known
-from services.discovery.core.messages import Message, encode_message
+from services.discovery.core.messages import Message, Named, encode_message
 from services.discovery.core.refusals import RouterRefusals, notes
 
 KEPT = b"agreed"
@@ -41,6 +41,7 @@ class InCommon:
     def __init__(self, setup: c.Setup, known: Known) -> None:
         self._known = known
         self._chance = setup.chance
+        self._named = Named(setup.node_name if setup.settings.say_name else "")
         kept = setup.kept.get(KEPT, b"")
         self._agreed = known.agreed
         self._agreed.update({PublicKey(kept[at : at + KEY_BYTES]): None for at in range(0, len(kept), KEY_BYTES)})
@@ -119,6 +120,8 @@ class InCommon:
                     groups = tuple(PublicKey(group) for group in sorted(topics))
                     yield d.ShareGroups(router, groups, int(now.wall_s) + AGREED_S, lan=True)
                     yield from self._note_agreed(router, bool(groups))
+                    if groups and (service := self._service_of(router)) is not None:
+                        yield c.Send(service, encode_message(self._named), TTL_S, via=router)
                     if left_out:
                         yield c.LogEvent("discovery_left_out", fields={"router": router.hex(), "groups": left_out})
                 case Drop(by, cause):

@@ -70,3 +70,8 @@ def test_collecting_takes_a_part_of_the_time() -> None:
 def test_another_c_library_gives_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "another")
     heap.give_back()
+
+
+def test_a_process_that_stands_still_for_long_while_it_collects_does_so_seldom() -> None:
+    assert heap.pause_s(0.01) <= heap.GIVE_BACK_S
+    assert heap.pause_s(0.3) > 6 * 3600

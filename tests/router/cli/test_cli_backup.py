@@ -16,7 +16,7 @@ from pathlib import Path
 import lmdb
 import pytest
 from click.testing import Result
-from rigs.commands import ROUTER, run_in, start_node, stop_node
+from rigs.commands import AS_ANY_USER, ROUTER, run_in, start_node, stop_node
 from rigs.patience import HANG_S
 from rigs.small_disk import on_a_small_disk
 
@@ -115,6 +115,44 @@ def test_a_name_in_a_snapshot_adds_no_line_to_its_list(home: Path, tmp_path: Pat
         writer.finish(1, b"", [])
     listed = run_in(home)("backup", "list", str(tmp_path / "snapshot"))
     assert listed.stdout == "             0  keys/a              0  keys/ [2J b\n"
+
+
+def test_a_snapshot_takes_the_place_of_an_older_one_alone(home: Path, tmp_path: Path) -> None:
+    words, pipe, folder = tmp_path / "words.txt", tmp_path / "pipe", tmp_path / "folder"
+    words.write_text("kept")
+    os.mkfifo(pipe)
+    folder.mkdir()
+    for place, code, said in (
+        (words, 2, f"{words} is there already, and no snapshot: name another file\n"),
+        (pipe, 2, f"{pipe} is a device or a pipe, whose place the snapshot would take: name a file, or - for"),
+        (folder, 2, f"{folder} is a directory: name a file in it, as {folder}/home.snapshot\n"),
+        (folder / "none" / "new", 1, f"there is no {folder}/none: connect its disk, or make that directory\n"),
+    ):
+        done = run_in(home)("backup", str(place), "--plain")
+        assert done.exit_code == code and done.stderr.startswith(said), done.stderr
+    assert words.read_text() == "kept" and pipe.is_fifo() and not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("name", ["groups", "services", "invitations", "keys", "log", "store"])
+def test_a_folder_that_cannot_be_listed_is_not_left_out(home: Path, tmp_path: Path, name: str) -> None:
+    (home / name).mkdir(exist_ok=True)
+    (home / name).chmod(0)
+    try:
+        words = [*AS_ANY_USER, *ROUTER, "--home", str(home), "backup", str(tmp_path / "new"), "--plain"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=HANG_S)
+    finally:
+        (home / name).chmod(0o700)
+    assert done.returncode == 1 and "Permission denied" in done.stderr and str(home) in done.stderr, done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_symbolic_link_leads_to_the_snapshot(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "newest"
+    link.symlink_to(tmp_path / "disk" / "home.snapshot")
+    for _ in range(2):
+        assert run_in(home)("backup", str(link), "--plain").exit_code == 0
+        assert link.is_symlink() and run_in(home)("backup", "verify", str(link)).exit_code == 0
 
 
 def test_a_snapshot_through_a_pipe_is_the_same(home: Path, tmp_path: Path) -> None:

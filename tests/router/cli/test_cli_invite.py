@@ -82,6 +82,8 @@ def test_a_group_comes_with_the_link_and_is_made_if_there_is_none(at_node: Run, 
     assert reading.group == GroupLink(kept.group, kept.content_key, None, "friends")
     unlike = at_node("invite", "--group", "freinds")
     assert unlike.exit_code == 2 and "friends" in unlike.stderr, "a misspelled name makes no group"
+    impossible = at_node("invite", "--group", "close friends")
+    assert impossible.exit_code == 2 and '"close friends" cannot be a name; a name has' in impossible.stderr
 
 
 def test_a_node_that_listens_for_nobody_else_says_so_before_it_invites(tmp_path: Path) -> None:

@@ -127,6 +127,14 @@ def test_the_list_has_the_contract_s_keys_without_a_node(router: Run) -> None:
     assert nameless[1].startswith(short(BOB_TEXT)) and BOB_TEXT in nameless
 
 
+def test_no_two_names_in_the_list_are_alike(router: Run) -> None:
+    for end in ("upper-floor", "lower-floor"):
+        key = key_text("addr", SigningKey(end[:1].encode() * 32).public)
+        router("peer", "add", key, f"tls://{end}.example:1", "--name", f"northern-gatehouse-{end}")
+    named = [line.split()[0] for line in router("peer", "list").stdout.splitlines()[1:3]]
+    assert len({*named}) == 2 and all(one.startswith("northern") for one in named)
+
+
 def test_the_list_tells_more_of_those_that_are_named(router: Run) -> None:
     for name, key in (("ann", SigningKey(b"a" * 32).public), ("bob", BOB)):
         router("peer", "add", key_text("addr", key), f"tls://{name}.example:1", "--name", name, "--grant", "join")

@@ -21,8 +21,9 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.grouplink import new_group
 from router.core.wire.invitation import LIFE_S_MAX
 from router.core.wire.link_text import SCHEME
+from router.core.wire.succession import make_succession
 from router.core.wire.text import key_text
-from router.settings import config, keyring, received
+from router.settings import config, keyring, own_successions, received
 from router.settings.home import Home
 from router.settings.received import InvitationAnswer
 
@@ -171,6 +172,17 @@ def test_one_s_own_is_said_to_be(router: Run, home: Path) -> None:
         "this is an invitation by this node itself: give it to those whom it is meant for; "
         f"`router --home {home} invite list` shows who has come by it\n"
     )
+
+
+def test_one_by_a_former_key_of_the_node_is_said_to_be_its_own(router: Run, home: Path) -> None:
+    Home(home).create()
+    own, old = keyring.load_or_create(home, keyring.NODE), SigningKey(b"f" * 32)
+    own_successions.save(home / "keys", [make_succession(old, own, 1, 2)])
+    said = refused(router("peer", "add", invitation(until_s=END_S, key=old).text(), "--yes"))
+    assert said.startswith("this is an invitation by this node itself: ")
+    former = "this address was the node's own before its key was rotated: it is no neighbour\n"
+    assert refused(router("peer", "add", key_text("addr", old.public))) == former
+    assert not peers(home)
 
 
 def test_one_whose_time_is_over_is_told_with_the_clock(router: Run, monkeypatch: pytest.MonkeyPatch) -> None:

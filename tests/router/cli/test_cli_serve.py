@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 
 import pytest
-from rigs.commands import ROUTER, Run, RunningNode, start_node, stop_node
+from rigs.commands import AS_ANY_USER, ROUTER, Run, RunningNode, start_node, stop_node
 from rigs.patience import HANG_S
 from rigs.short_temporary_files import short_folder
 
@@ -132,6 +132,25 @@ def test_a_damaged_store_is_named(router: Run, home: Path) -> None:
     result = router("serve", "--verifiers", "0")
     assert result.exit_code == 1
     assert f"the store in {home / 'store'} cannot be opened" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "remedy"),
+    [
+        (".", "run this as the user it belongs to"),
+        ("store", "start as the user they belong to"),
+        ("log", "start as the user it belongs to, or give it to this one by chown"),
+    ],
+)
+def test_what_is_closed_to_this_user_is_said_with_the_remedy(router: Run, home: Path, place: str, remedy: str) -> None:
+    router("init")
+    (home / place).chmod(0)
+    try:
+        command = [*AS_ANY_USER, *ROUTER, "serve", "--home", str(home), "--verifiers", "0"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S)
+    finally:
+        (home / place).chmod(0o700)
+    assert done.returncode == 1 and "Permission denied" in done.stderr and remedy in done.stderr, done.stderr
 
 
 def test_ctrl_c_while_it_starts_ends_it_quietly(home: Path, router: Run) -> None:

@@ -105,7 +105,7 @@ def test_the_core_reaches_an_app_of_the_edge_that_has_never_written(pair: Pair) 
 def test_a_message_to_a_router_names_what_to_send_to_instead(pair: Pair) -> None:
     for result in (pair.edge("send", "hub", "hello"), pair.core("send", "edge", "hello", "--plain")):
         assert result.exit_code == 2 and "is a neighbour's router" in result.stderr
-        assert "router keys lists there" in result.stderr
+        assert "`router keys` there lists them" in result.stderr
 
 
 def test_while_the_uplink_is_away_it_is_said_to_be_unknown(tmp_path: Path) -> None:
@@ -133,6 +133,7 @@ def test_a_core_announces_a_move_and_its_edge_shows_it(pair: Pair) -> None:
         ("move", "tls://new"): "lacks host or port",
         ("move", "nonsense"): "nonsense",
         ("move", "--since", "2h"): "no URL is given",
+        ("move", there, "--since", "soon"): "(UTC), or in how long, 2d or 90m",
         ("move", there, "--forget", there): "not both",
         ("move", there, "--since", "2400d"): "a year ahead",
         ("move", "--forget", there): "is not announced",

@@ -8,8 +8,10 @@ from router.cli.few_of_a_kind import FewOfAKind
 from router.core.wire.text import SUBJECT
 
 
-def record(at_s: float, line: int = 1) -> logging.LogRecord:
-    found = logging.LogRecord("router", logging.WARNING, "router/service.py", line, "%s was refused", ("it",), None)
+def record(at_s: float, line: int = 1, subject: object = None, level: int = logging.WARNING) -> logging.LogRecord:
+    """Return a line logged at that second, about something else each time unless a subject is given."""
+    about = at_s if subject is None else subject
+    found = logging.LogRecord("router", level, "router/service.py", line, "%s was refused", (about,), None)
     found.created = at_s
     return found
 
@@ -20,9 +22,23 @@ def test_a_flood_of_one_kind_is_cut_off_and_counted_and_others_are_not() -> None
     assert few.filter(record(8, line=2)), "another place has its own count"
     later = record(10)
     assert few.filter(later)
-    assert later.getMessage() == "it was refused (and 5 more lines like this since the last one)"
+    assert later.getMessage() == "10 was refused (and 5 more lines like this since the last one)"
     again = record(11)
-    assert few.filter(again) and again.getMessage() == "it was refused"
+    assert few.filter(again) and again.getMessage() == "11 was refused"
+
+
+def test_of_equal_lines_in_a_row_the_first_is_printed_and_the_rest_are_counted() -> None:
+    few = FewOfAKind(lines_max=10, span_s=10)
+    assert [few.filter(record(at, subject="it")) for at in (0, 1, 2)] == [True, False, False]
+    assert few.filter(record(3, line=2, subject="it")) and few.filter(record(4, subject="it")), "not in a row"
+    later = record(10, subject="it")
+    assert few.filter(later)
+    assert later.getMessage() == "it was refused (and 2 more lines like this since the last one)"
+
+
+def test_equal_errors_are_printed() -> None:
+    few = FewOfAKind(lines_max=10, span_s=10)
+    assert all(few.filter(record(at, subject="it", level=logging.ERROR)) for at in range(9))
 
 
 def test_of_two_services_that_log_at_one_place_each_has_its_own_count() -> None:

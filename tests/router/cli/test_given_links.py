@@ -183,6 +183,16 @@ def test_what_is_no_file_to_read_is_named_and_not_waited_for(router: Run, tmp_pa
         assert refused(router(verb, "add", str(path))) == f"{path} {said}"
 
 
+@pytest.mark.parametrize("verb", ["peer", "group"])
+def test_a_directory_here_is_named_as_one(
+    router: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    (tmp_path / "links").mkdir()
+    monkeypatch.chdir(tmp_path)
+    said = "links is a directory; name the file that holds the link, or a picture of it\n"
+    assert refused(router(verb, "add", "links")) == said
+
+
 def test_a_key_in_a_mail_is_no_link(router: Run) -> None:
     router("init")
     said = refused(router("peer", "add", f"key {SigningKey(b'x' * 32).public.hex()}"))

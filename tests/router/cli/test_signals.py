@@ -69,15 +69,29 @@ def test_a_command_that_waits_is_ended_where_it_waits(number: signal.Signals) ->
     assert ended == [number] and {one: signal.getsignal(one) for one in SIGNALS} == before
 
 
-def test_where_ctrl_c_is_ignored_the_signals_stay_as_they_are() -> None:
-    async def handlers() -> list[object]:
-        return [signal.getsignal(one) for one in SIGNALS]
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_ends_at_sigterm_where_ctrl_c_is_ignored_and_stays_so(number: signal.Signals) -> None:
+    ended: list[object] = []
 
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    async def wait() -> None:
+        signal.raise_signal(signal.SIGINT)
+        await trio.lowlevel.checkpoint()
+        ended.append(signal.SIG_IGN)
+        signal.raise_signal(number)
+        try:
+            await trio.sleep_forever()
+        except KeyboardInterrupt:
+            ended.append(number)
+            raise
+
+    was = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        assert loop.run(handlers) == [signal.SIG_IGN, signal.SIG_DFL, signal.SIG_DFL]
+        with pytest.raises(KeyboardInterrupt):
+            loop.run(wait)
+        assert ended == [signal.SIG_IGN, number]
+        assert [signal.getsignal(one) for one in SIGNALS] == [signal.SIG_IGN, signal.SIG_DFL, signal.SIG_DFL]
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, was)
 
 
 def test_what_is_ignored_stays_so_and_errors_pass() -> None:

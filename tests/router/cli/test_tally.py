@@ -9,6 +9,7 @@ import pytest
 from router.cli.exits import Exit, Failure
 from router.cli.output import short_text
 from router.cli.publish_report import PublishCounts, hear_uplinks
+from router.client.errors import Refused
 from router.client.outcomes import Outcomes
 from router.core.wire.crypto import MessageId, SigningKey
 from router.core.wire.link_items import Outcome, RecipientOutcome
@@ -45,6 +46,22 @@ def test_the_number_agrees(refused: int, said: str) -> None:
         tally.followed(MessageId(bytes([at]) * 32), [RecipientOutcome(ALICE, state)], complete=True)
     with pytest.raises(Failure, match=f"^{said} refused by a recipient or on the way; `router why msg1"):
         tally.finish()
+
+
+def test_of_many_refusals_at_once_one_is_named_and_the_rest_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    now_s = 0.0
+    tally = PublishCounts(as_json=False, clock_s=lambda: now_s)
+    for at_s, reason in [(0.0, Reason.NO_SUBSCRIBERS)] * 3 + [(0.5, Reason.TOO_LARGE), (1.5, Reason.NO_SUBSCRIBERS)]:
+        now_s = at_s
+        tally.failed(Refused(reason, message=ID))
+    with pytest.raises(Failure, match=r"^5 of 5 messages were refused; --json names each$"):
+        tally.finish()
+    first, other, later, _ = capsys.readouterr().err.splitlines()
+    assert (first, other) == (
+        str(Refused(Reason.NO_SUBSCRIBERS, message=ID)),
+        str(Refused(Reason.TOO_LARGE, message=ID)),
+    )
+    assert later == f"{first}; 2 more were refused for that reason before it"
 
 
 def test_refused_by_a_router_says_so() -> None:

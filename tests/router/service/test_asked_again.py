@@ -13,16 +13,17 @@ import trio
 
 from router.client.errors import Refused
 from router.core.control.reception import NO_ROOM
-from router.core.wire.crypto import SigningKey
+from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
 from router.service.host import SaidError
 from router.service.passing import PartsToSay
-from router.service.requests import AGAIN, AGAIN_MAX, Requests
+from router.service.requests import AGAIN, AGAIN_MAX, REFUSED_MAX, Requests
 from router.service.roles import overlay as o
 from router.service.verbs.add_neighbour import AddNeighbour, NeighbourAdded
 from router.service.verbs.caught_up import CaughtUp
 from router.service.verbs.grant import Grant
 from router.service.verbs.listen import Listen
+from router.service.verbs.share_groups import GROUPS_MAX
 from router.service.verbs.take_part import TakeParts
 from router.service.verbs.verb import Deed, Request
 
@@ -43,6 +44,9 @@ class FullHost:
 
     def __repr__(self) -> str:
         return "a full host"
+
+    def refuse_with(self, reason: Reason) -> None:
+        self._reason = reason
 
     async def begin_asking(self, request: Request) -> Callable[[], Awaitable[dict[str, Any]]]:
         self.asked.append(request)
@@ -135,6 +139,55 @@ async def test_requests_of_one_moment_are_made_again_at_different_times(autojump
     asked, asked_s = await until_room([Grant(key) for key in keys], 0.1)
     assert len(asked) == 200 and len(set(asked_s[100:])) == 100
     assert asked_s[-1] - asked_s[100] > AGAIN.pause_s_min / 3
+
+
+@pytest.mark.parametrize("pages", [1, 2])
+async def test_a_lasting_refusal_that_the_rules_hear_of_is_logged_once(
+    pages: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    groups = [SigningKey(n.to_bytes(32, "big")).public for n in range(1, 2 + GROUPS_MAX * (pages - 1))]
+    heard = list[object]()
+    async with trio.open_nursery() as nursery:
+        host: Any = FullHost(nursery, Reason.NOT_AUTHORISED)
+        requests = Requests(host, heard.append, lambda deed, error: None)
+
+        async def share() -> int:
+            """Return how many lines the log has now."""
+            for page in o.ShareGroups.pages(FIRST, groups, until_s=1):
+                host.has_room = page.more  # the first page of two is accepted
+                await requests.do(page)
+                await requests.until_answered()
+            return len(caplog.messages)
+
+        assert [await share() for _ in range(3)] == [1, 1, 1]
+        host.refuse_with(Reason.MALFORMED)
+        assert [await share() for _ in range(2)] == [2, 2]
+    assert len(heard) == 5 and "ShareGroups was not done: refused, not-authorised" in caplog.messages[0]
+
+
+async def test_a_refusal_after_a_success_is_logged_again_and_few_are_remembered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    keys = [SigningKey(n.to_bytes(32, "big")).public for n in range(1, REFUSED_MAX + 2)]
+    async with trio.open_nursery() as nursery:
+        host: Any = FullHost(nursery, Reason.NOT_AUTHORISED)
+        requests = Requests(host, lambda heard: None, lambda deed, error: None)
+
+        async def lines(keys: list[PublicKey], has_room: bool = False) -> int:
+            host.has_room = has_room
+            before = len(caplog.messages)
+            for key in keys:
+                await requests.do(o.ShareGroups(key, (FIRST,), until_s=1))
+                await requests.until_answered()
+            return len(caplog.messages) - before
+
+        assert await lines(keys[-1:]) == 1
+        assert await lines(keys[-1:], has_room=True) == 0
+        assert await lines(keys[-1:]) == 1
+        assert await lines(keys[:-1]) == REFUSED_MAX
+        assert await lines(keys[-1:]) == 1, "the oldest is forgotten"
 
 
 class Fails(FullHost):

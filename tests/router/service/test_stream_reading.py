@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from rigs.patience import HANG_S
 
-from router.service.stream_reading import AHEAD_MAX, MOMENT_S, Reading, StreamReaders
+from router.service.stream_reading import AHEAD_MAX, MOMENT_S, READ_BYTES_MAX, Reading, StreamReaders
 
 Done = Callable[[], None]
 
@@ -138,3 +138,17 @@ async def test_who_begins_a_cycle_reads_patient_streams_a_moment_before_their_ti
         assert heard == [b"heard"] and not readers.is_held
         readers.hold(0.0)
         assert not readers.is_held
+
+
+async def test_a_long_answer_over_a_patient_stream_is_read_in_one_cycle(autojump_clock: object) -> None:
+    ours, theirs = socket.socketpair()
+    readers, heard = StreamReaders(), list[bytes]()
+    with ours, theirs:
+        for own in (ours, theirs):
+            own.setblocking(False)
+        Reading(readers.patient, ours.fileno(), lambda data, done: heard.append(data), lambda: None).begin()
+        readers.hold(MOMENT_S / 2)
+        assert theirs.send(bytes(READ_BYTES_MAX + 1)) == READ_BYTES_MAX + 1
+        readers.read_patient()
+        assert list(map(len, heard)) == [READ_BYTES_MAX, 1]
+        assert len(heard) == AHEAD_MAX, "so that nothing more is read of it before that is carried out"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -15,8 +16,8 @@ from rigs.patience import HANG_S
 from trio.socket import SocketType
 
 from router.transport import tcp
-from router.transport.contract import ConnectFailed, Stream, unheard
-from router.transport.sockets import RECEIVE_BYTES_MAX, Acceptor, _without, receive, words
+from router.transport.contract import ConnectFailed, Stream, StreamBroken, unheard
+from router.transport.sockets import RECEIVE_BYTES_MAX, TURN_BYTES, Acceptor, _without, receive, send_whole, words
 from router.transport.stream import DuplexStream
 from transports.memory import stream_pair
 
@@ -178,3 +179,80 @@ async def test_a_name_that_nobody_knows_is_no_question_of_ports() -> None:
     with pytest.raises(ConnectFailed) as caught:
         await tcp.connect("no-such-host.invalid", 4101)
     assert "is the name no-such-host.invalid right?" in caught.value.text and "port open" not in caught.value.text
+
+
+class Steps(trio.abc.Instrument):
+    """Counts how often each task has been run."""
+
+    def __init__(self) -> None:
+        self.of = Counter[str]()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.of[task.name] += 1
+
+
+async def test_a_read_that_has_waited_takes_no_further_turn() -> None:
+    ours, theirs = trio.socket.socketpair()
+    steps, got = Steps(), list[bytes]()
+
+    async def read() -> None:
+        got.append(await receive(ours, 100))
+
+    with ours, theirs:
+        trio.lowlevel.add_instrument(steps)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(read, name="reader")
+                await trio.testing.wait_all_tasks_blocked()
+                await theirs.send(b"here")
+        finally:
+            trio.lowlevel.remove_instrument(steps)
+    assert (got, steps.of["reader"]) == ([b"here"], 2)
+
+
+@pytest.mark.parametrize(("size", "turns"), [(0, 0), (1, 0), (TURN_BYTES - 1, 0), (TURN_BYTES, 1)])
+async def test_only_a_large_send_lets_others_run(size: int, turns: int) -> None:
+    ours, theirs = trio.socket.socketpair()
+    steps = Steps()
+
+    async def send() -> None:
+        await send_whole(ours, [b"x" * size])
+
+    with ours, theirs:
+        trio.lowlevel.add_instrument(steps)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(send, name="sender")
+        finally:
+            trio.lowlevel.remove_instrument(steps)
+    assert steps.of["sender"] == 1 + turns
+
+
+async def test_a_send_waits_for_room_and_loses_nothing() -> None:
+    ours, theirs = trio.socket.socketpair()
+    sent, got = [bytes([at]) * 300_000 for at in range(5)], bytearray()
+
+    async def read() -> None:
+        while more := await receive(theirs, 1 << 16):
+            got.extend(more)
+
+    with theirs, trio.fail_after(HANG_S):
+        async with trio.open_nursery() as nursery:
+            with ours:
+                with trio.move_on_after(0.0):
+                    await send_whole(ours, [b"cancelled before it began"])
+                async with trio.open_nursery() as sending:
+                    sending.start_soon(send_whole, ours, sent)
+                    await trio.testing.wait_all_tasks_blocked()  # the socket is full
+                    nursery.start_soon(read)
+    assert got == b"".join(sent)
+
+
+async def test_a_send_to_a_closed_end_is_broken() -> None:
+    ours, theirs = trio.socket.socketpair()
+    with ours:
+        theirs.close()
+        with pytest.raises(StreamBroken, match="sending failed: broken pipe"):
+            await send_whole(ours, [b"to nobody"])
+    with pytest.raises(StreamBroken, match="sending failed"):
+        await send_whole(ours, [b"from nowhere"])

@@ -59,6 +59,14 @@ def test_export_does_not_replace_a_pipe(tmp_path: Path) -> None:
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
+def test_export_replaces_no_other_file(tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("kept, and longer than the head of a pool's file")
+    result = CliRunner().invoke(main, ["--home", str(tmp_path), "capd", "export", str(words)])
+    assert result.exit_code == 2 and "is there already, and no msgpool.dat; name another file" in result.stderr
+    assert words.read_text().startswith("kept")
+
+
 def test_import_rejects_bytes_behind_a_message_and_decode_notes_them(tmp_path: Path) -> None:
     wire = CapdMessage(b"data", BORN, 0x207FFFFF, b"n").encoded()
     text, end = (wire + b"\0\0").hex(), len(wire)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from random import Random
 
 import pytest
@@ -15,6 +16,7 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import discovery as d
 from router.service.roles import overlay as o
+from services.discovery.core.messages import Message, Named, decode_message, encode_message
 from services.discovery.rules import Discovery
 from services.discovery.settings import Settings
 
@@ -25,7 +27,8 @@ GROUPS = [SigningKey(bytes((3, number)) * 16).public for number in range(3)]
 class Side:
     """The discovery service of one node, and its requests to its router."""
 
-    def __init__(self, number: int, wanted: list[PublicKey]) -> None:
+    def __init__(self, number: int, wanted: list[PublicKey], name: str = "", *, say_name: bool = True) -> None:
+        self.name, self.settings = name, Settings(say_name=say_name)
         self.router = SigningKey(bytes((1, number)) * 16)
         self.service = SigningKey(bytes((2, number)) * 16)
         self.kept: dict[bytes, bytes] = {}
@@ -35,7 +38,8 @@ class Side:
 
     def start(self) -> None:
         """Start the service, the second time with its kept state."""
-        self.rules = Discovery(c.Setup("discovery", self.service.public, Settings(), self.kept, Random(1)))
+        given = "discovery", self.service.public, self.settings, self.kept, Random(1)
+        self.rules = Discovery(c.Setup(*given, node_name=self.name))
         self.done: list[c.Deed] = []
         self.wake_s = 0.0
         self.hear(c.Started(self.router.public))
@@ -64,8 +68,9 @@ class Side:
         return found
 
 
-def carry(sides: list[Side], seconds: float) -> None:
-    """Let time pass up to that second, and carry the services' messages."""
+def carry(sides: list[Side], seconds: float) -> list[tuple[Side, Message]]:
+    """Let time pass up to that second, and carry the services' messages; return them, each with who heard it."""
+    carried = list[tuple[Side, Message]]()
     for side in sides:
         side.hear(c.Tick(), seconds)
     while sent := [(side, one) for side in sides for one in side.take(c.Send)]:
@@ -75,6 +80,8 @@ def carry(sides: list[Side], seconds: float) -> None:
             assert (one.to, one.ttl_s) == (to.service.public, 30)
             source, via = sender.service.public, sender.router.public
             to.hear(c.Message(MessageId(bytes(32)), one.body, source=source, via=via), seconds)
+            carried.append((to, decode_message(one.body)))
+    return carried
 
 
 def test_both_let_their_routers_agree_on_what_both_want() -> None:
@@ -95,6 +102,25 @@ def test_both_let_their_routers_agree_on_what_both_want() -> None:
         assert side.take(d.ShareGroups)[-1] == d.ShareGroups(
             other.router.public, (), int(NOW.wall_s) + 21 + 7200, lan=True
         )
+
+
+def test_names_are_said_to_those_alone_with_whom_groups_are_in_common() -> None:
+    ann, bob, eve = Side(1, GROUPS[:1], "ann"), Side(2, GROUPS[:1], "bob", say_name=False), Side(3, GROUPS[2:], "eve")
+    for side, other in permutations((ann, bob, eve), 2):
+        side.sees(other)
+    said = [(to.name, one.name) for to, one in carry([ann, bob, eve], 1.0) if isinstance(one, Named)]
+    assert set(said) == {("ann", ""), ("bob", "ann")}
+    assert not ann.take(c.Refuse) and not bob.take(c.Refuse), "each has agreed before it hears the other's name"
+
+
+def test_a_name_is_taken_from_nobody_else() -> None:
+    one, near, far = Side(1, GROUPS), Side(2, []), Side(3, GROUPS)
+    one.sees(near)
+    for other, why in ((near, "groups are in common"), (far, "routers nearby")):
+        body, source, via = encode_message(Named("hub")), other.service.public, other.router.public
+        one.hear(c.Message(MessageId(bytes(32)), body, source=source, via=via))
+        [refused] = one.take(c.Refuse)
+        assert isinstance(refused, c.Refuse) and why in refused.text
 
 
 def test_who_is_not_near_is_not_met_and_keeps_what_was_agreed() -> None:

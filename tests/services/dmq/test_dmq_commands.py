@@ -168,6 +168,7 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
         f"--network 2{PREVIEWS}, unless this is a network of your own\n--stake none: there is no such file",
     ),
     (("--home", "{made}", "serve", "--network", "2"), f"--network 2{PREVIEWS}\n"),
+    (("--home", "{new}", "serve", "--stake", "/"), "--stake / is a directory; give the output of cardano-cli query"),
     (("--home", "{new}", "serve", "--genesis", "{empty}"), "this is no Shelley genesis: it is no JSON"),
     (("--home", "{new}", "doctor"), "its socket is not known; name the node's socket with --socket"),
 ]
@@ -211,7 +212,7 @@ async def test_from_a_signer_to_a_consumer(keys: Path, tmp_path: Path) -> None:
             watched = await run("watch", *socket, "--count", 2)
             text = await run("watch", *socket[:-1], "--count", 1)
             late = await run("watch", *socket, "--count", 3, "--timeout", 0.2)
-            other = await run("watch", "--socket", tmp_path / "node", "--count", 1)
+            other = await run("watch", "--socket", f"unix://{tmp_path / 'node'}", "--count", 1)
     assert again.exit_code == 4
     assert [one["reason"] for one in lines(again)] == ["alreadyReceived", "DecoderFailure", "expired"]
     assert watched.exit_code == 0

@@ -94,7 +94,7 @@ class Lan:
         self._gate = Gate(self.neighbours)
         self._answers = Answers(door)
         self._dialling = Dialling(self.neighbours, chance)
-        self._reports = Reports(self.neighbours)
+        self.reports = Reports(self.neighbours)
         self._said, self._farewell, self._sign_problem = b"", b"", ""
         self._own = OwnDatagrams()
         self._own_port = OwnPort()
@@ -117,7 +117,7 @@ class Lan:
         if known is not None:
             return self._gate.renews(known, source_of(came.peer), mono_s)
         if self.waiting.repeats(came.data, mono_s):
-            return self.waiting.has_turn(mono_s) and not self._reports.are_behind(mono_s)
+            return self.waiting.has_turn(mono_s) and not self.reports.are_behind(mono_s)
         reason = self._gate.refusal(came, self._is_on_link, mono_s)
         if reason is not None:
             self._turn_away(came, reason)
@@ -154,7 +154,7 @@ class Lan:
                 self._dialling.unreached(key, let_in, now)
                 self._look_s = now.mono_s
             case NeighbourAdded(key):
-                self._reports.was_answered(key)
+                self.reports.was_answered(key)
             case NeighbourLinked():
                 deeds += self._has_linked(heard, now)
             case Tick():
@@ -265,12 +265,12 @@ class Lan:
     def _let_in(self, now: Now) -> list[Deed]:
         """Give places to the waiting routers whose turns have come."""
         deeds: list[Deed] = []
-        for one in () if self._reports.are_behind(now.mono_s) else self.waiting.turns(now.mono_s):
+        for one in () if self.reports.are_behind(now.mono_s) else self.waiting.turns(now.mono_s):
             if self.neighbours.is_new(one.key) and self._is_on_link(one.source):
                 deeds += [] if self.neighbours.get(one.key) else self._make_room(now)
                 entered = self.neighbours.enter(decode_datagram(one.came.data), now.mono_s)
                 deeds += self._renew(entered, one.came, one.source, now)
-            if self._reports.are_behind(now.mono_s):
+            if self.reports.are_behind(now.mono_s):
                 break
         for one in self.waiting.left(now.mono_s):
             self._turn_away(one.came, LAN_FLOOD)
@@ -284,7 +284,7 @@ class Lan:
         self.neighbours.remove(least)
         if least.is_here:
             self.turned_away.count(LAN_FULL, prefix=_network_of_host(least.peer.rpartition("%")[0]))
-        return self._reports.forget(least)
+        return self.reports.forget(least)
 
     def _renew(self, one: Neighbour, came: Came, source: Source, now: Now) -> list[Deed]:
         """Refresh the data of a known router; a farewell or an expired advertisement marks it as away."""
@@ -301,7 +301,7 @@ class Lan:
         urls, before = one.reached_at(), one.urls
         if one.failures and urls != before:
             self._dialling.soon(one, AGAIN.pause_s_min, now)
-        report = self._reports.report(one, urls, now)
+        report = self.reports.report(one, urls, now)
         if report and not before and one.dial_s is None:  # it was to be dialled before it could be reported
             self._dialling.soon(one, YIELD_S, now)
         self._look_s = min(self._look_s, one.due_s)
@@ -316,14 +316,14 @@ class Lan:
         self._dialling.ended(one.key)
         if news.is_up:
             self.neighbours.prove(one, news.ip, now.mono_s)
-        return self._reports.report(one, one.reached_at(), now) if one.is_here else []
+        return self.reports.report(one, one.reached_at(), now) if one.is_here else []
 
     def _leave(self, one: Neighbour, now: Now) -> list[Deed]:
         """Mark a router as away."""
         one.ends_s = 0.0
         one.sources.clear()
         self._dialling.stop(one)
-        return self._reports.leave(one, now)
+        return self.reports.leave(one, now)
 
     def _forget_all(self) -> list[Deed]:
         """Forget every router that was heard, since this node is on no local network any more."""
@@ -331,7 +331,7 @@ class Lan:
         self.waiting.clear()
         for one in forgotten:
             self.neighbours.remove(one)
-        return [deed for one in forgotten for deed in self._reports.forget(one)]
+        return [deed for one in forgotten for deed in self.reports.forget(one)]
 
     # -- by the clock --------------------------------------------------------------------------------------
 

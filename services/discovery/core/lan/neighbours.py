@@ -85,7 +85,8 @@ class Neighbour(Struct, eq=False):
     `dial_s`: when to dial it, None if no dial is due; `is_in_line`: this time has come, and others are dialled first;
     `failures`: how many dials in a row failed; `let_in`: False if it has refused this node.
 
-    `until_s`: the Unix second until which it was reported to the router, with `urls`."""
+    `name`: what it calls itself. `until_s`: the Unix second until which it was reported to the router, with `urls` and
+    `reported_name`."""
 
     advert: Advertisement
     sources: dict[Source, float] = field(default_factory=dict)
@@ -102,7 +103,9 @@ class Neighbour(Struct, eq=False):
     is_in_line: bool = False
     failures: int = 0
     let_in: bool = True
+    name: str = ""
     urls: tuple[str, ...] = ()
+    reported_name: str = ""
     until_s: int = 0
 
     @property

@@ -12,11 +12,13 @@ from typing import Any
 
 from router.core.wire.advert import Advertisement
 from router.core.wire.crypto import PublicKey
+from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles.discovery import Interface, Interfaces
-from services.discovery.core.known import Known
+from services.discovery.core.known import SERVICE, Known
 from services.discovery.core.lan.lan import Lan
 from services.discovery.core.lan.networks import ALLOWED, EVERYWHERE, OFF, Permit, is_local, network_of
+from services.discovery.core.messages import Message, Named
 from services.discovery.core.refusals import notes
 from services.discovery.settings import Settings
 
@@ -74,6 +76,17 @@ class OnLan:
         if near != self._near:
             self._near = self._known.nearby = near
         return [*deeds, *self._notes(now)]
+
+    def read(self, message: c.Message, said: Message, now: c.Now) -> list[c.Deed]:
+        """Take the name that a router nearby says of itself, if it shares groups with this node."""
+        assert isinstance(said, Named)
+        router = message.via
+        near = None if router is None else self._known.nearby.get(router)
+        if self._lan is None or near is None or near.services.get(SERVICE) != message.source:
+            return [c.Refuse(Reason.NOT_AUTHORISED, "only the discovery services of routers nearby say their names")]
+        if near.router not in self._known.agreed:
+            return [c.Refuse(Reason.NOT_AUTHORISED, "names are taken from routers with which groups are in common")]
+        return self._lan.reports.is_named(near.router, said.name, now)
 
     # -- where ---------------------------------------------------------------------------------------------
 

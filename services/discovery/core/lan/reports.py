@@ -21,7 +21,7 @@ wait in a line at the router, where nobody goes before another; a report counts 
 
 
 class Reports:
-    """Reports neighbours to the router. It alone sets their `urls` and `until_s`."""
+    """Reports neighbours to the router. It alone sets their `urls`, `reported_name` and `until_s`."""
 
     def __init__(self, neighbours: Neighbours) -> None:
         self._neighbours = neighbours
@@ -43,15 +43,24 @@ class Reports:
         self._unanswered.pop(key, None)
 
     def report(self, one: Neighbour, urls: tuple[str, ...], now: Now) -> list[Deed]:
-        """Report a neighbour if it is new, its addresses changed, or half of its time is over; if that may not be now,
-        the next datagram asks again."""
+        """Report a neighbour if it is new, its addresses or its name changed, or half of its time is over; if that may
+        not be now, the next datagram asks again."""
         kept_s = KEPT_S if self._neighbours.is_proven(one.key) else CLAIMED_S
-        is_due = urls != one.urls or (bool(urls) and now.wall_s >= one.until_s - kept_s / 2)
+        is_new = (urls, one.name) != (one.urls, one.reported_name)
+        is_due = is_new or (bool(urls) and now.wall_s >= one.until_s - kept_s / 2)
         if not is_due or (one.until_s and urls and not self._may(one.key, now)):
             return []
-        one.urls, one.until_s = urls, int(now.wall_s) + kept_s
+        one.urls, one.reported_name, one.until_s = urls, one.name, int(now.wall_s) + kept_s
         self._unanswered.setdefault(one.key, now.mono_s)
-        return [AddNeighbour(one.key, urls, one.until_s, how="lan")]
+        return [AddNeighbour(one.key, urls, one.until_s, one.name, "lan")]
+
+    def is_named(self, key: PublicKey, name: str, now: Now) -> list[Deed]:
+        """Record what a router calls itself, and report it."""
+        one = self._neighbours.get(key)
+        if one is None or not one.is_here:
+            return []
+        one.name = name
+        return self.report(one, one.reached_at(), now)
 
     def leave(self, one: Neighbour, now: Now) -> list[Deed]:
         """Report a router as away: one that a link has proven stays known for a day, without an address."""

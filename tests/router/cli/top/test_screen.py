@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.cli.top.screen import SORTS, Moment, distinct, in_json, ordered, screen, wrapped
+from router.cli.distinct_names import distinct
+from router.cli.top.screen import SORTS, Moment, in_json, ordered, screen, wrapped
 from router.core.wire.text import printable
 from router.overview.facts import Metrics, NodeFacts, NodeQueue, PeerRow, ServiceRow, Status, WaitingRow
 from router.overview.forecasts import Forecast

@@ -105,6 +105,30 @@ def test_home_of_no_unit_or_of_another_than_the_named_one_is_refused(units: Path
     assert "stop" not in (tmp_path / "asked").read_text() and len([*units.iterdir()]) == 3
 
 
+LOGINCTL = """#!/bin/sh
+case "$1" in
+show-user) if test -e {folder}/lingers; then echo yes; else echo no; fi ;;
+enable-linger) test "$2" = "$(id -un)" && {enable} ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(("enable", "goes_on"), [("touch {folder}/lingers", True), ("exit 1", False)])
+def test_who_installs_a_service_hears_whether_it_goes_on_after_the_log_out(
+    units: Path, tmp_path: Path, enable: str, goes_on: bool
+) -> None:
+    loginctl = tmp_path / "bin" / "loginctl"
+    loginctl.write_text(LOGINCTL.format(folder=tmp_path, enable=enable.format(folder=tmp_path)))
+    loginctl.chmod(0o755)
+    run = run_in(tmp_path / "router")
+    assert run("init").exit_code == 0
+    done = run("service", "install")
+    assert done.exit_code == 0, done.stderr
+    said = "it ends when you log out, since this machine does not let your services go on"
+    assert (said in done.stderr) != goes_on and ("`sudo loginctl enable-linger $USER` does" in done.stderr) != goes_on
+    assert json.loads(run("service", "status", "--json").stdout)["without_login"] is goes_on
+
+
 def test_health_is_one_code(at_node: Run, router: Run) -> None:
     assert (at_node("health").exit_code, at_node("health").stdout) == (0, "ready\n")
     assert json.loads(at_node("health", "--json").stdout) == {"ready": True, "reasons": []}

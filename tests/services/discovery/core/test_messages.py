@@ -25,6 +25,7 @@ from services.discovery.core.messages import (
     DialMe,
     Entry,
     Message,
+    Named,
     Sample,
     Sampled,
     decode_message,
@@ -51,6 +52,7 @@ def test_exact_bytes() -> None:
     assert encode_message(Dialled(FIRST, ADDRESSES[0])) == encode([7, {"n": FIRST, "at": AT, "result": 0}])
     refused = {"n": FIRST, "at": AT, "result": 22, "text": "no"}
     assert encode_message(Dialled(FIRST, ADDRESSES[0], 22, "n\x1bo")) == encode([7, refused])
+    assert encode_message(Named("anns-laptop")) == encode([8, {"name": "anns-laptop"}])
 
 
 def test_advertisements_travel_as_they_were_received() -> None:
@@ -69,6 +71,7 @@ VALUES: st.SearchStrategy[Message] = st.one_of(
     VIEWS.map(Sampled),
     st.builds(Met, NONCES, NONCES, st.lists(NONCES, max_size=40).map(tuple)),
     st.builds(DialMe, NONCES, st.integers(1, 65_535)),
+    st.builds(Named, st.from_regex(r"([A-Za-z0-9_][A-Za-z0-9._-]{0,63})?", fullmatch=True)),
     st.builds(Dialled, NONCES, st.sampled_from(ADDRESSES), st.none() | st.integers(1, 65_535)),
 )
 
@@ -100,6 +103,8 @@ def test_whatever_is_sent_is_read_back(value: Message) -> None:
         ([7, {"n": FIRST, "at": [5, [AT]], "result": 0}], "at is a list of addresses where one address stands"),
         ([7, {"n": FIRST, "at": AT, "result": 1 << 16}], "result is not an unsigned number up to 65535"),
         ([7, {"n": FIRST, "at": AT, "result": 0, "text": "x" * 201}], "text is longer than 200 bytes"),
+        ([8, {"name": 'of "hub"'}], "name has other characters than letters, digits"),
+        ([8, {"name": "x" * 65}], "name is longer than 64 bytes"),
         ([4, {"n": FIRST}, 1], "a message to discovery has 3 values instead of 2"),
         ([4], "a message to discovery has 1 values instead of 2"),
         (["4", {}], "its type is not an unsigned number"),
@@ -113,7 +118,7 @@ def test_refused(body: Any, cause: str) -> None:
     assert str(caught.value).startswith(cause)
 
 
-@pytest.mark.parametrize("kind", (0, 8, 24, 1 << 40))
+@pytest.mark.parametrize("kind", (0, 9, 24, 1 << 40))
 def test_unknown_types_are_told_apart(kind: int) -> None:
     with pytest.raises(UnknownMessage, match=f"discovery message type {kind} is unknown"):
         decode_message(encode([kind, {}]))

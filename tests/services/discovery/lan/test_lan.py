@@ -136,6 +136,17 @@ def test_an_unknown_router_is_made_known_at_where_its_datagram_came_from_answere
     assert of(Dial, deeds) == [Dial(HIGH.public)]
 
 
+def test_what_a_router_calls_itself_is_reported_once_and_again_when_it_changes() -> None:
+    lan = speaking()
+    lan.hear(came(signed(HIGH)), at(0))
+    said = ["ann", "ann", *(f"ann{number}" for number in range(10))]
+    reported = [one.name for name in said for one in of(AddNeighbour, lan.reports.is_named(HIGH.public, name, at(1)))]
+    assert reported == ["ann", "ann0", "ann1"], "no more often than addresses are"
+    later = [one.name for second in (8, 9) for one in of(AddNeighbour, lan.hear(came(signed(HIGH)), at(second)))]
+    assert later == ["ann9"]
+    assert not lan.reports.is_named(LOW.public, "ann", at(20)), "who is not near has no name"
+
+
 def test_the_higher_key_dials_three_seconds_later() -> None:
     lan = speaking(HIGH)
     assert not of(Dial, lan.hear(came(signed(LOW)), at(5)))

@@ -1,0 +1,23 @@
+"""Commands that somebody runs at another node are told without the home of this one."""
+
+from __future__ import annotations
+
+import pytest
+
+from router.cli.exits import with_home
+from router.cli.publish import IS_ROUTER
+from router.core.control.node_copies import NEIGHBOUR
+from router.doctor.network_checks import NOBODY_HEARD
+from router.why.answers import WHERE_ELSE
+
+
+@pytest.mark.parametrize("said", [NEIGHBOUR, WHERE_ELSE, IS_ROUTER, NOBODY_HEARD])
+def test_a_command_at_another_node_has_not_this_home(said: str) -> None:
+    assert "`router " in said and with_home(said, "hub") == said
+
+
+def test_a_command_at_this_node_has_its_home() -> None:
+    assert with_home("`router peer list` shows them; `router id` there", "my hub") == (
+        "`router --home 'my hub' peer list` shows them; `router id` there"
+    )
+    assert with_home("`router id` on the other node prints it", "hub") == "`router id` on the other node prints it"
