@@ -111,11 +111,7 @@ def chaos(
     Your own node is not touched, and no rights are needed. A ledger of the apps and the audit of the nodes' logs must
     agree that nothing accepted was lost. Exit code 0: they do; 1: they do not, or something was.
     """
-    if minutes is not None and seconds is not None:
-        raise click.UsageError("--minutes and --seconds both say how long; leave one of them out")
-    length_s = seconds if seconds is not None else 60 * (1.0 if minutes is None else minutes)
-    if not length_s >= SECONDS_MIN:
-        raise click.UsageError(f"a round takes at least {SECONDS_MIN:g} seconds, not {length_s:g}")
+    length_s = _length_s(minutes, seconds)
     seed = secrets.randbits(32) if seed is None else seed
     plan = RoundPlan(fleet_shape(nodes), length_s, rate, pools)
     schedule = _schedule(seed, plan, only)
@@ -135,6 +131,15 @@ def chaos(
         raise Failure(Exit.FAILED, f"{_bad(found)}\n`{replay}{which}` plays it again; add --keep DIR to look at it")
     if not as_json:
         say(f"{_good(found)} `{replay}` plays the same faults again.")
+
+
+def _length_s(minutes: float | None, seconds: float | None) -> float:
+    if minutes is not None and seconds is not None:
+        raise click.UsageError("--minutes and --seconds both say how long; leave one of them out")
+    length_s = seconds if seconds is not None else 60 * (1.0 if minutes is None else minutes)
+    if not length_s >= SECONDS_MIN:  # nan is no number
+        raise click.UsageError(f"a round takes at least {SECONDS_MIN:g} seconds, not {length_s:g}")
+    return length_s
 
 
 def _schedule(seed: int, plan: RoundPlan, only: tuple[int, ...] | None) -> Schedule:

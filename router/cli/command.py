@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 ARGUMENTS = "router.arguments"
 """Where the root command's context keeps the arguments of the command line."""
-LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -114,19 +112,11 @@ class Command(click.Command):
         """Run the command, with its log on standard error, or in the journal where that leads there."""
         import logging
 
-        from router.actors.journal import journal_handler
-        from router.actors.log_lines import OneLine
-        from router.cli.few_of_a_kind import FewOfAKind
+        from router.actors.process_log import log_to
         from router.settings import core_dumps
 
         core_dumps.forbid()
-        level = logging.INFO if invocation().verbose else logging.WARNING
-        handler = journal_handler()
-        if handler is None:
-            handler = logging.StreamHandler(sys.stderr)
-            handler.setFormatter(OneLine(LOG_FORMAT))
-        handler.addFilter(FewOfAKind())
-        logging.basicConfig(level=level, handlers=[handler])
+        log_to(logging.INFO if invocation().verbose else logging.WARNING)
         return super().invoke(ctx)
 
 

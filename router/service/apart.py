@@ -19,9 +19,8 @@ import sys
 import trio
 
 from router.actors.actor import as_failure
-from router.actors.journal import journal_handler
-from router.actors.log_lines import OneLine
 from router.actors.process import end_with_parent, stop_signals
+from router.actors.process_log import log_to
 from router.core.wire.errors import RouterError, cause_of
 from router.service.plugins import load
 from router.service.reports import ENDED, Reports
@@ -62,12 +61,7 @@ async def _until_signalled(scope: trio.CancelScope) -> None:
 def main() -> None:
     if len(sys.argv) != 3:
         sys.exit("usage: python -m router.service.apart HOME NAME")
-    text = f"{sys.argv[2].replace('%', '%%')}: %(message)s"
-    handler = journal_handler(text)
-    if handler is None:
-        handler = logging.StreamHandler()
-        handler.setFormatter(OneLine(f"%(asctime)s %(levelname)-7s {text}"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    log_to(logging.WARNING, f"{sys.argv[2].replace('%', '%%')}: %(message)s")
     core_dumps.hide_memory()
     faulthandler.enable()  # a crash below Python says where, too
     end_with_parent()

@@ -2,7 +2,7 @@
 once more, and the mempool.
 
 Batches form by themselves while others are under way. The few messages that come during a commit are verified here,
-which takes less than to ask another process, some seven milliseconds at most.
+which takes less than to ask another process: some seven milliseconds at most, or eighteen if nodes alone wait for that.
 
 Between the two rounds of checks another message of the pool may
 have been taken, so the second round decides; nothing was changed by the first.
@@ -32,6 +32,9 @@ BATCH_MAX = 64
 UNDER_WAY_MAX = 1
 AT_ONCE_MAX = 48
 """Most messages that are verified in this process if nothing is under way, but none while wrong signatures come."""
+RELAYED_AT_ONCE_MAX = 128
+"""Most of them that are verified there if other nodes or the group have brought all: forty at once in a round, and now
+and then a hundred."""
 LATE_S = 0.1
 """How long after a batch went to the other process, which gives way to everybody, some are verified here meanwhile."""
 DOUBT_S = 10.0
@@ -93,9 +96,8 @@ class Admission:
     """Messages on their way into the mempool: at most one of each client's connection, as the
     protocol prescribes, and what peers were asked for."""
 
-    def __init__(self, holdings: Holdings, at_once_max: int = AT_ONCE_MAX) -> None:
+    def __init__(self, holdings: Holdings) -> None:
         self._holdings = holdings
-        self._at_once_max = at_once_max
         self._checker = SignatureChecker()
         self._doubted_until_s = 0.0
         self.verifications = 0
@@ -144,9 +146,16 @@ class Admission:
         is_little = not self._under_way and len(self._candidates) <= self._at_once_max
         if self.is_in_doubt(now.mono_s) or not (is_late or is_little):
             return []
-        some = [self._candidates.popleft() for _ in range(min(self._at_once_max, len(self._candidates)))]
+        count = min(self._at_once_max, len(self._candidates))
+        some = [self._candidates.popleft() for _ in range(count)]
         faults = self._checker.faults([one.check for one in some])
         return [self._decided(one, fault, now) for one, fault in zip(some, faults, strict=True)]
+
+    @property
+    def _at_once_max(self) -> int:
+        """Return how many messages may be verified in this process at once."""
+        is_relayed = len(self._candidates) > AT_ONCE_MAX and all(_is_relayed(one.source) for one in self._candidates)
+        return RELAYED_AT_ONCE_MAX if is_relayed else AT_ONCE_MAX
 
     @property
     def due_s(self) -> float:

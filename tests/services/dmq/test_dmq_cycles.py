@@ -6,13 +6,14 @@ from math import inf
 
 import msgspec
 import pytest
+from samples.dmq import POOLS
 from samples.dmq_network import Network, submit
 from samples.dmq_node import host, wire
 
 from router.core.link.machine import Agency
 from router.core.wire.crypto import SigningKey
 from router.service import contract as c
-from services.dmq.core.admission import FromPeer, FromUnicast
+from services.dmq.core.admission import AT_ONCE_MAX, FromPeer, FromUnicast, Source
 from services.dmq.core.messages.signatures import SignatureCheck
 from services.dmq.core.messages.signed_message import Dmq05
 from services.dmq.core.protocols import notification
@@ -110,3 +111,18 @@ def test_a_certificate_is_verified_by_one_process_of_a_node_alone() -> None:
         return check
 
     assert [sent(bytes(90 + number)).is_certified for number in range(3)] == [False, True, True]
+
+
+@pytest.mark.parametrize("for_client", (False, True))
+def test_more_is_verified_at_once_where_no_client_waits(for_client: bool) -> None:
+    node = host(pause_s=0.0)
+    admission, moment = node.rules._admission, moment_of(node.now)
+    sources: list[Source] = [FromPeer("127.0.0.1:2")] * (AT_ONCE_MAX + 1)
+    if for_client:
+        sources[0] = FromUnicast(SigningKey(bytes(32)).public)
+    for number, source in enumerate(sources):
+        message = Dmq05().read(wire(number % len(POOLS), b"%d" % number))
+        assert admission.judge(source, message, moment) is None
+    found = admission.at_once(moment)
+    assert len(found) == (0 if for_client else AT_ONCE_MAX + 1)
+    assert len(admission.batches(moment)) == for_client, "another process verifies them"

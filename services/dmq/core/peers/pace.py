@@ -17,8 +17,9 @@ EACH_S = 0.01
 """By how much each message of the last second adds to it."""
 FADES_S = 1.0
 """Seconds in which a message's part of that fades to a third."""
-SLOW_S = LATE_S / 2
-"""Seconds for an answer with bodies from which they count as slow."""
+SLOW_S = 0.75 * LATE_S
+"""Seconds for an answer with bodies from which they count as slow, since it was nearly late: on a busy machine one in
+ten takes half of `LATE_S`."""
 SLOW_MOST_S = 0.05
 """The longest distance while they are."""
 SLOW_FOR_S = 5.0

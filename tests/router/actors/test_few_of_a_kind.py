@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from router.cli.few_of_a_kind import FewOfAKind
+from router.actors.few_of_a_kind import FewOfAKind
 from router.core.wire.text import SUBJECT
 
 
