@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,12 @@ from pyspark.sql import functions as F
 
 from spark_analytics.batch import audit, bronze, silver
 from spark_analytics.batch.findings import find
-from spark_analytics.batch.gold import audit_window, hop_latency, queue_minute
+from spark_analytics.batch.gold import audit_window
 from spark_analytics.batch.gold.tables import NotIncremental
 from spark_analytics.batch.history import write_history
-from spark_analytics.batch.kept_rows import NotKept
+from spark_analytics.batch.judged_claims import log_of
+from spark_analytics.batch.kept_rows import NotKept, is_here
+from spark_analytics.batch.local_rows import no_rows
 from spark_analytics.batch.session import prepare
 from spark_analytics.batch.silver import Part
 from spark_analytics.batch.span import Span
@@ -46,8 +48,10 @@ from spark_analytics.report import summary
 from spark_analytics.report.finding import utc
 from spark_analytics.report.page import render
 from spark_analytics.report.page.markup import SAID_MAX, plain
+from spark_analytics.stream import dates
 from spark_analytics.stream.alarm_book import SEGMENT_S, AlarmBook
 from spark_analytics.stream.at_hand import bytes_at_hand
+from spark_analytics.stream.door_and_clock import settled
 from spark_analytics.stream.increments import Increment, Lines, Rebuild, Unlike, increment
 from spark_analytics.stream.notify import Notifier, NotifyError
 from spark_analytics.stream.state import State, Store
@@ -227,7 +231,7 @@ class Stream:
             except Rebuild as reason:
                 run["rebuilt"] = str(reason)
                 self.report(f"everything is read again: {reason}")
-                unused = tuple(part for parts in base.parts.values() for part in parts)
+                unused = tuple(sorted({part for parts in base.parts.values() for part in parts}))
                 found, evidence = self._grown(State(unused=unused), files, span, number, run)
                 self.store.clear(part for part in unused if not part.startswith("state/"))
         except NotIncremental as reason:
@@ -244,8 +248,10 @@ class Stream:
     ) -> tuple[dict[str, Any], Evidence]:
         """Write the steady rows and return the summary, which also counts those that may still change."""
         steady, passing = files.split(base, span)
-        made = increment(self.store, base, files.evidence, files.lines(steady), span)
-        state = self._keep(made, files, steady, number)
+        is_by_date = is_here(self.out) and not (base.batch < 0 or base.is_passing or passing or self.store.was_begun)
+        lines = replace(files.lines(steady), published=self._published if is_by_date else None)
+        made = increment(self.store, base, files.evidence, lines, span)
+        state = self._keep(made, files, steady, number, is_passing=bool(passing))
         units = made.open_units()
         if passing:
             is_turned = made.is_turned
@@ -254,16 +260,17 @@ class Stream:
             units = made.open_units().unionByName(made.gold["delivery"])
         return self._said(made, units, span, run), made.evidence
 
-    def _keep(self, made: Increment, files: _Files, steady: Sequence[Part], number: int) -> State:
+    def _keep(self, made: Increment, files: _Files, steady: Sequence[Part], number: int, *, is_passing: bool) -> State:
         store = self.store
         notes = made.ledger | files.notes(steady, is_fresh=made.base.batch < 0)
-        state = store.note_down(replace(made.state, batch=number), notes)
+        state = store.note_down(replace(made.state, batch=number, is_passing=is_passing), notes)
         state = store.add(store.add(state, made.added), made.suspects, "suspects")
         for table, rows in made.written.items():
             state = store.write(state, table, rows)
         for table, rows in made.gold.items():
             state = store.publish(state, table, rows)
-        state = store.fold(replace(state, unused=made.base.unused if made.base.batch < 0 else ()))
+        unused = made.base.unused if made.base.batch < 0 else ()
+        state = store.fold(replace(state, unused=unused), {"turned": partial(settled, logs=log_of(made.tables))})
         store.commit(state)
         return state
 
@@ -273,27 +280,38 @@ class Stream:
         tables = made.tables
         whole = {
             "delivery_open": units,
-            "hop_latency": hop_latency.hop_latency(tables.waits, tables.routers),
-            "queue_minute": queue_minute.queue_minute(tables.queues, tables.routers),
+            **tables.by_date(),
             "custody": tables.custody,
             "audit_window": audit_window.audit_window(tables.unit_windows, tables.routers),
         }
         if made.is_turned:
             whole["abuse_hour"] = tables.abuse_hour
         for name, table in whole.items():
-            self.writer.write(name, table)
-        for name, table in tables.hours(lambda one: self.writer.read(self.spark, one, whole[one].schema)):
-            self.writer.write(name, table)
+            self._write(name, table, tables.since)
+        for name, table, since in tables.hours(lambda one: self.writer.read(self.spark, one, whole[one].schema)):
+            self._write(name, table, since)
             whole[name] = table
         findings = find(self.spark, tables, made.words, made.told())
         return summary.build(findings, made.evidence, span.as_of_ns, "spark", run)
+
+    def _write(self, name: str, table: DataFrame, since: int | None) -> None:
+        """Write a table whole; of one by date, if `since` is not None, the dates that the table has."""
+        if name not in dates.TABLES:
+            self.writer.write(name, table)
+        elif since is None:
+            self.writer.write(name, dates.dated(name, table), dates.DATE)
+        else:
+            self.writer.replace(name, dates.dated(name, table), dates.DATE)
+
+    def _published(self, name: str, columns: str) -> DataFrame:
+        return self.spark.read.schema(columns).parquet(self.writer.place(name))
 
     def _full(self, base: State, files: _Files, span: Span, number: int, why: str) -> dict[str, Any]:
         """Audit all logs at once; the state then holds only which files there are."""
         given = audit.Given(files.uris, files.listed)
         found = audit.audit(self.spark, given, span, writer=self.writer, verify=self.verify)
         # All rows are in `delivery` now, also those that may still change.
-        none = self.spark.createDataFrame([], self.spark.read.parquet(self.writer.place("delivery")).schema)
+        none = no_rows(self.spark, self.spark.read.parquet(self.writer.place("delivery")).schema)
         self.writer.write("delivery_open", none.coalesce(1))
         state = State(number, span.as_of_ns, full=why, parts={"ledger": base.parts.get("ledger", ())})
         self.store.commit(self.store.fold(self.store.note_down(state, files.notes((), is_fresh=False))))

@@ -21,6 +21,7 @@ from spark_analytics.judgement.log_files import FileFacts, Problem
 from spark_analytics.judgement.schema import COLUMNS, role
 
 from . import packed
+from .local_rows import no_rows
 
 END_BYTES_MAX = 64 * 1024
 """Number of bytes kept of the first and of the last line; header and footer are shorter."""
@@ -201,7 +202,7 @@ def is_line(name: str) -> Column:
 
 def no_lines(spark: SparkSession) -> DataFrame:
     """Return an empty table of lines."""
-    return spark.createDataFrame([], f"{SCHEMA}, {CORRUPT} STRING, file STRING")
+    return no_rows(spark, f"{SCHEMA}, {CORRUPT} STRING, file STRING")
 
 
 def spellings(uri: str) -> list[str]:

@@ -29,7 +29,7 @@ QUEUES_MAX, FLAPS_MAX, ABUSE_MAX, EXAMPLES_MAX = 50, 50, 200, 20
 def find(spark: SparkSession, tables: Tables, words: Rows, told: Mapping[str, Rows] | None = None) -> dict[str, Rows]:
     """Return all findings; `words`: rows of `tally`, with the routers' keys; `told`: what logs tell of each other, if
     it was found otherwise: `unsent`, `went_on`, and as `claims` those of two logs and of the texts."""
-    lines, (first, last), told_windows = tables.minutes, tables.first_and_last, tables.windows
+    lines, (first, last), told_windows = tables.sums_of_lines, tables.first_and_last, tables.windows
     step = told_windows.step
     custody = rows(tables.custody)
     distinct = rows(tables.distinct)

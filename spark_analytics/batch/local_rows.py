@@ -12,6 +12,8 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 
 ROWS_MAX = 100_000
 """Most rows that stand in the plan itself, as one text; more are handed over as data."""
+TEXT_MAX = 32 << 20
+"""Most characters of that text."""
 
 
 def table_of(spark: SparkSession, rows: Sequence[Any], schema: str) -> DataFrame:
@@ -20,12 +22,24 @@ def table_of(spark: SparkSession, rows: Sequence[Any], schema: str) -> DataFrame
     That one lets Python processes copy the rows each time the table is read, which costs more than to read it. A
     literal would be printed whenever an adaptive plan changes: seconds of an audit of some hundred files.
     """
+    if not rows:
+        return no_rows(spark, schema)
     if len(rows) > ROWS_MAX:
         return spark.createDataFrame(rows, schema)
-    kind = spark.createDataFrame([], schema).schema
+    kind = StructType.fromDDL(schema)
     text = json.dumps([_plain(row, kind) for row in rows])
+    if len(text) > TEXT_MAX:
+        return spark.createDataFrame(rows, schema)
     given = spark.sql("SELECT rows FROM VALUES (:rows) AS given(rows)", {"rows": text})
     return given.select(F.inline(F.from_json("rows", ArrayType(kind), {"mode": "FAILFAST"})))
+
+
+def no_rows(spark: SparkSession, schema: str | StructType) -> DataFrame:
+    """Return a table without rows, of which Spark knows that it has none when it plans what is made of it."""
+    kind = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert isinstance(kind, StructType)
+    columns = (f"CAST(NULL AS {field.dataType.simpleString()}) AS `{field.name}`" for field in kind.fields)
+    return spark.sql(f"SELECT {', '.join(columns)} WHERE false")
 
 
 def _plain(value: Any, kind: DataType) -> Any:

@@ -37,6 +37,12 @@ class Writer:
         else:
             self._write(name, table, partitioned_by)
 
+    def replace(self, name: str, table: DataFrame, partitioned_by: str) -> None:
+        """Write the partitions that the table has, replacing these of an earlier one: of Parquet below a path of this
+        machine."""
+        rows = table.write.mode("overwrite").option("compression", "zstd").partitionBy(partitioned_by)
+        rows.option("partitionOverwriteMode", "dynamic").parquet(self.place(name))
+
     def _write(self, name: str, table: DataFrame, partitioned_by: Sequence[str]) -> None:
         writer = table.write.format(self.format).mode("overwrite")
         if self.format == "parquet":

@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from spark_analytics.batch.kept_rows import write_checked
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.writer import save_parquet
 from spark_analytics.report.alarms import late_heads, matters
 
@@ -82,7 +83,7 @@ class AlarmBook:
         """Write what is new and note what stands; then tell the command."""
         if new:
             rows = [tuple(one.values()) for one in new]
-            table = self._spark.createDataFrame(rows, COLUMNS).coalesce(1)
+            table = table_of(self._spark, rows, COLUMNS).coalesce(1)
             place = f"{self._root}/alarm/batch={standing.batch}/step={standing.step}"
             write_checked(table, place, lambda rows: save_parquet(rows, place))
         untold = () if self._notifier is None else (*self._notifier.untold(), *new)
@@ -125,7 +126,7 @@ class AlarmBook:
             draft.write_text(text, "utf-8")
             draft.replace(Path(self._root, name))
         else:
-            said = self._spark.createDataFrame([(text,)], "value string")
+            said = table_of(self._spark, [(text,)], "value string")
             said.coalesce(1).write.mode("overwrite").text(f"{self._root}/{name}")
 
     def _notes(self) -> list[Standing]:

@@ -16,7 +16,7 @@ from spark_analytics.batch.judged_claims import SECOND_NS, asked, log_of, made
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement.claim_sql import CLOCK, NOT_HANDED
 from spark_analytics.judgement.conflicts import row_of
-from spark_analytics.judgement.schema import TURNED_EVENTS
+from spark_analytics.judgement.schema import SLACK_NS, TURNED_EVENTS
 
 from .links import START
 from .state import added_up, names_of
@@ -60,6 +60,15 @@ def clock_lines(lines: DataFrame, starts: DataFrame) -> DataFrame:
     off = near.withColumn("is_off", F.expr(f"coalesce({is_off}, false)"))
     off = off.withColumn("is_off_after", F.lead("is_off").over(order)).where("is_off OR is_off_after")
     return edges.unionByName(off.select(*edges.columns)).select(*names_of("clock")).distinct()
+
+
+def settled(turned: DataFrame, logs: DataFrame) -> DataFrame:
+    """Return lines of messages turned away with the time 0 where the neighbour's log goes on for a day after them: it
+    reaches them from then on, so they can be added up. `logs`: as of `log_of`."""
+    ends = F.broadcast(logs.select(F.col("key").alias("peer"), "end_ns"))
+    is_past = F.expr(f"coalesce(t <= end_ns - {SLACK_NS}L, false)")
+    found = turned.join(ends, "peer", "left").withColumn("t", F.when(is_past, 0).otherwise(F.col("t")))
+    return found.select(*names_of("turned"))
 
 
 class DoorAndClock:

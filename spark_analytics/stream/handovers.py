@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from spark_analytics.batch.gold import custody, flow
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.tables import Tables
+from spark_analytics.batch.local_rows import no_rows, table_of
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement.schema import COPY
 
@@ -31,7 +32,7 @@ def number_of(key: str) -> int:
 def numbers(spark: SparkSession, keys: Iterable[str]) -> DataFrame:
     """Return `number` and `router` of the keys among these."""
     rows = [(number_of(key), key) for key in keys if _KEY.fullmatch(key)]
-    return spark.createDataFrame(rows, "number long, router string")
+    return table_of(spark, rows, "number long, router string")
 
 
 def arrivals(rows: DataFrame) -> DataFrame:
@@ -120,7 +121,7 @@ def distinct(spark: SparkSession, base: State, news: News) -> DataFrame:
     """Return `custody.distinct_id` of all batches, of what is unlike only whether there is any."""
     messages, again = base.messages + news.messages, base.accepted_again + news.accepted_again
     is_unlike = base.is_unlike or news.unlike > 0
-    return spark.createDataFrame([(messages, again, int(is_unlike))], "messages long, accepted_again long, unlike long")
+    return table_of(spark, [(messages, again, int(is_unlike))], "messages long, accepted_again long, unlike long")
 
 
 def accepted_twice(accepted_id: DataFrame, ids: DataFrame) -> DataFrame:
@@ -193,4 +194,4 @@ def custody_table(past: DataFrame, handover: DataFrame, routers: DataFrame) -> D
 
 
 def none_handed(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame([], SCHEMAS["waiting"])
+    return no_rows(spark, SCHEMAS["waiting"])

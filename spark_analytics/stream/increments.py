@@ -28,6 +28,7 @@ from spark_analytics.batch.gold.accepted import arrivals_twice
 from spark_analytics.batch.gold.kept import CutOff, cut_off
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import NotIncremental, Tables
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.session import ADAPTIVE
 from spark_analytics.batch.silver import Part
 from spark_analytics.batch.span import Span
@@ -35,7 +36,7 @@ from spark_analytics.judgement.chain import Summed
 from spark_analytics.judgement.evidence import Evidence, witnessed
 from spark_analytics.judgement.schema import NOTED, ROUTE_EVENTS, STATE_EVENTS, TURNED_EVENTS, UNLIKE
 
-from . import door_and_clock, handovers, ledger, links
+from . import dates, door_and_clock, handovers, ledger, links
 from .door_and_clock import DoorAndClock
 from .left_out import LeftOut, judged_to
 from .state import State, Store, added_up, names_of
@@ -78,11 +79,13 @@ class Unlike(Exception):
 
 @dataclass(slots=True)
 class Lines:
-    """The input of a batch: parts of files, and how many bytes these files have."""
+    """The input of a batch: parts of files, and how many bytes these files have; `published`: as of `dates`, None if
+    all dates are to be written."""
 
     parts: Sequence[Part]
     uris: Mapping[str, str]
     size: int
+    published: dates.Published | None = None
 
 
 @dataclass
@@ -132,7 +135,7 @@ class _Batch:
         keys = [log.router for log in evidence.logs]
         if len({handovers.number_of(key) for key in keys}) < len(keys):
             raise NotIncremental("two routers have keys that begin alike")
-        self.numbers = cut_off(handovers.numbers(self.spark, keys))
+        self.numbers = handovers.numbers(self.spark, keys)
         self.partitions = partitions_for(lines.size + ROW_BYTES * base.rows)
         self.spark.conf.set("spark.sql.shuffle.partitions", str(self.partitions))
         self.spark.conf.set(ADAPTIVE, str(self.partitions > PARTITIONS_FEW).lower())
@@ -157,8 +160,8 @@ class _Batch:
         written["closed"] = closed.unionByName(late["closed"]) if late else closed
         if self._has_new((*STATE_EVENTS, "renewal")):
             written["links"] = self.new_links
-        every = [self.past("closed"), self.rows.select(*LAID), *([late["closed"]] if late else [])]
-        given["every"] = reduce(DataFrame.unionByName, every)
+        every = self.past("closed").unionByName(self.rows.select(*LAID))
+        given["every"] = every.unionByName(late["closed"]) if late else every
         written["open"] = self.rows.join(tables.open_parcels, list(PARCEL), "left_semi").select(*LAID)
         return Increment(
             self.base,
@@ -183,9 +186,9 @@ class _Batch:
         """Return the present tables. `given`: filled by later steps."""
         self.new_links = cut_off(links.kept(self.others, self.starts))
         given["links"] = cut_off(self.past("links").unionByName(self.new_links))
-        past = {name: self.past(name) for name in OF_PARCELS}
-        for name in past.keys() & late.keys():
-            past[name] = past[name].unionByName(late[name])
+        ends_ns = ledger.ends_ns(self.before["words"], self.new["words"])
+        given["times"] = dates.times_of(self.laid.where("is_new"), ends_ns, self.span)
+        past = {one: self.past(one).unionByName(late[one]) if one in late else self.past(one) for one in OF_PARCELS}
         return Running(
             self.rows,
             self.configs.unionByName(given["links"].where(F.col("event").isin(*links.EVENTS)).select(*OF_LINKS)),
@@ -197,6 +200,7 @@ class _Batch:
             CutOff(),
             past,
             given,
+            published=self.lines.published if self.has_same_limits and not late else None,
         )
 
     def _gold(self, late: dict[str, DataFrame]) -> dict[str, DataFrame]:
@@ -261,12 +265,14 @@ class _Batch:
         }
         after = ledger.joined(self.before, self.new)
         self.words, told = after["words"], after["told"]
+        self.has_same_limits = dates.have_same_limits(self.before["told"], told, self.base.routers)
         self.evidence = witnessed(self.evidence, log_ends.gaps(told), log_ends.witnesses(told))
         ends = log_ends.log_ends(self.evidence, self.words, told)
         numbered = [(handovers.number_of(str(row[0])), *row) for row in ends]
-        self.routers = cut_off(self.spark.createDataFrame(numbered, f"number long, {log_ends.COLUMNS}"))
+        self.routers = table_of(self.spark, numbered, f"number long, {log_ends.COLUMNS}")
         configs = [row for row in told if row["event"] in ("config", "alarm")]
-        self.configs = self.spark.createDataFrame(
+        self.configs = table_of(
+            self.spark,
             [(handovers.number_of(row["router"]), row["event"], row["seq"], (row["fields"],)) for row in configs],
             CONFIG,
         )

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_analytics.batch import log_ends
 from spark_analytics.batch.findings import Rows
+from spark_analytics.batch.local_rows import table_of
 
 SCHEMA = "table string, row string"
 _ADDED = ("lines", "count", "within", "future", "more", "noted", "handovers")
@@ -31,6 +32,16 @@ def merged_words(words: Iterable[dict[str, Any]]) -> Rows:
         if row["last_seq"] > one["last_seq"]:
             one |= {name: row[name] for name in ("last_seq", "last_t")}
     return list(found.values())
+
+
+def ends_ns(before: Rows, new: Rows) -> list[int]:
+    """Return when each router of the new rows of `findings.tally` wrote its last line before."""
+    routers = {row["router"] for row in new}
+    last: dict[str, dict[str, Any]] = {}
+    for row in (one for one in before if one["router"] in routers):
+        if row["router"] not in last or row["last_seq"] > last[row["router"]]["last_seq"]:
+            last[row["router"]] = row
+    return [row["last_t"] for row in last.values() if row["last_t"] is not None]
 
 
 TABLES: Mapping[str, Callable[[Rows], Rows]] = {
@@ -59,7 +70,7 @@ def joined(before: Ledger, new: Mapping[str, Rows]) -> Ledger:
 
 def to_frame(spark: SparkSession, tables: Mapping[str, Rows]) -> DataFrame:
     rows = [(table, json.dumps(row)) for table, found in tables.items() for row in found]
-    return spark.createDataFrame(rows, SCHEMA).coalesce(1)
+    return table_of(spark, rows, SCHEMA).coalesce(1)
 
 
 def from_frame(frame: DataFrame) -> Ledger:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.silver import Part
 from spark_analytics.judgement.claim_sql import CHANGES, FIELDS
 from spark_analytics.judgement.schema import STATE_EVENTS
@@ -29,7 +30,7 @@ def starts(spark: SparkSession, parts: Iterable[Part]) -> DataFrame:
     for part in parts:
         found.setdefault(part.router, []).append(part.first_seq)
     rows = [(number_of(router), firsts) for router, firsts in found.items()]
-    return F.broadcast(spark.createDataFrame(rows, "router long, starts array<long>"))
+    return F.broadcast(table_of(spark, rows, "router long, starts array<long>"))
 
 
 def kept(others: DataFrame, starts: DataFrame) -> DataFrame:

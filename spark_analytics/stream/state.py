@@ -8,12 +8,12 @@ note of the batch before: a run that is killed finds that one, and all parts tha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -21,13 +21,14 @@ from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold import abuse_hour
 from spark_analytics.batch.gold.delivery import SUMS, UNWRITTEN
 from spark_analytics.batch.kept_rows import write_checked
+from spark_analytics.batch.local_rows import no_rows, table_of
 from spark_analytics.batch.writer import save_parquet
 
 from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 14
+VERSION = 15
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -107,7 +108,7 @@ KEYS = {
     "unsent": ("router", "brought", "kind"),
     "carriers": ("router", "destination"),
     "barred": ("router", "peer"),
-    "turned": ("router", "peer", "seq", "t"),
+    "turned": ("router", "peer", "t"),
     "handed": ("router", "recipient"),
     "clock": ("router", "boot", "seq"),
 }  # fmt: skip
@@ -138,6 +139,10 @@ LARGE = ("open", "closed", "ids", "waiting", "beyond", "suspects")
 """Tables written as one file for each partition; folded parts of these are not folded again."""
 
 
+Settled = Callable[[DataFrame], DataFrame]
+NOTHING: Mapping[str, Settled] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """The state after a batch, as this `version` writes it. `parts`: those of each table; `unused`: parts that only the
@@ -146,7 +151,8 @@ class State:
     `judged`: up to which event each log was judged for subscribers left out (`left_out`); `rows`: how many rows that
     batch laid out; `is_ahead`: lines from later than `as_of_ns` were counted; `routers`:
     with logs here; `takers`: recipients that took messages over; `is_unlike`: two acceptances told different facts of
-    an id; `full`: why these logs cannot be audited incrementally.
+    an id; `is_passing`: that batch's tables have rows of lines that were not counted for good; `full`: why these logs
+    cannot be audited incrementally.
     """
 
     batch: int = -1
@@ -157,6 +163,7 @@ class State:
     has_more: bool = False
     is_ahead: bool = False
     is_unlike: bool = False
+    is_passing: bool = False
     full: str = ""
     routers: tuple[str, ...] = ()
     takers: tuple[str, ...] = ()
@@ -178,6 +185,8 @@ class Store:
         self.spark = spark
         self.root = root.rstrip("/")
         self._last: State | None = None
+        self.was_begun = False
+        """Whether the batch that was asked for has been begun before, so that its tables may be there in part."""
         self._ledger: tuple[tuple[str, ...], Ledger] = (), ledger.empty()
 
     def __repr__(self) -> str:
@@ -187,8 +196,10 @@ class Store:
         """Return the state that a batch starts from, that of the batch before. Raise `Stopped` if it is not there: no
         later batch would be given the files of the batches that are lacking."""
         if self._last is not None and self._last.batch == batch - 1:
+            self.was_begun = False
             return self._last
         known = [State(), *self._notes()]
+        self.was_begun = any(note.batch >= batch for note in known)
         found = next((note for note in known if note.batch == batch - 1), None)
         if found is None:
             raise Stopped(
@@ -208,9 +219,9 @@ class Store:
 
     def read(self, state: State, table: str) -> DataFrame:
         """Return the rows of a table outside the ledger, or the raw rows of the ledger."""
-        paths = [f"{self.root}/{part}" for part in state.parts.get(PLACES.get(table, table), ())]
+        paths = [f"{self.root}/{part}" for part in state.parts.get(table, ())]
         if not paths:
-            return self.spark.createDataFrame([], COLUMNS.get(table) or SCHEMAS[table])
+            return no_rows(self.spark, COLUMNS.get(table) or SCHEMAS[table])
         if table in COLUMNS:
             rows = self.spark.read.schema(f"{table} struct<{COLUMNS[table]}>").parquet(*paths)
             return rows.where(F.col(table).isNotNull()).select(f"{table}.*")
@@ -229,8 +240,16 @@ class Store:
         return state
 
     def add(self, state: State, new: Mapping[str, DataFrame], place: str = "added") -> State:
-        """Write the batch's part of the summed tables, or of the suspects; return the state with that part."""
-        return self.write(state, place, _side_by_side(new))
+        """Write the batch's part of the summed tables, or of the suspects; return the state with that part, which is
+        one of each table that has rows in it."""
+        counted = Observation()
+        rows = _side_by_side(new).observe(counted, *(F.count(name).alias(name) for name in new))
+        state = self.write(state, place, rows)
+        part, parts = state.parts[place][-1], dict(state.parts)
+        for name in (name for name in COLUMNS if PLACES[name] == place):
+            before = () if place in REPLACED else parts.get(name, ())
+            parts[name] = (*before, part) if counted.get.get(name) else before
+        return replace(state, parts=parts)
 
     def publish(self, state: State, table: str, rows: DataFrame) -> State:
         """Write a table for readers outside, with the batch as a column; return the state with that part."""
@@ -247,8 +266,9 @@ class Store:
         place = f"{self.root}/{part}"
         write_checked(rows, place, lambda written: save_parquet(written, place))
 
-    def fold(self, state: State) -> State:
-        """Return the state with fewer parts: many parts of one level are folded into one."""
+    def fold(self, state: State, settled: Mapping[str, Settled] = NOTHING) -> State:
+        """Return the state with fewer parts: many parts of one level are folded into one. `settled`: for tables of
+        `ADDED` what makes more of their rows alike before they are added up."""
         for table in SCHEMAS.keys() & state.parts.keys() - {*REPLACED}:
             found = state.parts[table]
             levels = [int(part.rpartition(".")[2]) for part in found]
@@ -256,24 +276,31 @@ class Store:
                 small = tuple(part for part, own in zip(found, levels, strict=True) if own == level)
                 if len(small) < PARTS_MAX:
                     continue
-                whole = self._put(table, f"{state.batch}.{level + 1}", self._folded(table, small))
-                parts = {**state.parts, table: (*(part for part in found if part not in small), whole)}
+                whole = self._put(table, f"{state.batch}.{level + 1}", self._folded(state, table, small, settled))
+                parts = {**state.parts, table: _with_whole(found, small, whole)}
+                for name in COLUMNS if table == "added" else ():
+                    parts[name] = _with_whole(parts.get(name, ()), small, whole)
                 state = replace(state, parts=parts, unused=(*state.unused, *small))
                 if table == "ledger":
                     self._ledger = parts[table], self._ledger[1]
                 break
         return state
 
-    def _folded(self, table: str, parts: tuple[str, ...]) -> DataFrame:
-        of_parts = State(parts={table: parts})
+    def _folded(self, state: State, table: str, small: tuple[str, ...], settled: Mapping[str, Settled]) -> DataFrame:
+        names = (table, *(ADDED if table == "added" else ()))
+        of_parts = State(
+            parts={one: tuple(part for part in state.parts.get(one, ()) if part in small) for one in names}
+        )
         if table == "ledger":
             return ledger.to_frame(self.spark, ledger.from_frame(self.read(of_parts, table)))
         if table == "added":
-            return _side_by_side({name: added_up(name, self.read(of_parts, name)) for name in ADDED})
+            rows = {name: self.read(of_parts, name) for name in ADDED}
+            rows |= {name: make(rows[name]) for name, make in settled.items()}
+            return _side_by_side({name: added_up(name, table) for name, table in rows.items()})
         return self.read(of_parts, table)
 
     def commit(self, state: State) -> None:
-        said = self.spark.createDataFrame([(json.dumps(asdict(state)),)], "value string")
+        said = table_of(self.spark, [(json.dumps(asdict(state)),)], "value string")
         said.coalesce(1).write.mode("overwrite").text(f"{self.root}/state/note-{'ab'[state.batch % 2]}")
         self._last = state
 
@@ -281,7 +308,7 @@ class Store:
         """Empty these parts, because Spark can overwrite but not remove them."""
         for part in parts:
             schema = self.spark.read.parquet(f"{self.root}/{part}").schema
-            self._save(part, self.spark.createDataFrame([], schema).coalesce(1))
+            self._save(part, no_rows(self.spark, schema).coalesce(1))
 
     def _notes(self) -> Iterable[State]:
         try:
@@ -300,6 +327,12 @@ class Store:
                 )
             said["parts"] = {table: tuple(parts) for table, parts in said["parts"].items()}
             yield State(**said | {name: tuple(said[name]) for name in ("routers", "takers", "unused")})
+
+
+def _with_whole(parts: Sequence[str], small: Collection[str], whole: str) -> tuple[str, ...]:
+    """Return the parts with the `small` ones replaced by one that has all their rows, if any of them is there."""
+    rest = tuple(part for part in parts if part not in small)
+    return (*rest, whole) if len(rest) < len(parts) else rest
 
 
 def _side_by_side(tables: Mapping[str, DataFrame]) -> DataFrame:

@@ -7,9 +7,10 @@ which saves an audit of few lines half of its time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_analytics.batch.session import from_java
 
@@ -41,19 +42,26 @@ class CutOff(Kept):
 
 
 def cut_off(table: DataFrame) -> DataFrame:
-    """Return a table that is computed on first use. Its storage is freed with the last reference to it."""
-    cut = table.localCheckpoint(eager=False)
-    return _where_inside(lambda: _with_own_columns(cut)) or cut
+    """Return a table that is computed on first use. Its storage is freed with the last reference to it.
+
+    A table that Spark knows to be empty, or to be a few given rows, stays so: what is made of it is planned with that
+    knowledge.
+    """
+
+    def cut() -> DataFrame:
+        plan = table._jdf.queryExecution().optimizedPlan()
+        if plan.nodeName() == "LocalRelation":
+            return _begun_by(table.sparkSession, plan)
+        return _with_own_columns(table.localCheckpoint(eager=False))
+
+    return _where_inside(cut) or table.localCheckpoint(eager=False)
 
 
 def _from_here(table: DataFrame) -> DataFrame:
     """Return the kept table with a plan that begins at the kept data, if Spark's internal classes can be used."""
 
     def begun() -> DataFrame:
-        session = table.sparkSession
-        plan = table._jdf.queryExecution().withCachedData()
-        classes = session._jvm.org.apache.spark.sql.classic  # type: ignore[union-attr]
-        return DataFrame(classes.Dataset.ofRows(session._jsparkSession, plan), session)
+        return _begun_by(table.sparkSession, table._jdf.queryExecution().withCachedData())
 
     return _where_inside(begun) or table
 
@@ -79,3 +87,9 @@ def _where_inside(make: Callable[[], DataFrame]) -> DataFrame | None:
         if isinstance(error, AttributeError | TypeError) or from_java(error):
             return None
         raise
+
+
+def _begun_by(session: SparkSession, plan: Any) -> DataFrame:
+    """Return the table of this plan of Spark's."""
+    classes = session._jvm.org.apache.spark.sql.classic  # type: ignore[union-attr]
+    return DataFrame(classes.Dataset.ofRows(session._jsparkSession, plan), session)

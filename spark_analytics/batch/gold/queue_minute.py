@@ -27,9 +27,10 @@ def ended(pieces: DataFrame, *more: str, step: int = 1) -> DataFrame:
 
 
 def queues(ended: DataFrame, unit_windows: DataFrame) -> DataFrame:
-    """Return the queues by minute, with the routers' numbers. Ends count in their own minute."""
+    """Return the queues by minute, with the routers' numbers. Ends count in their own minute. `ended`, `unit_windows`:
+    rows that may have one key, to be added up."""
     none = F.lit(0).cast("bigint")
-    added = unit_windows.where("owed > 0").select(
+    added = unit_windows.where("owed <> 0").select(
         "router", "recipient", "minute", F.col("owed").alias("added"), none.alias("ended")
     )
     more = ended.select("router", "recipient", "minute", none.alias("added"), "ended", "depth_max")

@@ -126,15 +126,20 @@ class Tables:
         return self.accepted.where("is_within").groupBy("router", "minute").agg(*accepted.counted())
 
     @cached_property
-    def minutes(self) -> list[dict[str, Any]]:
-        """Return the rows of `lines`, with the routers' keys."""
-        return rows(named(self.lines, self.routers))
+    def sums_of_lines(self) -> list[dict[str, Any]]:
+        """Return the sums of `lines` by router, with its key, and its `first` and `last` minute."""
+        sums = self.lines.groupBy("router").agg(
+            *(F.sum(name).alias(name) for name in ("n", "copies")),
+            F.min("minute").alias("first"),
+            F.max("minute").alias("last"),
+        )
+        return rows(named(sums, self.routers))
 
     @cached_property
     def first_and_last(self) -> tuple[int | None, int | None]:
         """Return the first and last minute of the audit's time span in which messages were accepted."""
-        minutes = [row["minute"] for row in self.minutes]
-        return min(minutes, default=None), max(minutes, default=None)
+        firsts, lasts = ([row[name] for row in self.sums_of_lines] for name in ("first", "last"))
+        return min(firsts, default=None), max(lasts, default=None)
 
     @cached_property
     def windows(self) -> Windows:

@@ -21,13 +21,20 @@ def test_rows_are_as_they_were_given(spark: SparkSession) -> None:
     rows = [(1, "a'\"\\\n:x", [(1, 2), (3, 4)]), (None, None, None), (-(1 << 63), "é", [])]
     assert [tuple(row) for row in table_of(spark, rows, SCHEMA).collect()] == rows
     assert table_of(spark, [], SCHEMA).collect() == []
+    assert table_of(spark, [], SCHEMA).schema == spark.createDataFrame([], SCHEMA).schema
+
+
+def test_what_is_made_of_no_rows_is_planned_as_nothing(spark: SparkSession) -> None:
+    """Also beyond a table that is cut off, which else begins a plan of its own."""
+    joined = table_of(spark, [], SCHEMA).join(spark.range(9).withColumnRenamed("id", "number"), "number")
+    plan = cut_off(joined).groupBy("name").count()._jdf.queryExecution().optimizedPlan()
+    assert plan.nodeName() == "LocalRelation"
 
 
 def test_a_table_that_is_cut_off_is_joined_with_what_it_was_made_of(spark: SparkSession) -> None:
     """Also where that begins with a table without rows."""
     numbers = spark.range(3).selectExpr("id AS number", "2 * id AS twice")
-    none = spark.sql("SELECT CAST(NULL AS long) AS number, CAST(NULL AS long) AS twice WHERE false")
-    every = none.unionByName(cut_off(numbers))
+    every = table_of(spark, [], "number long, twice long").unionByName(cut_off(numbers))
     some = cut_off(every.where("twice > 2"))
     found = every.select("number").join(some, "number", "left").collect()
     assert sorted(map(tuple, found)) == [(0, None), (1, None), (2, 4)]

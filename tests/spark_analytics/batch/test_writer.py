@@ -41,3 +41,12 @@ def test_a_table_without_rows_is_read_as_it_was_written(spark: SparkSession, tmp
     writer.write("events", table, "day")
     assert writer.read(spark, "events", table.drop("day").schema).drop("day").collect() == []
     assert published(tmp_path, "events") == Published([("seq", "BIGINT")], [])
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_partition_is_added_to_a_table_without_rows(spark: SparkSession, tmp_path: Path) -> None:
+    writer, table = Writer(str(tmp_path)), spark.createDataFrame([(7, "2026-01-01")], "seq long, day string")
+    writer.write("events", table.where("seq < 7"), "day")
+    writer.replace("events", table, "day")
+    assert [tuple(row) for row in writer.read(spark, "events", table.schema).collect()] == [(7, "2026-01-01")]
+    assert published(tmp_path, "events").rows == [(7,)]

@@ -9,8 +9,9 @@ import pytest
 from spark_analytics.batch.gold.names import rows
 from spark_analytics.batch.silver import Part
 from spark_analytics.stream import links
-from spark_analytics.stream.door_and_clock import clock_lines
+from spark_analytics.stream.door_and_clock import clock_lines, settled
 from spark_analytics.stream.handovers import number_of
+from spark_analytics.stream.state import ADDED, added_up
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,3 +43,18 @@ def test_the_ends_of_files_and_the_lines_at_jumps_are_kept(
     table = spark.createDataFrame(lines, "router long, boot long, seq long, t long, mono long")
     starts = links.starts(spark, [Part("a", HERE, 1, 4), Part("b", HERE, 5, 7)])
     assert sorted(row["seq"] for row in rows(clock_lines(table, starts))) == kept
+
+
+def test_lines_turned_away_become_one_when_the_neighbours_log_is_a_day_past_them(spark: SparkSession) -> None:
+    """The second neighbour's log ends too early, and the third has none here."""
+    lines = [(1, peer, seq, seq * SECOND, 5) for peer in ("a", "b", "c") for seq in (10, 20)]
+    turned = spark.createDataFrame(lines, ADDED["turned"])
+    logs = spark.createDataFrame(
+        [("a", (86_400 + 20) * SECOND), ("b", (86_400 + 19) * SECOND)], "key string, end_ns long"
+    )
+    found = added_up("turned", settled(turned, logs))
+    assert sorted((row["peer"], row["t"], row["seq"], row["count"]) for row in rows(found)) == [
+        ("a", 0, 10, 10),
+        *((peer, t, seq, 5) for peer, seq, t in (("b", 10, 0), ("b", 20, 20 * SECOND))),
+        *(("c", seq * SECOND, seq, 5) for seq in (10, 20)),
+    ]

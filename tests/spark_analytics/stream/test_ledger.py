@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_analytics.stream.ledger import empty, from_frame, joined, merged_words, to_frame
+from spark_analytics.stream.ledger import empty, ends_ns, from_frame, joined, merged_words, to_frame
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -27,6 +27,11 @@ def test_a_tally_of_several_batches_is_that_of_all_their_lines() -> None:
     twice = dict.fromkeys(("lines", "more", "noted", "handovers"), 2) | {"count": 4, "within": 4}
     assert both == _word(2, 9, future=1, latest_t=9) | twice | {"first_t": 20, "last_t": 90}
     assert (alone, apart) == (other, turned)
+
+
+def test_the_ends_of_logs_are_those_before_the_batch() -> None:
+    before = [_word(1, 9) | {"event": "acked"}, _word(2, 7), _word(1, 5) | {"router": "b"}]
+    assert ends_ns(before, [_word(10, 11)]) == [90]
 
 
 def test_rows_are_kept_as_they_are(spark: SparkSession) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_analytics.stream.ledger import empty
 from spark_analytics.stream.state import ADDED, SCHEMAS, VERSION, State, Store
@@ -72,9 +73,12 @@ def test_many_parts_become_one_with_the_same_sums(
     store, state = Store(spark, str(tmp_path)), State()
     for batch in range(3):
         row = spark.createDataFrame([(1, batch % 2, batch, 1)], ADDED["lines"])
-        state = store.add(replace(state, batch=batch), {"lines": row})
+        turned = spark.createDataFrame([(1, "ab", batch, batch, 1)] * (batch == 1), ADDED["turned"])
+        state = store.add(replace(state, batch=batch), {"lines": row, "turned": turned})
+        assert len(state.parts["turned"]) == (batch > 0), "a part counts where it has rows of the table"
         state = store.note_down(state, {"doubted": [{"path": str(batch)}]})
-    folded = store.fold(state)
+    folded = store.fold(state, {"turned": lambda table: table.withColumn("seq", F.lit(7).cast("bigint"))})
+    assert [row.seq for row in store.read(folded, "turned").collect()] == [7]
     assert [len(folded.parts[table]) for table in ("added", "ledger")] == [1, 1]
     assert set(folded.unused) == {part for parts in state.parts.values() for part in parts}
     sums = {(row.minute, row.n, row.copies) for row in store.read(folded, "lines").collect()}

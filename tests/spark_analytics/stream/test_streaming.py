@@ -22,13 +22,14 @@ from world.mesh import play
 from router.audit.ask.answer import NOT_OF_STREAMS, NoAnswer, answer
 from router.audit.ask.catalogue import all_questions
 from spark_analytics.batch.writer import Writer
+from spark_analytics.stream import dates
 from spark_analytics.stream.state import Store
 from spark_analytics.stream.stopped import Stopped, alone
 from spark_analytics.stream.stream_tables import HOURS
 from spark_analytics.streaming import main, run_stream
 
 pytestmark = pytest.mark.xdist_group("spark")
-STEPS = [(Store, "_save"), (Store, "commit"), (Writer, "write"), (Writer, "text")]
+STEPS = [(Store, "_save"), (Store, "commit"), (Writer, "write"), (Writer, "replace"), (Writer, "text")]
 """Everything that a batch writes."""
 STEPS_MAX = 20
 LONG_AGO = 1_000_000_000
@@ -56,7 +57,7 @@ def test_logs_that_grow_are_audited_as_if_they_had_come_at_once(
     def agrees(found: dict[str, Any], when: str) -> None:
         assert said(found) == logs.audited(tmp_path / "local"), when
         assert delivered(out) == delivered_locally(tmp_path / "local"), when
-        for table in HOURS:
+        for table in {*HOURS, *dates.TABLES}:
             assert published(out, table) == published(tmp_path / "local", table), f"{table}: {when}"
 
     first, second = logs.portions(2)
