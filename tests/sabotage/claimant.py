@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from router.core.log.line import Line, decode_line, encode_lines
 from router.core.log.segment import sign
-from sabotage.logs import Rows, segments
+from sabotage.logs import Rows, read_rows, segments
 from sabotage.scene import Scene
+from spark_analytics.judgement.schema import GRACE_NS
 
 HOUR_NS = 3600 * 10**9
 LOOK_NS = 60 * 10**9
@@ -173,12 +174,13 @@ def footer_of_other_times(scene: Scene) -> None:
 
 
 def flooded_by_nobody(scene: Scene) -> None:
-    """Say that a neighbour brought a flood, of which its own log tells nothing."""
+    """Say that a neighbour brought a flood, of which its own log tells nothing, though it goes on long enough after."""
     scene.forget_witnesses()
     victim, peer = scene.brought()
+    end_ns = max(row.t for row in read_rows(one.path for one in segments(scene.logs[peer]))) - GRACE_NS
 
     def change(rows: Rows) -> Rows:
-        half = len(rows) // 2
+        half = min(len(rows), sum(row.t <= end_ns for row in rows)) // 2
         then = rows[half]
         flood = Line(
             1, "refused", 0, 1, then.t, then.mono, then.router, then.boot, peer=peer, link=0, count=50_000,
