@@ -37,7 +37,7 @@ class FewOfAKind(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         place = record.pathname, record.lineno, getattr(record, SUBJECT, "")
-        text, span = record.getMessage(), self._spans.get(place)
+        text, span = _text(record), self._spans.get(place)
         if span is None or record.created - span.began_s >= self._span_s:
             if span is not None and span.left_out:
                 record.msg = f"{text} (and {span.left_out} more lines like this since the last one)"
@@ -50,3 +50,11 @@ class FewOfAKind(logging.Filter):
         span.printed += 1
         self._last = place, text
         return True
+
+
+def _text(record: logging.LogRecord) -> str:
+    """Return what a record says; without its arguments if they do not fit, which is told where it is printed."""
+    try:
+        return record.getMessage()
+    except Exception:
+        return str(record.msg)

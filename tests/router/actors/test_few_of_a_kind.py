@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+import pytest
+
 from router.actors.few_of_a_kind import FewOfAKind
 from router.core.wire.text import SUBJECT
 
@@ -39,6 +41,14 @@ def test_of_equal_lines_in_a_row_the_first_is_printed_and_the_rest_are_counted()
 def test_equal_errors_are_printed() -> None:
     few = FewOfAKind(lines_max=10, span_s=10)
     assert all(few.filter(record(at, subject="it", level=logging.ERROR)) for at in range(9))
+
+
+def test_line_whose_arguments_do_not_fit_ends_nothing_and_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    odd, handler = record(0, subject="no number"), logging.StreamHandler()
+    odd.msg = "%d"
+    handler.addFilter(FewOfAKind())
+    handler.handle(odd)
+    assert "--- Logging error ---" in capsys.readouterr().err
 
 
 def test_of_two_services_that_log_at_one_place_each_has_its_own_count() -> None:

@@ -51,21 +51,22 @@ def test_the_code_is_the_signal_s(number: signal.Signals, tmp_path: Path) -> Non
     assert not (tmp_path / "begun").exists()
 
 
+async def wait(number: signal.Signals, ended: list[object]) -> None:
+    """Signal this process, and note the signal where it ends the wait."""
+    signal.raise_signal(number)
+    try:
+        await trio.sleep_forever()
+    except KeyboardInterrupt:
+        ended.append(number)
+        raise
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_command_that_waits_is_ended_where_it_waits(number: signal.Signals) -> None:
-    ended = []
-
-    async def wait() -> None:
-        signal.raise_signal(number)
-        try:
-            await trio.sleep_forever()
-        except KeyboardInterrupt:
-            ended.append(number)
-            raise
-
+    ended: list[object] = []
     before = {one: signal.getsignal(one) for one in SIGNALS}
     with pytest.raises(KeyboardInterrupt):
-        loop.run(wait)
+        loop.run(wait, number, ended)
     assert ended == [number] and {one: signal.getsignal(one) for one in SIGNALS} == before
 
 
@@ -73,21 +74,16 @@ def test_a_command_that_waits_is_ended_where_it_waits(number: signal.Signals) ->
 def test_a_command_ends_at_sigterm_where_ctrl_c_is_ignored_and_stays_so(number: signal.Signals) -> None:
     ended: list[object] = []
 
-    async def wait() -> None:
+    async def wait_on() -> None:
         signal.raise_signal(signal.SIGINT)
         await trio.lowlevel.checkpoint()
         ended.append(signal.SIG_IGN)
-        signal.raise_signal(number)
-        try:
-            await trio.sleep_forever()
-        except KeyboardInterrupt:
-            ended.append(number)
-            raise
+        await wait(number, ended)
 
     was = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with pytest.raises(KeyboardInterrupt):
-            loop.run(wait)
+            loop.run(wait_on)
         assert ended == [signal.SIG_IGN, number]
         assert [signal.getsignal(one) for one in SIGNALS] == [signal.SIG_IGN, signal.SIG_DFL, signal.SIG_DFL]
     finally:
