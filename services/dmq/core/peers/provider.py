@@ -6,7 +6,9 @@ request that breaks a rule of the window ends the connection, under the name tha
 
 Spacing: a deployed node cuts off whoever gives it two messages of one pool within a minute. So a pool's next message is
 announced `pause + SPACING_SLACK_S` after the peer was told of one of that pool, has fetched it, or has announced one
-itself, and then the newest: oldest first, a peer that was away would only get what is about to expire.
+itself, and then the newest: oldest first, a peer that was away would only get what is about to expire. What the peer
+announces of a pool's past does not put off a message that is newer than all it has: a peer that spaces as well tells
+its old ones one after another, and the new one would wait for the last of them.
 """
 
 from __future__ import annotations
@@ -218,8 +220,18 @@ class Provider:
 
     def peer_has(self, row: Row, now_s: float) -> None:
         """Record that the peer itself has announced a message, which is live here."""
-        self._spacing.knows(row.pool, now_s)
+        if not self._is_past(row):
+            self._spacing.knows(row.pool, now_s)
         self._done.add(row.number)
+
+    def _is_past(self, row: Row) -> bool:
+        """Whether the peer has a newer message of the pool, and still lacks the newest."""
+        numbers = self._mempool.of_pool(row.pool)
+        if len(numbers) < 3:
+            return False
+        ends = {number: one.expires_at for number in numbers if (one := self._mempool.get(number)) is not None}
+        known = max((end for number, end in ends.items() if number in self._done), default=-inf)
+        return row.expires_at < known < max(ends.values())
 
     def expired(self, rows: Iterable[Row], now_s: float) -> list[Row]:
         """Forget messages that have expired; return those that the peer was not told for their pool's spacing."""

@@ -116,6 +116,38 @@ def test_what_the_peer_has_announced_itself_is_not_told_and_counts_for_the_spaci
     assert ids(provider.wake(at(62))) == [rows[0].id]
 
 
+def test_old_messages_that_the_peer_announces_do_not_put_off_a_new_one() -> None:
+    mempool = mempool_of([])
+    old = [message_of(number) for number in range(4)]
+    for number, message in enumerate(old):
+        mempool.take(message, NOW.wall_s + 900 + number, NOW, is_relayed=True)
+    rows = list(mempool.after(0))
+    provider = Provider(mempool, Spacing(PAUSE_S))
+    provider.peer_has(rows[3], NOW.mono_s)
+    new = message_of(9)
+    mempool.take(new, NOW.wall_s + 1500, at(10), is_relayed=True)
+    assert provider.request_ids(True, 0, 33, at(50)) is None
+    for number, seconds in ((2, 61.0), (1, 61.5), (0, 61.9)):
+        provider.peer_has(rows[number], at(seconds).mono_s)
+    assert provider.wake(at(61.95)) is None
+    assert ids(provider.wake(at(62.0))) == [new.id]
+
+
+def test_an_old_message_that_the_peer_announces_puts_off_another_old_one() -> None:
+    mempool = mempool_of([])
+    for number in range(4):
+        mempool.take(message_of(number), NOW.wall_s + 900 + number, NOW, is_relayed=True)
+    rows = list(mempool.after(0))
+    provider = Provider(mempool, Spacing(PAUSE_S))
+    provider.peer_has(rows[3], NOW.mono_s)
+    assert provider.request_ids(True, 0, 33, at(55)) is None
+    provider.peer_has(rows[2], at(61.0).mono_s)
+    assert provider.wake(at(62.0)) is None
+    assert provider.wake(at(72.0)) == ()  # nothing within 17 s
+    assert provider.request_ids(True, 0, 33, at(122.0)) is None
+    assert ids(provider.wake(at(123.0))) == [rows[1].id]
+
+
 def test_spacing_outlasts_the_connection() -> None:
     mempool, spacing = mempool_of([message_of(0)]), Spacing(PAUSE_S)
     assert len(ids(Provider(mempool, spacing).request_ids(True, 0, 33, NOW))) == 1
