@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 WHOLE_PPM = 1_000_000
-_TEXT = re.compile(r"(\d{1,2})(?:\.(\d{1,4}))?%?:(\d{1,6})(?:\.(\d{1,3}))?(ms|s|m|h)", re.ASCII)
+_TEXT = re.compile(r"(\d{1,3})(?:\.(\d{1,4}))?%?:(\d{1,6})(?:\.(\d{1,3}))?(ms|s|m|h)", re.ASCII)
 _UNIT_NS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 
 
@@ -30,6 +30,8 @@ def parse_slo(text: str) -> Slo:
     whole, part, time, fraction, unit = found.groups()
     target_ppm = int(whole) * 10_000 + int((part or "").ljust(4, "0"))
     limit_ns = int(time) * _UNIT_NS[unit] + int((fraction or "").ljust(3, "0")) * _UNIT_NS[unit] // 1000
+    if target_ppm >= WHOLE_PPM:
+        raise ValueError(f"{text!r}: a share of 100 leaves no budget to measure; write one below it, as 99.9:5s")
     if not target_ppm:
         raise ValueError(f"{text!r}: a share of 0 asks for nothing; write one above 0 and below 100, as 99.9:5s")
     if not limit_ns:

@@ -97,7 +97,7 @@ def _ends(summary: Row) -> str:
     )
     counts = (
         (arrived, "arrived"),
-        (whole(summary, "unconfirmed"), "were sent to neighbours that do not confirm"),
+        (whole(summary, "unconfirmed"), "were sent once without asking for an answer"),
         (ended, "ended undelivered for a stated reason"),
         (overdue, late),
         (whole(summary, "pending") - overdue, "may still arrive"),

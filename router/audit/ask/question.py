@@ -14,11 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from time import time_ns
 
 import click
 from msgspec import Struct
 
-from router.cli.when import When
+from router.cli.when import When, instant
 from router.core.why.id_prefix import parse_prefix
 from router.core.wire.text import BadText, quoted
 
@@ -131,11 +132,8 @@ def _id(text: str) -> str:
 
 
 def _time(text: str) -> str:
-    """Return nanoseconds since 1970 as a literal."""
-    found = When().convert(text, None, None)
-    if not isinstance(found, float):
-        return str(found)
-    raise ValueError("a date or a time is needed, such as 2026-03-12T17:30 (UTC)")
+    """Return nanoseconds since 1970 as a literal, of a time or of how long ago it was."""
+    return str(instant(When().convert(text, None, None), time_ns()))
 
 
 _KINDS: dict[str, Callable[[str], str]] = {"number": _number, "id": _id, "time": _time}

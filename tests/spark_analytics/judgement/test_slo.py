@@ -28,7 +28,9 @@ def test_a_share_and_a_time_are_read(text: str, slo: Slo) -> None:
     [
         ("", "write SHARE:TIME"),
         ("99.9", "write SHARE:TIME"),
-        ("100:5s", "write SHARE:TIME"),
+        ("100:5s", "write one below it"),
+        ("999:5s", "write one below it"),
+        ("1000:5s", "write SHARE:TIME"),
         ("99.9:5", "write SHARE:TIME"),
         ("99.99999:5s", "write SHARE:TIME"),
         ("-1:5s", "write SHARE:TIME"),

@@ -1,5 +1,5 @@
 -- Which audit wrote these tables: by which engine, as of when, and with which verdict?
--- limit: number = 1; how many rows to return
+-- limit: number = 20; how many rows to return
 SELECT engine, as_of, verdict
 FROM audit_run
 ORDER BY as_of DESC
