@@ -77,7 +77,7 @@ class Hit(Struct, frozen=True):
 
     @property
     def reply(self) -> bytes:
-        """Return the data of a reply behind the bytes that name its message."""
+        """Return the data behind the 16 bytes by which a reply names its message; of no meaning in what is no reply."""
         return self.message.data[REPLY_BYTES:]
 
     async def settle(self) -> None:
@@ -173,7 +173,9 @@ def _pattern(value: bytes, mask: bytes | None) -> Pattern:
 
 @asynccontextmanager
 async def open_pool(node: Node, service: str = SERVICE) -> AsyncIterator[NodePool]:
-    """Use the pool of that name at the node; the node's unicasts are read here. Raise `PoolError` if there is none."""
+    """Use the pool of that name at the node. The connection's unicasts are read here: those that are not the pool's
+    stay at the node, for who reads `node.unicasts()` when the pool is closed, or over another connection with this
+    name. Raise `PoolError` if there is no such pool, or if the connection has one open already."""
     try:
         async with pool_of(node, service) as client:
             yield NodePool(client)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import wallets
 from rigs.serving import serving
 
 import router
-from router.rig.process import until
+from router.rig.process import HANG_S, until
 from router.settings.home import Home
 from services import capd
 from services.capd import reasons
@@ -70,3 +72,56 @@ async def test_public_names_of_the_pool_do_what_a_wallet_needs(tmp_path: Path) -
         with pytest.raises(capd.PoolError, match="pubsub"):
             async with capd.open_pool(node, "pubsub"):
                 pass
+
+
+@asynccontextmanager
+async def node_with_pool(tmp_path: Path) -> AsyncIterator[Path]:
+    """Run a node with a pool, and return its home."""
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text('[[node.services]]\nname = "capd"\nmodule = "services.capd"\nrun = "inside"\n')
+    async with serving(home.path, {"link.goodbye_s": 0.5}):
+        yield home.path
+
+
+async def test_open_pool_leaves_unicasts_of_others_at_the_node(tmp_path: Path) -> None:
+    async with (
+        node_with_pool(tmp_path) as home,
+        router.connect(as_name="ann", home=home) as node,
+        router.connect(as_name="bob", home=home) as other,
+    ):
+        async with capd.open_pool(node) as pool:
+            sent = await other.send(node.key, b"not of the pool", plain=True)
+            assert await pool.query(b"TKD") == [], "answered after the other's unicast came"
+            assert await pool.query(b"TKD") == []
+        with trio.fail_after(HANG_S):
+            async for one in node.unicasts():
+                assert (one.id, one.body) == (sent, b"not of the pool")
+                break
+
+
+async def test_pool_opened_again_is_given_the_matches_that_the_first_left(tmp_path: Path) -> None:
+    async with node_with_pool(tmp_path) as home, router.connect(as_name="ann", home=home) as node:
+        async with capd.open_pool(node) as pool:
+            await pool.watch(b"TKD")
+            for text in (b"TKD 1", b"TKD 2", b"TKD 3"):
+                await pool.post(text)
+            await (await anext(pool)).settle()
+        async with capd.open_pool(node) as pool:
+            with trio.fail_after(HANG_S):
+                hits = [await anext(pool), await anext(pool)]
+        assert [hit.data for hit in hits] == [b"TKD 2", b"TKD 3"]
+
+
+async def test_second_pool_at_one_connection_is_refused(tmp_path: Path) -> None:
+    async with node_with_pool(tmp_path) as home, router.connect(home=home) as node:
+        async with capd.open_pool(node):
+            with pytest.raises(capd.PoolError, match="has a pool open already: use that one, or another connection"):
+                async with capd.open_pool(node):
+                    pytest.fail("two readers of the same unicasts")
+        async with capd.open_pool(node) as pool:
+            assert await pool.query() == []
+
+
+def test_public_names_are_listed() -> None:
+    assert set(capd.__all__) <= set(dir(capd))
