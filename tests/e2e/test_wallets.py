@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -125,3 +126,42 @@ async def test_second_pool_at_one_connection_is_refused(tmp_path: Path) -> None:
 
 def test_public_names_are_listed() -> None:
     assert set(capd.__all__) <= set(dir(capd))
+
+
+async def test_wallet_rescinds_after_a_restart_by_the_secret_that_it_kept(tmp_path: Path) -> None:
+    async with node_with_pool(tmp_path) as home:
+        async with router.connect(home=home) as node, capd.open_pool(node) as pool:
+            offer = await pool.post(b"TKD", rescindable=True)
+        async with router.connect(home=home) as node, capd.open_pool(node) as pool:
+            await pool.rescind(offer.secret)
+            assert await pool.query(b"TKD") == []
+            for secret in (b"", b"x" * 521):
+                with pytest.raises(capd.PoolError, match=f"the secret has {len(secret)} bytes; one has 1 to 520"):
+                    await pool.rescind(secret)
+
+
+async def test_numbers_that_no_message_can_have_are_refused_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    posts: list[tuple[dict[str, Any], str]] = [
+        *(({"relay_s": one}, f"relay_s is {one}; .* from 1 to 599") for one in (-1, 0, 1.5)),
+        ({"relay_s": 600}, "relay_s is 600: no work makes a message live for 600 s"),
+        *(({"expires_s": one}, f"expires_s is {one}; .* from 1 to 65534") for one in (0, 70_000)),
+        *(({"replies_s": one}, f"replies_s is {one}; .* from 1 to 2592000") for one in (0, 2_592_001)),
+    ]
+    async with node_with_pool(tmp_path) as home, router.connect(home=home) as node, capd.open_pool(node) as pool:
+        for wishes, said in posts:
+            with pytest.raises(capd.PoolError, match=said):
+                await pool.post(b"TKD", **wishes)
+        with pytest.raises(capd.PoolError, match="1000000 bytes of data; no pool takes more than 900000"):
+            await pool.post(bytes(1_000_000))
+        with pytest.raises(capd.PoolError, match="life_s is 0; give a whole number of seconds"):
+            await pool.watch(b"TKD", life_s=0)
+        for call in (pool.watch, pool.unwatch, pool.query):
+            with pytest.raises(capd.PoolError, match="the prefix has 17 bytes, and only the first 16"):
+                await call(bytes(17))
+            with pytest.raises(capd.PoolError, match="the value has 2 bytes and the mask 1"):
+                await call(b"TK", b"\xff")
+        assert await pool.query() == []
+        await pool.post(b"TKD", expires_s=10)
+    assert capsys.readouterr() == ("", ""), "a library prints nothing"
