@@ -111,7 +111,10 @@ def options(grant: str) -> Callable[[Function], Function]:
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
 @options(GRANT)
-@click.option("--group", help="The name of a group that guests join; it is made if there is none.")
+@click.option(
+    "--group",
+    help="The name of a group that guests join; it is made if there is none, and none with a name nearly the same.",
+)
 @click.option("--at", metavar="URL", multiple=True, help="Where guests reach this node. Default: node.advertise.")
 @click.pass_context
 def invite(

@@ -304,7 +304,7 @@ class Cycle:
             case RefusedOne(number, k, reason, text):
                 self.router.refused(number, k, reason, text)
                 if reason is Reason.NOT_AUTHORISED:
-                    self._warn_once(number)
+                    self._warn_once(number, k)
             case MissedSome(number, missed):
                 self.router.catch_ups.dropped(number, missed, now)
             case Measured(number, rtt_ns, offset_ns, head):
@@ -340,10 +340,10 @@ class Cycle:
             case _:
                 self._deeds += self._fates.hear(self, heard, now)
 
-    def _warn_once(self, number: int) -> None:
-        """Warn the operator once per link that a neighbour, no app or service of ours, takes nothing from us."""
+    def _warn_once(self, number: int, k: int) -> None:
+        """Warn once per link that a neighbour takes nothing from us, if it refused message `k` of an app or service."""
         writer, link = self.open_links.writers.get(number), self.router.links.get(number)
-        if writer and link and link.standing is not Standing.LOCAL and not writer.problem:
+        if writer and link and link.standing is not Standing.LOCAL and not writer.problem and not link.is_own(k):
             writer.problem = REFUSES_US
             log.warning("%s %s", writer.where, writer.problem)
 

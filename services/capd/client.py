@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from secrets import randbits
 from typing import Any
+from weakref import WeakSet
 
 import trio
 
@@ -29,9 +30,12 @@ from services.capd.core.pattern import Pattern
 WAITING_MAX = 4096
 """Most matches that wait for their reader; further ones wait at the node."""
 SERVICE = "capd"
+LATER = Reason.QUEUE_FULL_RECIPIENT
 GONE = "gone"
 READS = (m.Query, m.Get, m.Info)
 """The requests that need no disk."""
+_in_use: WeakSet[Node] = WeakSet()
+"""The connections whose unicasts a client of a pool reads. Two would take each other's answers."""
 
 
 class PoolClient:
@@ -135,17 +139,32 @@ class PoolClient:
                 return
 
     async def read(self) -> None:
-        """Receive the pool's messages, for ever; the caller that takes a match settles the message that brought it."""
+        """Receive the pool's messages, for ever; the caller that takes a match settles the message that brought it.
+        What others have sent to this app stays at the node."""
         async for one in self._node.unicasts(settle_on_next=False):
-            said = self._read(one.body) if one.source == self._pool else None
+            if one.source != self._pool:
+                await _leave(one)
+                continue
+            said = self._read(one.body)
             if isinstance(said, m.Match):
-                await self._put.send((said, one))
+                try:
+                    await self._put.send((said, one))
+                except trio.Cancelled:
+                    await _leave(one)
+                    raise
                 continue
             if isinstance(said, m.Answer) and said.n in self._open:
                 heard, answers = self._open[said.n]
                 answers.append(said)
                 heard.set()
             await one.settle()
+
+    async def leave_matches(self) -> None:
+        """Leave the matches that nobody has taken at the node, for who reads next."""
+        with suppress(trio.WouldBlock):
+            while True:
+                _, arrival = self.matches.receive_nowait()
+                await _leave(arrival)
 
     @staticmethod
     def _read(body: bytes) -> m.Message | None:
@@ -165,16 +184,29 @@ async def pool_client(service: str, as_name: str | None = None) -> AsyncIterator
 
 @asynccontextmanager
 async def pool_of(node: Node, service: str = SERVICE) -> AsyncIterator[PoolClient]:
-    """Use the pool of that name over an app's connection, whose unicasts are read here. Raise `Failure` if there is
-    none."""
+    """Use the pool of that name over an app's connection, whose unicasts are read here: those of others stay at the
+    node. Raise `Failure` if there is none, or if the connection has a pool open already."""
     found = await service_answer(node, service, "address")
     if "address" not in found:
         raise Failure(Exit.FAILED, str(found.get("error", f"{service} is no CAPD pool")))
-    async with trio.open_nursery() as nursery:
-        client = PoolClient(node, PublicKey(bytes.fromhex(found["address"])), service)
-        nursery.start_soon(client.read)
-        yield client
-        nursery.cancel_scope.cancel()
+    if node in _in_use:
+        raise Failure(Exit.USAGE, "this connection has a pool open already: use that one, or another connection")
+    _in_use.add(node)
+    client = PoolClient(node, PublicKey(bytes.fromhex(found["address"])), service)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.read)
+            yield client
+            nursery.cancel_scope.cancel()
+    finally:
+        _in_use.discard(node)
+        with trio.CancelScope(shield=True):
+            await client.leave_matches()
+
+
+async def _leave(one: Received) -> None:
+    """Leave a message at the node, which brings it again after a pause."""
+    await one.refuse(LATER, "this app reads what its pool sends, and nothing else now")
 
 
 async def held_id(service: str, own_id: bytes) -> bytes | None:

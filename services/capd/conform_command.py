@@ -19,7 +19,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.spans import Seconds
 from services.capd.conform.probe import ANSWER_S, Probe
 from services.capd.core.nexa.addresses import is_loopback
-from services.capd.core.nexa.envelope import MAGICS
+from services.capd.core.nexa.envelope import MAGICS, PORTS
 from services.capd.settings import PLACE
 
 CONNECT_S = 10.0
@@ -28,7 +28,9 @@ CONNECT_S = 10.0
 @click.command(cls=Command)
 @click.argument("place", metavar="HOST:PORT")
 @click.option(
-    "--network", type=click.Choice(list(MAGICS)), default="regtest", show_default=True, help="The network of the node."
+    "--network",
+    type=click.Choice(list(MAGICS)),
+    help="The network of the node. Default: that whose port it is, else regtest.",
 )
 @click.option("--only", multiple=True, metavar="CHECK", help="Make only this check; may be repeated.")
 @click.option(
@@ -47,7 +49,7 @@ CONNECT_S = 10.0
 )
 @json_option
 def conform(
-    place: str, network: str, only: tuple[str, ...], harmful: bool | None, timeout: float, as_json: bool
+    place: str, network: str | None, only: tuple[str, ...], harmful: bool | None, timeout: float, as_json: bool
 ) -> None:
     """Check that the Nexa node at HOST:PORT keeps to the protocol as it is deployed.
 
@@ -56,6 +58,7 @@ def conform(
     """
     if not re.fullmatch(PLACE, place):
         raise Failure(Exit.USAGE, f"{place!r} is no place of a node; write HOST:PORT, as 127.0.0.1:18444")
+    port = int(place.rpartition(":")[2])
     host = place.rpartition(":")[0].strip("[]")
     is_harmful = is_loopback(host) or host == "localhost" if harmful is None else harmful
 
@@ -63,7 +66,7 @@ def conform(
     async def connects() -> AsyncIterator[trio.abc.Stream]:
         try:
             with trio.fail_after(CONNECT_S):
-                stream = await trio.open_tcp_stream(host, int(place.rpartition(":")[2]))
+                stream = await trio.open_tcp_stream(host, port)
         except (OSError, trio.TooSlowError):
             said = f"nobody listens at {place}; start the node, or name where it listens"
             raise Failure(Exit.NO_NODE, said) from None
@@ -72,7 +75,7 @@ def conform(
 
     probe = Probe(
         connects,
-        network,
+        network or PORTS.get(port, "regtest"),
         int(time.time()),
         token_bytes(16),
         only=only,
@@ -80,5 +83,5 @@ def conform(
         is_banning=harmful is True,
         answer_s=timeout,
     )
-    if loop.run(partial(show_all, probe.outcomes(), as_json=as_json)):
+    if loop.run(partial(show_all, probe.outcomes(), only, as_json=as_json)):
         raise SystemExit(Exit.FAILED)

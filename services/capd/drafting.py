@@ -108,18 +108,22 @@ def wish_of(
     return Wish(data, chosen, expires, rescindable, processes)
 
 
-async def made(wish: Wish, relay_line: float = RELAY_PRIORITY, local_line: float = LOCAL_PRIORITY) -> Solved:
-    """Solve a message that is to be above these lines of a pool; if the work takes long, print beforehand how long."""
+async def made(
+    wish: Wish, relay_line: float = RELAY_PRIORITY, local_line: float = LOCAL_PRIORITY, *, is_quiet: bool = False
+) -> Solved:
+    """Solve a message that is to be above these lines of a pool; if the work takes long, print beforehand how long,
+    unless `is_quiet`."""
     secret = token_bytes(SECRET_BYTES) if wish.rescindable else b""
     processes = wish.processes or cores()
     line = max(LOCAL_PRIORITY, local_line) if wish.relay_s is None else max(RELAY_PRIORITY, relay_line)
     life_s = LOCAL_S if wish.relay_s is None else wish.relay_s
     draft = _draft(wish, secret, line, life_s)
     if (takes_s := expected_s(draft.difficulty_bits, processes)) > SAID_S:
-        note(f"the work takes about {span_text(takes_s)} on average, with {processes} processes")
+        if not is_quiet:
+            note(f"the work takes about {span_text(takes_s)} on average, with {processes} processes")
         draft = _draft(wish, secret, line, life_s, int(takes_s))
     try:
-        return Solved(await solve(draft, processes, _progress(takes_s)), secret)
+        return Solved(await solve(draft, processes, _progress(takes_s, is_quiet=is_quiet)), secret)
     except SolverFailed as error:
         raise Failure(Exit.FAILED, str(error)) from None
 
@@ -137,11 +141,11 @@ def _draft(wish: Wish, secret: bytes, line: float, life_s: int, takes_s: int = 0
     return Draft(wish.data, born, bits, expiration, rescind_hash_of(secret) if secret else NO_HASH)
 
 
-def _progress(takes_s: float) -> Callable[[int], None]:
+def _progress(takes_s: float, *, is_quiet: bool) -> Callable[[int], None]:
     began_s = time.monotonic()
 
     def show(tried: int) -> None:
-        if at_terminal():
+        if at_terminal() and not is_quiet:
             spent_s = time.monotonic() - began_s
             click.echo(f"\r{tried:,} tried in {spent_s:.0f} s of about {takes_s:.0f} ", nl=False, err=True)
 

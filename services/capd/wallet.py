@@ -18,14 +18,18 @@ from msgspec import Struct
 from router.cli.exits import Failure
 from router.client.node import Node
 from router.client.received import Received
+from router.core.wire.codec import Malformed
 from router.core.wire.errors import RouterError
 from router.core.wire.reasons import Reason
 from services.capd import reasons
 from services.capd.client import SERVICE, PoolClient, pool_of
+from services.capd.command_input import DATA_BYTES_MAX
 from services.capd.core import messages as m
-from services.capd.core.message import CapdMessage, read_message, reply_prefix, shown_id
-from services.capd.core.pattern import Pattern
-from services.capd.drafting import made, wish_of
+from services.capd.core.message import NEVER, SECRET_BYTES_MAX, CapdMessage, read_message, reply_prefix, shown_id
+from services.capd.core.pattern import KEY_BYTES, Pattern
+from services.capd.core.priority import LIFE_S
+from services.capd.core.solving import Unsolvable, priority_for
+from services.capd.drafting import Wish, made
 
 REPLY_BYTES = 16
 """The first bytes of a reply, which name the message that it replies to."""
@@ -77,7 +81,7 @@ class Hit(Struct, frozen=True):
 
     @property
     def reply(self) -> bytes:
-        """Return the data of a reply behind the bytes that name its message."""
+        """Return the data behind the 16 bytes by which a reply names its message; of no meaning in what is no reply."""
         return self.message.data[REPLY_BYTES:]
 
     async def settle(self) -> None:
@@ -105,11 +109,14 @@ class NodePool:
         replies_s: int | None = None,
     ) -> Offer:
         """Do the work of a message that nodes pass on for `relay_s` seconds, and post it. With `replies_s`, replies are
-        watched for as long, from before anybody can reply."""
+        watched for as long, from before anybody can reply. Raise `PoolError` before the work for numbers that no
+        message can have."""
+        wish = _wish(data, relay_s, expires_s, rescindable=rescindable)
+        if replies_s is not None:
+            _check("replies_s", replies_s, m.LIFE_S_MAX)
         try:
-            wish = wish_of(data, relay_s, expires_s, None, local=False, rescindable=rescindable)
             info: m.PoolInfo = await self._client.ask(m.Info)
-            made_ = await made(wish, info.relay, info.least)
+            made_ = await made(wish, info.relay, info.least, is_quiet=True)
         except Failure as error:
             raise PoolError(str(error)) from None
         own_id = made_.message.own_id()
@@ -127,6 +134,7 @@ class NodePool:
         """Leave a standing query for data that begins with these bytes, of which only the bits in `mask` count. Matches
         come by `async for hit in pool`, also those that waited while the wallet was away, if its connection has a kept
         name."""
+        _check("life_s", life_s, m.LIFE_S_MAX)
         await self._ask(m.Watch, _pattern(value, mask), life_s)
 
     async def unwatch(self, value: bytes, mask: bytes | None = None) -> None:
@@ -150,11 +158,15 @@ class NodePool:
         except Failure as error:
             raise PoolError(str(error)) from None
 
-    async def rescind(self, offer: Offer) -> None:
-        """End a message that was posted as rescindable: no pool of ours serves it any more."""
-        if not offer.secret:
+    async def rescind(self, offer: Offer | bytes) -> None:
+        """End a message that was posted as rescindable, given as it was posted, or by its secret, which a wallet keeps
+        for the time after a restart. No pool of ours serves it any more."""
+        secret = offer if isinstance(offer, bytes) else offer.secret
+        if not isinstance(offer, bytes) and not secret:
             raise PoolError(f"{offer.id} was not posted with rescindable=True")
-        await self._ask(m.Rescind, offer.secret)
+        if not 0 < len(secret) <= SECRET_BYTES_MAX:
+            raise PoolError(f"the secret has {len(secret)} bytes; one has 1 to {SECRET_BYTES_MAX}")
+        await self._ask(m.Rescind, secret)
 
     async def _ask(self, kind: type[Any], *arguments: Any) -> Any:
         try:
@@ -168,12 +180,38 @@ class NodePool:
 
 
 def _pattern(value: bytes, mask: bytes | None) -> Pattern:
-    return Pattern.prefix(value) if mask is None else Pattern.of(value, mask)
+    if mask is None and len(value) > KEY_BYTES:
+        raise PoolError(f"the prefix has {len(value)} bytes, and only the first {KEY_BYTES} of data are looked at")
+    try:
+        return Pattern.prefix(value) if mask is None else Pattern.of(value, mask)
+    except Malformed as error:
+        raise PoolError(str(error)) from None
+
+
+def _wish(data: bytes, relay_s: int, expires_s: int | None, *, rescindable: bool) -> Wish:
+    """Return the wish for a message; raise `PoolError` if there can be no such message."""
+    if len(data) > DATA_BYTES_MAX:
+        raise PoolError(f"there are {len(data)} bytes of data; no pool takes more than {DATA_BYTES_MAX}")
+    try:
+        priority_for(relay_s)
+    except Unsolvable as error:
+        raise PoolError(f"relay_s is {relay_s}: {error}") from None
+    _check("relay_s", relay_s, LIFE_S - 1)
+    if expires_s is not None:
+        _check("expires_s", expires_s, NEVER - 1)
+    return Wish(data, relay_s, expires_s, rescindable, None)
+
+
+def _check(name: str, value: int, most: int) -> None:
+    if not isinstance(value, int) or not 1 <= value <= most:
+        raise PoolError(f"{name} is {value!r}; give a whole number of seconds from 1 to {most}")
 
 
 @asynccontextmanager
 async def open_pool(node: Node, service: str = SERVICE) -> AsyncIterator[NodePool]:
-    """Use the pool of that name at the node; the node's unicasts are read here. Raise `PoolError` if there is none."""
+    """Use the pool of that name at the node. The connection's unicasts are read here: those that are not the pool's
+    stay at the node, for who reads `node.unicasts()` when the pool is closed, or over another connection with this
+    name. Raise `PoolError` if there is no such pool, or if the connection has one open already."""
     try:
         async with pool_of(node, service) as client:
             yield NodePool(client)

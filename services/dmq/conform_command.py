@@ -147,7 +147,7 @@ def _probed(trial: Trial, url: str, limits: ProbeLimits, only: tuple[str, ...], 
     if not url.startswith(TCP):
         return partial(_probe, _path(url), trial, limits, only, as_json=as_json)
     probe = NodeProbe(*_place(url), NodeTrial(trial.magic, trial.stranger), limits, only)
-    return partial(_probe_node, probe, as_json=as_json)
+    return partial(_probe_node, probe, only, as_json=as_json)
 
 
 @contextmanager
@@ -238,11 +238,11 @@ async def _probe(path: Path, trial: Trial, limits: ProbeLimits, only: tuple[str,
         raise
     except DmqError:
         pass  # the checks tell what is wrong with its handshake
-    return await show_all(Probe(path, trial, limits, only).outcomes(), as_json=as_json)
+    return await show_all(Probe(path, trial, limits, only).outcomes(), only, as_json=as_json)
 
 
-async def _probe_node(probe: NodeProbe, *, as_json: bool) -> int:
+async def _probe_node(probe: NodeProbe, only: tuple[str, ...], *, as_json: bool) -> int:
     """Check how a node speaks with others, and return how many outcomes are wrong; raise `OtherNetwork` before all
     checks."""
     await probe.check_network()
-    return await show_all(probe.outcomes(), as_json=as_json)
+    return await show_all(probe.outcomes(), only, as_json=as_json)

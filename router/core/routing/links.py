@@ -107,6 +107,10 @@ class Link:
             self.flights = deque()
         self.flights.append(flight)
 
+    def is_own(self, n: int) -> bool:
+        """Whether message number `n` of those in flight is one of this router's own."""
+        return any(one.parcel is None for one in self.flights if one.n == n)
+
     def flying(self) -> dict[int, set[int]]:
         """Return the indexes of messages in flight, by the first arrival of their parcel."""
         found: dict[int, set[int]] = {}

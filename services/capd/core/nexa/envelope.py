@@ -20,6 +20,8 @@ MAGICS = {
     "stormtest": bytes.fromhex("72271323"),
     "regtest": bytes.fromhex("eae5efea"),
 }
+PORTS = {7228: "nexa", 7230: "testnet", 7232: "stormtest", 18444: "regtest"}
+"""The networks by the ports on which their nodes listen by default."""
 PAYLOAD_BYTES_MAX = 4 << 20
 SKIPPED_BYTES_MAX = 32 << 20
 """Most bytes of a payload that is not read: it is dropped as it comes, and not held."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
+from samples.stores import parcel
+
 from router.core.link.custody import Outgoing
 from router.core.neighbours.directory import Standing
-from router.core.routing.links import Link, Links
+from router.core.routing.links import Flight, Link, Links
 
 ANN, BOB = b"a" * 32, b"b" * 32
 
@@ -50,3 +54,11 @@ def test_it_reads_like_a_sentence() -> None:
     assert repr(one) == "<link 3 to local 61616161, up, 2 in flight>"
     one.up = False
     assert "down" in repr(one)
+
+
+def test_message_in_flight_is_the_routers_own_where_no_parcel_carries_it() -> None:
+    one = link(1, BOB, Standing.PEER)
+    assert not one.is_own(1)
+    one.fly(Flight(1, None, 0, 1))
+    one.fly(Flight(4, parcel(Random(1), 1, 1_800_000_000, count=3), 0, 3))
+    assert [one.is_own(n) for n in range(1, 6)] == [True, False, False, False, False]

@@ -19,6 +19,7 @@ from router.cli import main
 from router.cli.conformance import CheckResult
 from router.core.wire.codec import Malformed
 from router.service import contract as c
+from services.capd import conform_command
 from services.capd.conform.probe import Connects, Probe
 from services.capd.core.nexa.conformance_checks import Trial, checks
 from services.capd.core.nexa.envelope import Packet
@@ -76,12 +77,14 @@ async def test_conform_command_prints_a_line_a_check_and_its_verdict(monkeypatch
 
     async with NexaNode().listening() as place:
         code, lines, said = await run(place, "--only", "info", "--only", "below", "--harmless")
+        misspelt = await run(place, "--only", "info", "--only", "inof")
     assert code == 0 and lines == [
         "info\tgreeted\tcapdgetinfo\tcapdinfo cookie 0005ffff\tcapdinfo cookie 0005ffff\tok",
         "below\tgreeted\tcapdmsg of one below the floor, and A\tcapdinv A\t"
         "left out: it would cost points or a ban (--harmful)\tleft out",
     ]
     assert "2 checks: 1 ok, 0 wrong, 1 left out" in said
+    assert (misspelt[0], len(misspelt[1])) == (2, 1) and "there is no check 'inof' here" in misspelt[2]
     code, lines, said = await run(place)
     assert (code, lines) == (3, []) and f"nobody listens at {place}" in said
     code, lines, said = await run("nowhere")
@@ -123,3 +126,23 @@ async def test_the_check_that_gets_this_machine_banned_is_made_only_if_it_is_wis
         made = await trio.to_thread.run_sync(CliRunner().invoke, main, [*arguments, "--harmful"])
     assert (left_out.exit_code, made.exit_code) == (0, 0) and made.stdout.endswith("\tclosed\tok\n")
     assert "left out: it gets this machine banned for hours (--harmful)" in left_out.stdout
+
+
+@pytest.mark.parametrize(
+    ("port", "network"), [(7228, "nexa"), (7230, "testnet"), (7232, "stormtest"), (4000, "regtest")]
+)
+def test_conform_command_takes_the_network_whose_port_it_is(
+    monkeypatch: pytest.MonkeyPatch, port: int, network: str
+) -> None:
+    """Another network's magic gets this machine banned."""
+    found: list[str] = []
+
+    class Recorded(Probe):
+        async def outcomes(self) -> AsyncIterator[CheckResult]:
+            found.append(self._trial.network)
+            yield CheckResult("info", "", "", "", "", True)
+
+    monkeypatch.setattr(conform_command, "Probe", Recorded)
+    assert CliRunner().invoke(main, ["capd", "conform", f"127.0.0.1:{port}"]).exit_code == 0
+    assert CliRunner().invoke(main, ["capd", "conform", f"127.0.0.1:{port}", "--network", "regtest"]).exit_code == 0
+    assert found == [network, "regtest"]
