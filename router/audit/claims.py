@@ -11,6 +11,13 @@ from spark_analytics.judgement.conflicts import row_of
 
 Rows = list[dict[str, Any]]
 
+_UNANSWERED = """
+SELECT 1
+FROM (SELECT line, recipient FROM block WHERE unconfirmed <> 0) ended
+SEMI JOIN owed USING (line, recipient)
+SEMI JOIN (SELECT line FROM accepted WHERE is_within AND due_ns > t) asking USING (line)
+LIMIT 1
+"""
 _FILLED = """(
     SELECT DISTINCT router, recipient
     FROM events
@@ -112,6 +119,8 @@ def claims(tables: Database) -> Rows:
         found += tables.find("refused_there")
     if tables.rows("SELECT 1 FROM block WHERE (delivered | acked) & (~forwarded) <> 0 LIMIT 1"):
         found += tables.find("unwritten")
+    if tables.rows(_UNANSWERED):
+        found += tables.find("unanswered")
     for claim, text in TEXTS.items():
         if claim in _ANY and not tables.rows(_ANY[claim]):
             continue

@@ -115,6 +115,7 @@ def _told(tables: Tables, claim: str, ends: DataFrame, which: str) -> Rows:
         F.col("seq").alias("accepted_seq"),
         F.col("mono").alias("accepted_mono"),
         F.col("boot").alias("accepted_boot"),
+        F.expr("due_ns > t").alias("asks"),
     )
     at = "range_first - parcel"
     name = f"CASE WHEN {at} BETWEEN 0 AND n - 1 THEN lower(hex(substring(ids, cast(32 * ({at}) + 1 AS int), 32))) END"
@@ -203,6 +204,12 @@ def unwritten(tables: Tables, routers: set[str]) -> Rows:
         .agg(F.sum("count").alias("count"), F.min(first).alias("first"))
     )
     return [{"claim": "never-written", **row} for row in rows(named(sums, tables.routers))]
+
+
+def unanswered(tables: Tables) -> Rows:
+    """Find messages that ended as unconfirmed although their ttl asks for an answer. Follows `findings/unanswered.sql`
+    of the local engine."""
+    return _told(tables, "answer-owed", tables.rows.where("event = 'unconfirmed'"), "asks")
 
 
 def gone_there(tables: Tables, words: Rows) -> tuple[Rows, Rows]:

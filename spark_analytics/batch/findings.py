@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.fingerprint import side_by_side
-from spark_analytics.batch.gold.delivery import SUMS, UNWRITTEN
+from spark_analytics.batch.gold.delivery import SUMS, UNANSWERED, UNWRITTEN
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.pieces import bits_of, cut, ended_bits, flying_bits
 from spark_analytics.batch.gold.tables import NotIncremental, Tables
@@ -68,13 +68,15 @@ def find(spark: SparkSession, tables: Tables, words: Rows, told: Mapping[str, Ro
 
 
 def _claims(tables: Tables, words: Rows, totals: Rows, hops: Rows, *, has_negative: bool, is_unlike: bool) -> Rows:
-    """Return the claims that cannot be, but for those of `_told`. Takes the sums of what arrived unwritten away from
-    `totals`."""
+    """Return the claims that cannot be, but for those of `_told`. Takes the sums of what arrived unwritten, and of
+    what ended unanswered, away from `totals`."""
     arrived = {row["router"] for row in totals if row.pop(UNWRITTEN)}
+    unanswered = sum(row.pop(UNANSWERED) for row in totals)
     unwritten = claim_findings.judged_by_writing(tables, words, arrived) if arrived else set()
     return [
         *claim_findings.claims(tables.everything, hops, has_negative=has_negative),
         *(claim_findings.unwritten(tables.everything, unwritten) if unwritten else []),
+        *(claim_findings.unanswered(tables.everything) if unanswered else []),
         *(claim_findings.unlike(tables.everything) if is_unlike else []),
     ]
 
@@ -190,7 +192,8 @@ def _outside(tables: Tables) -> DataFrame:
 def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[str, Any]], *, is_again: bool) -> Rows:
     asked = [F.sum(F.when(F.col("is_within"), F.col(name)).otherwise(0)).alias(name) for name in SUMS]
     unwritten = F.sum(F.when(F.expr("is_within AND hole_first IS NULL"), F.col(UNWRITTEN))).alias(UNWRITTEN)
-    sums = tables.unit_windows.groupBy("router").agg(*asked, F.sum("strays").alias("strays"), unwritten)
+    unanswered = F.sum(F.when(F.col("is_within"), F.col(UNANSWERED))).alias(UNANSWERED)
+    sums = tables.unit_windows.groupBy("router").agg(*asked, F.sum("strays").alias("strays"), unwritten, unanswered)
     units = {row["router"]: row for row in rows(named(sums, tables.routers))}
     repeats: dict[str, int] = {}
     if is_again:
@@ -198,7 +201,7 @@ def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[st
         repeats = {row["router"]: row["repeats"] for row in rows(again)}
     found = []
     for router in sorted({row["router"] for row in words}):
-        own = units.get(router) or dict.fromkeys((*SUMS, "strays", UNWRITTEN), 0)
+        own = units.get(router) or dict.fromkeys((*SUMS, "strays", UNWRITTEN, UNANSWERED), 0)
         found.append(
             {
                 "router": router,
@@ -211,7 +214,7 @@ def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[st
                 "deferred": own["deferred"],
                 "contradictions": own["contradictions"],
                 "strays": own["strays"] + outside.get(router, {"outside": 0})["outside"],
-                UNWRITTEN: own[UNWRITTEN] or 0,
+                **{name: own[name] or 0 for name in (UNWRITTEN, UNANSWERED)},
             }
         )
     return found

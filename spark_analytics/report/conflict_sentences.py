@@ -112,6 +112,13 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         _WHOEVER,
         "Ask the recipient whether the messages are there, and publish again what is not.",
     ),
+    "answer-owed": (
+        "bad",
+        "says that it wrote {count} to {peer} and needed no answer, although their ttl asks for one: the first is "
+        "{id}, accepted in event {accepted}, ended in {event}",
+        _WHOEVER,
+        "Ask the recipient whether the messages are there, and publish again what is not.",
+    ),
     "left-out": (
         "bad",
         "does not name {peer} as a recipient of {count}, although by its own log {peer} had joined the group (event "

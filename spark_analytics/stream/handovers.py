@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -134,6 +134,38 @@ def taken(tables: Tables, recipients: Iterable[str]) -> DataFrame:
     """Return the messages that these recipients took over from the parcels of these tables."""
     takers = numbers(tables.rows.sparkSession, recipients)
     return custody.taken(tables.pieces, tables.accepted, takers, tables.partitions)
+
+
+IS_TAKEN = "event = 'acked' OR event = 'delivered' AND known <> router"
+"""Whether a line of `beside_routers` tells of messages that another router took over."""
+
+
+def beside_routers(lines: DataFrame, numbers: DataFrame) -> DataFrame:
+    """Add to lines the number of the router that is their recipient, as `known`; null if it is none of `numbers`."""
+    keys = F.broadcast(numbers.select(F.col("number").alias("known"), F.col("router").alias("recipient")))
+    return lines.join(keys, "recipient", "left")
+
+
+def taken_over(ends: DataFrame, numbers: DataFrame) -> DataFrame:
+    """Return the lines of messages that another router took over."""
+    return beside_routers(ends, numbers).where(IS_TAKEN)
+
+
+def delivered_to(closed: DataFrame, newcomers: Collection[str], tables: Tables) -> DataFrame:
+    """Return the messages that lines of closed parcels call delivered at these routers, of which the first file is new.
+    `waiting` and `beyond` hold those that were acknowledged."""
+    spark = tables.rows.sparkSession
+    if not newcomers:
+        return none_handed(spark)
+    keys = F.broadcast(numbers(spark, newcomers).select(F.col("router").alias("recipient")))
+    ends = closed.where("event = 'delivered'").join(keys, "recipient", "left_semi")
+    parcels = tables.kept.keep(ends.select(*PARCEL).distinct())
+    if parcels.isEmpty():
+        return none_handed(spark)
+    lines = closed.where("event = 'accepted'").join(F.broadcast(parcels), list(PARCEL), "left_semi")
+    both = lines.unionByName(ends.select(*lines.columns))
+    of_all = tables.others, tables.routers, tables.span, tables.has_more, tables.partitions
+    return taken(Tables(both, *of_all, True, tables.kept), newcomers)
 
 
 def of_takers(handed: DataFrame, routers: DataFrame) -> tuple[DataFrame, DataFrame]:

@@ -309,7 +309,7 @@ class _Batch:
         passed = old.where("event = 'acked'").select(*PARCEL, "recipient")
         ends = late.where("event IN ('delivered', 'acked')")
         if (
-            not ends.where("event = 'acked'").isEmpty()
+            not handovers.taken_over(ends, self.numbers).isEmpty()
             or not ends.join(passed, [*PARCEL, "recipient"], "left_semi").isEmpty()
         ):
             raise Rebuild("a late segment holds acknowledgements of messages that had an end already")
@@ -320,7 +320,7 @@ class _Batch:
             return Tables(found, self.configs, self.routers, self.span, self.has_more, self.partitions, True, CutOff())
 
         before, after = tables(old), tables(old.unionByName(late))
-        counted = (*delivery.SUMS, "strays", delivery.UNWRITTEN)
+        counted = (*delivery.SUMS, "strays", delivery.UNWRITTEN, delivery.UNANSWERED)
         less = before.unit_windows.withColumns({name: -F.col(name) for name in counted})
         units = without_holes(after.unit_windows.unionByName(less))
         ranges = pieces.outward(late, self.has_more)
@@ -404,7 +404,8 @@ class _Batch:
 
     def _waiting(self, newcomers: set[str]) -> DataFrame:
         """Return the messages that wait for their takers, those handed to newcomers before this batch too."""
-        waiting = self.past("waiting")
+        called_delivered = handovers.delivered_to(self.past("closed"), newcomers, self.tables)
+        waiting = self.past("waiting").unionByName(called_delivered)
         if not self.base.parts.get("beyond") or not newcomers:
             return waiting
         numbers = handovers.numbers(self.spark, newcomers)
@@ -428,11 +429,12 @@ class _Batch:
 
 
 def _tally(laid: DataFrame, starts: DataFrame, numbers: DataFrame, span: Span) -> Rows:
-    """Return `findings.tally` also by `start` (where a line's file begins) and `taker` (who took messages over)."""
-    lines = laid.join(starts, "router", "left").select(
+    """Return `findings.tally` also by `start` (where a line's file begins) and `taker` (who took messages over: whoever
+    acknowledged, and each router with a log here to which they were delivered)."""
+    lines = handovers.beside_routers(laid.join(starts, "router", "left"), numbers).select(
         "*",
         F.expr(f"CASE WHEN is_new THEN {links.START} END").alias("start"),
-        F.expr("CASE WHEN event = 'acked' THEN recipient END").alias("taker"),
+        F.expr(f"CASE WHEN {handovers.IS_TAKEN} THEN recipient END").alias("taker"),
         F.expr("CASE WHEN is_new THEN 1L END").alias("seal"),
     )
     return rows(named(tally(lines, span, *MORE), numbers))

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold import abuse_hour
-from spark_analytics.batch.gold.delivery import SUMS, UNWRITTEN
+from spark_analytics.batch.gold.delivery import SUMS, UNANSWERED, UNWRITTEN
 from spark_analytics.batch.kept_rows import write_checked
 from spark_analytics.batch.local_rows import no_rows, table_of
 from spark_analytics.batch.writer import save_parquet
@@ -28,7 +28,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 15
+VERSION = 16
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -41,7 +41,7 @@ ROWS = f"""router long, parcel long, event string, seq long, t long, mono long, 
     range_first long, range_count long, more_ranges array<array<bigint>>, reason string, count long, link long,
     depth long, accepted {_ACCEPTED}"""
 _HANDED = "id binary, taker long, router long, parcel long, i long, kind string, t long, acked_t long"
-_COUNTS = ", ".join(f"{name} long" for name in (*SUMS, "strays", UNWRITTEN))
+_COUNTS = ", ".join(f"{name} long" for name in (*SUMS, "strays", UNWRITTEN, UNANSWERED))
 ADDED = {
     "changes": "router string, minute long, event string, subject string, changes long",
     "abuse": "router string, hour long, peer string, prefix string, signer string, reason string,"

@@ -157,7 +157,16 @@ def _other_time(victim: str, rows: Rows) -> tuple[Rows, str]:
     return [replace(row, t=row.t - HOUR_NS) if row is lie else row for row in rows], said
 
 
-OF_ONE: tuple[Lie, ...] = (_left_out, _never_written, _before_its_place, _not_full, _other_time)
+def _unanswered(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a message that asks for an answer was written only once, and needed none."""
+    line, end = _nth(rows, 3)
+    if not all(line.ttls or ()):
+        raise CannotLie
+    said = f"says that it wrote 1 message to {end.recipient} and needed no answer, although"
+    return [replace(row, event="unconfirmed") if row is end else row for row in rows], said
+
+
+OF_ONE: tuple[Lie, ...] = (_left_out, _never_written, _before_its_place, _unanswered, _not_full, _other_time)
 claims_in_one_log = in_a_log(*OF_ONE)
 """All of them in the log of one victim."""
 

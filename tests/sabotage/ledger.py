@@ -17,6 +17,8 @@ from spark_analytics.judgement.latency import bucket, percentile
 from spark_analytics.judgement.schema import ENDS, EPOCH_NS, GRACE_NS, STATES
 
 Row = dict[str, Any]
+TAKEN = ("acked", "delivered")
+"""The ends of messages that another router took over, whichever its log says."""
 OWED = (*ENDS, "forwarded", "deferred")
 HOUR_NS = 3600 * 10**9
 
@@ -128,7 +130,7 @@ class Ledger:
     def _outward(self, row: Row) -> None:
         router, event = row["router"], row["event"]
         parcel = self.parcels.get((router, row["parcel"]))
-        if event == "acked":
+        if event in TAKEN:
             key = router, row["parcel"], row["recipient"]
             self.acked_t[key] = max(row["t"], self.acked_t.get(key, 0))
         for first, count in row["ranges"]:
@@ -228,7 +230,7 @@ class Ledger:
         return table(("router", "hour", "peer", "prefix", "signer", "reason", "event", "count"), counts)
 
     def _custody(self) -> list[Row]:
-        """Return, for messages acked to routers whose logs are given, whether the next router accepted the same id.
+        """Return, for messages that routers whose logs are given took over, whether these accepted the same id.
 
         A control message for that router itself has arrived, and is accepted nowhere.
         """
@@ -243,7 +245,9 @@ class Ledger:
         for key, unit in self.units.items():
             router, _, whom = key
             is_given = whom in self.ends or self.holes.get(whom) or whom in self.pruned
-            if is_given and unit.accepted.get("destination") != whom and self._state(key) == "acked":
+            if is_given and whom != router and unit.accepted.get("destination") != whom:
+                if not any(unit.events[event] for event in TAKEN):
+                    continue
                 handed[router, whom].append((key, unit))
         for (router, whom), units in handed.items():
             apart = self._apart(whom, [(key, unit) for key, unit in units if unit.id in accepted[whom]], accepted_t)

@@ -72,6 +72,36 @@ def other_facts(scene: Scene) -> None:
     scene.tell("bad", *(f"tell another {fact} of 1 message, although it belongs to the id" for fact in facts))
 
 
+# -- delivered to a router that lacks it ------------------------------------------------------------------------------
+
+
+def delivered_to_nobody(scene: Scene) -> None:
+    """Say that messages were delivered to a neighbour, as to an app, which its log lacks: no acknowledgement is
+    claimed."""
+
+    def change(scene: Scene, giver: str, taker: str) -> Rows:
+        rows = _rows(scene, giver)
+        lines = {
+            row.first: row
+            for row in rows
+            if row.event == "accepted" and row.n == 1 and row.kind == "multicast" and row.peer not in scene.names
+        }
+        ends = [row for row in rows if row.event == "acked" and row.recipient == taker and row.parcel in lines]
+        if len(ends) < 4:  # the clocks' bounds rest on the others
+            raise CannotLie
+        ids = {end.parcel: scene.chance.randbytes(32).hex() for end in ends[:2]}
+        lies = [id(end) for end in ends[:2]]
+        return [
+            replace(row, event="delivered") if id(row) in lies
+            else replace(row, ids=ids[row.first]) if row.event == "accepted" and row.first in ids
+            else row
+            for row in rows
+        ]  # fmt: skip
+
+    giver, taker = _by_a_giver(scene, change)
+    scene.tell("bad", f"The router {taker} took 2 messages over from {giver}, but its log, which is whole up to then,")
+
+
 # -- refused, and taken -----------------------------------------------------------------------------------------------
 
 
@@ -222,5 +252,11 @@ def lost_acknowledgement(scene: Scene) -> None:
     scene.tell("", f"1 message that expired at {giver} for {taker} went on: the log of {taker} tells that it had")
 
 
-OF_TWO = (other_facts, refused_though_taken, refused_where_somebody_had_joined, lost_acknowledgement)
+OF_TWO = (
+    other_facts,
+    delivered_to_nobody,
+    refused_though_taken,
+    refused_where_somebody_had_joined,
+    lost_acknowledgement,
+)
 """What the log of another router shows, which must be sound."""

@@ -48,6 +48,7 @@ OWN: dict[str, tuple[str, set[str]]] = {
     "never_written": ("claims", {"never-written"}),
     "before_its_place": ("claims", {"before-accepted"}),
     "ended_before_it_began": ("claims", {"before-accepted"}),
+    "unanswered": ("claims", {"answer-owed"}),
     "not_full": ("claims", {"not-full"}),
     "other_time": ("claims", {"other-time"}),
     "acked_by_a_stranger": ("claims", {"never-linked"}),
@@ -60,9 +61,10 @@ OWN: dict[str, tuple[str, set[str]]] = {
     "expired_at_once": ("early", set()),
     "accepted_twice": ("again", set()),
     "broken_custody": ("broken", set()),
+    "delivered_to_nobody": ("broken", set()),
 }
 """By lie: where it is told of, and as which claims."""
-BESIDE = {"expired_at_once": {"other-ttl"}, "accepted_twice": {"other-time"}}
+BESIDE = {"expired_at_once": {"other-ttl", "answer-owed"}, "accepted_twice": {"other-time"}}
 """Claims that a lie may bring about as well: it writes a ttl, or a time, that is not true."""
 SEEMING = (None, only_looks_so, lost_acknowledgement)
 """What honest routers write that only looks like a lie."""

@@ -1,15 +1,16 @@
--- Messages that another router took over (acked), where that router's log is given too: whether their acceptance is in
--- it. A message for that router itself has arrived, and is accepted nowhere.
+-- Messages that another router took over, where that router's log is given too: whether their acceptance is in it.
+-- Acknowledged or delivered: whichever word its log has for a router's end, the other one must know the message. A message
+-- for that router itself has arrived, and is accepted nowhere.
 CREATE TABLE taker AS
 SELECT id AS recipient, router AS taker FROM keys JOIN routers USING (key);
 
 CREATE TABLE taken AS
-SELECT line, recipient, router, taker, kind, t, block.n, block, is_whole, acked & (~delivered) AS mask
+SELECT line, recipient, router, taker, kind, t, block.n, block, is_whole, acked | delivered AS mask
 FROM block
 JOIN taker USING (recipient)
 JOIN accepted USING (line)
 JOIN owed USING (line, recipient)
-WHERE acked & (~delivered) <> 0 AND is_within AND destination IS DISTINCT FROM recipient;
+WHERE acked | delivered <> 0 AND taker <> router AND is_within AND destination IS DISTINCT FROM recipient;
 
 CREATE VIEW taken_message AS
 SELECT taken.line, recipient, taken.router, taker, kind, taken.t, i, low, high
@@ -22,8 +23,8 @@ WHERE is_of(i, block, is_whole) AND has(mask, i, is_whole);
 CREATE TABLE handover AS
 WITH acks AS (
     SELECT line, recipient, max(t) AS acked_t
-    FROM piece
-    WHERE event = 'acked' AND start < stop
+    FROM piece SEMI JOIN taker USING (recipient)
+    WHERE event IN ('acked', 'delivered') AND start < stop
     GROUP BY line, recipient
 ),
 there AS (

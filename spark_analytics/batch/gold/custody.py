@@ -1,4 +1,5 @@
-"""`custody`, key (router, recipient): messages that another router took over (acked), where its log is given too.
+"""`custody`, key (router, recipient): messages that another router took over, where its log is given too: `acked`, by
+whichever word for a router's end, acknowledged or delivered.
 
 Followed: that router accepted the same id. Broken: it did not, although its log is whole and goes from before the
 acceptance here to after the acknowledgement, by its own clock; for a day longer where it is not known how far that may
@@ -93,16 +94,16 @@ def distinct_id(accepted_id: DataFrame) -> DataFrame:
 def taken(pieces: DataFrame, accepted: DataFrame, routers: DataFrame, partitions: int) -> DataFrame:
     """Return each message that a router with a log took over, once for each recipient; laid out by id."""
     takers = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
-    passed = pieces.where(is_event("delivered", "acked")).join(takers, "recipient", "inner")
+    passed = pieces.where(is_event("delivered", "acked")).join(takers, "recipient", "inner").where("taker <> router")
     key = ("router", "parcel", "recipient", "taker")
-    acked_t = F.max(F.when(is_event("acked"), F.col("t")))
-    bits = cut(passed).groupBy(*key, "block").agg(bits_of("delivered"), bits_of("acked"), acked_t.alias("acked_t"))
+    mask = F.bit_or("mask").alias("mask")
+    bits = cut(passed).groupBy(*key, "block").agg(mask, F.max("t").alias("acked_t"))
     last = F.max("acked_t").over(Window.partitionBy("router", "parcel", "recipient"))
-    masks = bits.select(*key, "block", F.expr("acked & ~delivered").alias("mask"), last.alias("acked_t"))
+    masks = bits.select(*key, "block", "mask", last.alias("acked_t"))
     line = accepted.where("is_within").select(
         "router", "parcel", "t", "ids", "recipients", "n", "said.kind", "said.destination"
     )
-    lines = masks.where("mask <> 0").join(line, ["router", "parcel"], "inner")
+    lines = masks.join(line, ["router", "parcel"], "inner")
     bit = F.explode(F.expr("sequence(0L, least(31L, n - 1 - 32 * block))"))
     is_passed_on = "array_contains(recipients, recipient) AND NOT (destination <=> recipient)"
     messages = lines.where(is_passed_on).withColumn("bit", bit)

@@ -24,6 +24,8 @@ BLOCK = ("router", "parcel", "recipient", "block")
 LINE = ("seq", "t", "minute", "due_ns", "hole_first", "is_over", "is_within")
 UNWRITTEN = "unwritten"
 """How many messages were delivered or acknowledged and, as far as the lines tell, never written: a hole may tell it."""
+UNANSWERED = "unanswered"
+"""How many messages ended as unconfirmed, although their ttl asks for an answer: one of 0 alone asks for none."""
 SUMS = ("owed", *STATES, "deliveries", "forwards", "forwarded", "deferred", "contradictions")
 
 
@@ -52,6 +54,9 @@ def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
         F.bit_count("forwarded").cast("bigint").alias("forwarded"),
         F.bit_count(contradiction_bits()).cast("bigint").alias("contradictions"),
         F.when(F.col("owed") > 0, F.bit_count(unwritten_bits()).cast("bigint")).otherwise(none).alias(UNWRITTEN),
+        F.when(F.expr("owed > 0 AND due_ns > t"), F.bit_count("unconfirmed").cast("bigint"))
+        .otherwise(none)
+        .alias(UNANSWERED),
     )
 
 
@@ -125,7 +130,7 @@ def by_window(blocks: DataFrame, *more: str, step: int = 1) -> DataFrame:
     return blocks.groupBy("router", "recipient", minute, "hole_first", "is_within", *more).agg(
         *(F.sum(F.when(is_stray, 0).otherwise(F.col(name))).alias(name) for name in SUMS),
         F.sum(F.when(is_stray, F.col("events")).otherwise(0)).alias("strays"),
-        F.sum(UNWRITTEN).alias(UNWRITTEN),
+        *(F.sum(name).alias(name) for name in (UNWRITTEN, UNANSWERED)),
         F.min(F.when(F.col("pending") > 0, F.col("due_ns"))).alias("pending_due_ns"),
         F.max("due_ns").alias("due_ns"),
     )

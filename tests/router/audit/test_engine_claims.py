@@ -159,13 +159,13 @@ def test_a_time_that_the_monotonic_clock_contradicts_is_told(tmp_path: Path) -> 
     assert found == {**{case: [("other-time", counts[case])] for case in told}, **{case: [] for case in quiet}}
 
 
-def ended(*events: str, seqs: bool = True) -> Case:
+def ended(*events: str, seqs: bool = True, ttl: int = 60) -> Case:
     def write(log: Log) -> None:
         begun(log)
         if not seqs:
             log.outward("forwarded", [(1, 3)], 2)
             log.outward("delivered", [(1, 2)], 2)
-        log.accepted(1, [f"{log.key.public.hex()} {one}" for one in range(3)], at=2)
+        log.accepted(1, [f"{log.key.public.hex()} {one}" for one in range(3)], at=2, ttl=ttl)
         for event in events:
             log.outward(event, [(1, 2)], 2)
         log.outward("dropped", [(3, 1)], 2)
@@ -181,13 +181,15 @@ def missing_between(log: Log) -> None:
     log.outward("delivered", [(1, 3)], 2)
 
 
-def test_ends_of_messages_that_were_never_written_or_not_accepted_yet_are_told(tmp_path: Path) -> None:
+def test_ends_of_messages_that_cannot_be_by_their_other_lines_are_told(tmp_path: Path) -> None:
     cases: dict[str, tuple[Case, list[tuple[str, int]]]] = {
         "delivered": (ended("delivered"), [("never-written", 2)]),
         "written and delivered": (ended("forwarded", "delivered"), []),
         "dropped": (ended("dropped"), []),
         "missing lines between": (missing_between, []),
         "before its place": (ended(seqs=False), [("before-accepted", 2)]),
+        "no answer wanted": (ended("forwarded", "unconfirmed", ttl=0), []),
+        "an answer wanted": (ended("forwarded", "unconfirmed"), [("answer-owed", 2)]),
     }
     found = claimed({case: write for case, (write, _) in cases.items()}, tmp_path)
     assert found == {case: claims for case, (_, claims) in cases.items()}

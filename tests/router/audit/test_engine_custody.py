@@ -15,11 +15,11 @@ from router.disk.log.eventlog import Segments
 TO_APP: dict[str, Any] = {"source": APP, "destination": APP, "group": None}
 
 
-def handed_over(ids: int, at: float = 0, acked: float = 4) -> Log:
-    """Return A's log: messages 0 .. ids-1 accepted, and acked by B."""
+def handed_over(ids: int, at: float = 0, acked: float = 4, end: str = "acked") -> Log:
+    """Return A's log: messages 0 .. ids-1 accepted, and taken over by B, by this word for it."""
     log = Log(A)
     log.accepted(1, range(ids), [name(B)], at=at)
-    log.outward("acked", [(1, ids)], at=acked, recipient=name(B))
+    log.outward(end, [(1, ids)], at=acked, recipient=name(B))
     log.state("stop", LATE)
     return log
 
@@ -112,6 +112,21 @@ def test_unknown_where_the_other_log_does_not_reach(tmp_path: Path, case: str) -
     found = only(audited(handed_over(3).write(tmp_path / "a"), directory))
     unknown = 2 if case == "ends before" else 3
     assert (found["followed"], found["broken"], found["unknown"]) == (3 - unknown, 0, unknown)
+
+
+def test_what_is_called_delivered_to_a_router_is_followed_like_what_it_acknowledged(tmp_path: Path) -> None:
+    found = audited(handed_over(3, end="delivered").write(tmp_path / "a"), taken(0, 2).write(tmp_path / "b"))
+    assert only(found) == {
+        "acked": 3, "followed": 2, "broken": 1, "unknown": 0, "lower_ns": -2 * SECOND, "upper_ns": 2 * SECOND,
+    }  # fmt: skip
+    assert [row["id"] for row in found["broken"]] == [message_id(1)] and found["verdict"] == "bad"
+
+
+def test_what_is_delivered_to_the_router_itself_was_handed_to_nobody(tmp_path: Path) -> None:
+    log = Log(A)
+    log.accepted(1, [1], [name(A)])
+    log.outward("delivered", [(1, 1)], at=1, recipient=name(A))
+    assert audited(log.write(tmp_path / "a"))["custody"] == []
 
 
 def test_without_the_other_log_nothing_is_said(tmp_path: Path) -> None:

@@ -1,0 +1,14 @@
+-- Messages that ended as unconfirmed although their ttl asks for an answer: only one of 0 asks for none. By router and
+-- recipient: the count, and the first event with the acceptance it names.
+SELECT 'answer-owed' AS claim, routers.key AS router, e.recipient AS peer, sum(e.count)::BIGINT AS count,
+    min({
+        'seq': e.seq, 'accepted_seq': line.seq,
+        'id': CASE WHEN e.range_first BETWEEN line.parcel AND line.parcel + line.n - 1
+            THEN id_text(line.ids, e.range_first - line.parcel) END
+    }) AS first
+FROM events e
+JOIN accepted_line line ON line.router = e.router AND line.parcel = e.parcel
+JOIN routers ON routers.router = e.router
+WHERE e.event = 'unconfirmed' AND line.due_ns > line.t AND is_asked(line.t)
+GROUP BY routers.key, e.recipient
+ORDER BY ALL;
