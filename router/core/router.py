@@ -164,7 +164,8 @@ class Router:
     ) -> Link | None:
         """Admit a neighbour that has proven `key`; return its link, or None if a `Close` rejects it."""
         if hello.role == "router" and (
-            self.copies.ends_link(number) or (hello.was and self.succeeding.ends_link(number, key, hello.was, now))
+            self.copies.ends_link(number, key, hello)
+            or (hello.was and self.succeeding.ends_link(number, key, hello.was, now))
         ):
             return None
         self.rights.signed_on(key, now)

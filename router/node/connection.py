@@ -69,7 +69,7 @@ TURNED_AWAY = (
 FOREIGN_RUN = "a statement about a run was signed by neither of the keys that this link joins"
 NOT_NOW = "it does not take this node now, and is dialled again: "
 SURVIVOR = (
-    "a node that was restored from a snapshot of this home is connected there with this node's key: stop this one for "
+    "a node that was restored from a snapshot of this home has connected there with this node's key: stop this one for "
     "good, and never run both"
 )
 DISPLACED = "another node has signed on there with this node's key: never copy a home; `router init` makes a new one"

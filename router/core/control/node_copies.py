@@ -26,11 +26,12 @@ from router.core.routing.effects import BeginAnew, Close, SendItem
 from router.core.routing.kernel import Kernel
 from router.core.routing.links import Link
 from router.core.wire.lifetime import UINT32_MAX
-from router.core.wire.link_items import StoppedRun
+from router.core.wire.link_items import Hello, StoppedRun
 from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 from router.core.wire.run_claim import LIFE_MAX, RunClaim, RunPlace, RunStopped, claim_run, stop_run
 
+from .neighbour_lives import NeighbourLives
 from .part import Orders, Part
 
 COPY, RUNS = b"c", b"x"
@@ -97,6 +98,7 @@ class NodeCopies(Part):
         self._last = RunPlace(0, 0, b"")  # the latest run of this home
         self.found: FoundCopy | None = None
         self._named: dict[bytes, RunStopped] = {}  # by a neighbour's key
+        self._lives = NeighbourLives(kernel)
 
     def __repr__(self) -> str:
         return f"<copies: {'barred' if self.is_barred else 'not barred'}, {len(self._named)} neighbours have one>"
@@ -115,6 +117,8 @@ class NodeCopies(Part):
 
     def began(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Load the rows of the store. A copy that was heard of before this life began concerns it no more."""
+        rows = list(rows)
+        self._lives.began(rows)
         found = {key[:1]: value for key, value in rows if key[:1] in (COPY, RUNS)}
         if COPY in found:
             self.found = FoundCopy.from_row(found[COPY])
@@ -134,11 +138,16 @@ class NodeCopies(Part):
         self._pending.changes.book[RUNS] = cbor2.dumps([*self._last])
         return claim_run(self._kernel.key, self._last)
 
-    def ends_link(self, number: int) -> bool:
-        """Whether the link of another router ends as soon as it is there: a barred node has none."""
+    def ends_link(self, number: int, key: bytes, hello: Hello) -> bool:
+        """Whether the link of another router ends as soon as it is there: a barred node has none, and a neighbour of
+        an earlier life than the known one gets none."""
         if self.is_barred:
             self._pending.effects.append(Close(number, Reason.COPIED, STOPS))
-        return self.is_barred
+        return self.is_barred or self._lives.ends_link(number, key, hello)
+
+    def tick(self, now: Now) -> None:
+        """Forget the lives of neighbours that were removed."""
+        self._lives.tick(now)
 
     def shown(self, claim: RunClaim, now: Now) -> bool:
         """Judge the claim of another run of this node's key; return whether it is news. The caller has verified it."""
@@ -191,6 +200,7 @@ class NodeCopies(Part):
 
     def link_up(self, link: Link, now: Now) -> None:
         """Show a neighbour that a run of its key has stopped; where its operator has kept one since, it is over."""
+        self._lives.link_up(link, now)
         said = self._named.get(link.key)
         if said is None or link.claim is None:
             return

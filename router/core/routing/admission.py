@@ -33,7 +33,7 @@ TAKEN = "all places for keys that this node does not know are taken now; come ag
 CROWDED = "enough routers from your part of the network are connected; come again later"
 IDLE = "no messages for a while"
 SIGN_ON_ANEW = "this key was renewed: sign on with the one that has taken its place"
-OUTLIVED = "a node of this key that stands in a newer life is connected here"
+OUTLIVED = "a node of this key that stands in a newer life has connected here"
 FORGED = "too many messages with a false signature"
 
 

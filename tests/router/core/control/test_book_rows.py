@@ -9,9 +9,9 @@ import cbor2
 import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
 from samples.core import ALICE, BOB, GROUP, RENEWAL, SUCCESSION, WHEREABOUTS
-from test_core_hints import FAR, gives, hint, house, say
+from test_core_hints import FAR, UP, gives, hint, house, say
 
-from router.core.control import hints, node_copies
+from router.core.control import hints, neighbour_lives, node_copies
 from router.core.neighbours import agreements, book, invitations, successors, whereabouts
 from router.core.neighbours.advertisements import Entry
 from router.core.neighbours.agreements import Agreements
@@ -21,7 +21,8 @@ from router.core.routing import disorder
 from router.core.wire.advert import Advertisement
 from router.core.wire.control import Join
 from router.core.wire.crypto import Signature
-from router.core.wire.run_claim import RunPlace
+from router.core.wire.link_items import Run
+from router.core.wire.run_claim import RunPlace, claim_run
 
 PAGE = Path(__file__).parents[4] / "cddl" / "store.cddl"
 SERVICE, OTHER = bytes(ALICE.public), bytes(BOB.public)
@@ -40,6 +41,8 @@ def rows() -> dict[bytes, bytes]:
     )  # fmt: skip
     met.agree(SERVICE, OTHER, [bytes(GROUP.public)], LATER_S, 0, lan=True)
     at_home.router.copies.begin(b"tag....8", at_home.now())
+    restored = claim_run(UP, RunPlace(7, 1, b"tag....9"))
+    at_home.link(UP.public, role="router", run=Run(7, 1), claim=restored)
     alice = at_home.link(ALICE.public)
     assert say(at_home, alice, ALICE, Join(GROUP.public, False)) == gives(at_home, alice, ALICE, hint(FAR)) == []
     made = [
@@ -67,7 +70,7 @@ RULES = {
     hints.HINTS: ("hints", 33), agreements.AGREED: ("agreed", 65), disorder.DISORDERED: ("", 33),
     successors.RENEWED: ("renewed", 33), successors.SUCCEEDED: ("renewed", 33),
     whereabouts.WHEREABOUTS: ("whereabouts", 33),
-    node_copies.COPY: ("copied", 1), node_copies.RUNS: ("run", 1),
+    node_copies.COPY: ("copied", 1), node_copies.RUNS: ("run", 1), neighbour_lives.LIVES: ("life-claim", 33),
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from rigs.plain_store import Disk
 from samples.core import ALICE, BOB
 
+from router.core.control.neighbour_lives import LIVES
 from router.core.control.node_copies import BARRED, NAMED_MAX, NEIGHBOUR
 from router.core.log.life import Life, Restored
 from router.core.neighbours.directory import Neighbour
@@ -27,6 +28,7 @@ HUB = SigningKey(b"h" * 32)
 BARRED_ONE = claim_run(HUB, RunPlace(0, 0, bytes(8)))
 """In place of the claim of a node that makes none."""
 GRANTS = frozenset(("join", "store", "relay"))
+RESTARTED = "restarted"
 
 
 class RunningHome:
@@ -59,8 +61,8 @@ class RunningHome:
 class Hub:
     """Their neighbour, and the cables to it: what it sends on a link reaches who is still there."""
 
-    def __init__(self) -> None:
-        self.one = OneRouter(Neighbour(ME.public, "copied", GRANTS), key=HUB)
+    def __init__(self, disk: Disk | None = None) -> None:
+        self.one = OneRouter(Neighbour(ME.public, "copied", GRANTS), key=HUB, disk=disk)
         self.at: dict[int, RunningHome] = {}
 
     def connect(self, home: RunningHome) -> None:
@@ -233,6 +235,51 @@ def test_a_restored_node_stops_the_one_of_the_life_before_and_has_nothing_to_dec
     hub.connect(older)
     assert older.is_barred and restored.found is None and restored.number
     assert hub.one.router.copies.problem_of(ME.public) == ""
+
+
+@pytest.mark.parametrize("at", [RESTARTED, "the same run"])
+def test_the_old_home_of_a_restored_node_is_stopped_by_a_neighbour_that_has_known_the_restored_one(at: str) -> None:
+    """The restored node is not connected by then, and the neighbour was started again in between."""
+    disk = Disk()
+    hub, (older,) = Hub(disk), homes(1)
+    restored = RunningHome(older.disk.copied(), 1_000, b"r" * 8, 1.0)
+    hub.connect(restored)
+    hub.one.router.link_down(1, hub.one.now())
+    hub.leave(restored)
+    hub.one.cycle()
+    hub = Hub(disk) if at == RESTARTED else hub
+    hub.connect(older)
+    assert older.is_barred and not older.number
+    hub.connect(restored)
+    assert restored.number and not restored.is_barred
+    kept = RunningHome(older.disk, 2_000, b"k" * 8, 2.0)
+    hub.connect(kept)
+    assert kept.number and restored.is_barred, "the operator has kept the old one after all"
+
+
+def test_a_life_that_its_key_has_not_signed_or_that_a_stranger_claims_is_not_remembered() -> None:
+    older, forged = RunPlace(0, 1, b"o" * 8), RunPlace(9, 1, b"f" * 8)
+    hub = OneRouter(Neighbour(ME.public, "copied", GRANTS), key=HUB, strangers=True)
+    hub.link(ME.public, role="router", run=Run(9, 1), claim=RunClaim(forged, ME.sign(b"")))
+    hub.router.link_down(1, hub.now())
+    hub.link(ME.public, role="router", run=Run(0, 1), claim=claim_run(ME, older))
+    hub.link(BOB.public, role="router", run=Run(9, 1), claim=claim_run(BOB, forged))
+    hub.router.link_down(3, hub.now())
+    hub.link(BOB.public, role="router", run=Run(0, 1), claim=claim_run(BOB, older))
+    hub.cycle()
+    assert hub.closed() == [] and not [key for key in hub.disk.book if key[:1] == LIVES]
+
+
+def test_the_life_of_a_neighbour_that_was_removed_is_forgotten_at_the_next_start() -> None:
+    disk = Disk()
+    hub = OneRouter(Neighbour(ME.public, "copied", GRANTS), key=HUB, disk=disk)
+    hub.link(ME.public, role="router", run=Run(9, 1), claim=claim_run(ME, RunPlace(9, 1, b"r" * 8)))
+    hub.cycle()
+    assert LIVES + ME.public in disk.book
+    hub = OneRouter(key=HUB, disk=disk)
+    hub.router.tick(hub.now())
+    hub.cycle()
+    assert LIVES + ME.public not in disk.book
 
 
 def test_neighbours_with_a_copy_are_remembered_up_to_a_limit() -> None:
