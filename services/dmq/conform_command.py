@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from secrets import token_bytes
@@ -124,14 +125,15 @@ def conform(
     trial = Trial(revision, network.magic, _stranger(chain, kes_period), signer)
     if (url is None) == (as_node is None):
         raise click.UsageError(f"give either {SCHEME}PATH or {TCP}HOST:PORT, of a node, or --as-node, to play one")
+    if as_node is not None and only:
+        raise click.UsageError("--only chooses among the checks of a node, so it does not go with --as-node")
     with _exits():
         if as_node is not None:
             run = _played(trial, chain, as_node, connections, as_json)
         else:
             run = _probed(trial, url or "", ProbeLimits(timeout, silence), only, as_json)
-        wrong = loop.run(run)
-    if wrong:
-        raise SystemExit(Exit.FAILED)
+        if loop.run(run):
+            raise SystemExit(Exit.FAILED)
 
 
 def _played(trial: Trial, chain: ChainTime, place: str, connections: int, as_json: bool) -> Run:
@@ -145,9 +147,22 @@ def _played(trial: Trial, chain: ChainTime, place: str, connections: int, as_jso
 def _probed(trial: Trial, url: str, limits: ProbeLimits, only: tuple[str, ...], as_json: bool) -> Run:
     """Return what checks the node at that URL."""
     if not url.startswith(TCP):
-        return partial(_probe, _path(url), trial, limits, only, as_json=as_json)
-    probe = NodeProbe(*_place(url), NodeTrial(trial.magic, trial.stranger), limits, only)
-    return partial(_probe_node, probe, only, as_json=as_json)
+        path = _path(url)
+        _check_names(only, Probe.names(trial))
+        return partial(_probe, path, trial, limits, only, as_json=as_json)
+    between = NodeTrial(trial.magic, trial.stranger)
+    probe = NodeProbe(*_place(url), between, limits, only)
+    _check_names(only, NodeProbe.names(between))
+    return partial(_probe_node, probe, as_json=as_json)
+
+
+def _check_names(only: tuple[str, ...], names: Collection[str]) -> None:
+    """Refuse a name that no check has: it would choose none, and all of none are met."""
+    for name in only:
+        if name not in names:
+            close = get_close_matches(name, sorted(names), n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "without --only all checks are made, and named"
+            raise click.UsageError(f"--only: no check is named {name!r}; {hint}")
 
 
 @contextmanager
@@ -172,7 +187,7 @@ def _place(url: str) -> tuple[str, int]:
 
 def _path(url: str) -> Path:
     if not url.startswith(SCHEME) or url == SCHEME:
-        raise click.UsageError(f"{url!r} is no URL of a node's socket; write {SCHEME}PATH")
+        raise click.UsageError(f"{url!r} is no URL of a node; write {SCHEME}PATH or {TCP}HOST:PORT")
     path = Path(url.removeprefix(SCHEME))
     if name := consumer_at(path):
         said = f"{path} is the socket of the named consumer {name}, whose messages the checks would read in its place"
@@ -238,11 +253,11 @@ async def _probe(path: Path, trial: Trial, limits: ProbeLimits, only: tuple[str,
         raise
     except DmqError:
         pass  # the checks tell what is wrong with its handshake
-    return await show_all(Probe(path, trial, limits, only).outcomes(), only, as_json=as_json)
+    return await show_all(Probe(path, trial, limits, only).outcomes(), as_json=as_json)
 
 
-async def _probe_node(probe: NodeProbe, only: tuple[str, ...], *, as_json: bool) -> int:
+async def _probe_node(probe: NodeProbe, *, as_json: bool) -> int:
     """Check how a node speaks with others, and return how many outcomes are wrong; raise `OtherNetwork` before all
     checks."""
     await probe.check_network()
-    return await show_all(probe.outcomes(), only, as_json=as_json)
+    return await show_all(probe.outcomes(), as_json=as_json)

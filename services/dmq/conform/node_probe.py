@@ -66,6 +66,11 @@ class NodeProbe:
     def __repr__(self) -> str:
         return f"<NodeProbe of {self._place}>"
 
+    @staticmethod
+    def names(trial: NodeTrial) -> set[str]:
+        """Return the names of all checks."""
+        return {check.name for check in node_checks(trial)}
+
     async def check_network(self) -> None:
         """Raise `OtherNetwork` if the node is of another network, or `Unreachable`; what else is wrong with its
         handshake, the checks tell."""

@@ -63,6 +63,11 @@ class Probe:
     def __repr__(self) -> str:
         return f"<Probe of {self._path}, {self._trial.revision.name}>"
 
+    @staticmethod
+    def names(trial: Trial) -> set[str]:
+        """Return the names of all checks."""
+        return {check.name for check in checks(trial)} | {"order", "taken", "given"}
+
     async def outcomes(self) -> AsyncIterator[CheckResult]:
         """Yield the outcome of each check; raise `Unreachable` if no node listens."""
         for check in checks(self._trial):

@@ -101,7 +101,7 @@ def _nodes(facts: Facts, wall_s: float) -> Finding:
         remedy = "`router group list` shows the groups of this home; `router group share` lets others join one"
         return Finding("nodes", False, f"the group {group['name']}: {group['problem']}", remedy)
     if group and not (nodes["listens_at"] or nodes["topology"]):
-        return Finding("nodes", True, f"the topic is carried by the group {group['name']} alone")
+        return _carried_alone(group)
     if not (nodes["listens_at"] or nodes["topology"]):
         return Finding("nodes", True, "no other node is named, and none is let in: what is handed in stays here")
     if nodes["problem"]:
@@ -127,6 +127,15 @@ def _nodes(facts: Facts, wall_s: float) -> Finding:
         )
         return Finding("nodes", False, f"{said}: what is handed in here reaches nobody", remedy)
     return Finding("nodes", True, f"{said}; with that one gone there is none" if nodes["hot"] == 1 else said)
+
+
+def _carried_alone(group: Mapping[str, Any]) -> Finding:
+    """Judge a node that only a group joins to others; `may_publish` is False once a message could not be published."""
+    said = f"the topic is carried by the group {group['name']} alone"
+    if group["may_publish"]:
+        return Finding("nodes", True, said)
+    remedy = "add a full link of the group by `router group add`, or name nodes in topology_file"
+    return Finding("nodes", False, f"{said}, whose link is for reading only: what is handed in reaches nobody", remedy)
 
 
 def _away(said: str, away: Sequence[Mapping[str, Any]], wall_s: float) -> Finding:

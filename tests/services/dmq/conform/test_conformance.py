@@ -108,3 +108,21 @@ async def test_the_command(tmp_path: Path) -> None:
     none = await trio.to_thread.run_sync(partial(conform, f"unix://{tmp_path}/none"))
     assert none.exit_code == 3
     assert (await trio.to_thread.run_sync(partial(conform, "tls://x"))).exit_code == 2
+
+
+@pytest.mark.parametrize("url", ["unix:///nowhere/node", "tcp://127.0.0.1:1"])
+def test_conform_refuses_a_check_that_does_not_exist(url: str) -> None:
+    known = CliRunner().invoke(main, ["dmq", "conform", url, "--network", "preprod", "--only", "accept"])
+    typo = CliRunner().invoke(main, ["dmq", "conform", url, "--network", "preprod", "--only", "acept"])
+    assert known.exit_code == 3
+    assert typo.exit_code == 2 and "no check is named 'acept'; did you mean 'accept'?" in typo.stderr
+
+
+def test_conform_refuses_only_where_it_plays_a_node(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["dmq", "conform", "--as-node", str(tmp_path / "node"), "--only", "accept"])
+    assert result.exit_code == 2 and "--as-node" in result.stderr
+
+
+def test_conform_names_both_forms_of_an_address() -> None:
+    result = CliRunner().invoke(main, ["dmq", "conform", "127.0.0.1:6161", "--network", "preprod"])
+    assert result.exit_code == 2 and "unix://PATH or tcp://HOST:PORT" in result.stderr

@@ -145,6 +145,16 @@ def test_whether_messages_reach_other_nodes_is_judged(nodes: dict[str, Any], ok:
     assert re.search(text, finding.found)
 
 
+def test_a_group_for_reading_only_that_carries_alone_is_a_fault() -> None:
+    alone = {**NODES, "listens_at": [], "topology": ""}
+    group = {"name": "dmq-preview", "problem": "", "may_publish": True}
+    status = {"stake": STAKE, "consumers": [CONSUMER], "clients": CLIENTS, "nodes": alone, "group": group}
+    assert found(replace(WELL, status=status))["nodes"].ok is True
+    reads = found(replace(WELL, status={**status, "group": {**group, "may_publish": False}}))["nodes"]
+    assert reads.ok is False and "for reading only: what is handed in reaches nobody" in reads.found
+    assert "router group add" in reads.remedy
+
+
 def test_a_silent_node_with_places_left_is_not_full() -> None:
     silent = found(replace(WELL, silence="it closed the connection"))["socket"]
     assert (silent.ok, silent.found) == (False, "it closed the connection") and "start it with" in silent.remedy
