@@ -113,11 +113,13 @@ class Command(click.Command):
         import logging
 
         from router.actors.process_log import log_to
+        from router.cli.signals import interrupting
         from router.settings import core_dumps
 
         core_dumps.forbid()
         log_to(logging.INFO if invocation().verbose else logging.WARNING)
-        return super().invoke(ctx)
+        with interrupting():
+            return super().invoke(ctx)
 
 
 class CommandGroup(click.Group):

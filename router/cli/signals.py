@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
@@ -28,6 +29,27 @@ def handling(handler: Callable[[int, FrameType | None], Any] | signal.Handlers) 
     finally:
         for one, was in before.items():
             signal.signal(one, was)
+
+
+@contextmanager
+def interrupting() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP do what Ctrl-C does while nothing else handles them: a command that asks at a terminal
+    ends with a sentence, and the terminal shows again what is typed. Do nothing in another thread than the main one."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as behind a shell's `&`
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    taken = [one for one in SIGNALS[1:] if is_main and signal.getsignal(one) is signal.SIG_DFL]
+    for one in taken:
+        signal.signal(one, interrupt)
+    try:
+        yield
+    finally:
+        for one in taken:
+            signal.signal(one, signal.SIG_DFL)
 
 
 @contextmanager

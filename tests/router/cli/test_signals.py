@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
 import pytest
 import trio
 from fleets.shared import Fleets
-from rigs.commands import ROUTER
+from rigs.commands import ROUTER, run_in
 from rigs.patience import HANG_S
 
 from router.cli import loop
@@ -29,6 +32,17 @@ with removing():
         print(flush=True)
         sys.stdin.readline()
         Path(sys.argv[1]).unlink()
+"""
+
+READS = """
+import sys
+from router.cli.signals import interrupting
+with interrupting():
+    try:
+        print("reads", flush=True)
+        sys.stdin.read()
+    except KeyboardInterrupt:
+        sys.exit(7)
 """
 
 
@@ -125,3 +139,37 @@ def test_an_audit_leaves_nothing(number: signal.Signals, fleets: Fleets, tmp_pat
         assert process.communicate(timeout=HANG_S) == ("", said(number))
     assert process.returncode == 128 + number
     assert list((tmp_path / "near").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_command_that_asks_for_a_passphrase_gives_the_terminal_back(number: signal.Signals, tmp_path: Path) -> None:
+    run_in(tmp_path / "home")("init")
+    ours, theirs = pty.openpty()
+    command = [*ROUTER, "--home", str(tmp_path / "home"), "backup", str(tmp_path / "snapshot")]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as process:
+        asked = b""
+        while b"Passphrase" not in asked:
+            asked += os.read(ours, 4096)
+        while _shows(theirs):
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.send_signal(number)
+        assert process.wait(HANG_S) == 130
+    assert _shows(theirs) and not (tmp_path / "snapshot").exists()
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_what_reads_standard_input_ends_like_ctrl_c_where_that_is_ignored() -> None:
+    ignore = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); {READS}"
+    for code in (READS, ignore):
+        pipe = subprocess.PIPE
+        with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True) as process:
+            assert process.stdout is not None and process.stdout.readline() == "reads\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(HANG_S) == 7
+
+
+def _shows(terminal: int) -> bool:
+    """Whether a terminal shows what is typed."""
+    return bool(termios.tcgetattr(terminal)[3] & termios.ECHO)
