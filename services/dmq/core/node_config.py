@@ -115,6 +115,7 @@ def read_node_config(file: bytes | None, flags: Mapping[str, str]) -> NodeConfig
         if given.get(key) is not None
     }
     _check_of_one_network(kept, said)
+    _take_network(kept)
     sentences = tuple(
         f"{said.get(key, key)} has no effect: {_NOT_HONOURED.get(key, 'it is no key of dmq-node')}."
         for key in given
@@ -135,6 +136,14 @@ def _check_of_one_network(kept: Mapping[str, object], said: Mapping[str, str]) -
         raise BadNodeConfig(
             f"{names[0]} {magic} is of {ours}, and {names[1]} {cardano} is of {theirs}; give both of one network"
         )
+
+
+def _take_network(kept: dict[str, object]) -> None:
+    """Take the network of a file that names Cardano's public one alone, as files for one magic only do: without it the
+    node would be on mainnet's."""
+    cardano = kept.get("cardano_magic")
+    if "magic" not in kept and isinstance(cardano, int) and (theirs := cardano_network(cardano)):
+        kept["magic"] = MAGICS[theirs]
 
 
 def _traced(options: object) -> tuple[dict[str, object], list[str]]:

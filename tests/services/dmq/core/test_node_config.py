@@ -87,9 +87,16 @@ def test_flags_win_over_the_file() -> None:
     assert (found.magic, found.local_socket, found.pause_s) == (42, "b", 0.01)
 
 
+@pytest.mark.parametrize("cardano", [None, 2, 42])
+def test_the_network_is_that_of_a_public_cardano_network_that_is_named_alone(cardano: int | None) -> None:
+    """A file for one magic alone names Cardano's; without it the node would be on mainnet's network."""
+    file = b"{}" if cardano is None else b'{"CardanoNetworkMagic": %d}' % cardano
+    found = read_node_config(file, {})
+    assert found.cardano_magic == (NodeConfig().cardano_magic if cardano is None else cardano)
+    assert found.magic == (2_147_483_650 if cardano == 2 else NodeConfig().magic)
+
+
 def test_a_network_of_ones_own_may_be_beside_any_cardano_network() -> None:
-    """The default of the magic that is not named contradicts nothing, either."""
-    assert read_node_config(None, {"--cardano-network-magic": "2"}).cardano_magic == 2
     assert read_node_config(None, {"--dmq-network-magic": "2147483649"}).magic == 2_147_483_649
     found = read_node_config(b'{"NetworkMagic": 42}', {"--cardano-network-magic": "1"})
     assert (found.magic, found.cardano_magic) == (42, 1)
