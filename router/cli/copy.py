@@ -10,7 +10,7 @@ import click
 from router.cli.ask import ask
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import say, say_json
+from router.cli.output import for_this_home, say, say_json
 from router.core.wire.errors import RouterError
 
 BEGINS_S, AGAIN_S = 60.0, 0.3
@@ -28,7 +28,7 @@ def copy(ctx: click.Context, as_json: bool) -> None:
             say_json(found)
         else:
             said = found["copy"]
-            say(said["problem"] if said else "no other node with this node's key was heard of")
+            say(for_this_home(said["problem"]) if said else "no other node with this node's key was heard of")
 
 
 @copy.command(cls=Command)

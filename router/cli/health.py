@@ -9,7 +9,7 @@ import click
 from router.cli.ask import ask
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit
-from router.cli.output import say, say_json
+from router.cli.output import for_this_home, say, say_json
 from router.cli.spans import Seconds
 from router.core.wire.text import clean
 
@@ -29,6 +29,6 @@ def health(timeout: float, as_json: bool) -> None:
         say_json({"ready": not reasons, "reasons": [{"reason": word, "text": text} for word, text in reasons]})
     else:
         for line in [f"{word}: {clean(text, 1000)}" for word, text in reasons] or ["ready"]:
-            say(line)
+            say(for_this_home(line))
     if reasons:
         raise SystemExit(Exit.FAILED)

@@ -149,10 +149,10 @@ def problems(found: Iterable[tuple[str, str | None]]) -> None:
 
 
 def facts(rows: Sequence[tuple[str, object]]) -> None:
-    """Print names and values, one pair a line."""
+    """Print names and values, one pair a line; commands in them are those for this home."""
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
-        say(f"{name.ljust(width)}  {_cell(value)}".rstrip())
+        say(f"{name.ljust(width)}  {for_this_home(_cell(value))}".rstrip())
 
 
 def _cell(value: object) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from router.cli.distinct_names import distinct
-from router.cli.output import address_text, clipped, short_text, size_text
+from router.cli.output import address_text, clipped, for_this_home, short_text, size_text
 from router.core.wire.text import clean, span_text
 from router.overview.facts import BLOCKED, LOCAL, STRANGER, NodeFacts, PeerRow, WaitingRow
 from router.overview.forecasts import Forecast
@@ -130,7 +130,7 @@ def _head(moment: Moment, width: int) -> list[ShownLine]:
 
 
 def _said(one: Notice) -> str:
-    return clean(f"{one.text} {one.remedy}".strip(), 2000)
+    return for_this_home(clean(f"{one.text} {one.remedy}".strip(), 2000))
 
 
 def _figures(moment: Moment, width: int) -> list[ShownLine]:
