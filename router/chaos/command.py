@@ -24,6 +24,7 @@ from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import say, say_json
 from router.cli.signals import handling
+from router.cli.spans import Minutes, Seconds
 from router.core.wire.text import counted
 from router.demo.narrator import Telling
 from router.rig.ending import until_signalled
@@ -50,13 +51,13 @@ class _Numbers(click.ParamType[Any]):
 @click.command(cls=Command)
 @click.option(
     "--minutes",
-    type=click.FloatRange(0, MINUTES_MAX),
+    type=Minutes(0, MINUTES_MAX),
     metavar="M",
     help="How long apps publish and faults come, in minutes.  [default: 1]",
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0, 60 * MINUTES_MAX),
+    type=Seconds(0, 60 * MINUTES_MAX),
     metavar="S",
     help="How long apps publish and faults come, in seconds.",
 )

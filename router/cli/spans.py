@@ -10,7 +10,7 @@ import click
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 FORMS = "a number with its unit, as 90m, 12h or 5d"
-_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw])", re.ASCII)
+_SPAN = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([smhdw])", re.ASCII)
 
 
 def span_s(text: str) -> float | None:
@@ -24,6 +24,13 @@ class Seconds(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return super().convert(_number(self, value, 1, float, param, ctx), param, ctx)
+
+
+class Minutes(click.FloatRange):
+    """A number of minutes, or of another unit that is named."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(_number(self, value, 60, float, param, ctx), param, ctx)
 
 
 class WholeSeconds(click.IntRange):

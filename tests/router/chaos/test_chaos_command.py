@@ -14,7 +14,7 @@ from router.cli.exits import Exit
     [
         (("--minutes", "0"), "a round takes at least 5 seconds, not 0"),
         (("--seconds", "0"), "a round takes at least 5 seconds, not 0"),
-        (("--seconds", "nan"), "a round takes at least 5 seconds, not nan"),
+        (("--seconds", "nan"), "'nan' is no number of seconds"),
         (("--minutes", "1", "--seconds", "9"), "leave one of them out"),
     ],
 )

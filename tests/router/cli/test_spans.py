@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from router.actors.process import program
 from router.cli import main
 from router.cli.completion import SHELLS, VARIABLE
-from router.cli.spans import UNITS_S, Seconds, WholeMinutes, WholeSeconds, span_s
+from router.cli.spans import UNITS_S, Minutes, Seconds, WholeMinutes, WholeSeconds, span_s
 from router.cli.version import versions
 from router.cli.when import When
 
@@ -25,7 +25,9 @@ from router.cli.when import When
     [(Seconds(0), "90", 90.0), (Seconds(0), "1.5", 1.5), (Seconds(0), "1.5h", 5400.0), (Seconds(0), "500m", 30_000.0),
      (WholeSeconds(0), "0", 0), (WholeSeconds(0), "5d", 432_000), (WholeSeconds(0), "1.5m", 90),
      (WholeMinutes(1), "90", 90), (WholeMinutes(1), "2w", 20_160), (WholeMinutes(1), "90s", None),
-     (WholeMinutes(1), "120s", 2), (When(), "2d", -172_800.0), (When(), "1.5h", -5400.0)],
+     (WholeMinutes(1), "120s", 2),
+     (Minutes(0), "1.5", 1.5), (Minutes(0), "90s", 1.5), (Minutes(0), "1h", 60.0),
+     (When(), "2d", -172_800.0), (When(), "1.5h", -5400.0)],
 )  # fmt: skip
 def test_a_span_has_its_unit_or_that_of_the_option(kind: click.ParamType[Any], text: str, found: float | None) -> None:
     if found is None:
@@ -35,7 +37,7 @@ def test_a_span_has_its_unit_or_that_of_the_option(kind: click.ParamType[Any], t
         assert kind.convert(text, None, None) == found
 
 
-@pytest.mark.parametrize("text", ["", "d", "5 d", "5D", "-5d", "5dd", "1e3d", "nan", "nand", "1234567890d", "٣d"])
+@pytest.mark.parametrize("text", ["", "d", "5 d", "5D", "-5d", "5dd", "1e3d", "nan", "nand", "1234567890123456d", "٣d"])
 @pytest.mark.parametrize("kind", [Seconds(0), WholeSeconds(0), WholeMinutes(1)], ids=lambda kind: type(kind).__name__)
 def test_what_is_no_span_is_refused_in_words(kind: click.ParamType[Any], text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"is no (whole )?number of (seconds|minutes), nor a number with its"):
@@ -49,6 +51,14 @@ def test_every_unit_is_the_one_before_times_so_much() -> None:
 def test_a_message_lives_for_as_many_days_as_are_said(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["--home", str(tmp_path), "pub", "friends", "x", "--ttl", "50000d"])
     assert result.exit_code == 2 and "4320000000 is not in the range" in result.output
+    result = CliRunner().invoke(main, ["--home", str(tmp_path), "pub", "friends", "x", "--ttl", "99999999999d"])
+    assert result.exit_code == 2 and "8639999999913600 is not in the range" in result.output
+
+
+@pytest.mark.parametrize("option", [["--minutes", "25h"], ["--seconds", "25h"]])
+def test_chaos_reads_spans(option: list[str]) -> None:
+    result = CliRunner().invoke(main, ["chaos", *option])
+    assert result.exit_code == 2 and "is not in the range" in result.output
 
 
 def test_the_version_is_told_to_people_and_with_json_all_versions_to_programs() -> None:
