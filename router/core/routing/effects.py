@@ -30,10 +30,6 @@ class Finished(NamedTuple):
     size: int
 
 
-ROWS_ALONE = 16
-"""Number of rows of ended parcels that are worth a transaction of their own."""
-
-
 @dataclass(slots=True)
 class Changes:
     """One transaction: exactly the changes that the decisions of one batch made."""
@@ -58,13 +54,6 @@ class Changes:
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__slots__)
-
-    @property
-    def may_wait(self) -> bool:
-        """Whether there are only the rows of a few parcels to be deleted that nobody is owed any more: these are found
-        again each second, and need no transaction of their own."""
-        others = any(getattr(self, name) for name in self.__slots__ if name != "defer")
-        return not others and len(self.defer) < ROWS_ALONE and not any(again_s for _, again_s in self.defer)
 
 
 class Settle(NamedTuple):
@@ -291,7 +280,6 @@ class Pending:
         return effects
 
     def take(self) -> Decision:
-        """Return and clear the decisions, without changes that may wait."""
-        decision = Decision(Changes() if self.changes.may_wait else self.changes, self.effects)
+        decision = Decision(self.changes, self.effects)
         self.changes, self.effects = Changes(), []
         return decision
