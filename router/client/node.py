@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 import random as chance
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Literal, Unpack, overload
@@ -283,6 +283,11 @@ class Node:
         if sender.signer is not None:
             self._joins.hint(sender.group, sender.hints)
         return self._named(sender, name, raw=raw)
+
+    def as_published(self, groups: Collection[PublicKey], others: Collection[PublicKey] = ()) -> None:
+        """Give messages of groups that are not joined as they were published, sealed or not; those of `others` opened,
+        if the home has their keys."""
+        self._senders.as_published(groups, others)
 
     def _named(self, sender: GroupSender, name: str | None, *, raw: bool) -> Group:
         found = Group(sender, name, self._composer, self._publishing, self._door(sender.group), self.leave, raw=raw)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 
 import trio
@@ -43,6 +43,8 @@ class Senders:
         self._ordering = ordering
         self._journal = journal
         self._keys: dict[PublicKey, GroupKeys] = {}
+        self._looked_up: set[PublicKey] = set()  # those of them that nobody has named or joined in this run
+        self._as_published: set[PublicKey] = set()
 
     def __repr__(self) -> str:
         return f"<{len(self._keys)} groups named, of {self._home.path}>"
@@ -89,17 +91,29 @@ class Senders:
         """Return the keys to read a group; one that only an earlier run has joined is found by its name in the home."""
         known = self._keys.get(group)
         if known is None:
-            sender, _ = self.of(group.hex())
+            sender, _ = self.of(group if group in self._as_published else group.hex())
             known = self._keys[group] = GroupKeys(sender.content_key, sender.causes)
+            self._looked_up.add(group)
         return known
+
+    def as_published(self, groups: Collection[PublicKey], others: Collection[PublicKey] = ()) -> None:
+        """Read groups that are not joined as they were published, also if the home has their keys; the `others` by
+        those keys again."""
+        self._as_published.difference_update(others)
+        self._as_published.update(groups)
+        for group in self._looked_up.intersection((*groups, *others)):
+            self._looked_up.remove(group)
+            del self._keys[group]
 
     def named(self, group: PublicKey, keys: GroupKeys) -> None:
         """Read a group with these keys, unless others are in use."""
         self._keys.setdefault(group, keys)
+        self._looked_up.discard(group)
 
     def joined(self, group: PublicKey, keys: GroupKeys) -> None:
         """Read a group with these keys from now on."""
         self._keys[group] = keys
+        self._looked_up.discard(group)
 
     def _causes(self, group: PublicKey) -> Causes:
         known = self._keys.get(group)

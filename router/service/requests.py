@@ -145,6 +145,7 @@ class Requests:
 
     async def _ask_parts(self, refusals: int = 0) -> None:
         for request in self.parts.take():
+            self._host.node.as_published(*request.heard())  # a router passes on what it cannot, or need not, open
             await self._ask(request, refusals)
 
     async def _ask(self, request: Request, refusals: int = 0) -> None:

@@ -64,6 +64,12 @@ class TakeParts(Request, frozen=True):
     def about(self) -> Hashable:
         return self.WORD
 
+    def heard(self) -> tuple[list[PublicKey], list[PublicKey]]:
+        """Return the groups of which the service is given messages or ids, and the others."""
+        parts = list(zip(self.groups, self.parts, strict=True))
+        heard = [group for group, part in parts if part in ("whole", "ids")]
+        return heard, [group for group, part in parts if part not in ("whole", "ids")]
+
     @classmethod
     def of(cls, parts: Mapping[PublicKey, Part]) -> Self:
         """Return the request for these groups."""

@@ -56,6 +56,21 @@ def test_a_group_that_an_earlier_run_joined_is_found_in_the_home(tmp_path: Path)
     assert senders.keys(FAMILY.group) is keys and senders.keys(OPEN.public).keys == {}
 
 
+def test_a_group_in_which_a_service_takes_part_is_read_as_it_was_published_unless_it_is_joined(tmp_path: Path) -> None:
+    """The overlay passes on what is not sealed as well, as a topic's messages are, whatever keys the home has."""
+    senders, _ = senders_at(tmp_path)
+    keyring.add_group(Home.chosen(tmp_path), "family", FAMILY)
+    assert senders.keys(FAMILY.group).keys
+    senders.as_published([FAMILY.group])
+    assert senders.keys(FAMILY.group).keys == {}
+    senders.as_published([], [FAMILY.group])
+    assert senders.keys(FAMILY.group).keys
+    sender, _ = senders.of(FAMILY)
+    senders.joined(FAMILY.group, GroupKeys(FAMILY.content_key, sender.causes))
+    senders.as_published([FAMILY.group])
+    assert senders.keys(FAMILY.group).keys
+
+
 def test_published_messages_are_causes_and_the_journal_keeps_them(tmp_path: Path) -> None:
     writer, id = StateWriter(AppState.memory(), lambda: NOW_S), MessageId(b"i" * 32)
     journal = Journal(tmp_path / "journal", writer)
