@@ -1,4 +1,4 @@
-"""What is published raw in a group of which nodes have the keys: it goes on, and the overlay's service refuses nothing."""
+"""What is published raw in a group of which nodes have the keys goes on, and the overlay refuses nothing."""
 
 from __future__ import annotations
 
