@@ -41,6 +41,13 @@ class FullHost:
         self.asked = list[Request]()
         self.asked_s = list[float]()
         self._reason = reason
+        self.node = self
+        self.read_as_published = set[PublicKey]()
+
+    def as_published(self, groups: list[PublicKey], others: list[PublicKey]) -> None:
+        """Do what the client's connection does of groups in which the service takes part."""
+        self.read_as_published.difference_update(others)
+        self.read_as_published.update(groups)
 
     def __repr__(self) -> str:
         return "a full host"
@@ -255,3 +262,14 @@ async def test_groups_that_were_refused_are_left_to_the_rules_that_hear_of_it(au
         await trio.sleep(100 * AGAIN.pause_s_max)
         nursery.cancel_scope.cancel()
     assert host.asked == pages and found == [o.GroupsShared(FIRST, False)] * 2
+
+
+async def test_groups_in_which_a_service_takes_part_are_read_as_they_were_published(autojump_clock: object) -> None:
+    async with trio.open_nursery() as nursery:
+        host: Any = FullHost(nursery)
+        requests = Requests(host, lambda heard: None, lambda deed, error: None)
+        for part in (o.TakePart(FIRST, "ids"), o.TakePart(SECOND, "whole"), o.TakePart(FIRST, "none")):
+            assert requests.begins(part)
+            await requests.do(part)
+        nursery.cancel_scope.cancel()
+    assert host.read_as_published == {SECOND}
