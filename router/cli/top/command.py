@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 
 import click
 import trio
@@ -68,7 +67,7 @@ async def _print_all(home: Home, every_s: float, as_json: bool) -> None:
 
 
 async def _draw(home: Home, every_s: float) -> None:
-    moments, ended = list[Moment](), list[int]()
+    moments = list[Moment]()
     drawn: terminal.LiveScreen | None = None
 
     def show(moment: Moment) -> None:
@@ -79,17 +78,6 @@ async def _draw(home: Home, every_s: float) -> None:
     async with trio.open_nursery() as nursery:
         await nursery.start(watch, home, every_s, show)  # A node that does not run is an error as in other commands.
         with terminal.drawing() as drawn:
-            nursery.start_soon(_until_signal, ended, nursery.cancel_scope)
             drawn.draw(*moments)
             await drawn.until_left()
             nursery.cancel_scope.cancel()
-    if ended:
-        raise SystemExit(128 + ended[0])
-
-
-async def _until_signal(ended: list[int], scope: trio.CancelScope) -> None:
-    """Leave on a signal that would end the process with the terminal as it is drawn."""
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGHUP) as signals:
-        async for number in signals:
-            ended.append(number)
-            scope.cancel()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import termios
 from pathlib import Path
 
+import pytest
 from rigs.commands import ROUTER, Run, RunningNode, run_in
 
 from router.cli.exits import Exit
@@ -39,7 +41,10 @@ def test_pipe_gets_one_look_after_the_other_until_it_is_closed(node: RunningNode
     assert looks[0]["at_s"] < looks[1]["at_s"] and looks[0]["address"] == looks[1]["address"]
 
 
-def test_terminal_is_drawn_until_q_and_given_back(node: RunningNode) -> None:
+@pytest.mark.parametrize(("number", "code"), [(None, 0), (signal.SIGTERM, 130), (signal.SIGHUP, 130)])
+def test_terminal_is_drawn_until_q_or_a_signal_and_given_back(
+    node: RunningNode, number: signal.Signals | None, code: int
+) -> None:
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     env = {**os.environ, "TERM": "xterm", "LINES": "24", "COLUMNS": "80"}
@@ -50,10 +55,13 @@ def test_terminal_is_drawn_until_q_and_given_back(node: RunningNode) -> None:
         said = b""
         while b"All is well." not in said or b"q quit" not in said:
             said += os.read(ours, 65536)
-        os.write(ours, b"sjq")
+        if number is None:
+            os.write(ours, b"sjq")
+        else:
+            process.send_signal(number)
         while b"\x1b[?1049l" not in said:
             said += os.read(ours, 65536)
-    assert process.returncode == 0
+    assert process.returncode == code
     assert termios.tcgetattr(theirs) == before
     os.close(ours)
     os.close(theirs)
