@@ -14,7 +14,7 @@ import trio
 
 from router.cli import loop
 from router.cli.command import Command, json_option
-from router.cli.conformance import show_all
+from router.cli.conformance import check_names, show_all
 from router.cli.exits import Exit, Failure
 from router.cli.spans import Seconds
 from services.capd.conform.probe import ANSWER_S, Probe
@@ -83,5 +83,6 @@ def conform(
         is_banning=harmful is True,
         answer_s=timeout,
     )
-    if loop.run(partial(show_all, probe.outcomes(), only, as_json=as_json)):
+    check_names(only, probe.names)
+    if loop.run(partial(show_all, probe.outcomes(), as_json=as_json)):
         raise SystemExit(Exit.FAILED)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from secrets import token_bytes
@@ -15,7 +14,7 @@ import trio
 
 from router.cli import loop
 from router.cli.command import Command, json_option
-from router.cli.conformance import show_all
+from router.cli.conformance import check_names, show_all
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
 from router.cli.spans import Seconds
@@ -148,21 +147,12 @@ def _probed(trial: Trial, url: str, limits: ProbeLimits, only: tuple[str, ...], 
     """Return what checks the node at that URL."""
     if not url.startswith(TCP):
         path = _path(url)
-        _check_names(only, Probe.names(trial))
+        check_names(only, Probe.names(trial))
         return partial(_probe, path, trial, limits, only, as_json=as_json)
     between = NodeTrial(trial.magic, trial.stranger)
     probe = NodeProbe(*_place(url), between, limits, only)
-    _check_names(only, NodeProbe.names(between))
+    check_names(only, NodeProbe.names(between))
     return partial(_probe_node, probe, as_json=as_json)
-
-
-def _check_names(only: tuple[str, ...], names: Collection[str]) -> None:
-    """Refuse a name that no check has: it would choose none, and all of none are met."""
-    for name in only:
-        if name not in names:
-            close = get_close_matches(name, sorted(names), n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "without --only all checks are made, and named"
-            raise click.UsageError(f"--only: no check is named {name!r}; {hint}")
 
 
 @contextmanager

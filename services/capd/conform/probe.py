@@ -110,6 +110,11 @@ class Probe:
     def __repr__(self) -> str:
         return f"<Probe of a node of {self._trial.network}>"
 
+    @property
+    def names(self) -> set[str]:
+        """The names of all checks."""
+        return {check.name for check in checks(self._trial)}
+
     async def outcomes(self) -> AsyncIterator[CheckResult]:
         """Yield the outcome of each check."""
         await self._learn_line()

@@ -84,7 +84,7 @@ async def test_conform_command_prints_a_line_a_check_and_its_verdict(monkeypatch
         "left out: it would cost points or a ban (--harmful)\tleft out",
     ]
     assert "2 checks: 1 ok, 0 wrong, 1 left out" in said
-    assert (misspelt[0], len(misspelt[1])) == (2, 1) and "there is no check 'inof' here" in misspelt[2]
+    assert (misspelt[0], misspelt[1]) == (2, []) and "no check is named 'inof'; did you mean 'info'?" in misspelt[2]
     code, lines, said = await run(place)
     assert (code, lines) == (3, []) and f"nobody listens at {place}" in said
     code, lines, said = await run("nowhere")
