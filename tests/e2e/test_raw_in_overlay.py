@@ -34,6 +34,8 @@ async def test_raw_messages_of_a_known_group_pass_the_overlay_without_a_refusal(
             with trio.fail_after(HANG_S):
                 groups = [await app.join("topic", raw=True) for app in (one, other)]
                 await hub.until_joined(key.public, leaf.address)
+                for node in nodes:  # before that, its service is given nothing
+                    await node.until_joined(key.public, keyring.load(node.home, "service-pubsub").public)
                 for number in range(EACH):
                     for group in groups:
                         await group.publish(b"%d" % number)
