@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import json
 import logging
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import click
@@ -17,10 +18,12 @@ from router.cli import given_link, loop
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure, Interrupted
 from router.cli.kept_keys import check_name
-from router.cli.output import note, one_line, say, say_json, short_text, while_read
+from router.cli.output import for_this_home, note, one_line, say, say_json, short_text, while_read
 from router.cli.spans import Seconds
 from router.cli.streams import standard_output
 from router.cli.when import SECOND_NS, When, instant
+from router.client.bell import Bell
+from router.client.errors import ClientError
 from router.client.history import HistoryPlace, history
 from router.client.loops import Messages
 from router.client.node import Node, connect
@@ -31,6 +34,7 @@ from router.settings import core_dumps
 
 log = logging.getLogger(__name__)
 
+_COME = "messages come here, Ctrl-C ends"
 _NAMED_MAX = 4  # missing messages that a note names
 _PRINTED_MAX = 100_000  # newest earlier messages that are remembered, because they may come again
 
@@ -49,6 +53,8 @@ class ReceiveOptions:
     queue: bool
     is_causal: bool = False
     came: int = 0
+    turned: Bell = field(default_factory=Bell)
+    """Rung when the node goes away, and when it is back."""
 
     @property
     def so_far(self) -> str:
@@ -60,9 +66,13 @@ class ReceiveOptions:
             as_name=self.as_name,
             journal=self.journal,
             on_problem=note,
-            on_away=note,
+            on_away=self._away_or_back,
             when_down="queue" if self.queue else "raise",
         )
+
+    def _away_or_back(self, text: str) -> None:
+        note(text)
+        self.turned.ring()
 
 
 _COUNT = click.option("--count", type=click.IntRange(1), metavar="N", help="End after N messages.")
@@ -147,7 +157,9 @@ async def _subscribe(name: str, raw: bool, since_s: int | None, listening: Recei
         group = await node.join(name, raw=raw, order="causal" if listening.is_causal else "arrival")
         log.info("joined %s", key_text("group", group.key))
         whose = f"{listening.as_name} has joined" if listening.as_name else "joined"
-        note(f"{whose} {group.name or short_text('group', group.key)}; its messages come here, Ctrl-C ends")
+        copied = await _copied(node)
+        note(f"{whose} {group.name or short_text('group', group.key)}; {copied or f'its {_COME}'}")
+        nursery.start_soon(_say_when_copied, node, listening, copied)
         earlier = None if since_s is None else Earlier(node, group.key, since_s, listening)
         nursery.start_soon(_say_when_caught_up, node, group.key, earlier, nursery.cancel_scope)
         await _print_all(group.messages(), listening, earlier)
@@ -193,10 +205,34 @@ async def _say_when_caught_up(
 
 
 async def _receive(listening: ReceiveOptions) -> None:
-    async with listening.connect() as node, while_read():
+    async with listening.connect() as node, while_read(), trio.open_nursery() as nursery:
         note(f"listening as {key_text('addr', node.key)}")
         await node.until_up()
+        if copied := await _copied(node):
+            note(copied)
+        nursery.start_soon(_say_when_copied, node, listening, copied)
         await _print_all(node.unicasts(), listening)
+        nursery.cancel_scope.cancel()
+
+
+async def _copied(node: Node) -> str | None:
+    """Return why nothing comes from a node that has stopped as a copy, with the remedy; "" from any other, None from
+    one that does not answer."""
+    try:
+        found = json.loads(await node.ask("copy")).get("copy")
+    except ClientError:
+        return None
+    return f"nothing comes: {for_this_home(found['problem'])}" if found and found["barred"] else ""
+
+
+async def _say_when_copied(node: Node, listening: ReceiveOptions, said: str | None) -> None:
+    """Say when the node comes back as a stopped copy, and when it has been kept."""
+    while True:
+        await listening.turned.wait()
+        found = await _copied(node) if node.is_up else None
+        if found is not None and found != said:
+            said = found
+            note(said or _COME)
 
 
 async def _print_all(messages: Messages, listening: ReceiveOptions, earlier: Earlier | None = None) -> None:

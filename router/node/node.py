@@ -331,6 +331,8 @@ class RunningNode:
 
     async def _start_services(self, nursery: trio.Nursery) -> None:
         """Start the services, none on a barred node. Those in this process reach the router over memory streams."""
+        if self._is_barred:
+            self._residents.rest()
         if not self._residents or self._is_barred:
             return
         url = await self._listen(nursery, inside_url(self._key.public))

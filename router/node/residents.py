@@ -35,6 +35,7 @@ from router.settings.home import Home
 CALM_S = 60.0
 OPEN_S = 30.0
 """How long a node that starts waits for its services' doors before it says that it is ready."""
+STOPPED = "this node has stopped, as its home was copied; `router copy` says how to keep it"
 
 log = logging.getLogger(__name__)
 
@@ -178,6 +179,11 @@ class Residents:
                 self._start_inside(one, url, guests)
             elif one.run == APART:
                 nursery.start_soon(self._run_apart, one)
+
+    def rest(self) -> None:
+        """Record that none of them is started, since this node has stopped as a copy."""
+        for one in self._all.values():
+            one.has_problem(STOPPED)
 
     async def until_open(self) -> None:
         """Wait until the services inside that have rules have opened their doors, or have failed to; raise `NotStarted`

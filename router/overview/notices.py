@@ -92,6 +92,10 @@ def _alarms(seen: Situation) -> Iterator[Notice]:
 
 
 def _services(seen: Situation) -> Iterator[Notice]:
+    """Yield a notice on each service that is not well; none where the node has stopped with all of them, as a copy."""
+    copy = seen.facts.status.copy
+    if copy is not None and copy.barred:
+        return
     for one in seen.facts.status.services:
         if one.state != "running":
             said = f"The service {one.name} does not run{_because(one.problem)}"

@@ -75,6 +75,8 @@ async def test_of_two_copies_of_an_edge_the_older_stops_until_it_is_kept(tmp_pat
         code, said = await sent(older, to)
         assert code == Exit.REFUSED and "copied" in said, said
         assert "copied: another node" in (await older.run("health")).stdout
+        heard = await older.run("recv", "--timeout", "0.1s")
+        assert heard.code == Exit.TIMED_OUT and "nothing comes: another node" in heard.stderr, heard
         assert NEIGHBOUR in hub.stderr.read_text()
         assert "so this home was copied" in older.stderr.read_text()
         assert "ran beside this node" in later.stderr.read_text()

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from router.core.wire.errors import CAUSE_CHARS_MAX
-from router.node.residents import OPEN_S, Residents
+from router.node.residents import OPEN_S, STOPPED, Residents
 from router.service.plugins import UnknownService
 from router.service.reports import WARNING
 from router.settings import config
@@ -55,3 +55,13 @@ def test_reports_are_shown_as_one_line_of_bounded_length(tmp_path: Path) -> None
     assert residents.hear_report("echo", WARNING, "red \x1b[31m\nand" + 9_000 * "!")
     [row] = residents.facts(frozenset())
     assert row["problem"].startswith("red  [31m and!!!") and len(row["problem"]) == CAUSE_CHARS_MAX
+
+
+def test_residents_of_a_stopped_copy_say_why_none_of_them_runs(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text('[node]\nservices = ["services.echo"]\n')
+    residents = Residents(home, config.load(home.config_path)[0])
+    residents.rest()
+    [row] = residents.facts(frozenset())
+    assert (row["state"], row["problem"]) == ("away", STOPPED)
