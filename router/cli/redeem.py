@@ -244,7 +244,12 @@ def _end(one: ReceivedInvitation, peer: Peer, cause: str, rights: tuple[str, ...
         if cause in (NOT_RUNNING, STOPPED):
             asks = "`router serve` starts the node, which then asks"
         goes_on = f"{asks} until {_utc(one.until_s)}; `router peer list` shows the answer"
-        raise Failure(Exit.TIMED_OUT, f"{shown} has not let us in yet: {cause or 'it has not answered'}\n{goes_on}")
+        said = f"{shown} has not let us in yet"
+        if not one.is_open and rights:
+            said = (
+                f"{shown} let us in by it on {_utc(one.answered_s)}, to {', '.join(rights)}; asked again, it is silent"
+            )
+        raise Failure(Exit.TIMED_OUT, f"{said}: {cause or 'it has not answered'}\n{goes_on}")
     if not as_json:
         until = f" until {_utc(one.grant_until_s)}" if one.grant_until_s else ""
         if one.had:

@@ -64,7 +64,7 @@ class InvitationFiles(Struct):
 
     def inviters(self) -> frozenset[bytes]:
         """Return the keys that have answered an invitation, as last read by `offers`."""
-        return frozenset(one.key for one in self._known.values() if one.outcome != "waiting")
+        return frozenset(one.key for one in self._known.values() if not one.is_open)
 
     def _read(self) -> None:
         self._known = {one.id: one for one in received.received(self.home)}
@@ -127,7 +127,7 @@ class InvitationFiles(Struct):
                 "cause": (cause := self._cause(one, redeeming, dialled)),
                 "problem": (
                     one.problem(now_s, cause)
-                    if one.outcome == "waiting"
+                    if one.is_open
                     else wrong.get(one.key, "")
                     if newest[one.key] == one.id
                     else ""

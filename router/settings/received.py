@@ -50,7 +50,8 @@ class ReceivedInvitation(Struct, frozen=True, kw_only=True):
     `rights` are those offered, later those granted. `reason` and `sentence` say why it was refused, or why its group
     could not be kept. `grant_until_s`: end of the rights, 0: none. `had`: we had the rights before, so no use was
     counted. `told_s`: when its router last stated our rights, which are noted in all its answered invitations; `ended`:
-    the word of the reason for which all rights ended."""
+    the word of the reason for which all rights ended. One that was accepted and is asked again keeps these until the
+    answer."""
 
     id: str
     inviter: str
@@ -81,9 +82,14 @@ class ReceivedInvitation(Struct, frozen=True, kw_only=True):
         return max(self.answered_s, self.told_s)
 
     @property
+    def is_open(self) -> bool:
+        """Whether its router has never answered it."""
+        return self.outcome == "waiting" and not self.answered_s
+
+    @property
     def tells_rights(self) -> bool:
         """Whether its router has stated our rights here; a refusal alone does not."""
-        return self.outcome == "joined" or (self.outcome == "refused" and self.told_s > 0)
+        return not self.is_open and (self.outcome != "refused" or self.told_s > 0)
 
     def gives(self, now_s: float) -> bool:
         """Whether we have rights, by the router's latest statement in this invitation."""
@@ -93,19 +99,19 @@ class ReceivedInvitation(Struct, frozen=True, kw_only=True):
         """Return the problem with this invitation as a sentence about its router, "" if there is none. `cause`: why an
         answer is still missing."""
         said = self.sentence[:1].lower() + self.sentence[1:].rstrip(".")
-        if self.outcome == "waiting":
+        if self.is_open:
             return f"its invitation is not answered yet{cause and ': '}{cause}"
         if self.gives(now_s):
-            return f"it let us in, but {said}" if said and self.outcome == "joined" else ""
+            return f"it let us in, but {said}" if said and self.outcome != "refused" else ""
         if self.tells_rights and self.grant_until_s and (self.ended or self.grant_until_s <= now_s):
             ended = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.grant_until_s))
             return f"the rights that it gave us ended on {ended}; {ASK_AGAIN}"
         if (reason := by_word(self.ended)) is not None:
             advice = "ask its operator to unblock this node" if reason is Reason.BLOCKED else ASK_AGAIN
             return f"it gives us no rights any more: {reason.clause}; {advice}"
-        if self.outcome == "joined":
-            return f"it gives us no rights any more; {ASK_AGAIN}"
-        return f"it refused our invitation: {said}; {ASK_AGAIN}"
+        if self.outcome == "refused":
+            return f"it refused our invitation: {said}; {ASK_AGAIN}"
+        return f"it gives us no rights any more; {ASK_AGAIN}"
 
     def invitation(self) -> Invitation | None:
         """Return the invitation with its secret; None if it is answered, or damaged."""
@@ -139,8 +145,8 @@ class ToldTerms(Struct, frozen=True, kw_only=True):
 def keep(home: Home, invitation: Invitation) -> ReceivedInvitation:
     """Keep an invitation until it is answered; return its file's content.
 
-    One that was answered before is asked again, because the answer may differ now. One that waits stays as it is,
-    unless its link is damaged. At most `RECEIVED_MAX` are kept."""
+    One that was answered before is asked again, because the answer may differ now; rights that it gave count until
+    then. One that waits stays as it is, unless its link is damaged. At most `RECEIVED_MAX` are kept."""
     wanted = ReceivedInvitation(
         id=invitation.id.hex(),
         inviter=invitation.inviter.hex(),
@@ -164,6 +170,8 @@ def _kept_as(wanted: ReceivedInvitation, directory: Path) -> ReceivedInvitation:
         if before is None and len(_files(directory)) >= RECEIVED_MAX:
             said = f"{directory} holds {RECEIVED_MAX} invitations, which is the most"
             raise KeyringError(f"{said}; `router peer remove` ends those of a neighbour")
+        if isinstance(before, ReceivedInvitation) and before.gives(time.time()):
+            wanted = replace(before, link=wanted.link, outcome="waiting")
         _write(directory, wanted)
     return wanted
 
@@ -212,6 +220,8 @@ def answered(home: Home, id: bytes, answer: InvitationAnswer, now_s: int) -> Rec
             grant_until_s=answer.grant_until_s,
             answered_s=now_s,
             had=answer.had,
+            told_s=0,
+            ended="",
         )
         _write(directory, new)
     return new
@@ -224,7 +234,7 @@ def told(home: Home, inviter: bytes, said: ToldTerms, now_s: int) -> bool:
         return False
     with private_file.alone(directory):
         for one in received(home):
-            if one.key != inviter or one.outcome == "waiting":
+            if one.key != inviter or one.is_open:
                 continue
             new = replace(one, rights=said.rights, grant_until_s=said.grant_until_s, ended=said.ended, told_s=now_s)
             lost |= one.tells_rights and bool(one.rights) and not said.rights
@@ -256,7 +266,7 @@ def _newest(found: Iterable[ReceivedInvitation]) -> ReceivedInvitation | None:
 
 
 def _problem(ones: list[ReceivedInvitation], now_s: float, cause: Callable[[ReceivedInvitation], str]) -> str:
-    waiting = [one for one in ones if one.outcome == "waiting"]
+    waiting = [one for one in ones if one.is_open]
     if waiting:
         return waiting[-1].problem(now_s, cause(waiting[-1]))
     rights = _newest(ones)

@@ -79,6 +79,15 @@ def test_while_it_waits_the_cause_stands_there(cause: str, said: str) -> None:
     assert (caught.value.code, str(caught.value)) == (Exit.TIMED_OUT, f"hub has not let us in yet: {said}")
 
 
+def test_one_that_was_accepted_before_is_not_said_to_wait(home: Path) -> None:
+    again = one("waiting", answered_s=UNTIL_S)
+    with pytest.raises(Failure) as caught:
+        redeem._end(again, PEER, redeem.NOT_RUNNING, ("join",), as_json=False)
+    assert str(caught.value).startswith(
+        "hub let us in by it on 2026-09-28 14:14 UTC, to join; asked again, it is silent"
+    )
+
+
 def test_a_yes_says_what_it_gives(capsys: pytest.CaptureFixture[str]) -> None:
     redeem._end(one("joined", group="friends", grant_until_s=UNTIL_S), PEER, "", (), as_json=False)
     redeem._end(one("joined", had=True), PEER, "", (), as_json=False)

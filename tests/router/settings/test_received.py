@@ -6,6 +6,7 @@ import logging
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 from samples.invitations import CORE, FRIENDS, invitation
 
@@ -61,6 +62,20 @@ def test_an_answered_one_that_is_given_again_waits_for_the_present_answer(tmp_pa
     new = received.answered(tmp_path, GIVEN.id, NO, NOW_S)
     assert new is not None and (new.outcome, new.reason) == ("refused", "invite:used-up")
     assert keyring.groups(tmp_path) == {"friends": FRIENDS}, "what is kept stays"
+
+
+def test_an_accepted_one_that_is_given_again_keeps_its_rights_until_the_answer(tmp_path: Path) -> None:
+    received.keep(tmp_path, GIVEN)
+    forever = msgspec.structs.replace(YES, grant_until_s=0)
+    received.answered(tmp_path, GIVEN.id, forever, NOW_S)
+    again = received.keep(tmp_path, GIVEN)
+    assert again.invitation() == GIVEN and not again.is_open
+    assert received.problems([again], NOW_S) == {}
+    assert received.rights_at(tmp_path, CORE.public, NOW_S) == ("join", "store")
+    assert received.told(tmp_path, CORE.public, ToldTerms(), NOW_S + 1), "what its router says meanwhile counts"
+    assert received.rights_at(tmp_path, CORE.public, NOW_S) == ()
+    new = received.answered(tmp_path, GIVEN.id, forever, NOW_S + 2)
+    assert new is not None and new.outcome == "joined"
 
 
 def test_a_crash_between_the_group_and_the_file_asks_again_and_loses_nothing(
