@@ -25,7 +25,7 @@ from router.disk.snapshot import directory as snapshots
 from router.disk.snapshot import take
 from router.disk.snapshot.form import SnapshotReader, SnapshotWriter, seal_key
 from router.disk.snapshot.in_order import CALM, keep_large_blocks
-from router.disk.snapshot.series import next_name
+from router.disk.snapshot.series import next_name, of_home
 from router.disk.snapshot.steady_writer import SteadyWriter
 from router.disk.snapshot.terms import SALT_BYTES, Cost, SnapshotFault, usual_cost
 from router.settings import core_dumps
@@ -34,7 +34,7 @@ from router.settings.own_successions import former_keys
 
 class SnapshotDone(Struct, frozen=True, tag="done"):
     """A snapshot is whole and has been read: its name, Unix time and size, how long commits waited for it, how many
-    snapshots of this node the directory has now, and which databases were damaged."""
+    snapshots of this home the directory has now, and which databases were damaged."""
 
     name: str
     at_s: int
@@ -61,12 +61,12 @@ def make(
     """Write a snapshot, read it back, and then remove the oldest ones, so that `keep` stay. `on_copied` is called
     when the node's commits go on. Raise `SnapshotFault`, or `OSError` of the disk; older ones are all there then."""
     snapshots.check_directory(directory, home)
-    formers, key = former_keys(home / "keys"), seal_key(*seal) if seal else None
+    formers, tag, key = former_keys(home / "keys"), snapshots.home_tag(home), seal_key(*seal) if seal else None
     with take.staged(home) as copies:
         on_copied()
-        snapshots.remove_drafts(directory, router, formers)
+        snapshots.remove_drafts(directory, router, formers, tag)
         try:
-            name = next_name(router, snapshots.look(directory, router, formers), copies.at_s)
+            name = next_name(router, snapshots.look(directory, router, formers), copies.at_s, tag)
         except ValueError as error:
             raise SnapshotFault(f"{error} out of {directory}") from None
         with snapshots.whole_file(directory / name) as out:
@@ -76,8 +76,8 @@ def make(
             os.posix_fadvise(out.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # what is read next is what the disk has
             out.seek(0)
             _read_back(SnapshotReader(out, lambda: seal[0] if seal else b""), directory)
-    snapshots.remove_expired(directory, router, keep, formers)
-    size, kept = (directory / name).stat().st_size, len(snapshots.look(directory, router, formers))
+    snapshots.remove_expired(directory, router, keep, formers, tag)
+    size, kept = (directory / name).stat().st_size, len(of_home(snapshots.look(directory, router, formers), tag))
     return SnapshotDone(name, copies.at_s, size, copies.held_s, kept, manifest.damaged)
 
 

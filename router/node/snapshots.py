@@ -16,7 +16,7 @@ from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.now import Now
 from router.core.wire.text import printable
 from router.disk.snapshot import directory as snapshots
-from router.disk.snapshot.series import SnapshotTimer
+from router.disk.snapshot.series import SnapshotTimer, of_home
 from router.node.residents import child_environment, end_process
 from router.node.snapshot_process import SnapshotDone, SnapshotFailed
 from router.settings.config_backup import Backup
@@ -119,7 +119,8 @@ class Snapshots:
         directory = Path(self._backup.directory)
 
         def listed() -> tuple[int, tuple[str, int, int] | None]:
-            made = snapshots.look(directory, self._router, former_keys(self._home / "keys"))
+            found = snapshots.look(directory, self._router, former_keys(self._home / "keys"))
+            made = of_home(found, snapshots.home_tag(self._home))
             newest = made[-1] if made else None
             size = (directory / newest.name).stat().st_size if newest else 0
             return len(made), (newest.name, newest.at_s, size) if newest else None

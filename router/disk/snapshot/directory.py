@@ -1,4 +1,5 @@
-"""A directory of snapshots: what a node makes there by itself, and removes. Whatever it did not make is left alone."""
+"""A directory of snapshots: what a home's node makes there by itself, and removes. Whatever that home did not make is
+left alone, also where a copy of it writes there."""
 
 from __future__ import annotations
 
@@ -7,15 +8,20 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import BinaryIO
 
 from router.disk import private_file
 from router.disk.removal import freed_in_steps, remove_file
 from router.disk.snapshot.form import FIRST
-from router.disk.snapshot.series import Made, draft_name, expired, made_of, snapshot_of_draft
+from router.disk.snapshot.series import Made, draft_name, expired, made_of, of_home, snapshot_of_draft
 from router.disk.snapshot.terms import SnapshotFault
 
 PASSPHRASE_BYTES_MAX = 1024
+HOME_TAG = ".snapshots-of"
+"""The file in a home with its tag in the names of its snapshots, and its own inode number; a snapshot does not hold
+it."""
+_TAG_BYTES_MAX = 64
 
 
 def check_directory(directory: Path, home: Path) -> None:
@@ -33,9 +39,32 @@ def check_directory(directory: Path, home: Path) -> None:
         raise SnapshotFault(f"{directory} cannot be written by this user: change its mode or owner, or name another")
 
 
+def home_tag(home: Path) -> str:
+    """Return the eight hex digits that tell this home's snapshots from those of its copies. They are made once; in a
+    copy the file has another inode number than it says, and they are made anew. `OSError` passes."""
+    path = home / HOME_TAG
+    try:
+        with path.open("rb") as file:
+            tag, _, inode = file.read(_TAG_BYTES_MAX).partition(b" ")
+            if inode == b"%d\n" % os.fstat(file.fileno()).st_ino and len(tag) == 8:
+                return bytes.fromhex(tag.decode()).hex()
+    except (FileNotFoundError, ValueError):
+        pass
+    path.unlink(missing_ok=True)
+    new = token_hex(4)
+    with os.fdopen(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, private_file.FILE_MODE), "w"
+    ) as out:
+        out.write(f"{new} {os.fstat(out.fileno()).st_ino}\n")
+        out.flush()
+        os.fsync(out.fileno())
+    private_file.sync_directory(home)
+    return new
+
+
 def look(directory: Path, router: bytes, formers: Sequence[bytes] = ()) -> list[Made]:
-    """Return the node's own snapshots there, in order, also those of its former keys; none if the directory is missing.
-    `OSError` passes."""
+    """Return the node's snapshots there, of all its homes, in order, also those of its former keys; none if the
+    directory is missing. `OSError` passes."""
     try:
         with os.scandir(directory) as found:
             names = [one.name for one in found if one.is_file(follow_symlinks=False)]
@@ -44,20 +73,20 @@ def look(directory: Path, router: bytes, formers: Sequence[bytes] = ()) -> list[
     return made_of(router, names, formers)
 
 
-def remove_drafts(directory: Path, router: bytes, formers: Sequence[bytes] = ()) -> None:
-    """Remove what killed snapshots of this node have left there."""
+def remove_drafts(directory: Path, router: bytes, formers: Sequence[bytes] = (), home: str = "") -> None:
+    """Remove what killed snapshots of the home with this tag have left there."""
     with os.scandir(directory) as found:
         names = [one.name for one in found if one.is_file(follow_symlinks=False)]
     for name in names:
-        if made_of(router, [snapshot_of_draft(name)], formers):
+        if of_home(made_of(router, [snapshot_of_draft(name)], formers), home):
             remove_file(directory / name)
 
 
-def remove_expired(directory: Path, router: bytes, keep: int, formers: Sequence[bytes] = ()) -> int:
-    """Remove the node's oldest snapshots, so that `keep` stay; return how many were removed. A file that does not begin
-    as a snapshot does is left alone, whatever its name."""
+def remove_expired(directory: Path, router: bytes, keep: int, formers: Sequence[bytes] = (), home: str = "") -> int:
+    """Remove the oldest snapshots of the home with this tag, so that `keep` stay; return how many were removed. A file
+    that does not begin as a snapshot does is left alone, whatever its name."""
     count = 0
-    for one in expired(look(directory, router, formers), keep):
+    for one in expired(of_home(look(directory, router, formers), home), keep):
         path = directory / one.name
         with path.open("rb") as file:
             is_ours = file.read(len(FIRST)) == FIRST

@@ -3,7 +3,7 @@
 The name of each carries a number that only grows, so neither their order nor which of them go depends on a clock that
 was wrong. Between two snapshots of one run the time is measured by a clock that is never set; the time in a name counts
 only for the first snapshot after a start. A node that got another key goes on with the numbers: the highest one is the
-snapshot to restore.
+snapshot to restore. The tag of the home tells two homes of one key apart, which share the numbers and nothing else.
 """
 
 from __future__ import annotations
@@ -21,37 +21,40 @@ UNKNOWN_AGE_S = 3600
 """The longest wait for the first snapshot after a start at which the age of the newest is not known: the clock is
 behind it. A node that starts again and again with a wrong clock makes no snapshot at each start."""
 _STAMP = "%Y%m%dT%H%M%SZ"
-_NAME = re.compile(r"router-([0-9a-f]{16})-(\d{6,12})-(\d{8}T\d{6}Z)\.snapshot", re.ASCII)
+_NAME = re.compile(r"router-([0-9a-f]{16})-(\d{6,12})-(\d{8}T\d{6}Z)(?:-([0-9a-f]{8}))?\.snapshot", re.ASCII)
 NUMBER_MAX = 10**12 - 1
 """The greatest number of a snapshot; no node makes as many, but whoever may write in the directory can write it."""
 
 
 class Made(Struct, frozen=True, order=True):
-    """A snapshot in the directory: its number, its Unix time as its name has it, and its name."""
+    """A snapshot in the directory: its number, its Unix time as its name has it, its name, and the tag of the home that
+    made it."""
 
     number: int
     at_s: int
     name: str
+    home: str = ""
 
 
-def next_name(router: bytes, made: Sequence[Made], at_s: int) -> str:
-    """Return the name of the next snapshot of the node with this key. Raise `ValueError` if there is no greater number:
-    a snapshot without one would never go."""
+def next_name(router: bytes, made: Sequence[Made], at_s: int, home: str = "") -> str:
+    """Return the name of the next snapshot of the node with this key, made by the home with this tag.
+
+    Raise `ValueError` if there is no greater number: a snapshot without one would never go."""
     number = made[-1].number + 1 if made else 1
     if number > NUMBER_MAX:
         raise ValueError(f"no number is greater than that of {made[-1].name}, which no node made: move that file")
-    return f"router-{router.hex()[:16]}-{number:06d}-{strftime(_STAMP, gmtime(at_s))}.snapshot"
+    return f"router-{router.hex()[:16]}-{number:06d}-{strftime(_STAMP, gmtime(at_s))}{home and '-'}{home}.snapshot"
 
 
 def made_of(router: bytes, names: Iterable[str], formers: Iterable[bytes] = ()) -> list[Made]:
-    """Return those of the names that a node with this key gave to its snapshots, in the order of their numbers.
-    `formers`: the keys that it had before."""
+    """Return those of the names that a node with this key gave to snapshots, in any home, in the order of their
+    numbers. `formers`: the keys that it had before."""
     found, ours = list[Made](), {key.hex()[:16] for key in (router, *formers)}
     for name in names:
         fits = _NAME.fullmatch(name)
         if fits and fits[1] in ours:
             try:
-                found.append(Made(int(fits[2]), timegm(strptime(fits[3], _STAMP)), name))
+                found.append(Made(int(fits[2]), timegm(strptime(fits[3], _STAMP)), name, fits[4] or ""))
             except ValueError:  # no such day: the name is somebody else's
                 continue
     return sorted(found)
@@ -65,6 +68,11 @@ def draft_name(name: str) -> str:
 def snapshot_of_draft(name: str) -> str:
     """Return the name that the snapshot of a draft would have had; "" if the name is not that of a draft."""
     return name[1:-6] if name.startswith(".") and name.endswith(".draft") else ""
+
+
+def of_home(made: Iterable[Made], home: str) -> list[Made]:
+    """Return those that the home with this tag made."""
+    return [one for one in made if one.home == home]
 
 
 def expired(made: Sequence[Made], keep: int) -> list[Made]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.now import Now
 from router.core.wire.succession import make_succession
 from router.disk.snapshot.directory import look
-from router.disk.snapshot.series import next_name
+from router.disk.snapshot.series import draft_name, next_name
 from router.node.node import SystemClock
 from router.node.snapshot_process import make
 from router.node.snapshots import Snapshots
@@ -66,6 +67,20 @@ def test_those_of_the_former_key_are_followed_and_go(home: Path, media: Path) ->
     done = make(home, bytes(new.public), media, 2, None)
     assert [one.number for one in look(media, bytes(new.public), [bytes(old.public)])] == [2, 3]
     assert [one.name for one in look(media, bytes(new.public))] == [done.name] and done.kept == 2
+
+
+def test_two_homes_of_one_key_remove_none_of_each_others_snapshots(home: Path, media: Path) -> None:
+    first = [make(home, KEY, media, 2, None).name for _ in range(2)]
+    copy = Path(shutil.copytree(home, home.parent / "copy"))
+    drafts = {media / draft_name(name) for name in first}
+    for draft in drafts:
+        draft.touch()
+    done = [make(copy, KEY, media, 1, None) for _ in range(2)]
+    assert [one.kept for one in done] == [1, 1] and all(draft.exists() for draft in drafts)
+    assert [one.name for one in look(media, KEY)] == [*first, done[1].name]
+    last = make(home, KEY, media, 2, None)
+    assert [one.name for one in look(media, KEY)] == [first[1], done[1].name, last.name]
+    assert [one.number for one in look(media, KEY)] == [2, 4, 5] and not any(draft.exists() for draft in drafts)
 
 
 async def test_a_snapshot_is_made_when_it_is_due_and_told(home: Path, media: Path) -> None:
