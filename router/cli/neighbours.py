@@ -41,6 +41,8 @@ from router.settings.home import Home
 from router.settings.names import Names, UnknownName
 from router.transport import contract as transport
 
+SAID_MAX = 3
+"""How many neighbours with one name of their own an error names by their addresses."""
 GRANTS = ("join", "store", "relay", "why")
 ENDED = "ended"
 WITH_END = (CONFIG, INVITED)
@@ -411,13 +413,30 @@ def _check_new(home: Home, key: PublicKey, given: str, edit: _Edit) -> None:
 
 def _neighbour(home: Home, names: Names, text: str) -> PublicKey:
     """Return the neighbour's key as `router.toml` has it, if it is there; raise `Failure` if it is this node's own."""
-    key = names.address(text)
+    try:
+        key = names.address(text)
+    except UnknownName as error:
+        raise UnknownName(_said_by_themselves(home, text) or str(error)) from None
     if why := check_neighbour(home, key):
         raise Failure(Exit.USAGE, why)
     if not home.holds_node or _is_in_file(home, key):
         return key
     formers = ((_live() or {}).get(key.hex()) or {}).get("formerly", ())
     return next((one for one in (PublicKey(bytes.fromhex(one)) for one in formers) if _is_in_file(home, one)), key)
+
+
+def _said_by_themselves(home: Home, name: str) -> str:
+    """Return how to name the neighbours on the LAN that call themselves so, "" if there are none."""
+    said = name.strip('"')
+    quoted = f'"{said}"'
+    found = [one["address"] for one in (_live() or {}).values() if one["name"] == quoted] if home.holds_node else []
+    shown = " or ".join(key_text("addr", bytes.fromhex(one)) for one in found[:SAID_MAX])
+    if not found:
+        return ""
+    more = f" or {len(found) - SAID_MAX} more, which `router peer list` lists" if len(found) > SAID_MAX else ""
+    return (
+        f"{quoted} is what a neighbour on the LAN calls itself, as anybody there may: name its address, {shown}{more}"
+    )
 
 
 def _peer(home: Home, key: PublicKey) -> Peer:

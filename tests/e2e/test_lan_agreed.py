@@ -3,6 +3,7 @@ though both are killed while messages wait; no message of another group does (R-
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from rig import NodeProcess, Rig, new_key, rig
 from rigs.own_services import findable
 
 from router import SigningKey, connect
+from router.core.wire.text import key_text
 
 RULES = """
 from router.core.wire.crypto import PublicKey
@@ -29,7 +31,7 @@ class Nearby:
         key, group = (PublicKey(bytes.fromhex(one)) for one in (self.settings.key, self.settings.group))
         urls, until_s = (self.settings.url,), int(now.wall_s) + 3600
         agreed = o.ShareGroups(key, (group,), until_s, lan=True)
-        return [c.AddNeighbour(key, urls, until_s, how="lan"), agreed, Dial(key)]
+        return [c.AddNeighbour(key, urls, until_s, "friend", "lan"), agreed, Dial(key)]
 """
 SETTINGS = """
 from typing import Annotated
@@ -54,8 +56,9 @@ def laptops(found: Rig, place: Path, group: SigningKey) -> tuple[NodeProcess, No
     one, two = (found.node(name, "edge", listens=True) for name in ("one", "two"))
     for node, other in ((one, two), (two, one)):
         named = {"key": other.address.hex(), "url": other.url, "group": group.public.hex()}
-        with node.home.config_path.open("a") as file:
-            file.write("\n[services.nearby]\n" + "".join(f'{key} = "{value}"\n' for key, value in named.items()))
+        text = re.sub(r"(?m)^#?services = .*$", 'services = ["nearby"]', node.home.config_path.read_text())
+        settings = "".join(f'{key} = "{value}"\n' for key, value in named.items())
+        node.home.config_path.write_text(f"{text}\n[services.nearby]\n{settings}")
         node.settings["node.services"] = ["nearby"]
     return one, two
 
@@ -79,6 +82,8 @@ async def test_what_was_agreed_outlives_a_kill_and_what_waits_arrives_once(
                 assert await each.join(group.public) and await each.join(other_group.public)
             await one.until_joined(group.public, two.address)
             await two.until_joined(group.public, one.address)
+            blocked = await one.run("peer", "block", '"friend"')
+            assert blocked.code == 2 and key_text("addr", two.address) in blocked.stderr, blocked
             sent = await publish(one, group, 0)
             await reader.until("what the other says has come", lambda: len(reader.got) >= MESSAGES)
             await two.until_drained()

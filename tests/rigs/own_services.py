@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,7 +34,7 @@ def findable(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     found = path / "place"
     found.mkdir()
     monkeypatch.syspath_prepend(found)
-    monkeypatch.setenv("PYTHONPATH", str(found))
+    monkeypatch.setenv("PYTHONPATH", str(found), prepend=os.pathsep)
     return found
 
 

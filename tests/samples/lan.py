@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from ipaddress import ip_interface
 from itertools import count
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from router.core.wire.address import IpAddress
@@ -54,13 +56,23 @@ def interface(
 
 
 def signed(
-    key: SigningKey, rev: int = 1, *, ttl_s: int = 30, now_s: float = 0.0, port: int = 4101, groups: int = 0
+    key: SigningKey,
+    rev: int = 1,
+    *,
+    ttl_s: int = 30,
+    now_s: float = 0.0,
+    port: int = 4101,
+    groups: int = 0,
+    services: Mapping[str, PublicKey] = MappingProxyType({}),
 ) -> bytes:
     """Return a datagram as a router sends it."""
     named = [key_of(5_000 + number).public for number in range(groups)]
     ends = expiry_min(WALL_S + now_s + 600)
     addresses = [IpAddress(ANY, port)]
-    return make_advertisement(key, addresses, groups=named, rev=rev, ttl_s=ttl_s, expiry_min=ends).message
+    made = make_advertisement(
+        key, addresses, groups=named, services=dict(services), rev=rev, ttl_s=ttl_s, expiry_min=ends
+    )
+    return made.message
 
 
 def came(data: bytes, peer: str = "10.0.0.9%2:40000", *, to_group: bool = True) -> Came:

@@ -116,11 +116,12 @@ def test_names_are_said_to_those_alone_with_whom_groups_are_in_common() -> None:
 def test_a_name_is_taken_from_nobody_else() -> None:
     one, near, far = Side(1, GROUPS), Side(2, []), Side(3, GROUPS)
     one.sees(near)
-    for other, why in ((near, "groups are in common"), (far, "routers nearby")):
+    for other in (near, far):
         body, source, via = encode_message(Named("hub")), other.service.public, other.router.public
         one.hear(c.Message(MessageId(bytes(32)), body, source=source, via=via))
-        [refused] = one.take(c.Refuse)
-        assert isinstance(refused, c.Refuse) and why in refused.text
+    [refused] = one.take(c.Refuse)
+    assert isinstance(refused, c.Refuse) and "routers nearby" in refused.text
+    assert not one.take(c.AddNeighbour)
 
 
 def test_who_is_not_near_is_not_met_and_keeps_what_was_agreed() -> None:

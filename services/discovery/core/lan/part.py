@@ -45,6 +45,7 @@ class OnLan:
         self._interfaces: tuple[Interface, ...] = ()
         self._asked_for: set[int] = set()  # interfaces whose networks are to be allowed once they have a name
         self._near: dict[PublicKey, Advertisement] = {}
+        self._early: dict[PublicKey, str] = {}  # names that came before groups were agreed on, of routers nearby
         self._began = False
         self._note_s = 0.0
 
@@ -75,17 +76,23 @@ class OnLan:
         near = {one.key: one.advert for one in self._lan.neighbours if one.is_here}
         if near != self._near:
             self._near = self._known.nearby = near
+            self._early = {key: name for key, name in self._early.items() if key in near}
+        for key in [one for one in self._early if one in self._known.agreed]:
+            deeds += self._lan.reports.is_named(key, self._early.pop(key), now)
         return [*deeds, *self._notes(now)]
 
     def read(self, message: c.Message, said: Message, now: c.Now) -> list[c.Deed]:
-        """Take the name that a router nearby says of itself, if it shares groups with this node."""
+        """Take the name that a router nearby says of itself, as soon as it shares groups with this node: the two do not
+        learn at once that they do."""
         assert isinstance(said, Named)
         router = message.via
         near = None if router is None else self._known.nearby.get(router)
         if self._lan is None or near is None or near.services.get(SERVICE) != message.source:
             return [c.Refuse(Reason.NOT_AUTHORISED, "only the discovery services of routers nearby say their names")]
         if near.router not in self._known.agreed:
-            return [c.Refuse(Reason.NOT_AUTHORISED, "names are taken from routers with which groups are in common")]
+            self._early[near.router] = said.name
+            return []
+        self._early.pop(near.router, None)
         return self._lan.reports.is_named(near.router, said.name, now)
 
     # -- where ---------------------------------------------------------------------------------------------

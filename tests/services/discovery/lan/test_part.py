@@ -9,13 +9,15 @@ import pytest
 from msgspec.structs import replace
 from samples.lan import DOOR, at, came, interface, key_of, signed
 
-from router.core.wire.crypto import PublicKey
+from router.core.wire.crypto import MessageId, PublicKey
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles.discovery import Interface, Interfaces, Listening, UseInterfaces
+from services.discovery.core.known import SERVICE as DISCOVERY
 from services.discovery.core.known import Known
 from services.discovery.core.lan.networks import network_of
 from services.discovery.core.lan.part import OnLan
+from services.discovery.core.messages import Named
 from services.discovery.settings import Settings
 
 ME, OTHER = key_of(1), key_of(2)
@@ -150,6 +152,22 @@ def test_who_is_near_is_known_to_the_other_parts_until_it_is_away() -> None:
     part.mono_s = 31
     part.hear(c.Tick())
     assert not part.known.nearby
+
+
+def test_a_name_that_comes_before_groups_are_agreed_on_counts_from_then_on() -> None:
+    """The two routers do not agree at the same moment, so an early name is no fault."""
+    part, theirs = Part(lan="everywhere"), key_of(4).public
+    part.begin(interface(1))
+    part.hear(Listening("tls://:4101"))
+    part.hear(came(signed(OTHER, services={DISCOVERY: theirs})))
+    name = c.Message(MessageId(bytes(32)), b"", source=theirs, via=PublicKey(OTHER.public))
+    assert part.part.read(name, Named("anna"), at(part.mono_s)) == []
+    part.mono_s = 1
+    assert not [one for one in part.hear(c.Tick()) if isinstance(one, c.AddNeighbour) and one.name]
+    part.known.agreed[PublicKey(OTHER.public)] = None
+    part.mono_s = 6
+    assert [one.name for one in part.hear(c.Tick()) if isinstance(one, c.AddNeighbour)] == ["anna"]
+    assert not [one for one in part.hear(c.Tick()) if isinstance(one, c.AddNeighbour)]
 
 
 def test_what_did_not_count_is_written_down_by_network_and_reason_once_a_minute() -> None:
