@@ -19,7 +19,7 @@ from router.cli.ask import ask
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import NAME_MAX, clipped, columns, hint, note, say, say_json, short_text
-from router.cli.spans import span_s
+from router.cli.when import SECOND_NS, time_ns
 from router.core.control.guests import WITH_GUESTS
 from router.core.wire.address import (
     ADDRESSES_MAX,
@@ -39,6 +39,7 @@ from router.core.wire.text import counted, span_text
 from router.settings import config, keyring
 from router.settings.config import Config
 from router.settings.config_peers import RemovePeer
+from router.settings.durations import span_s
 from router.settings.home import Home
 from router.settings.keyring import NAME_PATTERN
 from router.transport import contract as transport
@@ -49,16 +50,18 @@ GRANT = "join,store,relay"
 
 
 class SpanParameter(click.ParamType[int, Any]):
-    """A time span with its unit, as 7d; its value is in seconds."""
+    """A time span with its unit, as 7d, or a time to come, as 2027-03-12; its value is in seconds from now."""
 
     name = "D"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        seconds = int(span_s(value) or 0)
+        at_ns, span = time_ns(value), span_s(value)
+        seconds = int(span or 0) if at_ns is None else int(at_ns / SECOND_NS - time.time())
         if not 0 < seconds <= LIFE_S_MAX:
-            self.fail(f'"{value}" is no time span like 30m, 12h, 7d or 2w, of at most ten years', param, ctx)
+            said = "is no time span like 30m, 12h, 7d or 2w, nor a time to come like 2027-03-12T17:30 (UTC)"
+            self.fail(f'"{value}" {said}, of at most ten years', param, ctx)
         return seconds
 
 
@@ -89,10 +92,12 @@ def options(grant: str) -> Callable[[Function], Function]:
             "--expires",
             type=SpanParameter(),
             default=EXPIRES,
-            help=f"How long it lets guests in: 30m, 12h, 7d, 2w. Default: {EXPIRES}.",
+            help=f"How long it lets guests in: 30m, 12h, 7d, 2w; or until when. Default: {EXPIRES}.",
         ),
         click.option(
-            "--until", type=SpanParameter(), help="How long, from now, guests keep the rights. Default: without an end."
+            "--until",
+            type=SpanParameter(),
+            help="How long, from now, guests keep the rights, or until when: 90d, 2027-03-12. Default: without an end.",
         ),
         click.option(
             "--name",

@@ -25,6 +25,8 @@ from router.transport import contract as transport
 from router.transport.contract import ConnectFailed
 
 DIAL_S = 5.0
+PAST_S_MAX = 120
+"""How long ago `--since` may be; whoever writes the present minute is right."""
 
 
 @click.command(cls=Command)
@@ -66,12 +68,15 @@ def move(url: str | None, since: float | None, forget: str | None, as_json: bool
 
 
 def _since_s(given: float | None) -> int:
-    """Return the Unix second of `--since`, 0 for now; a span lies ahead."""
+    """Return the Unix second of `--since`, 0 for now; a span lies ahead, and a time that is over is refused."""
     if given is None:
         return 0
     found = int(time.time() - given) if isinstance(given, float) else given // SECOND_NS
-    if not 0 < found <= UINT32_MAX:
-        raise click.BadParameter("years from 1970 to 2106 can be announced.", param_hint="--since")
+    if found > UINT32_MAX:
+        raise click.BadParameter("years up to 2106 can be announced.", param_hint="--since")
+    if found < time.time() - PAST_S_MAX:
+        said = f"{_at(found)} is over: leave --since out for an address that counts at once, or name a time to come."
+        raise click.BadParameter(said, param_hint="--since")
     return found
 
 

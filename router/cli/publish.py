@@ -27,6 +27,7 @@ from router.client.outcomes import Outcomes
 from router.core.service.roles import Role
 from router.core.wire.crypto import PublicKey
 from router.core.wire.lifetime import UINT32_MAX
+from router.core.wire.text import span_text
 from router.settings import config, core_dumps, keyring
 from router.settings.config_services import key_name
 from router.settings.names import Names
@@ -133,7 +134,9 @@ def _posting(
         raise click.UsageError("--timeout is how long --wait waits; give --wait too.")
     home = invocation().home
     settings = config.load(home.config_path)[0]
-    usual = settings.defaults
+    usual, ttl_s_max = settings.defaults, settings.limits.ttl_s_max
+    if ttl is not None and ttl > ttl_s_max:
+        note(f"--ttl counts as {span_text(ttl_s_max)}, the most that this node keeps a message: limits.ttl_s_max")
     uplinks = frozenset(one.address for one in settings.peers if one.uplink and not one.blocked)
     wait_s = (WAIT_S if timeout is None else timeout) if wait else None
     names = Names(home, settings)

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from math import isnan
 from typing import Any
 
 import click
 
-UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+from router.settings.durations import span_s
+
 FORMS = "a number with its unit, as 90m, 12h or 5d"
-_SPAN = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([smhdw])", re.ASCII)
-
-
-def span_s(text: str) -> float | None:
-    """Return the seconds in a number with a unit; None for any other text."""
-    found = _SPAN.fullmatch(text)
-    return None if found is None else float(found[1]) * UNITS_S[found[2]]
 
 
 class Seconds(click.FloatRange):

@@ -7,10 +7,21 @@ from typing import Any
 
 import click
 
-from router.cli.spans import span_s
+from router.settings.durations import span_s
 
 SECOND_NS = 10**9
 NS_MAX = (1 << 63) - 1
+
+
+def time_ns(text: str) -> int | None:
+    """Return the nanoseconds since 1970 of a date or time as ISO 8601 writes it, in UTC unless it says otherwise; None
+    for any other text."""
+    try:
+        when = datetime.fromisoformat(text)
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return int((when - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * SECOND_NS + when.microsecond * 1000
+    except (ValueError, OverflowError):
+        return None
 
 
 class When(click.ParamType[Any]):
@@ -28,11 +39,7 @@ class When(click.ParamType[Any]):
             return value
         if (span := span_s(value)) is not None:
             return -span
-        try:
-            when = datetime.fromisoformat(value)
-            when = when if when.tzinfo else when.replace(tzinfo=UTC)
-            ns = int((when - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * SECOND_NS + when.microsecond * 1000
-        except (ValueError, OverflowError):
+        if (ns := time_ns(value)) is None:
             self.fail(f"{value!r} is no time: write 2026-03-12, 2026-03-12T17:30 (UTC), or {self._span}, 2d or 90m")
         if not 0 <= ns <= NS_MAX:
             self.fail(f"{value!r} lies outside of the years 1970 to 2262: write a time within them")

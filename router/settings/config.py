@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -42,6 +42,7 @@ from router.settings.config_text import (
     with_setting,
 )
 from router.settings.config_units import BYTES_MAX, COUNT_MAX, DAY_S, GIB, HOUR_S, KIB, MIB, span
+from router.settings.durations import with_seconds
 
 FILE_NAME = "router.toml"
 OWNER_URL = "unix:router.sock"
@@ -276,6 +277,7 @@ _SCHEMA = Schema(Config, _DOORS)
 _SAMPLE_HEAD = """\
 # The configuration of this node. What stands behind a # is the default; remove the # to change it.
 # `router config check` finds mistakes, `router config show` prints what is in force and where it came from.
+# Names with _s are in seconds; such a time may also be text with a unit: "90m", "12h", "5d".
 
 """
 
@@ -397,7 +399,8 @@ def by_role(config: Config) -> Config:
 def _judged(text: str, file: str, flags: Mapping[str, object], more: tuple[Rule, ...] = ()) -> tuple[Config, set[str]]:
     """Return the configuration made of file text and flags, and the names of the settings in the text; raise
     `ConfigError` with every problem."""
-    raw = parse(text, file)
+    raw = cast(dict[str, Any], with_seconds(parse(text, file)))
+    flags = {name: with_seconds(value, name.rpartition(".")[2]) for name, value in flags.items()}
     given = set(names_in(raw))
     problems = located(_SCHEMA.problems(raw), text, file)
     for name, value in flags.items():

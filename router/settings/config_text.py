@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct, inspect
 
 from router.core.wire.errors import RouterError
+from router.settings.durations import SECONDS_FORM, is_of_seconds
 from router.settings.toml_faults import fault_of
 from router.settings.toml_lines import Path as Place
 from router.settings.toml_lines import line_of
@@ -220,6 +221,8 @@ class Schema(Generic[T]):
                 yield from _readable(value, self._doors[cls], path)
             case _:
                 wanted = self._wanted(value, kind, form)
+                if wanted is not None and isinstance(value, str) and is_of_seconds(path[-1]):
+                    wanted = f"it must be {SECONDS_FORM}"
                 if wanted is not None:
                     yield Problem(path, f"{dotted(path)} is {_shown(value)}; {wanted}")
 

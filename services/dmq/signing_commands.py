@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, note, say, say_json
+from router.cli.spans import WholeSeconds
 from router.core.wire.codec import Malformed
 from services.dmq import key_files
 from services.dmq.command_options import (
@@ -85,11 +86,11 @@ def keygen(
 )
 @click.option(
     "--ttl",
-    type=click.IntRange(0, (1 << 16) - 1),
+    type=WholeSeconds(0, (1 << 16) - 1),
     default=TTL_S,
     show_default=True,
     metavar="S",
-    help="How long the message lives; nodes take less than 1,800 s.",
+    help="How long the message lives, in seconds, or 25m; nodes take less than 1,800 s.",
 )
 @click.option("--kes-period", type=click.IntRange(0, 1 << 32), metavar="N", help="Default: that of the clock.")
 @revision_option

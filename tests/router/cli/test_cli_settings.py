@@ -217,6 +217,16 @@ def test_show_says_where_a_value_came_from(router: Run, home: Path) -> None:
     assert router("config", "show", "nothing").exit_code == 2
 
 
+def test_a_setting_of_seconds_may_name_another_unit(router: Run, home: Path) -> None:
+    router("init")
+    (home / "router.toml").write_text('[defaults]\nttl_s = "5d"\n')
+    [row] = json.loads(router("config", "show", "defaults.ttl_s", "--json").stdout)
+    assert row["value"] == 432_000
+    (home / "router.toml").write_text('[defaults]\nttl_s = "5 days"\n')
+    said = 'it must be a number of seconds, or of another unit in quotes, like "90m", "12h" or "5d"'
+    assert f'router.toml line 2: defaults.ttl_s is "5 days"; {said}' in router("config", "check").output
+
+
 def test_overrides_are_toml_or_text() -> None:
     given = ("link.ping_s=10", "node.accept=known", 'node.listen=["tls://:1"]', "store.durability = unsynced")
     assert overrides(given) == {

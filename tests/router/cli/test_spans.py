@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,12 @@ from click.testing import CliRunner
 from router.actors.process import program
 from router.cli import main
 from router.cli.completion import SHELLS, VARIABLE
-from router.cli.spans import UNITS_S, Minutes, Seconds, WholeMinutes, WholeSeconds, span_s
+from router.cli.invite import SpanParameter
+from router.cli.move import _since_s
+from router.cli.spans import Minutes, Seconds, WholeMinutes, WholeSeconds
 from router.cli.version import versions
 from router.cli.when import When
+from router.settings.durations import UNITS_S, is_of_seconds, span_s, with_seconds
 
 
 @pytest.mark.parametrize(
@@ -46,6 +51,27 @@ def test_what_is_no_span_is_refused_in_words(kind: click.ParamType[Any], text: s
 
 def test_every_unit_is_the_one_before_times_so_much() -> None:
     assert [span_s(f"1{unit}") for unit in UNITS_S] == [1, 60, 3600, 24 * 3600, 7 * 24 * 3600]
+
+
+def test_settings_of_seconds_may_be_spans() -> None:
+    given = {"ttl_s": "5d", "a": [{"retry_s_max": "1.5m"}, "5d"], "pulls_per_s": "5d", "name": "5d", "idle_s": "5x"}
+    found = {"ttl_s": 432_000, "a": [{"retry_s_max": 90}, "5d"], "pulls_per_s": "5d", "name": "5d", "idle_s": "5x"}
+    assert with_seconds(given) == found
+    assert with_seconds("0.5s", "hello_s") == 0.5
+    assert not is_of_seconds("handshakes_per_s_per_prefix")
+
+
+def test_an_invitation_lasts_for_a_span_or_until_a_time() -> None:
+    until = datetime.now(UTC) + timedelta(days=30)
+    assert abs(SpanParameter().convert(until.isoformat(), None, None) - 30 * 86_400) < 300
+    with pytest.raises(click.BadParameter, match="nor a time to come"):
+        SpanParameter().convert("2020-01-01", None, None)
+
+
+def test_an_address_is_not_announced_from_a_time_that_is_over() -> None:
+    with pytest.raises(click.BadParameter, match="1970-01-02 00:00 UTC is over: leave --since out"):
+        _since_s(86_400 * 10**9)
+    assert _since_s(-3600.0) > time.time() + 3500
 
 
 def test_a_message_lives_for_as_many_days_as_are_said(tmp_path: Path) -> None:
