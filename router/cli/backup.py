@@ -14,7 +14,7 @@ import click
 from msgspec.structs import asdict
 
 from router.cli.command import Command, CommandGroup, invocation, json_option
-from router.cli.exits import Exit, Failure
+from router.cli.exits import Exit, Failure, shell_word
 from router.cli.output import note, say, say_json
 from router.cli.progress import CountedFile, progress
 from router.cli.signals import removing
@@ -26,12 +26,15 @@ from router.disk.snapshot.directory import check_directory, read_passphrase, who
 from router.disk.snapshot.form import FIRST, SnapshotReader, SnapshotWriter, seal_key
 from router.disk.snapshot.in_order import keep_large_blocks
 from router.disk.snapshot.manifest_ahead import manifest_ahead
+from router.disk.snapshot.series import newest_of_each
 from router.disk.snapshot.steady_writer import SteadyWriter
 from router.disk.snapshot.terms import SALT_BYTES, Manifest, SnapshotFault, usual_cost
 from router.settings import config as configuration
 from router.settings.config_backup import EVERY_S_MAX, EVERY_S_MIN, KEEP_MAX, Backup
 from router.settings.config_text import ConfigError
 
+NEWEST_MAX = 4
+"""How many nodes' newest snapshots an error names."""
 NOT_PROMISED = (
     "what the node accepted since then is not known here, and is lost unless its sender still keeps it",
     "what waits here may be delivered again, and is marked so; what other nodes bring again since then is not marked",
@@ -93,7 +96,7 @@ def take_one(file: str, passphrase_file: Path | None, plain: bool, every_s: int 
         return
     if keep is not None:
         raise click.UsageError("--keep belongs to --every: one snapshot removes no other")
-    home = invocation().home.path
+    runs, home = bool(invocation().home.holder), invocation().home.path
     if file == "-" and standard_output("name a file").isatty():
         raise click.UsageError("a snapshot is no text for a terminal: name a file, or pipe it")
     _check_place(file)
@@ -111,7 +114,8 @@ def take_one(file: str, passphrase_file: Path | None, plain: bool, every_s: int 
     ):
         manifest = take.write(home, copies, SnapshotWriter(write, seal, on_bytes=on_bytes))
     size = sum(one.size for one in manifest.parts)
-    note(f"{len(manifest.parts)} files, {size:,} bytes; the node waited {copies.held_s * 1e3:.0f} ms for it")
+    waited = f"the node waited {copies.held_s * 1e3:.0f} ms for it" if runs else "no node runs here"
+    note(f"{len(manifest.parts)} files, {size:,} bytes; {waited}")
     for path in manifest.damaged:
         note(f"{path} is damaged and is in the snapshot as it was found: see to the disk")
     if plain:
@@ -225,6 +229,7 @@ def restore(file: str, passphrase_file: Path | None, yes: bool) -> None:
     asked first. What was accepted since the snapshot is not known to the new home, and what was delivered since may be
     delivered again."""
     home = invocation().chosen_home.path
+    _check_no_directory(file)
     keep_large_blocks()
     with removing(), _faults(f"{file} was not restored, and nothing of it is left"):
         put_back.check_free(home)
@@ -242,6 +247,7 @@ def restore(file: str, passphrase_file: Path | None, yes: bool) -> None:
 
 
 def _read(file: str, passphrase_file: Path | None) -> Manifest:
+    _check_no_directory(file)
     keep_large_blocks()
     with _faults(f"{file} cannot be used"), _opened(file) as content:
         return SnapshotReader(content, lambda: _ask_passphrase(passphrase_file)).read(lambda _: lambda _: None)
@@ -275,6 +281,19 @@ def _opened(file: str) -> Iterator[CountedFile]:
         return
     with Path(file).open("rb", buffering=0) as content, progress(os.fstat(content.fileno()).st_size) as on_bytes:
         yield CountedFile(content, on_bytes)
+
+
+def _check_no_directory(file: str) -> None:
+    """Raise `Failure` for a directory, with the snapshots in it that may be meant: the newest of each node."""
+    if file == "-" or not (path := Path(file)).is_dir():
+        return
+    with _faults(f"{file} is a directory, which cannot be listed"):
+        found = newest_of_each(one.name for one in path.iterdir())
+    names = " or ".join(shell_word(str(path / one.name)) for one in found[:NEWEST_MAX])
+    more = f", or the newest of {len(found) - NEWEST_MAX} other nodes" if len(found) > NEWEST_MAX else ""
+    meant = f"the newest snapshot in it is {names}{more}: name that"
+    meant = meant if found else "name a snapshot; no node made any in it"
+    raise Failure(Exit.USAGE, f"{file} is a directory; {meant}")
 
 
 def _check_place(file: str) -> None:

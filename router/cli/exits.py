@@ -71,8 +71,16 @@ def with_home(text: str, home_option: str | None) -> str:
     text = _as_started(text, home_option)
     if not home_option:
         return text
-    home = shlex.quote(home_option)
+    home = shell_word(home_option)
     return _REMEDY.sub(lambda found: f"`router --home {home} {found[1]}`", text)
+
+
+def shell_word(text: str) -> str:
+    """Return a text as one word on one line for a shell, also with a newline in it, or bytes that are no UTF-8."""
+    if text.isprintable():
+        return shlex.quote(text)
+    plain = (chr(one) if 32 <= one < 127 and one not in b"\\'" else f"\\x{one:02x}" for one in os.fsencode(text))
+    return f"$'{''.join(plain)}'"
 
 
 def _as_started(text: str, home_option: str | None) -> str:
@@ -185,9 +193,14 @@ def _load_table() -> tuple[tuple[tuple[type[Exception], ...], Exit], ...]:
 
 
 def _sentence(error: Exception) -> str:
-    """Return the error's first line, and how many more lines there are."""
-    first, *more = str(error).splitlines() or [type(error).__name__]
-    return f"{first}\nand {len(more)} more; `router config check` lists them" if more else first
+    """Return the error on one line: of the problems of a configuration the first, and how many more there are. A path
+    in it may hold a newline."""
+    from router.core.wire.text import printable
+    from router.settings.config_text import ConfigError
+
+    first, *more = error.problems if isinstance(error, ConfigError) else (str(error),)
+    said = printable(first) or type(error).__name__
+    return f"{said}\nand {len(more)} more; `router config check` lists them" if more else said
 
 
 def _unknown(error: Exception) -> tuple[Exit, str]:

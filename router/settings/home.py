@@ -164,12 +164,13 @@ class Home:
 
     def why_no_socket(self) -> str:
         """Return what is to be said of a socket that is not there while a process holds the home; "" otherwise."""
-        if os.path.lexists(self.socket_path) or not (pid := self._holder()):
+        if os.path.lexists(self.socket_path) or not (pid := self.holder):
             return ""
         said = f"there is no socket {self.socket_path}, though pid {pid} holds this home"
         return f"{said}; a node that starts, or whose socket file somebody removed, makes it within seconds: try again"
 
-    def _holder(self) -> str:
+    @property
+    def holder(self) -> str:
         """Return the pid of the process that holds the home, "" if none does."""
         try:
             descriptor = os.open(self.lock_path, os.O_RDONLY)

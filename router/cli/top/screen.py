@@ -99,9 +99,10 @@ def ordered(rows: Sequence[NeighbourRow], sort: str) -> list[NeighbourRow]:
 def screen(
     moment: Moment, width: int = WIDTH, height: int | None = HEIGHT, *, sort: str = SORTS[0], selected: str = ""
 ) -> list[ShownLine]:
-    """Return the lines of one moment, at most `height` of them; None: as many as there are. `selected`: the key of the
+    """Return the lines of one moment, at most `height` of them; None: all, and what is wrong on one line each, however
+    long. `selected`: the key of the
     row about which there is more below the table."""
-    top = [*_head(moment, width), ShownLine(""), *_figures(moment, width), ShownLine("")]
+    top = [*_head(moment, width, is_whole=height is None), ShownLine(""), *_figures(moment, width), ShownLine("")]
     rows = ordered(moment.rows, sort)
     below = _more(moment, next((row for row in rows if row.key == selected), None), width)
     if height is None:
@@ -112,10 +113,11 @@ def screen(
         room = max(0, height - len(top) - len(below) - 1)
     table = _table(rows, width, room, selected)
     gap = [ShownLine("")] * max(0, (height or 0) - len(top) - len(table) - len(below))
-    return [line._replace(text=line.text[:width]) for line in (*top, *table, *gap, *below)]
+    lines = [*top, *table, *gap, *below]
+    return lines if height is None else [line._replace(text=line.text[:width]) for line in lines]
 
 
-def _head(moment: Moment, width: int) -> list[ShownLine]:
+def _head(moment: Moment, width: int, *, is_whole: bool) -> list[ShownLine]:
     status = moment.facts.status
     clock = time.strftime("%H:%M:%S UTC", time.gmtime(moment.wall_s))
     name = clean(status.name, 1000) or short_text("addr", bytes.fromhex(status.address))
@@ -124,9 +126,14 @@ def _head(moment: Moment, width: int) -> list[ShownLine]:
     found = notices(moment.situation)
     lines = [ShownLine(first, "bold")]
     for one in found or [headline(moment.situation, found)]:
-        lines += [ShownLine(text, one.level if one.level != GOOD else "good") for text in wrapped(_said(one), width)]
+        texts = [_said(one)] if is_whole else wrapped(_said(one), width)
+        lines += [ShownLine(text, one.level if one.level != GOOD else "good") for text in texts]
     more = len(lines) - 5
-    return lines if more <= 0 else [*lines[:4], ShownLine(f"… and {more + 1} lines more; make the window higher")]
+    return (
+        lines
+        if more <= 0 or is_whole
+        else [*lines[:4], ShownLine(f"… and {more + 1} lines more; make the window higher")]
+    )
 
 
 def _said(one: Notice) -> str:

@@ -60,6 +60,17 @@ def made_of(router: bytes, names: Iterable[str], formers: Iterable[bytes] = ()) 
     return sorted(found)
 
 
+def newest_of_each(names: Iterable[str]) -> list[Made]:
+    """Return of each node whose snapshots are among the names the one with the highest number, ordered by their
+    names."""
+    by_key: dict[str, list[str]] = {}
+    for name in names:
+        if fits := _NAME.fullmatch(name):
+            by_key.setdefault(fits[1], []).append(name)
+    made = (made_of(bytes.fromhex(key), found) for key, found in sorted(by_key.items()))
+    return [found[-1] for found in made if found]
+
+
 def draft_name(name: str) -> str:
     """Return the name of a snapshot while it is written."""
     return f".{name}.draft"

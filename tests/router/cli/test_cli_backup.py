@@ -24,6 +24,7 @@ from router.actors.process import program
 from router.disk.limits import StoreLimits
 from router.disk.snapshot import form, take
 from router.disk.snapshot.form import SnapshotWriter
+from router.disk.snapshot.series import made_of, newest_of_each, next_name
 from router.disk.snapshot.terms import Cost
 from router.disk.store.store import Store
 from router.disk.store.terms import Beginning
@@ -131,6 +132,27 @@ def test_a_snapshot_takes_the_place_of_an_older_one_alone(home: Path, tmp_path: 
         done = run_in(home)("backup", str(place), "--plain")
         assert done.exit_code == code and done.stderr.startswith(said), done.stderr
     assert words.read_text() == "kept" and pipe.is_fifo() and not list(folder.iterdir())
+
+
+def test_of_a_directory_the_newest_snapshot_is_named(home: Path, tmp_path: Path) -> None:
+    keys = [bytes([number] * 32) for number in range(6)]
+    empty = restored(tmp_path, tmp_path / "other")
+    assert (empty.exit_code, empty.stderr) == (
+        2,
+        f"{tmp_path} is a directory; name a snapshot; no node made any in it\n",
+    )
+    names = [next_name(keys[0], [], 1), next_name(keys[0], made_of(keys[0], [next_name(keys[0], [], 1)]), 2)]
+    for name in names:
+        (tmp_path / name).touch()
+    for command in (("restore", str(tmp_path)), ("backup", "verify", str(tmp_path))):
+        said = f"{tmp_path} is a directory; the newest snapshot in it is {tmp_path / names[1]}: name that\n"
+        assert run_in(tmp_path / "other")(*command).stderr == said
+    found = newest_of_each([*names, *(next_name(key, [], 9) for key in keys[1:])])
+    assert [one.number for one in found] == [2, 1, 1, 1, 1, 1]
+
+
+def test_no_wait_of_a_node_is_told_where_none_runs(home: Path, tmp_path: Path) -> None:
+    assert "bytes; no node runs here\n" in run_in(home)("backup", str(tmp_path / "snapshot"), "--plain").stderr
 
 
 @pytest.mark.parametrize("name", ["groups", "services", "invitations", "keys", "log", "store"])

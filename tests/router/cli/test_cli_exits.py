@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from rigs.commands import ROUTER
 
 from router.cli import COMMANDS, Root
-from router.cli.exits import Exit, Failure, report
+from router.cli.exits import Exit, Failure, report, with_home
 from router.cli.services import explained
 from router.core.wire.admin import no_service
 from router.core.wire.text import BadText
@@ -33,6 +34,7 @@ from router.transport.contract import ListenFailed
         (HomeBusy("busy"), 1, "busy\n"),
         (StoreError("damaged"), 1, "damaged\n"),
         (ExceptionGroup("", [ExceptionGroup("", [ListenFailed("taken")])]), 1, "taken\n"),
+        (HomeBusy("/a\nhome is busy"), 1, "/a home is busy\n"),
         (click.Abort(), 130, ""),
         (PermissionError(13, "Permission denied", "x"), 1, "x: Permission denied\n"),
     ],
@@ -40,6 +42,14 @@ from router.transport.contract import ListenFailed
 def test_an_error_is_a_sentence(error: Exception, code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert report(error) == code
     assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("name", ["a home", "zuhause-ü", "a\nhome", "it's\\\n\tone", "\udcff"])
+def test_a_remedy_names_any_home_on_one_line(name: str) -> None:
+    said = with_home("`router serve` starts it", name)
+    word = said.removeprefix("`router --home ").removesuffix(" serve` starts it")
+    shown = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True).stdout
+    assert shown == os.fsencode(name) and said.isprintable()
 
 
 def test_our_own_bug_names_its_place(capsys: pytest.CaptureFixture[str]) -> None:

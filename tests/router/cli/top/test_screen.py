@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from router.cli.distinct_names import distinct
 from router.cli.top.screen import SORTS, Moment, in_json, ordered, screen, wrapped
 from router.core.wire.text import printable
-from router.overview.facts import Metrics, NodeFacts, NodeQueue, PeerRow, ServiceRow, Status, WaitingRow
+from router.overview.facts import AlarmRow, Metrics, NodeFacts, NodeQueue, PeerRow, ServiceRow, Status, WaitingRow
 from router.overview.forecasts import Forecast
 from router.overview.notices import Situation
 from router.overview.rates import RateCounter
@@ -49,6 +49,18 @@ PEERS = (
     PeerRow(key(3), "app", "connected", "local"),
 )
 BUSY = moment(PEERS, (waiting(2, 120, "cellar"), waiting(4, 950, "garden")), {key(2): Forecast(2.0, full_s=440.0)})
+
+
+def test_what_is_printed_is_not_cut() -> None:
+    """Into a pipe there is no window that could be made higher."""
+    alarms = tuple(
+        AlarmRow("bad", f"thing {number} is {'very ' * 40}wrong; mend thing {number}") for number in range(9)
+    )
+    facts = NodeFacts(Status(key(9), "core", "hub", alarms=alarms))
+    shown = Moment(Situation(facts, {}, Counter(), 100), RateCounter().rates(), 1_800_000_000.0)
+    lines = texts(shown, height=None)
+    assert [line[-13:] for line in lines[1:10]] == [f"Mend thing {number}." for number in range(9)]
+    assert "make the window higher" in "".join(texts(shown))
 
 
 def test_worst_stands_on_top_with_what_to_do() -> None:
