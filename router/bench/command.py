@@ -24,7 +24,6 @@ from router.bench.unicasts import sealed_beside_plain
 from router.bench.yardstick import Yardstick
 from router.cli.command import Command, json_option
 from router.cli.output import columns, facts, say, say_json
-from router.cli.signals import as_ctrl_c
 from router.rig.process import RigFailed
 
 HINT = "Clients sign in advance and do not verify again; memory is what the node holds itself, not the database's map."
@@ -123,7 +122,7 @@ def bench(as_json: bool, **given: Any) -> None:
         return
     console = Console(stderr=True, quiet=not sys.stderr.isatty())
     try:
-        with as_ctrl_c(), workbench() as base, console.status("") as status:
+        with workbench() as base, console.status("") as status:
             made = _prepared(asked, base, status.update)
             rows = _measured(asked, made, status.update)
     except RigFailed as error:
@@ -213,7 +212,7 @@ def _measured(asked: _Asked, made: Bench, say: Callable[[str], None]) -> list[An
 def _meet(rounds: int, report: Path | None, as_json: bool) -> None:
     console = Console(stderr=True, quiet=not sys.stderr.isatty())
     try:
-        with as_ctrl_c(), workbench() as base, console.status("") as status:
+        with workbench() as base, console.status("") as status:
             rows = first_messages.first_messages(base, rounds, status.update)
     except RigFailed as error:
         raise click.ClickException(str(error)) from None

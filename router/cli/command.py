@@ -113,12 +113,12 @@ class Command(click.Command):
         import logging
 
         from router.actors.process_log import log_to
-        from router.cli.signals import interrupting
+        from router.cli.signals import as_ctrl_c
         from router.settings import core_dumps
 
         core_dumps.forbid()
         log_to(logging.INFO if invocation().verbose else logging.WARNING)
-        with interrupting():
+        with as_ctrl_c():
             return super().invoke(ctx)
 
 

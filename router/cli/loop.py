@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
 from typing import TypeVar, TypeVarTuple
 
 import trio
@@ -23,9 +22,16 @@ def run(command: Callable[[*Given], Awaitable[Result]], *given: *Given) -> Resul
     if before not in (signal.default_int_handler, signal.SIG_IGN):
         return trio.run(command, *given, restrict_keyboard_interrupt_to_checkpoints=True)
 
-    async def act() -> Result:
-        with as_trio_interrupts() if before is signal.SIG_IGN else nullcontext():
-            return await command(*given)
-
     with as_ctrl_c():
-        return trio.run(act, restrict_keyboard_interrupt_to_checkpoints=True)
+        if before is not signal.SIG_IGN:
+            return trio.run(command, *given, restrict_keyboard_interrupt_to_checkpoints=True)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # trio interrupts only where Ctrl-C would
+        try:
+            return trio.run(_interrupted, command, given, restrict_keyboard_interrupt_to_checkpoints=True)
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+async def _interrupted(command: Callable[..., Awaitable[Result]], given: tuple[object, ...]) -> Result:
+    with as_trio_interrupts():
+        return await command(*given)

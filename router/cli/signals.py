@@ -32,9 +32,10 @@ def handling(handler: Callable[[int, FrameType | None], Any] | signal.Handlers) 
 
 
 @contextmanager
-def interrupting() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP do what Ctrl-C does while nothing else handles them: a command that asks at a terminal
-    ends with a sentence, and the terminal shows again what is typed. Do nothing in another thread than the main one."""
+def as_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP do what Ctrl-C does while nothing else handles them: raise `KeyboardInterrupt`, in trio's
+    main task where trio runs. A command that asks at a terminal ends with a sentence, and the terminal shows again what
+    is typed. Where Ctrl-C is ignored it stays so. Do nothing in another thread than the main one."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as behind a shell's `&`
@@ -50,18 +51,6 @@ def interrupting() -> Iterator[None]:
     finally:
         for one in taken:
             signal.signal(one, signal.SIG_DFL)
-
-
-@contextmanager
-def as_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP do what Ctrl-C does: raise `KeyboardInterrupt`, in trio's main task where trio runs."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    with handling(interrupt):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        yield
 
 
 @contextmanager

@@ -36,8 +36,8 @@ with removing():
 
 READS = """
 import sys
-from router.cli.signals import interrupting
-with interrupting():
+from router.cli.signals import as_ctrl_c
+with as_ctrl_c():
     try:
         print("reads", flush=True)
         sys.stdin.read()
