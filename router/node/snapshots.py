@@ -115,24 +115,29 @@ class Snapshots:
                 self._has_failed(found.problem)
 
     async def _look(self) -> None:
-        """Find the newest snapshot of an earlier run; a directory that cannot be listed is told by the next attempt."""
-        directory = Path(self._backup.directory)
+        """Find the newest snapshot of an earlier run; one that was made before a key changed, as by a rotation, is
+        followed by another at once. A directory that cannot be listed is told by the next attempt."""
+        directory, keys = Path(self._backup.directory), self._home / "keys"
 
-        def listed() -> tuple[int, tuple[str, int, int] | None]:
-            found = snapshots.look(directory, self._router, former_keys(self._home / "keys"))
+        def listed() -> tuple[int, tuple[str, int, int] | None, float]:
+            found = snapshots.look(directory, self._router, former_keys(keys))
             made = of_home(found, snapshots.home_tag(self._home))
             newest = made[-1] if made else None
             size = (directory / newest.name).stat().st_size if newest else 0
-            return len(made), (newest.name, newest.at_s, size) if newest else None
+            changed_s = max((one.stat().st_mtime for one in keys.glob("*.key")), default=0.0)
+            return len(made), (newest.name, newest.at_s, size) if newest else None, changed_s
 
         try:
             with trio.fail_after(LOOK_S):
-                self._kept, self._newest = await trio.to_thread.run_sync(listed, abandon_on_cancel=True)
+                self._kept, self._newest, changed_s = await trio.to_thread.run_sync(listed, abandon_on_cancel=True)
         except (OSError, trio.TooSlowError):
             return
         if self._newest is not None:
-            now = self._now()
-            self._due = SnapshotTimer(self._backup.every_s, now.mono_s, now.wall_ns / SECOND_NS - self._newest[1])
+            now, at_s = self._now(), self._newest[1]
+            wall_s = now.wall_ns / SECOND_NS
+            self._due = SnapshotTimer(self._backup.every_s, now.mono_s, wall_s - at_s)
+            if at_s < changed_s <= wall_s:
+                self._due.hurry(now.mono_s)
 
     async def _make(self) -> SnapshotDone | SnapshotFailed:
         settings = self._backup

@@ -110,6 +110,10 @@ class SnapshotTimer:
     def __repr__(self) -> str:
         return f"<snapshot due at {self.at_s:.0f} s, every {self.every_s:.0f} s>"
 
+    def hurry(self, now_s: float) -> None:
+        """Let the next one be due now, as the newest lacks something that must not be lost."""
+        self.at_s = now_s
+
     def made(self, now_s: float) -> None:
         """Record that a snapshot was begun at `now_s` and is whole."""
         self.made_s, self._failures = now_s, 0

@@ -110,6 +110,22 @@ async def test_a_snapshot_is_made_when_it_is_due_and_told(home: Path, media: Pat
     assert [one.name for one in media.iterdir()] == [one.name]
 
 
+async def test_a_key_that_has_changed_since_the_newest_snapshot_is_saved_at_once(home: Path, media: Path) -> None:
+    """An older snapshot brings back a key that the neighbours refuse."""
+    (home / "keys").mkdir()
+    (home / "keys/node.key").touch()
+    done = make(home, KEY, media, 7, None)
+    for changed_s, made in ((done.at_s - 60, 0), (done.at_s + 0.5, 1)):
+        os.utime(home / "keys/node.key", (changed_s, changed_s))
+        found = Snapshots(home, KEY, SystemClock().now, Backup(directory=str(media), plain=True))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(found.run)
+            await until(lambda found=found, made=made: (found.facts() or {})["kept"] == 1 + made)  # type: ignore[misc]
+            told = found.facts()
+            assert told is not None and told["made"] == made and told["next_s"] > 86_000
+            nursery.cancel_scope.cancel()
+
+
 async def test_what_keeps_snapshots_from_being_made_is_told_and_they_go_on_when_it_is_mended(
     home: Path, media: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
