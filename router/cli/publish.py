@@ -115,6 +115,15 @@ def _options(command: Function) -> Function:
     return command
 
 
+def _ttl_s(given: int | None, settings: config.Config) -> int:
+    """Return the ttl that is given, or the usual one; say if this node keeps no message for as long."""
+    if given is None:
+        return settings.defaults.ttl_s
+    if given > (most_s := settings.limits.ttl_s_max):
+        note(f"--ttl counts as {span_text(most_s)}, the most that this node keeps a message: limits.ttl_s_max")
+    return given
+
+
 def _posting(
     bodies: tuple[str, ...],
     ttl: int | None,
@@ -134,9 +143,6 @@ def _posting(
         raise click.UsageError("--timeout is how long --wait waits; give --wait too.")
     home = invocation().home
     settings = config.load(home.config_path)[0]
-    usual, ttl_s_max = settings.defaults, settings.limits.ttl_s_max
-    if ttl is not None and ttl > ttl_s_max:
-        note(f"--ttl counts as {span_text(ttl_s_max)}, the most that this node keeps a message: limits.ttl_s_max")
     uplinks = frozenset(one.address for one in settings.peers if one.uplink and not one.blocked)
     wait_s = (WAIT_S if timeout is None else timeout) if wait else None
     names = Names(home, settings)
@@ -145,8 +151,8 @@ def _posting(
         names.read_keys()
     return Posting(
         bodies,
-        usual.ttl_s if ttl is None else ttl,
-        usual.expiry_min if expiry is None else expiry,
+        _ttl_s(ttl, settings),
+        settings.defaults.expiry_min if expiry is None else expiry,
         as_name,
         queue,
         wait_s,

@@ -240,16 +240,7 @@ def _end(one: ReceivedInvitation, peer: Peer, cause: str, rights: tuple[str, ...
             advice = f"What it lets us do stays: {', '.join(rights)}."
         raise Failure(Exit.REFUSED, f"{said} {advice}")
     if one.outcome == "waiting":
-        asks = "the node goes on asking"
-        if cause in (NOT_RUNNING, STOPPED):
-            asks = "`router serve` starts the node, which then asks"
-        goes_on = f"{asks} until {_utc(one.until_s)}; `router peer list` shows the answer"
-        said = f"{shown} has not let us in yet"
-        if not one.is_open and rights:
-            said = (
-                f"{shown} let us in by it on {_utc(one.answered_s)}, to {', '.join(rights)}; asked again, it is silent"
-            )
-        raise Failure(Exit.TIMED_OUT, f"{said}: {cause or 'it has not answered'}\n{goes_on}")
+        raise Failure(Exit.TIMED_OUT, _waits(one, shown, cause, rights))
     if not as_json:
         until = f" until {_utc(one.grant_until_s)}" if one.grant_until_s else ""
         if one.had:
@@ -260,3 +251,16 @@ def _end(one: ReceivedInvitation, peer: Peer, cause: str, rights: tuple[str, ...
             say(for_this_home(f"the group {one.group} is kept here: `router sub {one.group}` listens to it"))
         if one.sentence:
             note(one.sentence)
+
+
+def _waits(one: ReceivedInvitation, shown: str, cause: str, rights: tuple[str, ...]) -> str:
+    """Return that an invitation waits for its answer, and what it gave before if it was accepted then."""
+    asks = "the node goes on asking"
+    if cause in (NOT_RUNNING, STOPPED):
+        asks = "`router serve` starts the node, which then asks"
+    goes_on = f"{asks} until {_utc(one.until_s)}; `router peer list` shows the answer"
+    said = f"{shown} has not let us in yet"
+    if not one.is_open and rights:
+        at, may = _utc(one.answered_s), ", ".join(rights)
+        said = f"{shown} let us in by it on {at}, to {may}; asked again, it is silent"
+    return f"{said}: {cause or 'it has not answered'}\n{goes_on}"
