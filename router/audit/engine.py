@@ -150,14 +150,21 @@ def _added_up(
 
 
 def _note_evidence(tables: Database, evidence: Evidence) -> None:
-    """Record which logs are complete, and their holes: a hole makes all lines before its end doubtful."""
+    """Record which logs are complete, which routers were restored, and the holes: a hole makes all lines before its end
+    doubtful."""
     tables.run("CREATE TABLE holes_ahead (router INTEGER, first_seq BIGINT, last_seq BIGINT)")
     logs = [*enumerate(evidence.logs)]
+    columns = {
+        "router": [number for number, _ in logs],
+        "is_whole": [log.whole for _, log in logs],
+        "pruned_to": [log.pruned_to for _, log in logs],
+        "is_restored": [log.router in evidence.restored for _, log in logs],
+    }
     tables.run(
-        "UPDATE routers SET is_whole = told.is_whole, pruned_to = told.pruned_to FROM ("
-        " SELECT unnest(?::INTEGER[]) AS router, unnest(?::BOOLEAN[]) AS is_whole, unnest(?::BIGINT[]) AS pruned_to"
-        ") told WHERE told.router = routers.router",
-        [[number for number, _ in logs], [log.whole for _, log in logs], [log.pruned_to for _, log in logs]],
+        "UPDATE routers SET is_whole = told.is_whole, pruned_to = told.pruned_to, is_restored = told.is_restored FROM ("
+        " SELECT unnest(?::INTEGER[]) AS router, unnest(?::BOOLEAN[]) AS is_whole, unnest(?::BIGINT[]) AS pruned_to,"
+        " unnest(?::BOOLEAN[]) AS is_restored) told WHERE told.router = routers.router",
+        [*columns.values()],
     )
     if not evidence.holes:
         return

@@ -18,8 +18,8 @@ EVENTS = ("start", "clock_step", *LINKS)
 """The events that describe a log's end; `log_gap` and `link` show missing events, `config` a router's limits, `alarm`
 what it finds wrong with itself."""
 COLUMNS = (
-    "router string, is_whole boolean, pruned_to long, start_ns long, end_ns long, run_seq long, settled_ns long,"
-    " is_doubted boolean, open_links array<long>, ttl_s long, config_seq long,"
+    "router string, is_whole boolean, pruned_to long, is_restored boolean, start_ns long, end_ns long, run_seq long,"
+    " settled_ns long, is_doubted boolean, open_links array<long>, ttl_s long, config_seq long,"
     " holes array<struct<first_seq:long,last_seq:long>>"
 )
 LEAST = ("ttl_s", "config_seq")
@@ -129,7 +129,8 @@ def log_ends(evidence: Evidence, words: list[Row], rows: Iterable[Row]) -> list[
         state = _state(by_router[log.router])
         config = next((row for row in by_router[log.router] if row["event"] == "config"), dict.fromkeys(LEAST))
         life = (config[name] for name in LEAST)
-        found.append((log.router, log.whole, log.pruned_to, start["first_t"], end["last_t"], *state, *life, holes))
+        known = (log.router, log.whole, log.pruned_to, log.router in evidence.restored)
+        found.append((*known, start["first_t"], end["last_t"], *state, *life, holes))
     return found
 
 

@@ -6,7 +6,7 @@ brought it there first. There are few paths, so their hops are followed here, pa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 STEPS_MAX = 500_000
@@ -78,15 +78,12 @@ class Way(NamedTuple):
 
 
 def clocks_of(
-    rows: Iterable[tuple[int, int, int | None, int | None]], restored: Collection[int] = ()
+    rows: Iterable[tuple[int, int, int | None, int | None]],
 ) -> dict[tuple[int, int], Bounds]:
     """Return the bounds by pair, from rows (router, recipient, lower_ns, upper_ns); what bounds the clocks one way also
-    does the other way round. A router that was `restored` may have lost the first acceptance of what it accepts again,
-    so it bounds its clock on the other side alone."""
+    does the other way round."""
     found: dict[tuple[int, int], Bounds] = {}
-    for router, recipient, least, most in rows:
-        lower = None if recipient in restored else least
-        upper = None if router in restored else most
+    for router, recipient, lower, upper in rows:
         for pair, bounds in (
             ((router, recipient), Bounds(lower, upper)),
             ((recipient, router), Bounds(_negative(upper), _negative(lower))),

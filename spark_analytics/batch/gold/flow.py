@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -147,15 +147,13 @@ def passed_on(handover: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     return named(sums.join(keys, "taker", "inner"), routers)
 
 
-def way(stop: DataFrame, custody: DataFrame, routers: DataFrame, restored: Collection[str]) -> DataFrame:
-    """Return the hops of every path, as far as these are not too many. `custody`: the table, as it was written;
-    `restored`: routers that were."""
+def way(stop: DataFrame, custody: DataFrame, routers: DataFrame) -> DataFrame:
+    """Return the hops of every path, as far as these are not too many. `custody`: the table, as it was written."""
     steps = stop.select("path", "router", "neighbour").distinct().limit(STEPS_MAX + 1).collect()
     numbers = {row["router"]: row["number"] for row in routers.select("number", "router").collect()}
     bounds = custody.select("router", "recipient", "lower_ns", "upper_ns").collect()
     pairs = ((numbers[row[0]], numbers[row[1]], row[2], row[3]) for row in bounds)
-    clocks = clocks_of(pairs, {numbers[key] for key in restored if key in numbers})
-    found = ways((tuple(row) for row in steps), clocks) if len(steps) <= STEPS_MAX else []
+    found = ways((tuple(row) for row in steps), clocks_of(pairs)) if len(steps) <= STEPS_MAX else []
     schema = ", ".join(f"{name} long" for name in WAY_COLUMNS)
     return F.broadcast(table_of(stop.sparkSession, [one.row() for one in found], schema))
 
