@@ -24,6 +24,7 @@ from spark_analytics.judgement.schema import (
     COPY_NS,
     GRACE_NS,
     OUTWARD_EVENTS,
+    OVER_STEP_NS,
     OVERDUE_NS,
     ROUTE_EVENTS,
     SLACK_NS,
@@ -137,6 +138,7 @@ def _added_up(
         copy_ns=COPY_NS,
         slack_ns=SLACK_NS,
         via_bytes=VIA_BYTES,
+        over_step_ns=OVER_STEP_NS,
     )
     tables.run("SET force_compression = 'uncompressed'")  # Compressing costs more than the disk space gains.
     tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS), state_events=list(STATE_EVENTS))

@@ -18,7 +18,8 @@ EVENTS = ("start", "clock_step", *LINKS)
 """The events that describe a log's end; `log_gap` and `link` show missing events, `config` a router's limits, `alarm`
 what it finds wrong with itself."""
 COLUMNS = (
-    "router string, is_whole boolean, pruned_to long, is_restored boolean, start_ns long, end_ns long, run_seq long,"
+    "router string, is_whole boolean, pruned_to long, is_restored boolean, start_ns long, end_ns long,"
+    " first_step_seq long, last_step_seq long, run_seq long,"
     " settled_ns long, is_doubted boolean, open_links array<long>, ttl_s long, config_seq long,"
     " holes array<struct<first_seq:long,last_seq:long>>"
 )
@@ -113,9 +114,10 @@ def log_ends(evidence: Evidence, words: list[Row], rows: Iterable[Row]) -> list[
     """Return a row of `COLUMNS` for each log. `words`: rows of `findings.tally`; `rows`: those of `self_reports`.
 
     `run_seq`: its last start. `settled_ns`: since then its clock has not jumped and it was not started again; while
-    `is_doubted` it lets nothing expire. `open_links` are up where the log ends: messages written to one of these are in
-    flight. `ttl_s`: the shortest of the longest lives that the router's `config` lines allow a message; the first of
-    these lines is `config_seq`.
+    `is_doubted` it lets nothing expire. `first_step_seq`, `last_step_seq`: the first and the last time that it says
+    that its clock jumped. `open_links` are up where the log ends: messages written to one of these are in flight.
+    `ttl_s`: the shortest of the longest lives that the router's `config` lines allow a message; the first of these
+    lines is `config_seq`.
     """
     by_router: dict[str, list[Row]] = {log.router: [] for log in evidence.logs}
     for row in rows:
@@ -130,7 +132,9 @@ def log_ends(evidence: Evidence, words: list[Row], rows: Iterable[Row]) -> list[
         config = next((row for row in by_router[log.router] if row["event"] == "config"), dict.fromkeys(LEAST))
         life = (config[name] for name in LEAST)
         known = (log.router, log.whole, log.pruned_to, log.router in evidence.restored)
-        found.append((*known, start["first_t"], end["last_t"], *state, *life, holes))
+        steps = [int(row[name]) for row in own if row["event"] == "clock_step" for name in ("first_seq", "last_seq")]
+        times = (start["first_t"], end["last_t"], min(steps, default=None), max(steps, default=None))
+        found.append((*known, *times, *state, *life, holes))
     return found
 
 

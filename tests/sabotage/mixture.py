@@ -87,6 +87,7 @@ def doubted(log: Log) -> None:
     log.state("alarm", 10, alarm="unaccounted", state="raised", since_s=9, number=1, peer=APP, arrival=2)
     log.state("alarm", 10, alarm="unaccounted", state="raised", since_s=9, number=4, peer=OTHER_APP)
     log.state("alarm", 11, alarm="unaccounted", state="over", since_s=9, number=1, peer=APP)
+    log.outward("delivered", [(1, 2)], at=12, boot="1" * 32)
     log.state("join", LATE)
 
 

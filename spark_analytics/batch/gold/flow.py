@@ -15,6 +15,7 @@ from spark_analytics.batch.span import Span
 from spark_analytics.judgement import gold_sql
 from spark_analytics.judgement.journey import STEPS_MAX, WAY_COLUMNS, clocks_of, ways
 from spark_analytics.judgement.schema import COPY, NUMBER_OF_TEXT, STATE_EVENTS, TURNED_EVENTS
+from spark_analytics.judgement.spoilt_hours import SECONDS_MAX
 
 _PART = "slice(sizes, cast(start + 1 AS int), cast(stop - start AS int))"
 _SUM = f"aggregate({_PART}, 0L, (sum, size) -> sum + size)"
@@ -50,6 +51,15 @@ def link_line(others: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
         F.expr(NUMBER_OF_TEXT.format("link")).alias("link"),
         "before_t",
     )
+
+
+def clock_step(others: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
+    """Return how far the clocks of routers jumped, by their own word."""
+    seconds = NUMBER_OF_TEXT.format("replace(other.fields['by_s'], '-', '')")
+    by_s = f"CASE WHEN other.fields['by_s'] LIKE '-%' THEN -1L ELSE 1L END * least(seconds, {SECONDS_MAX}L)"
+    lines = others.where("event = 'clock_step'").withColumn("seconds", F.expr(seconds)).where("seconds IS NOT NULL")
+    told = lines.select("router", F.least("t", F.lit(span.as_of_ns)).alias("t"), F.expr(by_s).alias("by_s"))
+    return named(told, routers)
 
 
 def arrival(accepted: DataFrame, routers: DataFrame) -> DataFrame:

@@ -190,6 +190,7 @@ class Tables:
         sources = {
             "log_span": flow.log_span(self.routers, self.span),
             "link_line": self.link_lines,
+            "clock_step": self.kept.keep(flow.clock_step(self.others, self.routers, self.span)),
             "arrival": self.kept.keep(flow.arrival(self.accepted, self.routers)),
             "handed": flow.handed(self.pieces, self.accepted, self.link_lines, self.routers, self.span),
             "reason": flow.reason(self.rows, self.routers, self.span),
