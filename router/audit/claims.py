@@ -18,6 +18,7 @@ SEMI JOIN owed USING (line, recipient)
 SEMI JOIN (SELECT line FROM accepted WHERE is_within AND due_ns > t) asking USING (line)
 LIMIT 1
 """
+_STRAYED = "SELECT 1 FROM stray WHERE event NOT IN ('forwarded', 'deferred') LIMIT 1"
 _FILLED = """(
     SELECT DISTINCT router, recipient
     FROM events
@@ -121,6 +122,8 @@ def claims(tables: Database) -> Rows:
         found += tables.find("unwritten")
     if tables.rows(_UNANSWERED):
         found += tables.find("unanswered")
+    if tables.rows(_STRAYED):
+        found += tables.find("not_owed")
     for claim, text in TEXTS.items():
         if claim in _ANY and not tables.rows(_ANY[claim]):
             continue

@@ -27,6 +27,7 @@ from spark_analytics.judgement.schema import (
     OVER_STEP_NS,
     OVERDUE_NS,
     ROUTE_EVENTS,
+    SHORT_S,
     SLACK_NS,
     STATE_EVENTS,
     TURNED_EVENTS,
@@ -139,6 +140,7 @@ def _added_up(
         slack_ns=SLACK_NS,
         via_bytes=VIA_BYTES,
         over_step_ns=OVER_STEP_NS,
+        short_s=SHORT_S,
     )
     tables.run("SET force_compression = 'uncompressed'")  # Compressing costs more than the disk space gains.
     tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS), state_events=list(STATE_EVENTS))

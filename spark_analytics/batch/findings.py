@@ -77,6 +77,7 @@ def _claims(tables: Tables, words: Rows, totals: Rows, hops: Rows, *, has_negati
         *claim_findings.claims(tables.everything, hops, has_negative=has_negative),
         *(claim_findings.unwritten(tables.everything, unwritten) if unwritten else []),
         *(claim_findings.unanswered(tables.everything) if unanswered else []),
+        *(claim_findings.not_owed(tables.everything) if any(row["strays"] for row in totals) else []),
         *(claim_findings.unlike(tables.everything) if is_unlike else []),
     ]
 

@@ -127,6 +127,9 @@ def faulty(log: Log) -> None:
 def owed_by_services(log: Log) -> None:
     for at, (fields, reason) in enumerate(EVENTS):
         log.noted("dmq_accepted", 1, reason, at, **fields)
+    log.state("config", 20, ttl_s_max=0)
+    log.accepted(1, ["short"], at=21)
+    log.outward("expired", [(1, 1)], 22)
     log.state("stop", 5000)
 
 
