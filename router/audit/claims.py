@@ -69,6 +69,7 @@ _SOURCES = {
         SELECT router, taker, max(lower_ns) AS lower_ns, max(upper_ns) AS upper_ns FROM handover GROUP BY router, taker
     )""",
     "timed": _TIMED,
+    "boot": "(SELECT router, boot, min(seq) AS seq FROM events GROUP BY router, boot)",
     "turned": _TURNED,
     "handed": """(
         SELECT router, recipient, sum(count)::BIGINT AS count
@@ -100,6 +101,7 @@ _ANY = {
     "joined-there": f"{_IS_TOLD} AND EXISTS (SELECT 1 FROM events WHERE event = 'refused'"
     " AND reason = 'no-subscribers' AND recipient IS NOT NULL)",
     "left-out": _IS_TOLD,
+    "not-begun": _IS_TOLD,
     "not-full": f"SELECT 1 FROM {_FILLED} filled LIMIT 1",
     "not-handed": f"SELECT 1 FROM {_TURNED} turned LIMIT 1",
     "other-time": f"SELECT 1 FROM {_TIMED} timed LIMIT 1",

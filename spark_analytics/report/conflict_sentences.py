@@ -165,6 +165,13 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         _WHOEVER,
         "Do not rely on the times of this log; compare them with those of its neighbours.",
     ),
+    "not-begun": (
+        "bad",
+        "ran {times} without a `start` in its log, which is whole: the first line of such a run is {event}",
+        _WHOEVER,
+        "Compare the times of its links with those of its neighbours: what it did before, and how that ended, may be "
+        "left out.",
+    ),
     "not-handed": (
         "info",
         "says that it turned {count} of {peer} away, of which {peer}, whose log is whole, handed it fewer: what is "

@@ -167,6 +167,12 @@ def _unanswered(victim: str, rows: Rows) -> tuple[Rows, str]:
     return [replace(row, event="unconfirmed") if row is end else row for row in rows], said
 
 
+def _not_begun(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Leave out that the router was started a last time."""
+    starts = [row for row in rows if row.event == "start"]
+    return [row for row in rows if row is not starts[-1]], f"The router {victim} ran 1 time without a `start`"
+
+
 def _not_owed(victim: str, rows: Rows) -> tuple[Rows, str]:
     """Say that a message also reached somebody who is not among its recipients."""
     _, end = _nth(rows, 4)
@@ -191,6 +197,7 @@ OF_ONE: tuple[Lie, ...] = (
     _not_full,
     _other_time,
     _not_owed,
+    _not_begun,
 )
 claims_in_one_log = in_a_log(*OF_ONE)
 """All of them in the log of one victim."""

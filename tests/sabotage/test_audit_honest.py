@@ -51,6 +51,7 @@ OWN: dict[str, tuple[str, set[str]]] = {
     "unanswered": ("claims", {"answer-owed"}),
     "not_full": ("claims", {"not-full"}),
     "not_owed": ("claims", {"not-owed"}),
+    "not_begun": ("claims", {"not-begun"}),
     "other_time": ("claims", {"other-time"}),
     "acked_by_a_stranger": ("claims", {"never-linked"}),
     "another_ttl": ("claims", {"other-ttl"}),
