@@ -35,7 +35,7 @@ LAYERS: list[tuple[str, str, list[str]]] = [  # room; our modules it may import;
     ("router/disk/log/", r"router(\..*)?|spark_analytics\.judgement\.(line_grammar|schema)", []),
     ("router/", r"router(\..*)?", []),
     ("transports/", r"router\.(core|transport)\..*", []),
-    ("services/web/", rf"{_SERVICES}|spark_analytics\.report\.page\..*", []),  # the parts of the audit's page
+    ("services/web/", rf"{_SERVICES}|spark_analytics\.report\.(page\..*|reasons)", []),  # parts of the audit's page
     ("services/", _SERVICES, []),
     ("spark_analytics/", r"spark_analytics(\..*)?", ["pyspark", *sys.stdlib_module_names]),
 ]

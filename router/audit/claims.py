@@ -18,6 +18,7 @@ SEMI JOIN owed USING (line, recipient)
 SEMI JOIN (SELECT line FROM accepted WHERE is_within AND due_ns > t) asking USING (line)
 LIMIT 1
 """
+_STRAYED = "SELECT 1 FROM stray WHERE event NOT IN ('forwarded', 'deferred') LIMIT 1"
 _FILLED = """(
     SELECT DISTINCT router, recipient
     FROM events
@@ -68,6 +69,7 @@ _SOURCES = {
         SELECT router, taker, max(lower_ns) AS lower_ns, max(upper_ns) AS upper_ns FROM handover GROUP BY router, taker
     )""",
     "timed": _TIMED,
+    "boot": "(SELECT router, boot, min(seq) AS seq FROM events GROUP BY router, boot)",
     "turned": _TURNED,
     "handed": """(
         SELECT router, recipient, sum(count)::BIGINT AS count
@@ -99,6 +101,7 @@ _ANY = {
     "joined-there": f"{_IS_TOLD} AND EXISTS (SELECT 1 FROM events WHERE event = 'refused'"
     " AND reason = 'no-subscribers' AND recipient IS NOT NULL)",
     "left-out": _IS_TOLD,
+    "not-begun": _IS_TOLD,
     "not-full": f"SELECT 1 FROM {_FILLED} filled LIMIT 1",
     "not-handed": f"SELECT 1 FROM {_TURNED} turned LIMIT 1",
     "other-time": f"SELECT 1 FROM {_TIMED} timed LIMIT 1",
@@ -121,6 +124,8 @@ def claims(tables: Database) -> Rows:
         found += tables.find("unwritten")
     if tables.rows(_UNANSWERED):
         found += tables.find("unanswered")
+    if tables.rows(_STRAYED):
+        found += tables.find("not_owed")
     for claim, text in TEXTS.items():
         if claim in _ANY and not tables.rows(_ANY[claim]):
             continue

@@ -24,8 +24,10 @@ from spark_analytics.judgement.schema import (
     COPY_NS,
     GRACE_NS,
     OUTWARD_EVENTS,
+    OVER_STEP_NS,
     OVERDUE_NS,
     ROUTE_EVENTS,
+    SHORT_S,
     SLACK_NS,
     STATE_EVENTS,
     TURNED_EVENTS,
@@ -137,6 +139,8 @@ def _added_up(
         copy_ns=COPY_NS,
         slack_ns=SLACK_NS,
         via_bytes=VIA_BYTES,
+        over_step_ns=OVER_STEP_NS,
+        short_s=SHORT_S,
     )
     tables.run("SET force_compression = 'uncompressed'")  # Compressing costs more than the disk space gains.
     tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS), state_events=list(STATE_EVENTS))
@@ -150,14 +154,21 @@ def _added_up(
 
 
 def _note_evidence(tables: Database, evidence: Evidence) -> None:
-    """Record which logs are complete, and their holes: a hole makes all lines before its end doubtful."""
+    """Record which logs are complete, which routers were restored, and the holes: a hole makes all lines before its end
+    doubtful."""
     tables.run("CREATE TABLE holes_ahead (router INTEGER, first_seq BIGINT, last_seq BIGINT)")
     logs = [*enumerate(evidence.logs)]
+    columns = {
+        "router": [number for number, _ in logs],
+        "is_whole": [log.whole for _, log in logs],
+        "pruned_to": [log.pruned_to for _, log in logs],
+        "is_restored": [log.router in evidence.restored for _, log in logs],
+    }
     tables.run(
-        "UPDATE routers SET is_whole = told.is_whole, pruned_to = told.pruned_to FROM ("
-        " SELECT unnest(?::INTEGER[]) AS router, unnest(?::BOOLEAN[]) AS is_whole, unnest(?::BIGINT[]) AS pruned_to"
-        ") told WHERE told.router = routers.router",
-        [[number for number, _ in logs], [log.whole for _, log in logs], [log.pruned_to for _, log in logs]],
+        "UPDATE routers SET is_whole = told.is_whole, pruned_to = told.pruned_to, is_restored = told.is_restored FROM ("
+        " SELECT unnest(?::INTEGER[]) AS router, unnest(?::BOOLEAN[]) AS is_whole, unnest(?::BIGINT[]) AS pruned_to,"
+        " unnest(?::BOOLEAN[]) AS is_restored) told WHERE told.router = routers.router",
+        [*columns.values()],
     )
     if not evidence.holes:
         return

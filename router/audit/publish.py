@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -102,7 +102,7 @@ def write_texts(summary: dict[str, Any], directory: Path, names: Mapping[str, st
 def _write(database: Database, evidence: Evidence, summary: dict[str, Any], directory: Path, as_of_ns: int) -> None:
     for table in ("audit_window", "stop", "message", "flow"):
         database.make(table)
-    _follow(database, {one.router for one in evidence.restores})
+    _follow(database)
     summary["run"] |= next(iter(database.rows(f"SELECT {_COUNTS} FROM message")))
     _evidence(database, evidence, summary, as_of_ns)
     for table in GOLD:
@@ -112,17 +112,17 @@ def _write(database: Database, evidence: Evidence, summary: dict[str, Any], dire
         database.run(f"COPY ({rows}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd)")
 
 
-def _follow(database: Database, restored: Collection[str]) -> None:
-    """Fill `way` with the hops of every path, as far as these are not too many. `restored`: routers that were."""
+def _follow(database: Database) -> None:
+    """Fill `way` with the hops of every path, as far as these are not too many."""
     database.make("step")
     [count] = database.rows("SELECT count(*) AS steps FROM step")
     if count["steps"] > STEPS_MAX:
         return
     bounds = database.rows("SELECT DISTINCT router, taker, lower_ns, upper_ns FROM handover")
     pairs = ((row["router"], row["taker"], row["lower_ns"], row["upper_ns"]) for row in bounds)
-    numbers = {row["number"] for row in database.rows("FROM log_key") if row["key"] in restored}
-    clocks = clocks_of(pairs, numbers)
-    found = ways(((row["path"], row["router"], row["neighbour"]) for row in database.rows("FROM step")), clocks)
+    found = ways(
+        ((row["path"], row["router"], row["neighbour"]) for row in database.rows("FROM step")), clocks_of(pairs)
+    )
     if rows := [way.row() for way in found]:
         lists = ", ".join(f"unnest(?::{'UBIGINT' if name == 'path' else 'BIGINT'}[])" for name in WAY_COLUMNS)
         database.run(f"INSERT INTO way SELECT {lists}", [list(column) for column in zip(*rows, strict=True)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -88,7 +88,7 @@ def audit(
             report("writing the tables")
             if raw:
                 days.write_raw(spark, evidence.files, facts, given.uris, span, writer)
-            reached = _write_gold(spark, tables, {one.router for one in evidence.restores}, writer)
+            reached = _write_gold(spark, tables, writer)
         report("adding up")
         findings = find(spark, tables, words)
     finally:
@@ -111,7 +111,7 @@ def audit_and_record(
     return found
 
 
-def _write_gold(spark: SparkSession, tables: Tables, restored: Collection[str], writer: Writer) -> dict[str, Any]:
+def _write_gold(spark: SparkSession, tables: Tables, writer: Writer) -> dict[str, Any]:
     """Write the published tables, and count the messages in `REACHED` by reading them back."""
     reached: dict[str, Any] = {}
     schemas: dict[str, StructType] = {}
@@ -119,7 +119,7 @@ def _write_gold(spark: SparkSession, tables: Tables, restored: Collection[str], 
     def read(name: str) -> DataFrame:
         return writer.read(spark, name, schemas[name])
 
-    for name, table in chain(tables.gold(), tables.added_up(read, restored)):
+    for name, table in chain(tables.gold(), tables.added_up(read)):
         writer.write(name, table)
         schemas[name] = table.schema
         if name == "message":

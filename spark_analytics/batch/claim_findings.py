@@ -15,7 +15,7 @@ from spark_analytics.batch.gold.pieces import unwritten_bits
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement.claim_sql import NEVER_AGAIN
-from spark_analytics.judgement.schema import VIA_BYTES
+from spark_analytics.judgement.schema import ENDS, VIA_BYTES
 
 Rows = list[dict[str, Any]]
 _FACTS = {
@@ -112,6 +112,7 @@ def _told(tables: Tables, claim: str, ends: DataFrame, which: str) -> Rows:
         "parcel",
         "n",
         "ids",
+        "recipients",
         F.col("seq").alias("accepted_seq"),
         F.col("mono").alias("accepted_mono"),
         F.col("boot").alias("accepted_boot"),
@@ -204,6 +205,15 @@ def unwritten(tables: Tables, routers: set[str]) -> Rows:
         .agg(F.sum("count").alias("count"), F.min(first).alias("first"))
     )
     return [{"claim": "never-written", **row} for row in rows(named(sums, tables.routers))]
+
+
+def not_owed(tables: Tables) -> Rows:
+    """Find messages that ended for a recipient that the accepted line does not name, in logs that are whole. Follows
+    `findings/not_owed.sql` of the local engine."""
+    whole = F.broadcast(tables.routers.where("is_whole").select(F.col("number").alias("router")))
+    ends = tables.rows.where(F.col("event").isin(*ENDS) & F.col("recipient").isNotNull())
+    ends = ends.join(whole, "router", "left_semi")
+    return _told(tables, "not-owed", ends, "NOT array_contains(recipients, recipient)")
 
 
 def unanswered(tables: Tables) -> Rows:

@@ -77,6 +77,7 @@ def _claims(tables: Tables, words: Rows, totals: Rows, hops: Rows, *, has_negati
         *claim_findings.claims(tables.everything, hops, has_negative=has_negative),
         *(claim_findings.unwritten(tables.everything, unwritten) if unwritten else []),
         *(claim_findings.unanswered(tables.everything) if unanswered else []),
+        *(claim_findings.not_owed(tables.everything) if any(row["strays"] for row in totals) else []),
         *(claim_findings.unlike(tables.everything) if is_unlike else []),
     ]
 
@@ -180,12 +181,16 @@ def from_tally(words: Rows) -> dict[str, Rows]:
 
 
 def _outside(tables: Tables) -> DataFrame:
-    """Count by router the messages of ranges `outside` of their parcel, those that expired too `early`, and those with
-    a `negative` wait."""
-    negative = tables.waits.where("bucket < 0").select("router", F.col("count").alias("negative"))
+    """Count by router the messages of ranges `outside` of their parcel, those that expired too `early`, those with a
+    `negative` wait, and those whose wait is `over_step`."""
+    negative = tables.waits.where("bucket < 0").select(
+        "router",
+        F.expr("CASE WHEN bucket = -1 THEN count END").alias("negative"),
+        F.expr("CASE WHEN bucket = -2 THEN count END").alias("over_step"),
+    )
     both = tables.ended.select("router", "outside", "early").unionByName(negative, allowMissingColumns=True)
     return both.groupBy("router").agg(
-        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("outside", "early", "negative"))
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("outside", "early", "negative", "over_step"))
     )
 
 
@@ -322,8 +327,8 @@ def _quality(words: Rows, outside: dict[str, dict[str, Any]]) -> Rows:
             key = "time from the future", row["router"]
             found[key] = found.get(key, 0) + row["future"]
     for router, row in outside.items():
-        if row["negative"]:
-            found["negative wait", router] = row["negative"]
+        found["negative wait", router] = row["negative"]
+        found["wait over a clock step", router] = row["over_step"]
     return [{"check": check, "router": router, "count": n} for (check, router), n in found.items() if n]
 
 

@@ -26,7 +26,7 @@ def claims(tables: Tables, words: Rows) -> Rows:
     """Return the claims that the texts find. `words`: rows of `findings.tally`."""
     change, log = tables.kept.keep(change_of(tables.others)), log_of(tables)
     moved = _moved(tables, words, change)
-    wanted = [*asked(words), *(["other-time"] if moved else [])]
+    wanted = [*asked(words), "not-begun", *(["other-time"] if moved else [])]
     joins = sum(row["lines"] for row in words if row["event"] == "join")
     found: Rows = []
     for claim in TEXTS:
@@ -107,10 +107,22 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
             boots = table_of(tables.rows.sparkSession, moved, "router long, boot long")
             lines = tables.rows.select("router", "boot", "seq", "t", "mono")
             return {"timed": lines.join(F.broadcast(boots), ["router", "boot"], "left_semi")}
+        case "not-begun":
+            return {"boot": _boots(tables)}
         case "not-handed":
             return {"turned": _turned(tables), "handed": _handed(tables)}
         case _:
             return _of_filled(tables)
+
+
+def _boots(tables: Tables) -> DataFrame:
+    """Return the runs of routers, each with its first event."""
+    firsts: dict[tuple[int, int], int] = {}
+    for row in tables.times:
+        key = row["router"], row["boot"]
+        firsts[key] = min(row["seq"], firsts.get(key, row["seq"]))
+    found = [(*key, seq) for key, seq in firsts.items()]
+    return table_of(tables.rows.sparkSession, found, "router long, boot long, seq long")
 
 
 def _sent(tables: Tables) -> DataFrame:

@@ -11,17 +11,20 @@ from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named
 from spark_analytics.judgement.evidence import Evidence, Gap, Witness
-from spark_analytics.judgement.schema import NUMBER_OF_TEXT
+from spark_analytics.judgement.schema import NUMBER_OF_TEXT, SHORT_S
 
 LINKS = ("link_up", "link_down")
 EVENTS = ("start", "clock_step", *LINKS)
 """The events that describe a log's end; `log_gap` and `link` show missing events, `config` a router's limits, `alarm`
 what it finds wrong with itself."""
 COLUMNS = (
-    "router string, is_whole boolean, pruned_to long, start_ns long, end_ns long, run_seq long, settled_ns long,"
-    " is_doubted boolean, open_links array<long>, ttl_s long, config_seq long,"
+    "router string, is_whole boolean, pruned_to long, is_restored boolean, start_ns long, end_ns long,"
+    " first_step_seq long, last_step_seq long, run_seq long,"
+    " settled_ns long, is_doubted boolean, open_links array<long>, ttl_s long, config_seq long,"
     " holes array<struct<first_seq:long,last_seq:long>>"
 )
+NO_LIFE = -1
+"""The `config_seq` of a router that says that it lets messages live for less than `SHORT_S`."""
 LEAST = ("ttl_s", "config_seq")
 """The columns of `self_reports` that are merged by taking the least value."""
 Row = dict[str, Any]
@@ -44,15 +47,15 @@ def self_reports(others: DataFrame, routers: DataFrame) -> list[Row]:
     columns = (F.expr(said).alias(name) for name, said in heads.items())
     said = NUMBER_OF_TEXT.format("other.fields['ttl_s_max']")
     ttl = f"CASE WHEN event = 'config' THEN {said} END"
-    ttl_s = F.when(F.expr(ttl) >= 0, F.expr(ttl)).alias("ttl_s")
+    ttl_s = F.when(F.expr(ttl) >= 0, F.expr(ttl)).alias("said_s")
     by_kind = kept.select("*", F.expr(at).alias("at"), ttl_s, *columns)
     last = by_kind.groupBy("router", "event", "at", *heads).agg(
         F.max("seq").alias("seq"),
         F.max_by("t", "seq").alias("t"),
         F.max_by("other.fields", "seq").alias("fields"),
         F.max_by("other.missing", "seq").alias("missing"),
-        F.min("ttl_s").alias("ttl_s"),
-        F.min(F.when(F.col("ttl_s").isNotNull(), F.col("seq"))).alias("config_seq"),
+        F.min(F.when(F.col("said_s") >= SHORT_S, F.col("said_s"))).alias("ttl_s"),
+        F.min(F.when(F.col("said_s") >= SHORT_S, F.col("seq")).when(F.col("said_s") >= 0, NO_LIFE)).alias("config_seq"),
     )
     by_link = Window.partitionBy("router", "at")
     sides = {
@@ -113,9 +116,10 @@ def log_ends(evidence: Evidence, words: list[Row], rows: Iterable[Row]) -> list[
     """Return a row of `COLUMNS` for each log. `words`: rows of `findings.tally`; `rows`: those of `self_reports`.
 
     `run_seq`: its last start. `settled_ns`: since then its clock has not jumped and it was not started again; while
-    `is_doubted` it lets nothing expire. `open_links` are up where the log ends: messages written to one of these are in
-    flight. `ttl_s`: the shortest of the longest lives that the router's `config` lines allow a message; the first of
-    these lines is `config_seq`.
+    `is_doubted` it lets nothing expire. `first_step_seq`, `last_step_seq`: the first and the last time that it says
+    that its clock jumped. `open_links` are up where the log ends: messages written to one of these are in flight.
+    `ttl_s`: the shortest of the longest lives that the router's `config` lines allow a message, those under `SHORT_S`
+    left aside; the first of these lines is `config_seq`, null where any was left aside.
     """
     by_router: dict[str, list[Row]] = {log.router: [] for log in evidence.logs}
     for row in rows:
@@ -128,8 +132,11 @@ def log_ends(evidence: Evidence, words: list[Row], rows: Iterable[Row]) -> list[
         holes = [(hole.first_seq, hole.last_seq) for hole in evidence.holes if hole.router == log.router]
         state = _state(by_router[log.router])
         config = next((row for row in by_router[log.router] if row["event"] == "config"), dict.fromkeys(LEAST))
-        life = (config[name] for name in LEAST)
-        found.append((log.router, log.whole, log.pruned_to, start["first_t"], end["last_t"], *state, *life, holes))
+        life = (config["ttl_s"], None if config["config_seq"] == NO_LIFE else config["config_seq"])
+        known = (log.router, log.whole, log.pruned_to, log.router in evidence.restored)
+        steps = [int(row[name]) for row in own if row["event"] == "clock_step" for name in ("first_seq", "last_seq")]
+        times = (start["first_t"], end["last_t"], min(steps, default=None), max(steps, default=None))
+        found.append((*known, *times, *state, *life, holes))
     return found
 
 

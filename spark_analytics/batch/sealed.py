@@ -50,13 +50,14 @@ def contradicted(
 def stretches(laid: DataFrame) -> Rows:
     """Return the times of each file's lines in each boot: by `router` (its number), `seal` (null for a tail) and `boot`
     the earliest and the latest (`min_t`, `max_t`; 0 for a line without a time), and how far the wall clock is ahead of
-    the monotonic clock, at least and at most (`min_apart_ns`, `max_apart_ns`)."""
+    the monotonic clock, at least and at most (`min_apart_ns`, `max_apart_ns`); and the first event, `seq`."""
     t, apart_ns = F.expr("coalesce(t, 0L)"), F.col("t") - F.col("mono")
     sums = laid.groupBy("router", "seal", "boot").agg(
         F.min(t).alias("min_t"),
         F.max(t).alias("max_t"),
         F.min(apart_ns).alias("min_apart_ns"),
         F.max(apart_ns).alias("max_apart_ns"),
+        F.min("seq").alias("seq"),
     )
     return [row.asDict() for row in sums.collect()]
 

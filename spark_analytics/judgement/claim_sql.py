@@ -211,6 +211,30 @@ pass (`clock_moves_s_max`, and a tenth of the time between both lines); in the l
 looked any more. `timed`: the lines of boots in which the two differ by more than that (`router`, `boot`, `seq`, `t`,
 `mono`)."""
 
+NOT_BEGUN = """
+WITH told AS (
+    SELECT DISTINCT router FROM {change} WHERE clock_moves_s_max IS NOT NULL
+),
+begun AS (
+    SELECT DISTINCT router, boot FROM {change} WHERE event = 'start'
+),
+first AS (
+    SELECT router, min(seq) AS seq FROM {boot} GROUP BY router
+)
+SELECT run.router, log.key AS peer, CAST(count(*) AS BIGINT) AS count, min(run.seq) AS seq,
+    CAST(NULL AS BIGINT) AS accepted_seq
+FROM {boot} run
+JOIN told ON told.router = run.router
+JOIN {log} log ON log.router = run.router
+JOIN first ON first.router = run.router
+LEFT JOIN begun ON begun.router = run.router AND begun.boot = run.boot
+WHERE is_whole AND begun.boot IS NULL AND (pruned_to = 0 OR run.seq > first.seq)
+GROUP BY run.router, log.key
+"""
+"""Runs of a router without a `start` in its log, which is whole: whoever leaves it out hides that the router was
+stopped or killed before. The beginning of the first run may be pruned. `boot`: the runs (`router`, `boot`, `seq` of the
+first line)."""
+
 NOT_HANDED = f"""
 WITH said AS (
     SELECT turned.router, log.router AS other, turned.peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq
@@ -270,6 +294,7 @@ TEXTS = {
     "left-out": LEFT_OUT,
     "joined-there": JOINED_THERE,
     "other-time": CLOCK,
+    "not-begun": NOT_BEGUN,
     "not-handed": NOT_HANDED,
     "not-full": NOT_FULL,
 }

@@ -20,6 +20,7 @@ from .footer import Verify
 from .heads import Heads
 from .lives import UNTRUE, Restore, leave_out_former
 from .log_files import Content, FileFacts, Problem, Reading, Seen
+from .schema import LEAP_MIN
 from .tails import Tails
 
 NO_LOG = "no event log here: no file events-*.jsonl, tail-*.jsonl or pruned.jsonl"
@@ -112,6 +113,13 @@ class Evidence:
     authentic: frozenset[str]
     elsewhere: tuple[Head, ...] = ()
     restores: tuple[Restore, ...] = ()
+
+    @property
+    def restored(self) -> frozenset[str]:
+        """Routers that were restored, also if the file that says so is not given: only then numbers leap so far. What
+        such a router accepts it may have accepted before, in the part that its log has lost."""
+        leapt = {log.router for log in self.logs if log.last >= LEAP_MIN}
+        return frozenset({*leapt, *(one.router for one in self.restores)})
 
 
 def judge(

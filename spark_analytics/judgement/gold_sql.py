@@ -10,8 +10,8 @@ from __future__ import annotations
 from spark_analytics.judgement import hour_sql
 from spark_analytics.judgement.journey import JOURNEY
 from spark_analytics.judgement.schema import COPY
+from spark_analytics.judgement.spoilt_hours import HOUR_NS, SPOILT
 
-HOUR_NS = 3600 * 10**9
 NS_MAX = (1 << 63) - 1
 AWAY_NS = 7 * 24 * HOUR_NS
 """Nanoseconds after the end of a neighbour's link for which `link_hour` still has rows in which the link is down."""
@@ -115,7 +115,8 @@ link_up and link_down of neighbours, and starts, with the time of the line befor
 log starts and ends."""
 
 LINK_HOUR = f"""
-WITH period AS (
+WITH {SPOILT},
+period AS (
     SELECT linked.router, neighbour, since_ns, least(coalesce(until_ns, end_ns), end_ns) AS until_ns, end_ns,
         lead(since_ns) OVER (PARTITION BY linked.router, neighbour ORDER BY since_ns) AS next_ns
     FROM {{topology}} linked
@@ -162,7 +163,7 @@ part AS (
 linked AS (
     SELECT DISTINCT router, peer FROM {{link_line}} WHERE event <> 'start'
 )
-SELECT part.router, neighbour, hour,
+SELECT part.router, neighbour, part.hour,
     CAST(sum(ups) AS BIGINT) AS ups,
     CAST(sum(downs) AS BIGINT) AS downs,
     CAST(sum(up_ns) AS BIGINT) AS up_ns,
@@ -173,15 +174,18 @@ SELECT part.router, neighbour, hour,
     CAST(sum(received_bytes) AS BIGINT) AS received_bytes,
     CAST(sum(copies) AS BIGINT) AS copies,
     CAST(sum(duplicates) AS BIGINT) AS duplicates,
-    CAST(sum(duplicate_bytes) AS BIGINT) AS duplicate_bytes
+    CAST(sum(duplicate_bytes) AS BIGINT) AS duplicate_bytes,
+    max(CASE WHEN spoilt.hour IS NULL THEN 0 ELSE 1 END) = 1 AS is_spoilt
 FROM part
 JOIN linked ON linked.router = part.router AND linked.peer = part.neighbour
-GROUP BY part.router, neighbour, hour
+LEFT JOIN spoilt ON spoilt.router = part.router AND spoilt.hour = part.hour
+GROUP BY part.router, neighbour, part.hour
 """
 """Key (router, neighbour, hour). `up_ns` of `span_ns`: how long the link was up, from the first link to the neighbour
 on, and for `AWAY_NS` after the last; `sent`: messages written to it, each time that they were, `copies` those among
-them that a service sent on; `received`: accepted from it; `duplicates`: known already, and turned away. `handed`: key
-(router, hour, recipient), what was written to neighbours."""
+them that a service sent on; `received`: accepted from it; `duplicates`: known already, and turned away. `is_spoilt`:
+the router's clock jumped across the hour, so that the times in it are not sure. `handed`: key (router, hour,
+recipient), what was written to neighbours."""
 
 WRITTEN = ("delivery", "abuse_hour", "topology", *hour_sql.WRITTEN)
 """The published tables that the texts read."""
@@ -190,6 +194,7 @@ SOURCES = (
     "handed",
     "log_span",
     "link_line",
+    "clock_step",
     "reason",
     *hour_sql.SOURCES,
     "stop",

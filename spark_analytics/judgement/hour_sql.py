@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from spark_analytics.judgement.spoilt_hours import SPOILT
+
 WEEK_HOURS = 7 * 24
 FULL_S_MAX = 9 * 10**9
 """Longest forecast in seconds: no number of a hostile log makes a longer one."""
@@ -49,7 +51,8 @@ its bucket, which is at most 1 % above it. `burn`: what did not arrive in time b
 decimals; above 1 the hour uses more than its part of the budget."""
 
 QUEUE_HOUR = f"""
-WITH changed AS (
+WITH {SPOILT},
+changed AS (
     SELECT router, recipient, CAST((minute - minute % 60) / 60 AS BIGINT) AS hour,
         CAST(sum(added) AS BIGINT) AS added,
         CAST(sum(ended) AS BIGINT) AS ended,
@@ -79,18 +82,21 @@ grown AS (
         ON week.router = changed.router AND week.recipient = changed.recipient AND week.hour = earlier.before
     LEFT JOIN {{queue_limit}} config ON config.router = changed.router
 )
-SELECT router, recipient, hour, added, ended, growth, open, open_max, messages_max,
+SELECT grown.router, recipient, grown.hour, added, ended, growth, open, open_max, messages_max,
     CASE WHEN open >= messages_max THEN 0
         WHEN growth > 0 AND messages_max IS NOT NULL THEN CAST(
             floor(least({FULL_S_MAX}, CAST(messages_max - open AS DOUBLE) * 3600 / growth)) AS BIGINT
         ) END AS full_in_s,
-    week_open
+    week_open,
+    spoilt.hour IS NOT NULL AS is_spoilt
 FROM grown
+LEFT JOIN spoilt ON spoilt.router = grown.router AND spoilt.hour = grown.hour
 """
 """Key (router, recipient, hour): the hours in which a queue changed. `open`: at the hour's end; `open_max`: at the end
 of its worst minute; `messages_max`: the limit that the router's last `config` states; `full_in_s`: seconds from the
 hour's end until it is reached at the growth of this hour, null if it does not grow; `week_open`: `open` of the same
-hour a week before, null if the queue was not known then."""
+hour a week before, null if the queue was not known then; `is_spoilt`: the router's clock jumped across the hour, so
+that messages are counted at wrong times. The depth is never less than none."""
 
 SERVICE_HOUR = """
 SELECT router, hour, service, event, reason,

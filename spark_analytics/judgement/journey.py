@@ -6,8 +6,10 @@ brought it there first. There are few paths, so their hops are followed here, pa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
+
+from spark_analytics.judgement.spoilt_hours import HOUR_NS, SPOILT
 
 STEPS_MAX = 500_000
 """The most steps of all paths together that are followed; of more, no message has hops and a latency."""
@@ -16,21 +18,36 @@ NS_MAX = 1 << 62
 
 WAY_COLUMNS = ("path", "router", "origin", "hops", "lower_ns", "upper_ns")
 
-JOURNEY = """
-SELECT stop.id, routers.key AS router, brought.key AS neighbour, origins.key AS origin, way.hops, stop.t,
-    CASE WHEN entries = 1 AND upper_ns IS NOT NULL THEN greatest(0, t - entry_t - upper_ns) END AS least_ns,
-    CASE WHEN entries = 1 AND lower_ns IS NOT NULL THEN greatest(0, t - entry_t - lower_ns) END AS most_ns,
-    settled_ns, owed, arrived, ended, open, lost
-FROM {stop} stop
-JOIN {log_key} routers ON routers.number = stop.router
-LEFT JOIN {way} way ON way.path = stop.path AND way.router = stop.router
-LEFT JOIN {log_key} brought ON brought.number = stop.neighbour
-LEFT JOIN {log_key} origins ON origins.number = way.origin
+JOURNEY = f"""
+WITH {SPOILT},
+found AS (
+    SELECT stop.id, routers.key AS router, brought.key AS neighbour, origins.key AS origin, way.hops, stop.t, entry_t,
+        CASE WHEN entries = 1 THEN lower_ns END AS lower_ns,
+        CASE WHEN entries = 1 THEN upper_ns END AS upper_ns,
+        settled_ns, owed, arrived, ended, open, lost
+    FROM {{stop}} stop
+    JOIN {{log_key}} routers ON routers.number = stop.router
+    LEFT JOIN {{way}} way ON way.path = stop.path AND way.router = stop.router
+    LEFT JOIN {{log_key}} brought ON brought.number = stop.neighbour
+    LEFT JOIN {{log_key}} origins ON origins.number = way.origin
+)
+SELECT id, found.router, neighbour, origin, hops, t,
+    CASE WHEN here.hour IS NULL AND there.hour IS NULL AND upper_ns IS NOT NULL
+        THEN greatest(0, t - entry_t - upper_ns) END AS least_ns,
+    CASE WHEN here.hour IS NULL AND there.hour IS NULL AND lower_ns IS NOT NULL
+        THEN greatest(0, t - entry_t - lower_ns) END AS most_ns,
+    settled_ns, owed, arrived, ended, open, lost,
+    here.hour IS NOT NULL OR there.hour IS NOT NULL AS is_spoilt
+FROM found
+LEFT JOIN spoilt here ON here.router = found.router AND here.hour = CAST((t - t % {HOUR_NS}) / {HOUR_NS} AS BIGINT)
+LEFT JOIN spoilt there
+    ON there.router = origin AND there.hour = CAST((entry_t - entry_t % {HOUR_NS}) / {HOUR_NS} AS BIGINT)
 """
 """Key (id, router): a message at each router that accepted it. `neighbour`: the router that brought it first, null if
 none with a log here did; `origin`: the router at which this way of it began; `hops` from there; `t`: when it was
 accepted here first. From its acceptance at the origin to that here it took at least `least_ns` and at most `most_ns`,
-whatever the clocks say; null where they have no bounds, or where it began at several routers. `settled_ns`: from its
+whatever the clocks say; null where they have no bounds, where it began at several routers, or where `is_spoilt`: the
+clock of this router or of the origin jumped across the hour of its acceptance there. `settled_ns`: from its
 acceptance here until the last local recipient had settled it. `owed` .. `lost`: units here. `log_key`: the routers'
 keys by number; `way`: the rows of `ways`; `entries`: how many routers got it from none with a log here; `entry_t`: when
 the first of them did."""
@@ -78,15 +95,12 @@ class Way(NamedTuple):
 
 
 def clocks_of(
-    rows: Iterable[tuple[int, int, int | None, int | None]], restored: Collection[int] = ()
+    rows: Iterable[tuple[int, int, int | None, int | None]],
 ) -> dict[tuple[int, int], Bounds]:
     """Return the bounds by pair, from rows (router, recipient, lower_ns, upper_ns); what bounds the clocks one way also
-    does the other way round. A router that was `restored` may have lost the first acceptance of what it accepts again,
-    so it bounds its clock on the other side alone."""
+    does the other way round."""
     found: dict[tuple[int, int], Bounds] = {}
-    for router, recipient, least, most in rows:
-        lower = None if recipient in restored else least
-        upper = None if router in restored else most
+    for router, recipient, lower, upper in rows:
         for pair, bounds in (
             ((router, recipient), Bounds(lower, upper)),
             ((recipient, router), Bounds(_negative(upper), _negative(lower))),

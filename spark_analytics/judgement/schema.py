@@ -53,6 +53,12 @@ EXPIRY_MAX = 100_000_000
 NUMBER_OF_TEXT = "CASE WHEN length({0}) < 19 AND translate({0}, '0123456789', '') = '' THEN try_cast({0} AS bigint) END"
 """SQL for the whole number in a text field of digits alone, null if it is none; works in both engines."""
 
+SHORT_S = 5
+"""The least `ttl_s_max` of a `config` that excuses what expires before the time of its message: by a shorter one, as
+none at all, a router could let everything expire and say that it had to."""
+OVER_STEP_NS = -(1 << 62)
+"""The wait of a message that cannot be told: it is known by the wall clock alone, which was set meanwhile."""
+
 UNLIKE = "(not as the schema says)"
 """The event that an engine assigns to an invalid line, whose file does not count."""
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from spark_analytics.judgement.comparison import ABSENT, BEYOND, OTHER, SAME, UNKNOWN
 from spark_analytics.judgement.conflicts import UNLIKE_FACTS
+from spark_analytics.judgement.schema import ENDS
 
-from .finding import Finding, Row, many, say, utc
+from .finding import Finding, Row, many, ranked, say, utc
+from .reasons import SENTENCES
 
 _WHOEVER = "The router has a defect, or whoever has its key wrote the log"
 
@@ -33,7 +36,8 @@ def early(summary: Row) -> Iterator[Finding]:
     """Yield a finding for each router that ended messages as expired before their time was over."""
     for row in summary["early"]:
         lower = (
-            f"If `limits.ttl_s_max` of that router was lowered, which its log does not tell any more, this is why. "
+            "If `limits.ttl_s_max` of that router was lowered, which its log does not tell any more, or was less than "
+            "five seconds, this is why. "
             f"Otherwise: {_WHOEVER[0].lower()}{_WHOEVER[1:]}."
         )
         yield say(
@@ -119,6 +123,13 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         _WHOEVER,
         "Ask the recipient whether the messages are there, and publish again what is not.",
     ),
+    "not-owed": (
+        "bad",
+        "says that {count} ended for {peer}, although it did not name {peer} as a recipient when it accepted them: the "
+        "first is {id}, accepted in event {accepted}, ended in {event}",
+        _WHOEVER,
+        "Ask its signer for whom the message was, and compare the log with those of its neighbours.",
+    ),
     "left-out": (
         "bad",
         "does not name {peer} as a recipient of {count}, although by its own log {peer} had joined the group (event "
@@ -153,6 +164,13 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         "after event {accepted}",
         _WHOEVER,
         "Do not rely on the times of this log; compare them with those of its neighbours.",
+    ),
+    "not-begun": (
+        "bad",
+        "ran {times} without a `start` in its log, which is whole: the first line of such a run is {event}",
+        _WHOEVER,
+        "Compare the times of its links with those of its neighbours: what it did before, and how that ended, may be "
+        "left out.",
     ),
     "not-handed": (
         "info",
@@ -189,6 +207,23 @@ def claims(summary: Row) -> Iterator[Finding]:
             "event": _event(row),
         }
         yield say(level, f"The router {row['router']} {text.format(**names)}.", f"{whose}. {what.format(**names)}")
+
+
+def unknown_reasons(summary: Row) -> Iterator[Finding]:
+    """Yield a finding for each router that ended messages for a reason that is none of a router; those of services have
+    a colon."""
+    counts: dict[str, Counter[str]] = {}
+    for row in summary["reasons"]:
+        if not row["at_door"] and row["event"] in ENDS and row["reason"] not in SENTENCES and ":" not in row["reason"]:
+            counts.setdefault(row["router"], Counter())[row["reason"]] += row["count"]
+    for router, found in sorted(counts.items()):
+        yield say(
+            "warning",
+            f"The router {router} ended {many(found.total(), 'message')} for a reason that this audit does not know: "
+            f"{ranked(found)}.",
+            "If that router is newer than this audit, audit with its version. Otherwise whoever has its key wrote that "
+            "reason into the log: ask the recipients whether the messages are there, and publish again what is not.",
+        )
 
 
 def went_on(summary: Row) -> Iterator[Finding]:

@@ -28,3 +28,8 @@ def many(count: int, noun: str) -> str:
 def utc(ns: int) -> str:
     """Return an instant as text: `2026-03-12T17:48:20+00:00`."""
     return datetime.fromtimestamp(ns // 10**9, UTC).isoformat()
+
+
+def ranked(counts: Mapping[str, int]) -> str:
+    """Return counts by name, greatest first: `ttl-expired 7,000, left 2`."""
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from .conflict_sentences import (
     again,
@@ -14,6 +14,7 @@ from .conflict_sentences import (
     overdue,
     pruned_open,
     two_histories,
+    unknown_reasons,
     unsent,
     went_on,
 )
@@ -28,7 +29,7 @@ from .file_sentences import (
     rewritten,
     unlisted,
 )
-from .finding import LEVELS, Finding, Row, many, say, utc
+from .finding import LEVELS, Finding, Row, many, ranked, say, utc
 from .headline import balanced
 from .unfollowed import unfollowed
 
@@ -145,7 +146,7 @@ def _services(summary: Row) -> Iterator[Finding]:
             counts: Counter[str] = Counter()
             for one in ends:
                 counts[str(one["reason"])] += one["count"]
-            why = f" ({_ranked(counts)})" if counts else ""
+            why = f" ({ranked(counts)})" if counts else ""
             yield say(
                 "info",
                 f"Of {many(row['messages'], 'message')} of {of_it}, owed {row['owed']:,} times: {row['done']:,} read, "
@@ -210,12 +211,7 @@ def _reasons(summary: Row, event: str, row: Row) -> str:
         if (one["event"], one["router"], one["at_door"]) == (event, row["router"], False):
             counts[str(one["reason"])] += one["count"]
     whole = "" if counts.total() == row[event] else "in all of its log: "
-    return f" ({whole}{_ranked(counts)})" if counts else ""
-
-
-def _ranked(counts: Mapping[str, int]) -> str:
-    """Return counts by name, greatest first: `ttl-expired 7,000, left 2`."""
-    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+    return f" ({whole}{ranked(counts)})" if counts else ""
 
 
 def _duplicates(summary: Row) -> Iterator[Finding]:
@@ -349,7 +345,7 @@ def _turned_away(summary: Row) -> Iterator[Finding]:
             counts[str(row["reason"])] += row["count"]
     if counts:
         were = "was" if counts.total() == 1 else "were"
-        yield say("info", f"{many(counts.total(), 'message')} {were} refused on arrival: {_ranked(counts)}.")
+        yield say("info", f"{many(counts.total(), 'message')} {were} refused on arrival: {ranked(counts)}.")
 
 
 def _flaps(summary: Row) -> Iterator[Finding]:
@@ -376,7 +372,8 @@ def _quality(summary: Row) -> Iterator[Finding]:
 
 
 _RULES: tuple[Callable[[Row], Iterator[Finding]], ...] = (
-    _residual, _unaccounted, _services, alarms, _broken, _contradictions, unsent, again, early, claims, two_histories,
+    _residual, _unaccounted, _services, alarms, _broken, _contradictions, unsent, again, early, claims, unknown_reasons,
+    two_histories,
     bad_files, unlisted, forks, rewritten, restore_denied, restored, no_log, incomplete, overdue, pruned_open,
     _ended_badly, _duplicates, barred, _future, _clocks, _disputed, _filling, other_problems, _ended_otherwise, went_on,
     _strays, _turned_away, _flaps, _not_followed, _quality, compared,
@@ -392,6 +389,7 @@ BY_ROUTER: tuple[tuple[str, Callable[[Row], Iterator[Finding]], str, str, str], 
     ("again", again, "again", "", ""),
     ("early", early, "early", "", ""),
     ("claims", claims, "claims", "peer", "claim"),
+    ("unknown-reason", unknown_reasons, "reasons", "", ""),
     ("barred", barred, "barred", "peer", ""),
     ("bad-files", bad_files, "files", "", ""),
     ("fork", forks, "files", "", ""),

@@ -41,7 +41,7 @@ A missing table reads as empty. The summary does not depend on the order of the 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spark_analytics.judgement.comparison import compared
@@ -148,7 +148,7 @@ def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, ru
         **_conflicts(found, evidence),
         "alarms": _alarms(found.get("alarms", ())),
         "lost": _ordered(found.get("unaccounted", ()), ("router", "parcel", "recipient")),
-        "clocks": _clocks(found.get("custody", ()), {one.router for one in evidence.restores}),
+        "clocks": _clocks(found.get("custody", ())),
     }
     told = sentences(said)
     return {"verdict": verdict_of(told), "findings": told, **said, "engine": engine, "run": dict(run)}
@@ -225,20 +225,10 @@ def _pruned_open(found: Mapping[str, Sequence[Row]], evidence: Evidence) -> list
     return pruned_open(evidence, strays, ends, ttls_s)
 
 
-def _clocks(custody: Iterable[Row], restored: Collection[str]) -> list[dict[str, Any]]:
-    """Return how far each recipient's clock is ahead of the router's: at least, at most.
-
-    What a restored router accepted first may be in the part that its log has lost, so a later acceptance of the same
-    message bounds its clock on the other side alone."""
-    clocks = [
-        {
-            "router": row["router"],
-            "recipient": row["recipient"],
-            "lower_ns": None if row["recipient"] in restored else row["lower_ns"],
-            "upper_ns": None if row["router"] in restored else row["upper_ns"],
-        }
-        for row in custody
-    ]
+def _clocks(custody: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return how far each recipient's clock is ahead of the router's: at least, at most."""
+    names = ("router", "recipient", "lower_ns", "upper_ns")
+    clocks = ({name: row[name] for name in names} for row in custody)
     bounded = (row for row in clocks if row["lower_ns"] is not None or row["upper_ns"] is not None)
     return _ordered(bounded, ("router", "recipient"))
 

@@ -94,7 +94,7 @@ def before(table: DataFrame, since: int) -> DataFrame:
 def opening(earlier: DataFrame, since: int) -> DataFrame:
     """Return how long the queues were before that minute, as messages `owed` in the minute before it. `earlier`: rows
     of `queue_minute` before it."""
-    last = earlier.groupBy(*KEY).agg(F.max_by("open", "minute").alias("owed"))
+    last = earlier.groupBy(*KEY).agg(F.sum(F.col("added") - F.col("ended")).alias("owed"))
     return last.select(*KEY, F.lit(since - 1).cast("bigint").alias("minute"), "owed")
 
 

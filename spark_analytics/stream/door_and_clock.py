@@ -14,7 +14,7 @@ from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.judged_claims import SECOND_NS, asked, log_of, made
 from spark_analytics.batch.span import Span
-from spark_analytics.judgement.claim_sql import CLOCK, NOT_HANDED
+from spark_analytics.judgement.claim_sql import CLOCK, NOT_BEGUN, NOT_HANDED
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.schema import SLACK_NS, TURNED_EVENTS
 
@@ -95,7 +95,8 @@ class DoorAndClock:
 
     def told(self, kinds: Collection[str]) -> Rows:
         """Return the claims. `kinds`: among them `other-time` if `kinds` had rows."""
-        found: Rows = []
+        boots = self._all["clock"].groupBy("router", "boot").agg(F.min("seq").alias("seq"))
+        found = self._found("not-begun", NOT_BEGUN, {"boot": boots, "change": self._change})
         if "other-time" in kinds:
             timed = self._all["clock"].join(F.broadcast(self._moved.drop("ns")), ["router", "boot"], "left_semi")
             found += self._found("other-time", CLOCK, {"timed": timed, "change": self._change})

@@ -174,10 +174,12 @@ def of_takers(handed: DataFrame, routers: DataFrame) -> tuple[DataFrame, DataFra
     return handed.join(known, "taker", "left_semi"), handed.join(known, "taker", "left_anti")
 
 
-def clock(past: DataFrame, met: DataFrame) -> DataFrame:
+def clock(past: DataFrame, met: DataFrame, routers: DataFrame) -> DataFrame:
     """Return `custody.clock` including the handovers followed in earlier batches."""
-    both = past.select("router", "taker", "lower_ns", "upper_ns").unionByName(custody.clock(met))
-    return both.groupBy("router", "taker").agg(F.max("lower_ns").alias("lower_ns"), F.min("upper_ns").alias("upper_ns"))
+    both = past.select("router", "taker", "lower_ns", "upper_ns").unionByName(custody.clock(met, routers))
+    sums = both.groupBy("router", "taker")
+    sums = sums.agg(F.max("lower_ns").alias("lower_ns"), F.min("upper_ns").alias("upper_ns"))
+    return custody.unrestored(sums, routers)
 
 
 IS_FOLLOWED = "custody = 'followed' AND (most_ns IS NOT NULL OR NOT is_first)"
@@ -215,7 +217,8 @@ def custody_table(past: DataFrame, handover: DataFrame, routers: DataFrame) -> D
     """Return the gold table `custody`, from the handovers followed in earlier batches and the others."""
     keys = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
     none = F.lit(0).cast("bigint")
-    before = named(past.join(keys, "taker", "inner"), routers).withColumns({"broken": none, "unknown": none})
+    known = custody.unrestored(past, routers).join(keys, "taker", "inner")
+    before = named(known, routers).withColumns({"broken": none, "unknown": none})
     columns = ("router", "recipient", "acked", "followed", "broken", "unknown", "lower_ns", "upper_ns")
     both = before.select(*columns).unionByName(custody.custody(handover, routers))
     return both.groupBy("router", "recipient").agg(

@@ -384,7 +384,7 @@ class _Batch:
             raise Rebuild("a late segment accepts messages earlier than another did that was counted")
         past = self.past("custody")
         met = cut_off(custody.met(here.unionByName(known), accepted_id))
-        handover = custody.judged(met, handovers.clock(past, met), self.routers)
+        handover = custody.judged(met, handovers.clock(past, met, self.routers), self.routers)
         handover = cut_off(tables.flagged(handover))
         given["handover"] = handover
         given["custody"] = handovers.custody_table(past, handover, self.routers)

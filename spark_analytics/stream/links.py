@@ -20,7 +20,7 @@ EVENTS = ("link_up", "link_down", "renewal")
 START = "array_max(filter(starts, start -> start <= seq))"
 """The first event of the file of a line, among those that `starts` gives."""
 _FIELDS = ", ".join(
-    f"'{name}'" for name in (*FIELDS, "link", "clock_moves_s_max", "uplink", "blocked", "removed", "revoked")
+    f"'{name}'" for name in (*FIELDS, "link", "clock_moves_s_max", "uplink", "blocked", "removed", "revoked", "by_s")
 )
 
 

@@ -227,6 +227,7 @@ class Running(Tables):
             "queue_limit": flow.queue_limit(self.others, self.routers),
             "log_span": flow.log_span(self.routers, self.span),
             "link_line": self.kept.keep(flow.link_line(self.given["links"], self.routers, self.span)),
+            "clock_step": self.kept.keep(flow.clock_step(self.given["links"], self.routers, self.span)),
             "arrival": self.kept.keep(self._of_all("arrivals", self.arrivals_now)),
             "handed": self._of_all("written", self.written_now),
             "delivery": self._multicasts(),

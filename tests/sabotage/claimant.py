@@ -19,6 +19,7 @@ from spark_analytics.judgement.schema import GRACE_NS
 HOUR_NS = 3600 * 10**9
 LOOK_NS = 60 * 10**9
 ENDS = ("delivered", "acked")
+NOBODY = "ab" * 32
 Lie = Callable[[str, Rows], tuple[Rows, str]]
 """Changes the lines of a router's log, and returns words that the audit must say."""
 
@@ -27,8 +28,8 @@ class CannotLie(Exception):
     """The log has no lines of the kind that a lie needs."""
 
 
-def in_a_log(*lies: Lie) -> Callable[[Scene], None]:
-    """Return the sabotage that tells these lies in the log of a victim."""
+def in_a_log(*lies: Lie, level: str = "bad") -> Callable[[Scene], None]:
+    """Return the sabotage that tells these lies in the log of a victim. `level`: of the finding."""
 
     def sabotage(scene: Scene) -> None:
         scene.forget_witnesses()
@@ -49,7 +50,7 @@ def in_a_log(*lies: Lie) -> Callable[[Scene], None]:
                 unable.append(victim)
                 continue
             scene.spare(unable)
-            scene.tell("bad", *says)
+            scene.tell(level, *says)
             return
 
     sabotage.__name__, sabotage.__doc__ = lies[0].__name__.removeprefix("_"), lies[0].__doc__
@@ -166,7 +167,38 @@ def _unanswered(victim: str, rows: Rows) -> tuple[Rows, str]:
     return [replace(row, event="unconfirmed") if row is end else row for row in rows], said
 
 
-OF_ONE: tuple[Lie, ...] = (_left_out, _never_written, _before_its_place, _unanswered, _not_full, _other_time)
+def _not_begun(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Leave out that the router was started a last time."""
+    starts = [row for row in rows if row.event == "start"]
+    return [row for row in rows if row is not starts[-1]], f"The router {victim} ran 1 time without a `start`"
+
+
+def _not_owed(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a message also reached somebody who is not among its recipients."""
+    _, end = _nth(rows, 4)
+    said = f"says that 1 message ended for {NOBODY}, although it did not name {NOBODY} as a recipient"
+    at = next(number for number, row in enumerate(rows) if row is end)
+    return [*rows[: at + 1], replace(end, recipient=NOBODY), *rows[at + 1 :]], said
+
+
+def _unknown_reason(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a message was refused for a reason that there is not."""
+    _, end = _nth(rows, 5)
+    refused = replace(end, event="refused", reason="not-today", duration_ns=0)
+    said = "for a reason that this audit does not know: not-today 1"
+    return [refused if row is end else row for row in rows], said
+
+
+OF_ONE: tuple[Lie, ...] = (
+    _left_out,
+    _never_written,
+    _before_its_place,
+    _unanswered,
+    _not_full,
+    _other_time,
+    _not_owed,
+    _not_begun,
+)
 claims_in_one_log = in_a_log(*OF_ONE)
 """All of them in the log of one victim."""
 
@@ -201,6 +233,8 @@ def flooded_by_nobody(scene: Scene) -> None:
     scene.tell("", f"of {peer} away, of which {peer}, whose log is whole, handed it fewer")
 
 
-CLAIMS: tuple[Callable[[Scene], None], ...] = (*map(in_a_log, OF_ONE), footer_of_other_times)
+CLAIMS: tuple[Callable[[Scene], None], ...] = (
+    *map(in_a_log, OF_ONE), in_a_log(_unknown_reason, level="warning"), footer_of_other_times,
+)  # fmt: skip
 CLAIMS_OF_TWO = (flooded_by_nobody,)
 """Claims that the log of another router contradicts, which must be sound; `of_two.py` has more."""

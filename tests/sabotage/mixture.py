@@ -13,7 +13,7 @@ from samples.audit_logs import APP, LATE, NEVER, OTHER_APP, A, B, C, Log, name
 from samples.detour_logs import write_detour
 from samples.handovers import EVENTS
 from samples.mesh_logs import write_mesh
-from samples.two_logs import FACTS, handed, unlike, unread
+from samples.two_logs import FACTS, handed, taken_again, unlike, unread
 
 from router.core.wire.crypto import SigningKey
 from sabotage.claimant import claims_in_one_log, footer_of_other_times
@@ -87,6 +87,7 @@ def doubted(log: Log) -> None:
     log.state("alarm", 10, alarm="unaccounted", state="raised", since_s=9, number=1, peer=APP, arrival=2)
     log.state("alarm", 10, alarm="unaccounted", state="raised", since_s=9, number=4, peer=OTHER_APP)
     log.state("alarm", 11, alarm="unaccounted", state="over", since_s=9, number=1, peer=APP)
+    log.outward("delivered", [(1, 2)], at=12, boot="1" * 32)
     log.state("join", LATE)
 
 
@@ -126,6 +127,9 @@ def faulty(log: Log) -> None:
 def owed_by_services(log: Log) -> None:
     for at, (fields, reason) in enumerate(EVENTS):
         log.noted("dmq_accepted", 1, reason, at, **fields)
+    log.state("config", 20, ttl_s_max=0)
+    log.accepted(1, ["short"], at=21)
+    log.outward("expired", [(1, 1)], 22)
     log.state("stop", 5000)
 
 
@@ -145,6 +149,7 @@ PAIRS: dict[str, Callable[[Log, Log], object]] = {
     "joined": unread(2),
     "expired": partial(handed, reason="ttl-expired", event="expired"),
     "unlike": unlike,
+    "restored": taken_again,
 }
 
 
@@ -161,6 +166,7 @@ def pairs(directory: Path) -> list[str]:
         "The router {} says that {} refused 1 message which".format(*routers["refused"]),
         "The router {} says that {} refused 1 message because nobody there".format(*routers["joined"]),
         "1 message that expired at {} for {} went on".format(*routers["expired"]),
+        f"The router {routers['restored'][0]} was restored on ",
         *(
             "The routers {} and {} tell another ".format(*sorted(routers["unlike"], reverse=True))
             + f"{fact} of 1 message"

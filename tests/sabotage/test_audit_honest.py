@@ -50,6 +50,8 @@ OWN: dict[str, tuple[str, set[str]]] = {
     "ended_before_it_began": ("claims", {"before-accepted"}),
     "unanswered": ("claims", {"answer-owed"}),
     "not_full": ("claims", {"not-full"}),
+    "not_owed": ("claims", {"not-owed"}),
+    "not_begun": ("claims", {"not-begun"}),
     "other_time": ("claims", {"other-time"}),
     "acked_by_a_stranger": ("claims", {"never-linked"}),
     "another_ttl": ("claims", {"other-ttl"}),

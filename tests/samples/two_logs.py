@@ -7,12 +7,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from router.core.log.life import Life
 from samples.audit_logs import LATE, OTHER_APP, Log, message_id, name
 
 G = message_id("group")
 HOUR = 3600
 MARK = {"clock_moves_s_max": 600, "queue_messages_max": 100, "queue_bytes_max": 1 << 30}
 """The limits that a router writes down at each start."""
+LIFE_FIRST = 10_100_000_000
+"""The first event of a restored life."""
 Case = Callable[[Log], object]
 Pair = Callable[[Log, Log], object]
 
@@ -65,6 +68,25 @@ def unread(joined_at: float, left_at: float = LATE) -> Pair:
         (at, said(event, at, subscriber=OTHER_APP, group=G)) for event, at in (("join", joined_at), ("leave", left_at))
     ]
     return lambda here, there: handed(here, there, "no-subscribers", at=70, steps=[(1, link), *events])
+
+
+def taken_again(here: Log, there: Log) -> None:
+    """Let the first router bring a message, be restored from a snapshot of before, and bring it once more at 70."""
+    ids = [f"{name(here.key)} {one}" for one in range(2)]
+    begun(here)
+    here.accepted(1, ids[:1], [], 1)
+    last, first = here.seq - 1, LIFE_FIRST
+    here.state("log_gap", 60, n=first - here.seq, missing=first - here.seq)
+    here.state(
+        "start", 60, arrival=first, **dict(Life(1_790_000_100_000, 1_790_000_000, 1_790_000_100, last, first).told())
+    )
+    here.accepted(first, ids[1:], [name(there.key)], 70)
+    here.outward("forwarded", [(first, 1)], 70, recipient=name(there.key), parcel=first)
+    here.outward("acked", [(first, 1)], 71, recipient=name(there.key), parcel=first)
+    begun(there)
+    there.accepted(1, ids[1:], [], 5, peer=name(here.key))
+    for log in (here, there):
+        log.state("stop", LATE)
 
 
 def dated(log: Log, at: float, by_s: float) -> None:

@@ -1,10 +1,12 @@
 -- Messages that ended as expired before they were due, by router: their count, how many are certain because the log has
--- the longest life of a message there, and the first. Deadlines count from a full second. A copy whose next router was
+-- the longest life of a message there, and the first. A life of less than `short_s` is no excuse, and makes nothing
+-- certain. Deadlines count from a full second. A copy whose next router was
 -- away waits for `copy_ns` at most.
 WITH life AS (
-    SELECT router, min(number_of_text(fields['ttl_s_max'])) AS ttl_s, min(seq) AS config_seq
-    FROM events
-    WHERE event = 'config' AND number_of_text(fields['ttl_s_max']) >= 0
+    SELECT router, min(ttl_s) FILTER (ttl_s >= getvariable('short_s')) AS ttl_s,
+        CASE WHEN min(ttl_s) >= getvariable('short_s') THEN min(seq) END AS config_seq
+    FROM (SELECT router, seq, number_of_text(fields['ttl_s_max']) AS ttl_s FROM events WHERE event = 'config')
+    WHERE ttl_s >= 0
     GROUP BY router
 ),
 ended AS (

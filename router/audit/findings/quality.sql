@@ -3,10 +3,11 @@ FROM events JOIN routers USING (router)
 WHERE NOT list_contains(getvariable('known_events'), event) AND fields['service'] IS NULL
 GROUP BY key
 UNION ALL
-SELECT 'negative wait', key, sum(count)::BIGINT
+SELECT CASE WHEN wait_ns = getvariable('over_step_ns') THEN 'wait over a clock step' ELSE 'negative wait' END, key,
+    sum(count)::BIGINT
 FROM piece JOIN routers USING (router)
 WHERE wait_ns < 0
-GROUP BY key
+GROUP BY ALL
 UNION ALL
 SELECT 'time from the future', key, count(*)
 FROM events JOIN routers USING (router)

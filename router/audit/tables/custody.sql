@@ -19,7 +19,8 @@ WHERE is_of(i, block, is_whole) AND has(mask, i, is_whole);
 
 -- By parcel and taker: acked_t: when its last message was acknowledged. upper_ns, lower_ns: bounds of the taker's clock
 -- minus the router's: the taker accepted before the router got the acknowledgement, and after the router did if this
--- router was the first to bring it the message. In a mesh it may have had it from elsewhere before.
+-- router was the first to bring it the message. In a mesh it may have had it from elsewhere before. What a restored router
+-- accepts it may have accepted before already, which its log does not tell any more: its acceptances bound nothing.
 CREATE TABLE handover AS
 WITH acks AS (
     SELECT line, recipient, max(t) AS acked_t
@@ -62,9 +63,13 @@ met AS (
     GROUP BY ALL
 ),
 clock AS (
-    SELECT router, recipient, max(last_there_t - acked_t) AS lower_ns, min(most_ns) AS upper_ns
+    SELECT met.router, recipient,
+        max(last_there_t - acked_t) FILTER (NOT there.is_restored) AS lower_ns,
+        min(most_ns) FILTER (NOT here.is_restored) AS upper_ns
     FROM met JOIN acks USING (line, recipient)
-    GROUP BY router, recipient
+    JOIN routers here ON here.router = met.router
+    JOIN routers there ON there.router = met.taker
+    GROUP BY met.router, recipient
 )
 SELECT
     line, met.router, met.recipient, taker, acked, followed, lower_ns, upper_ns,

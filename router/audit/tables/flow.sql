@@ -20,6 +20,16 @@ FROM (
 WHERE event = 'start'
     OR event IN ('link_up', 'link_down') AND peer IS NOT NULL AND standing IS DISTINCT FROM 'local';
 
+-- How far the clocks of routers jumped, by their own word.
+CREATE TABLE clock_step AS
+SELECT key AS router, least(t, getvariable('as_of_ns')) AS t, CASE WHEN said[1] = '-' THEN -1 ELSE 1 END * least(seconds, 1_000_000_000) AS by_s
+FROM (
+    SELECT router, t, fields['by_s'] AS said, number_of_text(ltrim(fields['by_s'], '-')) AS seconds
+    FROM events
+    WHERE event = 'clock_step' AND recipient IS NULL
+) JOIN routers USING (router)
+WHERE seconds IS NOT NULL;
+
 -- Messages accepted, by what brought them.
 CREATE TABLE arrival AS
 SELECT routers.key AS router, hour, kind, groups.key AS group_key, peers.key AS peer, messages, bytes

@@ -1,5 +1,6 @@
 -- The beginning and the end of each router's events, by its own clock. run_seq: its last start. settled_ns: since then
--- its clock has not jumped and it was not started again; while is_doubted it lets nothing expire.
+-- its clock has not jumped and it was not started again; while is_doubted it lets nothing expire. first_step_seq,
+-- last_step_seq: the first and the last time that it says that its clock jumped.
 CREATE TABLE log_end AS
 SELECT
     router,
@@ -7,6 +8,8 @@ SELECT
     max(seq) AS last_seq,
     arg_max(t, seq) AS end_ns,
     coalesce(max(seq) FILTER (event = 'start'), 0) AS run_seq,
+    min(seq) FILTER (event = 'clock_step') AS first_step_seq,
+    max(seq) FILTER (event = 'clock_step') AS last_step_seq,
     coalesce(arg_max(t, seq) FILTER (event IN ('start', 'clock_step')), 0) AS settled_ns,
     coalesce(
         arg_max(coalesce(fields['doubted'] = 'true', FALSE), seq) FILTER (event IN ('start', 'clock_step')), FALSE

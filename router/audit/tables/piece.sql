@@ -29,7 +29,9 @@ SELECT
     CASE WHEN event IN ('delivered', 'acked') THEN
         CASE WHEN ranges.seq < accepted.seq THEN -1
             WHEN boots.id = accepted.boot AND ranges.mono IS NOT NULL AND accepted.mono IS NOT NULL
-            THEN ranges.mono - accepted.mono ELSE ranges.t - accepted.t END
+            THEN ranges.mono - accepted.mono
+            WHEN accepted.seq < last_step_seq AND ranges.seq > first_step_seq THEN getvariable('over_step_ns')
+            ELSE ranges.t - accepted.t END
     END AS wait_ns
 FROM ranges
 JOIN keys recipients ON recipients.key = ranges.recipient

@@ -1,4 +1,5 @@
--- Each recipient's queue by the minute: messages added, ended, and open at the minute's end.
+-- Each recipient's queue by the minute: messages added, ended, and open at the minute's end: none where a clock that was
+-- set lets ends lie before the acceptance.
 CREATE TABLE queue AS
 WITH changes AS (
     SELECT router, recipient, minute, n AS added, 0 AS ended, NULL AS depth
@@ -14,7 +15,7 @@ sums AS (
     GROUP BY router, recipient, minute
 )
 SELECT router, recipient, minute, added, ended,
-    (sum(added - ended) OVER (
+    greatest(0, sum(added - ended) OVER (
         PARTITION BY router, recipient ORDER BY minute ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ))::BIGINT AS open,
     depth_max

@@ -6,8 +6,9 @@ acceptance here to after the acknowledgement, by its own clock; for a day longer
 be ahead, and for ten minutes where no message was followed that could tell. Where its beginning is pruned, only a
 unicast must be in it, because a multicast may have come from elsewhere before. Otherwise unknown. The recipient's clock
 minus the router's lies between lower_ns and upper_ns: it accepted before the router got the acknowledgement, and after
-the router did if this router was the first to bring it the message. A message for that router itself has arrived, and
-is accepted nowhere.
+the router did if this router was the first to bring it the message. What a restored router accepts it may have accepted
+before already, which its log does not tell any more: its acceptances bound nothing. A message for that router itself
+has arrived, and is accepted nowhere.
 """
 
 from __future__ import annotations
@@ -130,12 +131,25 @@ def met(taken: DataFrame, accepted_id: DataFrame) -> DataFrame:
     return both.select(*HANDED, "there_t", is_first, most_ns)
 
 
-def clock(met: DataFrame) -> DataFrame:
+def clock(met: DataFrame, routers: DataFrame) -> DataFrame:
     """Return by (router, taker) the bounds of the taker's clock minus the router's."""
-    return met.groupBy("router", "taker").agg(
+    sums = met.groupBy("router", "taker").agg(
         F.max(F.col("there_t") - F.col("acked_t")).alias("lower_ns"),
         F.min("most_ns").alias("upper_ns"),
     )
+    return unrestored(sums, routers)
+
+
+def unrestored(clock: DataFrame, routers: DataFrame) -> DataFrame:
+    """Leave out the bounds that rest on acceptances of routers that were restored."""
+    here = F.broadcast(routers.select(F.col("number").alias("router"), F.col("is_restored").alias("here")))
+    there = F.broadcast(routers.select(F.col("number").alias("taker"), F.col("is_restored").alias("there")))
+    bounds = {
+        "lower_ns": F.expr("CASE WHEN NOT coalesce(there, false) THEN lower_ns END"),
+        "upper_ns": F.expr("CASE WHEN NOT coalesce(here, false) THEN upper_ns END"),
+    }
+    found = clock.join(here, "router", "left").join(there, "taker", "left")
+    return found.withColumns(bounds).select(*clock.columns)
 
 
 def judged(met: DataFrame, clock: DataFrame, routers: DataFrame) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -15,6 +15,7 @@ from spark_analytics.batch.span import Span
 from spark_analytics.judgement import gold_sql
 from spark_analytics.judgement.journey import STEPS_MAX, WAY_COLUMNS, clocks_of, ways
 from spark_analytics.judgement.schema import COPY, NUMBER_OF_TEXT, STATE_EVENTS, TURNED_EVENTS
+from spark_analytics.judgement.spoilt_hours import SECONDS_MAX
 
 _PART = "slice(sizes, cast(start + 1 AS int), cast(stop - start AS int))"
 _SUM = f"aggregate({_PART}, 0L, (sum, size) -> sum + size)"
@@ -50,6 +51,15 @@ def link_line(others: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
         F.expr(NUMBER_OF_TEXT.format("link")).alias("link"),
         "before_t",
     )
+
+
+def clock_step(others: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
+    """Return how far the clocks of routers jumped, by their own word."""
+    seconds = NUMBER_OF_TEXT.format("replace(other.fields['by_s'], '-', '')")
+    by_s = f"CASE WHEN other.fields['by_s'] LIKE '-%' THEN -1L ELSE 1L END * least(seconds, {SECONDS_MAX}L)"
+    lines = others.where("event = 'clock_step'").withColumn("seconds", F.expr(seconds)).where("seconds IS NOT NULL")
+    told = lines.select("router", F.least("t", F.lit(span.as_of_ns)).alias("t"), F.expr(by_s).alias("by_s"))
+    return named(told, routers)
 
 
 def arrival(accepted: DataFrame, routers: DataFrame) -> DataFrame:
@@ -147,15 +157,13 @@ def passed_on(handover: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     return named(sums.join(keys, "taker", "inner"), routers)
 
 
-def way(stop: DataFrame, custody: DataFrame, routers: DataFrame, restored: Collection[str]) -> DataFrame:
-    """Return the hops of every path, as far as these are not too many. `custody`: the table, as it was written;
-    `restored`: routers that were."""
+def way(stop: DataFrame, custody: DataFrame, routers: DataFrame) -> DataFrame:
+    """Return the hops of every path, as far as these are not too many. `custody`: the table, as it was written."""
     steps = stop.select("path", "router", "neighbour").distinct().limit(STEPS_MAX + 1).collect()
     numbers = {row["router"]: row["number"] for row in routers.select("number", "router").collect()}
     bounds = custody.select("router", "recipient", "lower_ns", "upper_ns").collect()
     pairs = ((numbers[row[0]], numbers[row[1]], row[2], row[3]) for row in bounds)
-    clocks = clocks_of(pairs, {numbers[key] for key in restored if key in numbers})
-    found = ways((tuple(row) for row in steps), clocks) if len(steps) <= STEPS_MAX else []
+    found = ways((tuple(row) for row in steps), clocks_of(pairs)) if len(steps) <= STEPS_MAX else []
     schema = ", ".join(f"{name} long" for name in WAY_COLUMNS)
     return F.broadcast(table_of(stop.sparkSession, [one.row() for one in found], schema))
 

@@ -9,12 +9,13 @@ from pyspark.sql import functions as F
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.pieces import event_of, is_event
 from spark_analytics.batch.span import first_of
+from spark_analytics.judgement.schema import OVER_STEP_NS
 
 
 def waits(pieces: DataFrame, *more: str, step: int = 1) -> DataFrame:
     """Count the delivered and acked messages by event, minute of the accepted line and bucket of the wait (-1: a
-    negative one). The first of `step` minutes stands for all; with more than one, only acked messages have their
-    recipient."""
+    negative one; -2: one over a jump of the clock). The first of `step` minutes stands for all; with more than one,
+    only acked messages have their recipient."""
     hop = F.col("recipient") if step == 1 else F.when(is_event("acked"), F.col("recipient")).alias("recipient")
     timed = pieces.where(is_event("delivered", "acked")).select(
         "router",
@@ -25,7 +26,10 @@ def waits(pieces: DataFrame, *more: str, step: int = 1) -> DataFrame:
         "count",
         "wait_ns",
         *more,
-        F.when(F.col("wait_ns") < 0, -1).otherwise(bucket("wait_ns")).alias("bucket"),
+        F.when(F.col("wait_ns") == OVER_STEP_NS, -2)
+        .when(F.col("wait_ns") < 0, -1)
+        .otherwise(bucket("wait_ns"))
+        .alias("bucket"),
     )
     return timed.groupBy("router", "recipient", "code", "minute", "is_within", "bucket", *more).agg(
         F.sum("count").alias("count"), F.max("wait_ns").alias("max_ns")

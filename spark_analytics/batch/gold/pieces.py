@@ -12,10 +12,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.span import Span
-from spark_analytics.judgement.schema import COPY, COPY_NS, COUNT_MAX, ENDS, NEXT_AWAY, TTL_S_MAX
+from spark_analytics.judgement.schema import COPY, COPY_NS, COUNT_MAX, ENDS, NEXT_AWAY, OVER_STEP_NS, TTL_S_MAX
 
+OF_ROUTER = ("run_seq", "open_links", "ttl_s", "first_step_seq", "last_step_seq")
+"""The columns of a router that stand beside its pieces."""
 EVENTS = (*ENDS, "forwarded", "deferred")
 
+WAIT_NS = f"""CASE WHEN seq < accepted_seq THEN -1L
+    WHEN boot = accepted_boot AND mono IS NOT NULL AND accepted_mono IS NOT NULL THEN mono - accepted_mono
+    WHEN accepted_seq < last_step_seq AND seq > first_step_seq THEN {OVER_STEP_NS}L ELSE t - accepted_t END"""
+"""The time from an accepted line to this one; of two runs it is not known where the clock jumped in between, nor
+where jumps lie around both."""
 IS_AWAY = f"event = 'expired' AND reason <=> '{NEXT_AWAY}' AND kind <=> '{COPY}'"
 _MOST_NS = f"""least(accepted_t + least(coalesce(ttl_s, {TTL_S_MAX}L), {TTL_S_MAX}L) * 1000000000L,
     CASE WHEN is_away THEN accepted_t + {COPY_NS}L END)"""
@@ -40,16 +47,15 @@ def outward(rows: DataFrame, has_more: bool) -> DataFrame:
 
 def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Span) -> DataFrame:
     """Return the pieces. `wait_ns`: the time from the accepted line to this one, by the monotonic clock if both are of
-    one boot; -1 where this line comes before. `is_away`: copies that ended because the next router was away, which may
-    be before their time; `early`: how many of the messages expired before they were due. `is_flying`: written to a link
-    that is up where the log ends; in flight nothing expires.
+    one boot; -1 where this line comes before; `OVER_STEP_NS` where the wall clock was set meanwhile. `is_away`: copies
+    that ended because the next router was away, which may be before their time; `early`: how many of the messages
+    expired before they were due. `is_flying`: written to a link that is up where the log ends; in flight nothing
+    expires.
     """
     offset = "range_first - parcel"
     stop = F.expr(
         f"CASE WHEN {offset} >= n THEN n ELSE greatest(0L, least(n, {offset} + least(range_count, {1 << 61}L))) END"
     )
-    wait_ns = F.when(F.expr("seq < accepted_seq"), -1)
-    is_one_clock = F.expr("boot = accepted_boot AND mono IS NOT NULL AND accepted_mono IS NOT NULL")
     code = reduce(lambda found, pair: found.when(F.col("event") == pair[1], pair[0]), enumerate(EVENTS), F)
     is_flying = F.expr("seq > run_seq AND array_contains(open_links, link)")
     found = _beside_lines(ranges, accepted, routers).select(
@@ -72,7 +78,7 @@ def pieces(ranges: DataFrame, accepted: DataFrame, routers: DataFrame, span: Spa
         span.minute().alias("minute"),
         "accepted_minute",
         "is_within",
-        wait_ns.when(is_one_clock, F.expr("mono - accepted_mono")).otherwise(F.expr("t - accepted_t")).alias("wait_ns"),
+        F.expr(WAIT_NS).alias("wait_ns"),
         F.when(F.col("event") == "forwarded", is_flying).otherwise(False).alias("is_flying"),
         "is_away",
         F.when(F.col("event") == "expired", F.expr(EARLY)).otherwise(F.lit(0)).cast("bigint").alias("early"),
@@ -95,7 +101,7 @@ def _beside_lines(ranges: DataFrame, accepted: DataFrame, routers: DataFrame) ->
         "due_ns",
         "lives",
     )
-    links = F.broadcast(routers.select(F.col("number").alias("router"), "run_seq", "open_links", "ttl_s"))
+    links = F.broadcast(routers.select(F.col("number").alias("router"), *OF_ROUTER))
     return ranges.join(line, ["router", "parcel"], "left").join(links, "router", "inner")
 
 

@@ -1,5 +1,5 @@
 """`queue_minute`, key (router, recipient, minute): a recipient's queue: messages added, ended, open at the minute's
-end."""
+end: none where a clock that was set lets ends lie before the acceptance."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def queues(ended: DataFrame, unit_windows: DataFrame) -> DataFrame:
     )
     so_far = Window.partitionBy("router", "recipient").orderBy("minute")
     so_far = so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    open_ = F.sum(F.col("added") - F.col("ended")).over(so_far)
+    open_ = F.greatest(F.sum(F.col("added") - F.col("ended")).over(so_far), F.lit(0).cast("bigint"))
     return sums.select("router", "recipient", "minute", "added", "ended", open_.alias("open"), "depth_max")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -114,7 +114,7 @@ class Tables:
     def handover(self) -> DataFrame:
         taken = custody.taken(self.pieces, self.accepted, self.routers, self.partitions)
         met = self.kept.keep(custody.met(taken, self.accepted_id))
-        return custody.judged(met, custody.clock(met), self.routers)
+        return custody.judged(met, custody.clock(met, self.routers), self.routers)
 
     @cached_property
     def custody(self) -> DataFrame:
@@ -183,13 +183,14 @@ class Tables:
         )
         return self.kept.keep(made)
 
-    def added_up(self, read: Callable[[str], DataFrame], restored: Collection[str]) -> Iterator[tuple[str, DataFrame]]:
+    def added_up(self, read: Callable[[str], DataFrame]) -> Iterator[tuple[str, DataFrame]]:
         """Yield the tables of `gold_sql`, by name, each to be written before the next is made. `read`: returns a table
-        as it was written; `restored`: routers that were."""
+        as it was written."""
         stop = message.stop(self.stops)
         sources = {
             "log_span": flow.log_span(self.routers, self.span),
             "link_line": self.link_lines,
+            "clock_step": self.kept.keep(flow.clock_step(self.others, self.routers, self.span)),
             "arrival": self.kept.keep(flow.arrival(self.accepted, self.routers)),
             "handed": flow.handed(self.pieces, self.accepted, self.link_lines, self.routers, self.span),
             "reason": flow.reason(self.rows, self.routers, self.span),
@@ -197,7 +198,7 @@ class Tables:
             "queue_limit": flow.queue_limit(self.others, self.routers),
             "passed_on": flow.passed_on(self.handover, self.routers, self.span),
             "stop": stop,
-            "way": flow.way(stop, read("custody"), self.routers, restored),
+            "way": flow.way(stop, read("custody"), self.routers),
             "log_key": F.broadcast(self.routers.select("number", F.col("router").alias("key"))),
         }
         for name, text in gold_sql.TEXTS.items():

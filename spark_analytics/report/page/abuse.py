@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from spark_analytics.judgement.schema import NOTED
 from spark_analytics.report.reading import Row, rows, summed, whole, whole_or_none
+from spark_analytics.report.reasons import SENTENCES
 
 from .charts import Lane, TimeAxis, compared, lanes
 from .figure import empty, figure, section, table
 from .markup import Markup, join, tag
-from .reasons import SENTENCES
 from .wording import between, key, moment, number, share
 
 NEIGHBOURS_SHOWN = 8

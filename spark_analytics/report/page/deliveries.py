@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from spark_analytics.report.reading import Row, binned, grouped, rows, whole, words
+from spark_analytics.report.reasons import SENTENCES
 
 from .charts import Lane, Linear, TimeAxis, bars, compared, grid, hits, label, lanes, pc, plot, stretched, time_ticks
 from .figure import empty, figure, section, sentences, table
 from .markup import Markup, join, tag
-from .reasons import SENTENCES
 from .states import NAMES, NOT_ARRIVED, named
 from .wording import counted, key, number, share, step_text
 

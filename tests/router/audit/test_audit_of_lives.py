@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from samples.audit_logs import LATE, SECOND, START, A, B, Log, audited, name, states
+from samples.two_logs import taken_again
 
 from router.core.log.life import Life
 from spark_analytics.judgement.lives import UNTRUE
@@ -59,3 +61,18 @@ def test_a_neighbour_that_heard_of_the_life_before_after_the_restore_contradicts
     assert [hole["last_seq"] for hole in found["holes"] if hole["why"].endswith(UNTRUE)] == [9]
     assert found["verdict"] == "bad" and headline(found).startswith("The log of 1 router cannot be believed in all")
     assert not any("was restored on" in one["text"] for one in found["findings"])
+
+
+@pytest.mark.parametrize("is_given", [True, False], ids=["with the restore", "without the file that tells of it"])
+def test_what_a_restored_router_accepts_again_bounds_no_clock(is_given: bool, tmp_path: Path) -> None:
+    """It brought the message before the snapshot was put back, and does not know so; the neighbour had it then."""
+    log, neighbour = Log(), Log(B)
+    taken_again(log, neighbour)
+    log.write(tmp_path / "a", cuts=(3, 5))
+    if not is_given:
+        [file] = [one for one in (tmp_path / "a").iterdir() if b'"log_gap"' in one.read_bytes()]
+        file.unlink()
+    found = audited(tmp_path / "a", neighbour.write(tmp_path / "b"))
+    [row] = found["custody"]
+    assert (row["followed"], row["lower_ns"], row["upper_ns"]) == (1, -66 * SECOND, None)
+    assert not [one["text"] for one in found["findings"] if "clocks" in one["text"]]

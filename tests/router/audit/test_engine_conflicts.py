@@ -209,6 +209,7 @@ OF_ONE_LOG: dict[str, Write] = {
     },
     "some of them": expired(10, ttls=[9, 20, 9]),
     "of an unknown limit": expired(2, ttl_s_max=None),
+    "by a limit of nothing": expired(2, ttl_s_max=0),
 }
 
 
@@ -268,8 +269,8 @@ def test_of_messages_with_lives_of_their_own_each_is_judged(alone: Judged) -> No
     assert (row["count"], row["arrival"]) == (1, 2)
 
 
-def test_where_the_log_does_not_say_how_long_a_message_may_live_it_is_a_warning(alone: Judged) -> None:
-    case = "of an unknown limit"
+@pytest.mark.parametrize("case", ["of an unknown limit", "by a limit of nothing"])
+def test_where_the_log_does_not_say_how_long_a_message_may_live_it_is_a_warning(case: str, alone: Judged) -> None:
     assert [(row["count"], row["sure"]) for row in alone.rows("early", case)] == [(3, 0)]
     assert alone.told(case, "warning") and not alone.told(case, "bad")
 

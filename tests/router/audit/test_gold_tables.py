@@ -80,7 +80,7 @@ def test_link_hour_counts_each_way_in_messages_and_bytes(tmp_path: Path) -> None
     assert row == {
         "router": name(A), "neighbour": name(B), "hour": HOUR, "ups": 1, "downs": 1, "up_ns": 60 * SECOND,
         "span_ns": 120 * SECOND, "sent": 7, "sent_bytes": 157, "received": 1, "received_bytes": 100, "copies": 1,
-        "duplicates": 2, "duplicate_bytes": 55,
+        "duplicates": 2, "duplicate_bytes": 55, "is_spoilt": False,
     }  # fmt: skip
 
 

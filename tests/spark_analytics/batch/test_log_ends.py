@@ -49,10 +49,13 @@ def test_the_last_lines_tell_a_routers_condition(spark: SparkSession) -> None:
     rows = _told(spark, LINES)
     log = Log("a", 1, 1, 18, False, 0, ())
     evidence = Evidence((), (Hole("a", 9, 11, ""),), (), (log, log._replace(router="b")), (), (), frozenset())
-    words = [{"router": "a", "first_seq": 1, "first_t": 10, "last_seq": 18, "last_t": 180}]
+    words = [
+        {"router": "a", "event": "join", "first_seq": 1, "first_t": 10, "last_seq": 18, "last_t": 180},
+        {"router": "a", "event": "clock_step", "first_seq": 4, "first_t": 40, "last_seq": 8, "last_t": 80},
+    ]
     assert log_ends(evidence, words, rows) == [
-        ("a", False, 0, 10, 180, 3, 80, True, [8], 60, 10, [(9, 11)]),
-        ("b", False, 0, None, None, 0, 0, False, [], None, None, []),
+        ("a", False, 0, False, 10, 180, 4, 8, 3, 80, True, [8], 60, 10, [(9, 11)]),
+        ("b", False, 0, False, None, None, None, None, 0, 0, False, [], None, None, []),
     ]
     assert sorted(gaps(rows)) == [Gap("a", 9, 3), Gap("a", 12, 2)]
     assert witnesses(rows) == [Witness("a", "b", 5, "d", 150)]

@@ -35,11 +35,6 @@ def test_bounds_of_both_directions_hold_together() -> None:
     assert clocks_of([(1, 2, None, None)]) == {(1, 2): Bounds(), (2, 1): Bounds()}
 
 
-def test_a_restored_router_bounds_its_clock_on_one_side_alone() -> None:
-    rows = [(1, 2, -5, 10)]
-    assert clocks_of(rows, {2})[1, 2] == Bounds(None, 10) and clocks_of(rows, {1})[1, 2] == Bounds(-5, None)
-
-
 def test_bounds_that_contradict_or_that_no_clock_has_say_nothing() -> None:
     set_between = clocks_of([(1, 2, 10, None), (2, 1, 10, None)])
     assert found([(0, 1, None), (0, 2, 1)], set_between)[0, 2].bounds == Bounds()

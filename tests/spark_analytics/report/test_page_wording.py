@@ -6,7 +6,6 @@ import pytest
 
 from router.core.wire.reasons import Reason
 from spark_analytics.report.page.markup import Markup, join, plain, tag, text
-from spark_analytics.report.page.reasons import SENTENCES
 from spark_analytics.report.page.wording import (
     between,
     counted,
@@ -19,6 +18,7 @@ from spark_analytics.report.page.wording import (
     window_text,
 )
 from spark_analytics.report.reading import minute, real, rows, whole
+from spark_analytics.report.reasons import SENTENCES
 
 NOON = 29_555_280  # 12 March 2026, 12:00 UTC, in minutes since 1970
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from spark_analytics.judgement.chain import Seal
 from spark_analytics.judgement.evidence import Evidence, File, Hole, Log
 from spark_analytics.judgement.latency import bucket
-from spark_analytics.judgement.lives import Restore
 from spark_analytics.judgement.log_files import Problem
 from spark_analytics.judgement.schema import STATES
 from spark_analytics.report.summary import WINDOWS_MAX, Windows, build, step_of, windows_of
@@ -288,16 +287,3 @@ def test_clocks_are_those_that_custody_bounds() -> None:
     assert summary(custody=[unbounded, bounded])["clocks"] == [
         {"router": A, "recipient": B, "lower_ns": -5, "upper_ns": 9}
     ]
-
-
-def test_a_restored_router_may_have_accepted_a_message_before_the_acceptance_in_its_log() -> None:
-    counts = {"acked": 1, "followed": 1, "broken": 0, "unknown": 0}
-    custody = [{"router": A, "recipient": B, **counts, "lower_ns": 9, "upper_ns": 5}]
-    custody += [{"router": B, "recipient": A, **counts, "lower_ns": -3, "upper_ns": -7}]
-    known = replace(evidence(Log(A, 1, 1, 6, True, 0, ())), restores=(Restore(B, 1, 5, 9, 3, 1_000),))
-    found = summary(known, custody=custody)
-    assert found["clocks"] == [
-        {"router": A, "recipient": B, "lower_ns": None, "upper_ns": 5},
-        {"router": B, "recipient": A, "lower_ns": -3, "upper_ns": None},
-    ]
-    assert not [one for one in found["findings"] if "clocks" in one["text"]]

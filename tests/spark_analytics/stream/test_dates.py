@@ -26,11 +26,11 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 
 def test_a_queue_goes_on_from_where_it_was_on_the_dates_before(spark: SparkSession) -> None:
-    """Of each queue the last row counts, however long ago."""
-    lines = [("a", "x", 5, 3), ("a", "x", 900, 7), ("a", "y", 2, 4), ("a", "y", 1_500, 9)]
+    """Whatever was added and ended, however long ago, and in whichever order a clock that was set has it."""
+    lines = [("a", "x", 5, 0, 3), ("a", "x", 900, 10, 0), ("a", "y", 2, 5, 1), ("a", "y", 1_500, 9, 0)]
     table = spark.createDataFrame(
         [(*line, "1970-01-02" if line[2] >= dates.DAY else "1970-01-01") for line in lines],
-        "router string, recipient string, minute long, open long, date string",
+        "router string, recipient string, minute long, added long, ended long, date string",
     )
     earlier = dates.before(table, dates.DAY)
     found = {(row["recipient"], row["minute"], row["owed"]) for row in rows(dates.opening(earlier, dates.DAY))}

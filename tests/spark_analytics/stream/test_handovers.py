@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.xdist_group("spark")
 
 HERE, THERE, ELSEWHERE = 1, 2, 3
-LOGS = "number long, router string, is_whole boolean, start_ns long, end_ns long, pruned_to long"
+LOGS = "number long, router string, is_whole boolean, start_ns long, end_ns long, pruned_to long, is_restored boolean"
 
 
 def test_copy_is_final_when_its_first_acceptance_is_known(spark: SparkSession) -> None:
@@ -39,8 +39,8 @@ def test_copy_is_final_when_its_first_acceptance_is_known(spark: SparkSession) -
     assert news == handovers.News(messages=2, accepted_again=0, early=0, unlike=1)
     assert handovers.distinct(spark, State(messages=3), news).collect() == [(5, 0, 1)]
     met = custody.met(spark.createDataFrame(taken, SCHEMAS["waiting"]), ids)
-    logs = spark.createDataFrame([(THERE, "there", True, 0, 99, 0)], LOGS)
-    judged = custody.judged(met, custody.clock(met), logs)
+    logs = spark.createDataFrame([(THERE, "there", True, 0, 99, 0, False)], LOGS)
+    judged = custody.judged(met, custody.clock(met, logs), logs)
     rows = {bytes(row.id): row for row in judged.collect()}
     assert {one: (row.custody, row.most_ns, row.is_first) for one, row in rows.items()} == {
         b"own": ("followed", 5, True), b"known": ("followed", 13, True), b"later": ("followed", None, True),

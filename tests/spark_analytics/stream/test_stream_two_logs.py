@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from samples.audit_logs import APP, LATE, OTHER_APP, SECOND, START, Log, name
 from samples.growing_logs import delivered, delivered_locally, said
 from samples.published_tables import published
-from samples.two_logs import Case, G, Pair, begun, handed, unread
+from samples.two_logs import Case, G, Pair, begun, handed, taken_again, unread
 
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
@@ -84,6 +84,7 @@ PAIRS: dict[str, Pair] = {
     "unicast": brought("unicast"),
     "unicast long ago": brought("unicast", 2 * DAY_S),
     "multicast": brought("multicast", 2 * DAY_S),
+    "restored": taken_again,
     "carried": brought("multicast", 2 * DAY_S, 2 * DAY_S - 1),
 }
 ALONE: dict[str, Case] = {"left out": left_out(), "excused": left_out(renewed), "barred": left_out(barred)}

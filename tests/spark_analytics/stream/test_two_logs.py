@@ -46,7 +46,8 @@ class Batch:
     ) -> None:
         self._spark, self._past = spark, past
         logs: list[tuple[Any, ...]] = [
-            (NUMBERS[key], key, whole, pruned_to, 0, end_ns, 0, 0, False, [], None, None, []) for key in NUMBERS
+            (NUMBERS[key], key, whole, pruned_to, False, 0, end_ns, None, None, 0, 0, False, [], None, None, [])
+            for key in NUMBERS
         ]
         routers = spark.createDataFrame(logs, f"number long, {COLUMNS}")
         custody = spark.createDataFrame([(HERE, THERE, 1, 1, 0, 0, -5, 5), (THERE, HERE, 1, 1, 0, 0, -5, 5)], CUSTODY)

@@ -5,6 +5,6 @@ SELECT router, recipient, hour, open,
     open - coalesce(week_open, 0) AS more,
     full_in_s * 1000000000 AS full_in_ns
 FROM queue_hour
-WHERE open <> coalesce(week_open, 0)
+WHERE open <> coalesce(week_open, 0) AND NOT is_spoilt
 ORDER BY abs(open - coalesce(week_open, 0)) DESC, router, recipient, hour
 LIMIT $limit

@@ -13,8 +13,8 @@ from router.overview.hour import ENDED, WINDOW_S, Window
 from router.overview.notices import ATTENTION, BAD, NEARLY_FULL, Situation, roughly, waits_because
 from spark_analytics.report.page.figure import folded, table
 from spark_analytics.report.page.markup import Markup, join, tag
-from spark_analytics.report.page.reasons import SENTENCES
 from spark_analytics.report.page.wording import clock, counted, number
+from spark_analytics.report.reasons import SENTENCES
 
 from .drawing import AWAY, PROBLEM, SHUT, WELL, Branch, bar, curve, plan
 

@@ -12,8 +12,8 @@ from router.overview.facts import NodeFacts, short_key
 from router.overview.notices import sentence
 from spark_analytics.report.page.figure import folded, table
 from spark_analytics.report.page.markup import Markup, tag
-from spark_analytics.report.page.reasons import SENTENCES
 from spark_analytics.report.page.wording import counted, prose
+from spark_analytics.report.reasons import SENTENCES
 
 from .page import ASK, document
 
