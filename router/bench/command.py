@@ -24,6 +24,7 @@ from router.bench.unicasts import sealed_beside_plain
 from router.bench.yardstick import Yardstick
 from router.cli.command import Command, json_option
 from router.cli.output import columns, facts, say, say_json
+from router.cli.streams import DASH
 from router.rig.process import RigFailed
 
 HINT = "Clients sign in advance and do not verify again; memory is what the node holds itself, not the database's map."
@@ -170,6 +171,8 @@ def _check(asked: _Asked) -> None:
         raise click.UsageError(f"{asked.messages} messages are too few for {asked.publishers} publishers")
     if asked.report and not (asked.goals or asked.hostile or asked.meet):
         raise click.UsageError("--report goes with --goals, --hostile or --meet")
+    if asked.report == DASH:
+        raise click.UsageError("--report changes one part of a file, and leaves the others: name it")
     if asked.attacks and not asked.hostile:
         raise click.UsageError("--attack goes with --hostile")
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import BinaryIO
 
 from router.cli.exits import Exit, Failure
 
 STANDARD = (0, 1, 2)
+DASH = Path("-")
+"""Where a command may write a file: to standard output."""
 
 
 def hold_descriptors() -> None:
@@ -41,3 +45,16 @@ def standard_output(remedy: str) -> BinaryIO:
     if sys.stdout is None:
         raise Failure(Exit.USAGE, f"standard output is closed; {remedy}")
     return sys.stdout.buffer
+
+
+def no_terminal(what: str) -> None:
+    """Raise `Failure` if a file that is no text would be printed on a terminal. `what`: what the file is."""
+    if standard_output("name a file").isatty():
+        raise Failure(Exit.USAGE, f"{what} is no text for a terminal: name a file, or pipe it")
+
+
+@contextmanager
+def beside(file: Path | None) -> Iterator[None]:
+    """Print on standard error in this block if the file is `-`: standard output is for the file's content alone."""
+    with redirect_stdout(sys.stderr) if file == DASH else nullcontext():
+        yield

@@ -80,6 +80,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("since start", _counted(found["counters"])),
         *([("pub/sub", _counted(found["pubsub"], PUBSUB_WORDS))] if found["pubsub"] else []),
         ("reasons", _counted(found["reasons"])),
+        *([("of services", said)] if (said := _of_services(found.get("of_services"))) else []),
     ]
 
 
@@ -149,6 +150,15 @@ def _counted(counts: dict[str, int], words: Mapping[str, str] = MappingProxyType
     """Return the counts that are not 0; `words`: what is printed in place of a name that does not say enough."""
     named = ((words.get(name, name.replace("_", " ")), count) for name, count in counts.items())
     return ", ".join(f"{count} {word}" for word, count in named if count) or "none"
+
+
+def _of_services(found: dict[str, dict[str, int]] | None) -> str:
+    """Return what the services of routers said to each other, with the reasons of what went no further; "" if
+    nothing."""
+    if found is None or not any(found["counters"].values()):
+        return ""
+    reasons = _counted(found["reasons"]) if found["reasons"] else ""
+    return _counted(found["counters"]) + (f" ({reasons})" if reasons else "")
 
 
 def _where(text: str) -> str:

@@ -23,6 +23,7 @@ from msgspec import Struct
 from router.core.control.guests import FileLooked, FileWritten
 from router.core.log import events as ev
 from router.core.log.histogram import BRIEF_S, Histogram
+from router.core.log.service_traffic import TrafficCounts
 from router.core.neighbours.directory import STRANGERS, WHY, Standing
 from router.core.router import Router
 from router.core.routing.effects import (
@@ -137,7 +138,7 @@ class Cycle:
         self.store = store
         self.wall = wall
         self.open_links = OpenLinks()
-        self.counts, self.commits = ev.EventCounts(), 0
+        self.counts, self.commits = TrafficCounts(router.directory.speaks_to_routers), 0
         self.commit_times, self.lag = Histogram(BRIEF_S), Histogram(BRIEF_S)
         self.wakes = self.is_urgent = self.is_draining = False
         self._logbook = logbook

@@ -25,7 +25,7 @@ from router.node.last_lines import LastLines
 from router.service.attempts import Attempts
 from router.service.host import Place, Service
 from router.service.plugins import NotStarted, Plugin, UnknownService, doubled_roles, load
-from router.service.reports import ENDED, PROBLEM, WARNING
+from router.service.reports import ENDED, OPENED, PROBLEM, WARNING
 from router.service.running import back_off, key_of, leave_free_bytes, services_over_http, supervise
 from router.service.watchdog import Watchdog
 from router.settings.config import Config
@@ -158,8 +158,11 @@ class Residents:
     def hear_report(self, name: str, kind: str, text: str) -> bool:
         """Handle a report of a service in a process of its own; return whether there is such a service."""
         one = self._all.get(name)
-        if one is None or kind not in (PROBLEM, WARNING, ENDED):
+        if one is None or kind not in (PROBLEM, WARNING, ENDED, OPENED):
             return False
+        if kind == OPENED:
+            one.opened.set()
+            return True
         log.warning("the service %s: %s", name, as_remark(text), extra={SUBJECT: name})
         if kind == WARNING:
             one.has_warning(text)
@@ -186,11 +189,12 @@ class Residents:
             one.has_problem(STOPPED)
 
     async def until_open(self) -> None:
-        """Wait until the services inside that have rules have opened their doors, or have failed to; raise `NotStarted`
-        if the one that is needed has failed to."""
+        """Wait until services that have rules have opened their doors, or have failed to: those inside, and those apart
+        of which `at_start` says where their doors are. Raise `NotStarted` if the one that is needed has failed to."""
+        shown = self.at_start()
         with trio.move_on_after(OPEN_S):
-            for one in self._all.values():
-                if one.run == INSIDE and one.plugin.rules is not None:
+            for name, one in self._all.items():
+                if one.plugin.rules is not None and (one.run == INSIDE or (one.run == APART and name in shown)):
                     await one.opened.wait()
         needed = self._all.get(self._needed)
         if needed is not None and needed.problem is not None:

@@ -1,7 +1,8 @@
-"""Reports of a service in a process of its own to its node about its problems, even while it is not connected itself.
+"""Reports of a service in a process of its own to its node: its problems, even while it is not connected itself, and
+that its doors are open.
 
 They go over the owner's socket, as a command of the operator does: `report NAME KIND TEXT`. The kind is `problem` (the
-service failed, and is started again in its process), `warning`, or `ended` (its process ends).
+service failed, and is started again in its process), `warning`, `ended` (its process ends), or `opened` without a text.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from router.core.wire.errors import RouterError
 from router.core.wire.text import printable
 from router.settings.home import Home
 
-PROBLEM, WARNING, ENDED = "problem", "warning", "ended"
+PROBLEM, WARNING, ENDED, OPENED = "problem", "warning", "ended", "opened"
 TEXT_BYTES_MAX = 800
 AGAIN_S = 5.0
 """Seconds after which a report is repeated that the node did not take."""
@@ -46,6 +47,10 @@ class Reports:
         """Report a warning for the operator about a running service."""
         self._put(WARNING, text)
 
+    def opened(self) -> None:
+        """Report that the service has opened its doors."""
+        self._put(OPENED, "")
+
     def _put(self, kind: str, text: str) -> None:
         self._waiting[kind] = " ".join(printable(text).split()).encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
         self._work.set()
@@ -73,6 +78,6 @@ class Reports:
                     if self._waiting[kind] == text:
                         del self._waiting[kind]
         except (RouterError, OSError) as error:  # also for want of descriptors, which others may give back
-            log.info("the node was not told what is wrong: %s", error)
+            log.info("the node has not taken a report: %s", error)
             return False
         return True

@@ -140,6 +140,7 @@ async def run(
         attempts,
         events,
         leave_free_bytes(config),
+        on_open=reports.opened,
         pauses=back_off(config),
         find_over_http=partial(services_over_http, home, config, name),
         node_name=config.node.name,

@@ -15,20 +15,24 @@ from router.cli.ask import problem_of, service_answer
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure
 from router.cli.output import note
-from router.client.errors import Refused
+from router.client.errors import NodeUnavailable, NotAnswered, Refused, Renewed, Replaced
 from router.client.node import ANSWER_S, Node, connect
 from router.client.received import Received
 from router.core.wire.codec import Malformed
 from router.core.wire.crypto import PublicKey
 from router.core.wire.reasons import Reason
+from router.core.wire.text import counted
+from services.capd import reasons
 from services.capd.core import messages as m
 from services.capd.core.answers import WAITING
 from services.capd.core.limits import Standing
-from services.capd.core.message import read_message, shown_id
+from services.capd.core.message import CapdMessage, read_message, shown_id
 from services.capd.core.pattern import Pattern
 
 WAITING_MAX = 4096
 """Most matches that wait for their reader; further ones wait at the node."""
+POST_S, POST_AGAIN_S = 60.0, 10.0
+"""How long a message is posted again while the pool does not answer, and after which time each."""
 SERVICE = "capd"
 LATER = Reason.QUEUE_FULL_RECIPIENT
 GONE = "gone"
@@ -39,10 +43,12 @@ _in_use: WeakSet[Node] = WeakSet()
 
 
 class PoolClient:
-    """Requests to one pool over one connection."""
+    """Requests to one pool over one connection. `data_bytes_max`: the most data that it takes in one message; None if
+    it has not said so."""
 
-    def __init__(self, node: Node, pool: PublicKey, service: str = SERVICE) -> None:
+    def __init__(self, node: Node, pool: PublicKey, service: str = SERVICE, data_bytes_max: int | None = None) -> None:
         self._node = node
+        self._data_bytes_max = data_bytes_max
         self._pool = pool
         self._service = service
         self._next = randbits(31)
@@ -52,14 +58,49 @@ class PoolClient:
     def __repr__(self) -> str:
         return f"<client of the pool {self._pool.hex()}: {len(self._open)} requests>"
 
+    def check_size(self, data: bytes) -> None:
+        """Raise `Failure` if the pool would refuse a message with this data as too large: before its work is done."""
+        most = self._data_bytes_max
+        if most is not None and len(data) > most:
+            said = f"this is {counted(len(data), 'byte')} of data, and the pool takes {most:,} in one message"
+            raise Failure(Exit.REFUSED, f"{reasons.TOO_LARGE.word}: {said}; send less, or a place to fetch it from")
+
     async def ask(self, kind: type[Any], *arguments: Any) -> Any:
         """Send a request of this type, and return its answer. Raise `Failure` if none comes in time."""
+        answer = await self._ask_within(ANSWER_S, kind, *arguments)
+        if answer is None:
+            said = f"the pool has not answered within {ANSWER_S:.0f} s"
+            cause = await problem_of(self._node, self._service) or "`router status` says whether it runs"
+            raise Failure(Exit.TIMED_OUT, f"{said}: {cause}")
+        return answer
+
+    async def post(self, message: CapdMessage) -> m.PostAnswer:
+        """Post a message, and return the pool's answer. Where none comes, as node or pool has died meanwhile, it is
+        posted again, for `POST_S`: a pool takes it once. Raise `Failure` if it is not known then whether it did."""
+        wire, end_s, why = message.encoded(), trio.current_time() + POST_S, ""
+        while trio.current_time() < end_s:
+            try:
+                answer: m.PostAnswer | None = await self._ask_within(POST_AGAIN_S, m.Post, wire)
+            except (Replaced, Renewed) as error:
+                why = f" ({error})"
+                break
+            except NodeUnavailable as error:
+                answer, why = None, f" ({error})"
+                await trio.sleep(1.0)
+            if answer is not None:
+                return answer
+        shown = shown_id(message.own_id())
+        said = f"the pool gave no answer{why}, and whether it holds {shown} is not known"
+        raise Failure(Exit.TIMED_OUT, f"{said}; `router capd get {shown}` tells, once node and pool run")
+
+    async def _ask_within(self, seconds: float, kind: type[Any], *arguments: Any) -> Any:
+        """Send a request, and return its answer; None if none has come in that time."""
         n = self._next = (self._next + 1) % (1 << 32)
         heard, answers = trio.Event(), list[m.Answer]()
         self._open[n] = heard, answers
         try:
-            await self._node.send(self._pool, m.encode_message(kind(n, *arguments)), ttl_s=int(ANSWER_S))
-            with trio.move_on_after(ANSWER_S):
+            await self._node.send(self._pool, m.encode_message(kind(n, *arguments)), ttl_s=max(1, int(seconds)))
+            with trio.move_on_after(seconds):
                 await heard.wait()
         except Refused as error:
             if error.reason is not Reason.DISK_FULL:
@@ -70,11 +111,7 @@ class PoolClient:
             raise Failure(Exit.REFUSED, f"{error}; {said}") from None
         finally:
             del self._open[n]
-        if not answers:
-            said = f"the pool has not answered within {ANSWER_S:.0f} s"
-            cause = await problem_of(self._node, self._service) or "`router status` says whether it runs"
-            raise Failure(Exit.TIMED_OUT, f"{said}: {cause}")
-        return answers[0]
+        return answers[0] if answers else None
 
     async def _read_without_message(self, request: m.Request) -> Any:
         """Ask the pool through its node's operator: a node whose disk is full takes no messages, but its pool still
@@ -97,6 +134,15 @@ class PoolClient:
 
         The node is asked, not the pool by a message: its answer would come behind the matches that wait."""
         found: dict[str, Any] = await service_answer(self._node, self._service, f"why {shown_id(own_id)}")
+        return found
+
+    async def announced_to(self, message: CapdMessage) -> int | None:
+        """Return to how many neighbours and peers a message was announced; None if that is not known, as the node is
+        away, or was started since."""
+        try:
+            found: int | None = (await self.how_it_stands(message.own_id())).get("announced_to")
+        except (NodeUnavailable, NotAnswered):
+            return None
         return found
 
     async def outside(self) -> int:
@@ -192,7 +238,7 @@ async def pool_of(node: Node, service: str = SERVICE) -> AsyncIterator[PoolClien
     if node in _in_use:
         raise Failure(Exit.USAGE, "this connection has a pool open already: use that one, or another connection")
     _in_use.add(node)
-    client = PoolClient(node, PublicKey(bytes.fromhex(found["address"])), service)
+    client = PoolClient(node, PublicKey(bytes.fromhex(found["address"])), service, found.get("data_bytes_max"))
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.read)

@@ -14,6 +14,7 @@ from router.cli import loop
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, note, say_json
+from router.cli.streams import DASH, beside, no_terminal, standard_output
 from router.core.wire.codec import Malformed
 from router.core.wire.reasons import Reason
 from router.core.wire.text import counted
@@ -39,10 +40,37 @@ TOO_LONG = m.PostOutcome(int(reasons.TOO_LARGE), text=f"more than {m.MESSAGE_BYT
 @name_option
 @json_option
 def export_(file: Path, name: str, as_json: bool) -> None:
-    """Write the messages that the pool serves to FILE, a msgpool.dat, in ascending priority.
+    """Write the messages that the pool serves to FILE (`-`: standard output), a msgpool.dat, in ascending priority.
 
     What has expired or was rescinded is left out, and counted: another pool would serve it.
     """
+    _check_place(file)
+    found, left_out = loop.run(_all, name)
+    now_s = int(time.time())
+    found.sort(key=lambda message: message.priority(now_s))
+    try:
+        if file == DASH:
+            output = standard_output("name a file")
+            output.write(encode_pool(found))
+            output.flush()
+        else:
+            private_file.replace(file, encode_pool(found))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Failure(Exit.FAILED, f"cannot write {file}: {error.strerror}; name another place") from None
+    with beside(file):
+        _say({"exported": len(found), "left_out": left_out}, as_json)
+    if left_out:
+        are, where = "is" if left_out == 1 else "are", "it" if file == DASH else file
+        note(f"{counted(left_out, 'message')} of the pool {are} not in {where}: expired or rescinded")
+
+
+def _check_place(file: Path) -> None:
+    """Raise `Failure` if the export cannot go there."""
+    if file == DASH:
+        no_terminal("a msgpool.dat")
+        return
     if file.is_dir():
         raise Failure(Exit.USAGE, "the export goes into a file, and none is named; name one, as pool.dat")
     if file.exists() and not file.is_file():
@@ -51,17 +79,6 @@ def export_(file: Path, name: str, as_json: bool) -> None:
         )
     if file.exists() and not may_be_pool_file(_beginning(file)):
         raise Failure(Exit.USAGE, f"{file} is there already, and no msgpool.dat; name another file")
-    found, left_out = loop.run(_all, name)
-    now_s = int(time.time())
-    found.sort(key=lambda message: message.priority(now_s))
-    try:
-        private_file.replace(file, encode_pool(found))
-    except OSError as error:
-        raise Failure(Exit.FAILED, f"cannot write {file}: {error.strerror}; name another place") from None
-    _say({"exported": len(found), "left_out": left_out}, as_json)
-    if left_out:
-        are = "is" if left_out == 1 else "are"
-        note(f"{counted(left_out, 'message')} of the pool {are} not in {file}: expired or rescinded")
 
 
 def _beginning(file: Path) -> bytes:

@@ -16,8 +16,8 @@ from router.service import contract as c
 from router.service.http import HttpAnswer, HttpDeed, HttpRequest, HttpSetup, Operation, answered, refused
 from services.capd import reasons
 from services.capd.core import messages as m
-from services.capd.core.holdings import BYTES_MAX
-from services.capd.core.limits import NONCE_BYTES_MAX, PoolLimits, Profile
+from services.capd.core.holdings import data_bytes_max
+from services.capd.core.limits import PoolLimits, Profile
 from services.capd.core.message import CapdMessage, read_message, rescind_hash_of, shown_id
 from services.capd.core.over_http import forms as f
 from services.capd.core.over_http.limits import CALLERS_MAX, OverHttpLimits
@@ -39,7 +39,8 @@ class CapdOverHttp:
 
     def __init__(self, setup: HttpSetup) -> None:
         settings: Settings = setup.settings
-        self._data_bytes_max = _data_bytes_max(settings)
+        limits = PoolLimits(settings.pool_bytes, settings.data_bytes_max)
+        self._data_bytes_max = data_bytes_max(limits, Profile(settings.profile))
         first = setup.chance.randrange(NUMBERS)
         self._questions = PoolQuestions(setup.address, self.limits, first, self._forget)
         self._turns = SearchTurns(self._questions, self.limits)
@@ -218,13 +219,6 @@ class CapdOverHttp:
 
     def _forget(self, number: int) -> None:
         self._watching.forget(number)
-
-
-def _data_bytes_max(settings: Settings) -> int:
-    """Return the most bytes of data that the pool takes in one message."""
-    if Profile(settings.profile) is Profile.STRICT:
-        return PoolLimits(settings.pool_bytes, settings.data_bytes_max).of_one
-    return BYTES_MAX - NONCE_BYTES_MAX
 
 
 def _refused_for(number: int, reason: Reason, text: str) -> HttpAnswer:

@@ -150,6 +150,7 @@ async def _post_all(wish: Wish, keep_s: int | None, name: str, as_json: bool) ->
         while True:
             began_s = time.monotonic()
             try:
+                pool.check_size(wish.data)
                 info: m.PoolInfo = await pool.ask(m.Info)
                 found = await made(wish, info.relay, info.least)
                 took_s = time.monotonic() - began_s
@@ -174,15 +175,15 @@ async def _post_all(wish: Wish, keep_s: int | None, name: str, as_json: bool) ->
 
 
 async def _post(pool: PoolClient, found: Solved, *, is_local: bool) -> int | None:
-    """Post a message; return to how many neighbours and peers it was announced, None if it is local, or was held
-    already."""
+    """Post a message; return to how many neighbours and peers it was announced, None if it is local, or that is not
+    known."""
     own_id = shown_id(found.message.own_id())
     if found.secret:
         secrets_file.keep(invocation().home.path, own_id, found.secret)
-    answer: m.PostAnswer = await pool.ask(m.Post, found.message.encoded())
+    answer = await pool.post(found.message)
     if answer.result:
         raise Failure(Exit.REFUSED, f"{reasons.of(answer.result).word}: {answer.text}")
-    return None if is_local else (await pool.how_it_stands(found.message.own_id())).get("announced_to")
+    return None if is_local else await pool.announced_to(found.message)
 
 
 def _show(found: Solved, info: m.PoolInfo, announced_to: int | None, as_json: bool) -> None:

@@ -24,7 +24,7 @@ from services.capd.core import notes
 from services.capd.core.answers import PoolAnswers
 from services.capd.core.between_pools import BetweenPools, Bring, Held
 from services.capd.core.full_disk import FullDisk
-from services.capd.core.holdings import Holdings
+from services.capd.core.holdings import Holdings, data_bytes_max
 from services.capd.core.limits import PoolLimits, Profile
 from services.capd.core.nexa.limits import NexaLimits
 from services.capd.core.nexa.neighbours import DOOR, Neighbours, Network
@@ -45,6 +45,7 @@ class CapdPool:
         settings: Settings = setup.settings
         limits = PoolLimits(settings.pool_bytes, settings.data_bytes_max)
         self._bytes_max = limits.bytes_max
+        self._data_bytes_max = data_bytes_max(limits, Profile(settings.profile))
         self._key = setup.key
         self._holdings = Holdings(setup.kept, limits, Profile(settings.profile))
         self._disk = FullDisk(setup.kept)
@@ -135,7 +136,7 @@ class CapdPool:
             case "why":
                 return self._answers.how_it_stands(asked.argument, int(now.wall_s))
             case "address":
-                return {"address": self._key.hex()}
+                return {"address": self._key.hex(), "data_bytes_max": self._data_bytes_max}
             case "read":
                 return self._read(asked.argument, now)
         said = f"a CAPD pool tells its status, address and peers, and why; it has no answer to {asked.word}"

@@ -9,7 +9,7 @@ async with router.connect(as_name="ada") as node, open_pool(node) as pool:
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -110,11 +110,12 @@ class NodePool:
     ) -> Offer:
         """Do the work of a message that nodes pass on for `relay_s` seconds, and post it. With `replies_s`, replies are
         watched for as long, from before anybody can reply. Raise `PoolError` before the work for numbers that no
-        message can have."""
+        message can have, and for more data than the pool takes."""
         wish = _wish(data, relay_s, expires_s, rescindable=rescindable)
         if replies_s is not None:
             _check("replies_s", replies_s, m.LIFE_S_MAX)
         try:
+            self._client.check_size(wish.data)
             info: m.PoolInfo = await self._client.ask(m.Info)
             made_ = await made(wish, info.relay, info.least, is_quiet=True)
         except Failure as error:
@@ -122,9 +123,8 @@ class NodePool:
         own_id = made_.message.own_id()
         if replies_s is not None:
             await self._ask(m.Watch, Pattern.prefix(reply_prefix(own_id)), replies_s)
-        await self._ask(m.Post, made_.message.encoded())
-        stands = await self._client.how_it_stands(own_id)
-        return Offer(made_.message, made_.secret, stands.get("announced_to"))
+        await self._answered(self._client.post(made_.message))
+        return Offer(made_.message, made_.secret, await self._client.announced_to(made_.message))
 
     async def reply(self, to: Hit | Offer, data: bytes, *, relay_s: int = 300) -> Offer:
         """Post a reply to a message."""
@@ -169,8 +169,12 @@ class NodePool:
         await self._ask(m.Rescind, secret)
 
     async def _ask(self, kind: type[Any], *arguments: Any) -> Any:
+        return await self._answered(self._client.ask(kind, *arguments))
+
+    @staticmethod
+    async def _answered(request: Awaitable[Any]) -> Any:
         try:
-            answer = await self._client.ask(kind, *arguments)
+            answer = await request
         except Failure as error:
             raise PoolError(str(error)) from None
         if result := getattr(answer, "result", 0):

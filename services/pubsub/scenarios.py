@@ -9,6 +9,7 @@ import click
 
 from router.cli.command import Command, json_option
 from router.cli.output import columns, hint, say, say_json
+from router.cli.streams import DASH, beside
 from services.pubsub.simulation.comparing import BASELINES
 from services.pubsub.simulation.drawing import draw
 from services.pubsub.simulation.figures import Row, Scenario, measure
@@ -63,20 +64,23 @@ def _command(name: str, scenario: Scenario, about: str, nodes_max: int = NODES_M
         "--svg",
         type=click.Path(dir_okay=False, writable=True, path_type=Path),
         callback=_in_a_folder,
-        help="Draw the first run's course to FILE.",
+        help="Draw the first run's course to FILE (`-`: standard output).",
     )
     @json_option
     def command(nodes: int, seeds: int, seed: int, fanout: int, svg: Path | None, as_json: bool) -> None:
         rows = measure(name, scenario, nodes, fanout, range(seed, seed + seeds), hint)
         title = f"{name}: {nodes:,} nodes, F = {fanout}"
         if svg is not None:
-            svg.write_text(
-                draw(f"{title}, seed {seed}", scenario.axes, [(row.label, row.curve) for row in rows]), encoding="utf-8"
-            )
-        if as_json:
-            say_json([row.record() for row in rows])
-        else:
-            _print(f"{title}, {seeds} seed{'s' if seeds > 1 else ''}", rows)
+            drawn = draw(f"{title}, seed {seed}", scenario.axes, [(row.label, row.curve) for row in rows])
+            if svg == DASH:
+                say(drawn)
+            else:
+                svg.write_text(drawn, encoding="utf-8")
+        with beside(svg):
+            if as_json:
+                say_json([row.record() for row in rows])
+            else:
+                _print(f"{title}, {seeds} seed{'s' if seeds > 1 else ''}", rows)
 
     return command
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+from router.core.log.events import RouterChange
+from router.core.neighbours.directory import Standing
 from router.core.wire.address import parse_address
 from router.core.wire.advert import Advertisement, make_advertisement
 from router.core.wire.crypto import SigningKey
@@ -27,8 +29,9 @@ DAY_S = 86_400
 class Cores:
     """Cores that can all reach each other, and know only those that they are told of. `keys`, `services`: by name."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, period_s: float = PERIOD_S) -> None:
         self.world = world
+        self.period_s = period_s
         self.nodes: list[Node] = []
         self.keys: dict[str, SigningKey] = {}
         self.services: dict[str, Resident] = {}
@@ -44,7 +47,7 @@ class Cores:
         node.crash()
         node.start()
         told = DiscoverySettings(
-            sampling=True, seeds=tuple(self.advert(one).text() for one in seeds), period_s=PERIOD_S
+            sampling=True, seeds=tuple(self.advert(one).text() for one in seeds), period_s=self.period_s
         )
         for other in self.nodes[:-1]:
             world.reach(node, other, 0.005)
@@ -117,3 +120,22 @@ def test_whatever_is_killed_all_know_all_and_a_newcomer_once_the_first_is_gone(s
         cores.add("newcomer", cores.nodes[2])
         assert not cores.know_all()
         assert cores.periods_until_all_know() < PERIODS_MAX
+
+
+def links_made(node: Node) -> int:
+    """Return how many links with other routers the node's log tells of."""
+    events = (event for batch in node.log for event in batch.events if isinstance(event, RouterChange))
+    ups = (dict(event.fields) for event in events if event.event == "link_up")
+    return sum(one["standing"] != Standing.LOCAL.value for one in ups)
+
+
+def test_a_few_quiet_cores_keep_their_links() -> None:
+    """They ask each other for cores now and then, share no group, and dial each other once for each pair."""
+    with World(1) as world:
+        cores = Cores(world, 20.0)
+        first = cores.add("core 0")
+        for number in range(1, CORES):
+            cores.add(f"core {number}", first)
+        world.run(900)
+        assert cores.know_all()
+        assert [links_made(one) for one in cores.nodes] == [CORES - 1] * CORES

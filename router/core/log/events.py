@@ -342,6 +342,12 @@ class EventCounts:
         found.add(events)
         return found
 
+    def minus(self, part: EventCounts) -> EventCounts:
+        """Return new counts without those of a part."""
+        found = EventCounts()
+        found._counts = self._counts - part._counts
+        return found
+
     def events(self) -> dict[str, int]:
         """Return the messages by event: `{"accepted": 7, "delivered": 12}`."""
         totals: Counter[str] = Counter()

@@ -170,6 +170,12 @@ class Directory(Struct):
         service = self.services.get(key)
         return service is not None and service.role is role
 
+    def speaks_to_routers(self, key: bytes) -> bool:
+        """Whether a key is that of a service of this node with a role: it speaks to those of other routers, no user
+        does."""
+        service = self.services.get(key)
+        return service is not None and service.role is not None
+
     def with_role(self, role: Role) -> bytes | None:
         """Return the key of the service of this node with this role."""
         return next((key for key, one in self.services.items() if one.role is role), None)

@@ -7,7 +7,8 @@ while; for a stranger's link, strangers from its whole address prefix are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
+from heapq import nlargest
 from ipaddress import ip_network
 
 from router.core.link.allowance import Allowance
@@ -229,10 +230,24 @@ class Admission:
     def end_silent(self, now: Now) -> None:
         """Close links without an accepted or settled message for too long, of strangers and of routers known by
         meetings that share no group, except those of group members (R-C24)."""
-        for link in self._strangers():
-            idle_s = self._limits.strangers_idle_s if link.standing is Standing.STRANGER else self._limits.met_idle_s
-            if link.active_s < now.mono_s - idle_s and not self._groups.joined_by(link.key):
+        nobodys = self._strangers()
+        kept = self._met_kept(nobodys)
+        for link in nobodys:
+            is_silent = link.active_s < now.mono_s - self._idle_s(link, kept)
+            if is_silent and not self._groups.joined_by(link.key):
                 self.close(link, Reason.SHUTDOWN, IDLE, "idle", now)
+
+    def _met_kept(self, nobodys: Iterable[Link]) -> set[int]:
+        """Return the links of routers known by meetings that are closed late: the few heard last."""
+        met = (link for link in nobodys if link.standing is Standing.MET)
+        return {link.id for link in nlargest(self._limits.met_kept_max, met, key=lambda link: link.active_s)}
+
+    def _idle_s(self, link: Link, kept: Container[int]) -> float:
+        """Return after how many seconds of silence a link of a stranger, or of a router known by meetings, is closed.
+        `kept`: the links of such routers that are closed late."""
+        if link.standing is Standing.STRANGER:
+            return self._limits.strangers_idle_s
+        return self._limits.met_kept_s if link.id in kept else self._limits.met_idle_s
 
     def _strangers(self) -> list[Link]:
         """Return the links that take places of strangers."""

@@ -29,8 +29,9 @@ class AdmissionLimits(Struct, frozen=True):
 
     `bad_signatures_max` false signatures a minute on one link bar its key for `bad_signatures_barred_s`. A stranger's
     link is closed after `strangers_idle_s` of silence, and may be displaced after `strangers_spared_s`; the link of a
-    router known by meetings that shares no group is closed after `met_idle_s`. At most `met_per_prefix_max` such
-    routers of one public address prefix have a link. `locals_max`: keys recorded as local."""
+    router known by meetings that shares no group is closed after `met_idle_s`, the `met_kept_max` heard last only after
+    `met_kept_s`: a few routers that ask each other now and then need no new link each time. At most
+    `met_per_prefix_max` such routers of one public address prefix have a link. `locals_max`: keys recorded as local."""
 
     messages_per_s_neighbour: int = 0
     messages_per_s_stranger: int = 50
@@ -43,6 +44,8 @@ class AdmissionLimits(Struct, frozen=True):
     strangers_idle_s: float = 60.0
     strangers_spared_s: float = 10.0
     met_idle_s: float = 30.0
+    met_kept_s: float = 600.0
+    met_kept_max: int = 16
     met_per_prefix_max: int = 8
     locals_max: int = 1000
 

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from router.core.log.events import EventCounts
 from router.core.log.histogram import Histogram
+from router.core.log.service_traffic import TrafficCounts
 from router.core.router import Router
 from router.core.wire.now import Now
 from router.disk.store.terms import StoreSpace
@@ -38,7 +38,7 @@ class CycleView(Protocol):
     @property
     def store(self) -> AskedStore: ...
 
-    counts: EventCounts
+    counts: TrafficCounts
     commits: int
     commit_times: Histogram
     lag: Histogram

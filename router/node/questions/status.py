@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from router.cli.version import own_version
+from router.core.log.events import EventCounts
 from router.node.questions.clock import judgement
 from router.node.questions.invitations import InvitedRows
 from router.node.questions.question import CycleView, Questions, Respond
@@ -36,7 +37,8 @@ class StatusQuestions(Questions):
 
     def _status(self, asked: CycleView, _: str) -> dict[str, Any]:
         node, counted = asked.router.queues.node, asked.counts.plus(asked.router.rejections.waiting(asked.now()))
-        counts = counted.events()
+        of_services = asked.counts.of_services
+        counted = counted.minus(of_services)
         return {
             **self._facts(),
             "version": self._version,
@@ -45,8 +47,9 @@ class StatusQuestions(Questions):
             "peers": len(asked.open_links.writers),
             "queue": {"messages": node.messages, "bytes": node.bytes},
             "groups": len({one.group for one in asked.router.groups}),
-            "counters": {name: counts.get(name, 0) for name in COUNTED} | {"commits": asked.commits},
+            "counters": _counters(counted) | {"commits": asked.commits},
             "reasons": dict(Counter(counted.reasons()) + asked.router.guests.turned_away),
+            "of_services": {"counters": _counters(of_services), "reasons": of_services.reasons()},
             "log_seq": asked.store.next_seq - 1,
             "guests": asked.router.guests.facts(),
             "clock": judgement(asked),
@@ -62,3 +65,8 @@ class StatusQuestions(Questions):
         refusals, now = asked.router.refusals, asked.now()
         rows = self._services(frozenset(link.key for link in asked.router.links))
         return [{**row, "refused": refusals.facts(bytes.fromhex(row["address"]), now)} for row in rows]
+
+
+def _counters(counted: EventCounts) -> dict[str, int]:
+    counts = counted.events()
+    return {name: counts.get(name, 0) for name in COUNTED}

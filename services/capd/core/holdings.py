@@ -16,7 +16,7 @@ from services.capd import reasons
 
 from . import rows
 from .columns import Row
-from .limits import PoolLimits, Profile
+from .limits import NONCE_BYTES_MAX, PoolLimits, Profile
 from .message import CapdMessage, rescind_hash_of
 from .messages import MESSAGE_BYTES_MAX
 from .outside import Outside
@@ -33,6 +33,11 @@ RESTORE_AT_ONCE = 1_024
 """Messages that are read from disk together at a start."""
 SECRETS_MAX = 10_000
 """Most secrets remembered for having ended messages; beyond it, the first one remembered is forgotten."""
+
+
+def data_bytes_max(limits: PoolLimits, profile: Profile) -> int:
+    """Return the most bytes of data that a pool takes in one message."""
+    return limits.of_one if profile is Profile.STRICT else BYTES_MAX - NONCE_BYTES_MAX
 
 
 class Changes(Struct):

@@ -20,6 +20,7 @@ from router.service import contract as c
 from router.service.roles import discovery as d
 from services.discovery.core import sampling as s
 from services.discovery.core.known import Known
+from services.discovery.core.looks import LOOK_S, Looks
 from services.discovery.core.messages import Entry, Message, Sample, Sampled, encode_message
 from services.discovery.core.own import TAG as OWN
 from services.discovery.core.refusals import RouterRefusals, notes
@@ -32,9 +33,6 @@ LEARN_AGAIN_S = 86_400
 ANNOUNCE_AGAIN_S = 600
 ANNOUNCED_MAX = 4_096
 KEPT, SEED = b"advert/", b"seed/"
-LOOK_S, DIALLED_MAX = 60.0, 16
-"""Seconds between two looks at which configured or invited routers are not connected, and the most that are dialled at
-one: connected, each says which discovery service it has."""
 LOOK = "sampling/neighbours"
 TAG = "sampling"
 """The tag of messages whose end is not logged for the operator: a partner that is away is noticed by its silence."""
@@ -56,6 +54,7 @@ class Exchanges:
         self._sampling: s.Sampling | None = None
         self._refusals = RouterRefusals()
         self._learn_at_s = self._look_at_s = 0.0
+        self._looks = Looks()
         self._announced: dict[PublicKey, tuple[int, float]] = {}  # revision and monotonic second
 
     def __repr__(self) -> str:
@@ -74,13 +73,14 @@ class Exchanges:
                 return self._deeds(self._sampling.hear(s.Linked(router, is_up=service is not None), now), now)
             case c.Told(tag, _, answer) if tag == LOOK and isinstance(peers := rows_in(answer), list):
                 more = next_page(answer)
-                return [*_dialled(peers), *([c.Inquire("peers", more, LOOK)] if more else [])]
+                return [*self._dialled(peers, now), *([c.Inquire("peers", more, LOOK)] if more else [])]
             case c.Asked(number, "sampling"):
                 return [c.Answer(number, self._view())]
             case c.Tick() if self._sampling is not None:
                 again = list(self._name_seeds(now)) if now.wall_s >= self._learn_at_s else []
                 if now.mono_s >= self._look_at_s:
                     self._look_at_s = now.mono_s + LOOK_S
+                    self._looks.begin()
                     again.append(c.Inquire("peers", tag=LOOK))
                 return [*again, *notes(self._refusals), *self._deeds(self._sampling.hear(c.Tick(), now), now)]
         return []
@@ -142,6 +142,10 @@ class Exchanges:
             urls = [a.url for a in one.addresses if refusal_of(a, AddressSource.OPERATOR, on_loopback=True) is None]
             yield c.AddNeighbour(key, tuple(urls), int(now.wall_s) + LEARNED_S, "seed")
             yield c.Put(SEED + key, b"")
+
+    def _dialled(self, peers: Iterable[Mapping[str, Any]], now: c.Now) -> Iterator[d.Dial]:
+        is_alone = self._sampling is None or not self._sampling.view
+        yield from map(d.Dial, self._looks.due(peers, now.mono_s, is_alone=is_alone))
 
     def _view(self) -> dict[str, Any]:
         """Return from whom this node learns of others, and of how many it knows now; None without an address."""
@@ -214,13 +218,3 @@ class Exchanges:
 def _advert(one: Advertised) -> Advertisement:
     assert isinstance(one, Verified)
     return one.advert
-
-
-def _dialled(peers: Iterable[Mapping[str, Any]]) -> Iterator[d.Dial]:
-    """Dial the configured and invited routers that are not connected; the router itself dials uplinks."""
-    away = [
-        PublicKey(bytes.fromhex(one["address"]))
-        for one in peers
-        if one["standing"] == "peer" and one["state"] == "away" and one["urls"] and not one["uplink"]
-    ]
-    yield from map(d.Dial, away[:DIALLED_MAX])

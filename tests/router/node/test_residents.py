@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from router.core.wire.errors import CAUSE_CHARS_MAX
 from router.node.residents import OPEN_S, STOPPED, Residents
 from router.service.plugins import UnknownService
-from router.service.reports import WARNING
+from router.service.reports import OPENED, WARNING
 from router.settings import config
 from router.settings.home import Home
 
@@ -22,10 +22,11 @@ from router.settings.home import Home
         ('"services.pubsub"', OPEN_S),
         ('{ name = "sub", module = "services.pubsub", run = "apart" }', 0.0),
         ('"services.capd"', 0.0),
+        ('"services.web"', OPEN_S),
     ],
-    ids=["as the service says", "apart", "apart, as the service says"],
+    ids=["as the service says", "apart", "apart, as the service says", "apart, with an address to print"],
 )
-async def test_it_waits_for_services_inside_until_they_have_opened(
+async def test_it_waits_for_services_inside_or_with_an_address_until_they_have_opened(
     tmp_path: Path, service: str, waited_s: float, autojump_clock: MockClock
 ) -> None:
     home = Home(tmp_path / "home")
@@ -35,6 +36,19 @@ async def test_it_waits_for_services_inside_until_they_have_opened(
     began_s = trio.current_time()
     await residents.until_open()
     assert trio.current_time() - began_s == pytest.approx(waited_s)
+
+
+async def test_it_waits_no_longer_when_a_service_apart_has_reported_its_doors_open(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    home.config_path.write_text('[node]\nservices = ["services.web"]\n')
+    residents = Residents(home, config.load(home.config_path)[0])
+    assert residents.hear_report("web", OPENED, "")
+    began_s = trio.current_time()
+    await residents.until_open()
+    assert trio.current_time() == began_s and not residents.facts(frozenset())[0]["problem"]
 
 
 def test_residents_with_the_same_role_are_refused(tmp_path: Path) -> None:

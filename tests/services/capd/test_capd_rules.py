@@ -309,7 +309,9 @@ def kept_by_a_pool() -> dict[bytes, bytes]:
 
 def test_pool_answers_the_question_for_its_address_and_no_unknown_one() -> None:
     host = Host()
-    assert host.hear(c.Asked(1, "address")) == [c.Answer(1, {"address": host.rules._key.hex()})]
+    assert host.hear(c.Asked(1, "address")) == [
+        c.Answer(1, {"address": host.rules._key.hex(), "data_bytes_max": 64 << 10})
+    ]
     [answer] = host.hear(c.Asked(2, "nonsense"))
     assert isinstance(answer, c.Answer) and "has no answer to nonsense" in answer.value["error"]
 

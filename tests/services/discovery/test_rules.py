@@ -254,6 +254,7 @@ def test_configured_routers_that_are_away_are_dialled_and_asked_once_they_are_co
     [question] = of(c.Inquire, rules.pass_time(20))
     key = FIRST.router.public
     row = {"address": key.hex(), "standing": "peer", "state": "away", "urls": [FIRST.url], "uplink": False}
+    row["problem"] = "connection refused"
     others: list[dict[str, Any]] = [{"urls": []}, {"standing": "client"}, {"state": "connected"}, {"uplink": True}]
     told = c.Told(question.tag, question.word, [*({**row, **one} for one in others), row])
     assert rules.hear(told) == [d.Dial(key)]

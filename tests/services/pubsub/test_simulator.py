@@ -157,7 +157,9 @@ def test_the_command_lists_scenarios_of_every_service_and_runs_one(tmp_path: Pat
     assert table.exit_code == 0, table.output
     assert table.stdout.splitlines()[0] == "baselines: 40 nodes, F = 2, 2 seeds"
     assert "GossipSub" in ElementTree.tostring(ElementTree.parse(tmp_path / "drawn.svg").getroot(), "unicode")
-    rows = json.loads(CliRunner().invoke(main, [*line, "--json"]).stdout)
+    piped = CliRunner().invoke(main, [*line, "--json", "--svg", "-"])
+    assert "GossipSub" in ElementTree.tostring(ElementTree.fromstring(piped.stdout), "unicode")
+    rows = json.loads(piped.stderr)
     assert {"scenario", "nodes", "fanout", "seeds", "hit", "copies", "last_hop", "p99_s", "cycles"} <= rows[0].keys()
     assert rows[0]["fanout"] == rows[0]["seeds"] == 2
 

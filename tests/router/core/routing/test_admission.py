@@ -214,6 +214,23 @@ def test_a_stranger_that_is_silent_is_closed_though_it_may_ping() -> None:
     assert [down["because"] for down in downs(one)] == ["idle"]
 
 
+def test_links_of_routers_known_by_meetings_end_late_where_there_are_few() -> None:
+    one = admitting(met_idle_s=30, met_kept_s=600, met_kept_max=2)
+    routers = [strange(n) for n in range(1, 5)]
+    known = [Neighbour(key.public, learned="discovery") for key in routers]
+    one.router.neighbours_changed([Neighbour(NEIGHBOUR.public), *known], one.now())
+    links = []
+    for key in routers:
+        links.append(one.link(key.public, role="router"))
+        one.seconds += 1
+    one.pass_time(35)
+    assert one.closed() == [(links[0], "shutdown"), (links[1], "shutdown")], "the two heard last stay"
+    one.pass_time(500)
+    assert one.closed() == []
+    one.pass_time(100)
+    assert one.closed() == [(links[2], "shutdown"), (links[3], "shutdown")]
+
+
 def test_one_that_takes_what_it_is_handed_is_not_silent() -> None:
     one = admitting(strangers_idle_s=60)
     alice = one.link(ALICE.public)
