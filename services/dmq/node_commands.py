@@ -89,7 +89,8 @@ def about_nodes(nodes: Mapping[str, Any]) -> str:
 
 def about_group(group: Mapping[str, Any]) -> str:
     """Return what is said of the group that carries the topic."""
-    may = "" if group["may_publish"] else ", its link is for reading only"
+    may = "" if group["joined"] else ", not joined"
+    may += "" if group["may_publish"] else ", its link is for reading only"
     rejected = sum(group["rejected"].values())
     said = f"{group['name']}{may}: {group['published']} published, {group['heard']} heard, {rejected} of it rejected"
     return f"{said}; {group['problem']}" if group["problem"] else said

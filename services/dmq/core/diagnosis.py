@@ -100,6 +100,8 @@ def _nodes(facts: Facts, wall_s: float) -> Finding:
     if group and group["problem"]:
         remedy = "`router group list` shows the groups of this home; `router group share` lets others join one"
         return Finding("nodes", False, f"the group {group['name']}: {group['problem']}", remedy)
+    if group and not group["joined"]:
+        return Finding("nodes", None, f"the group {group['name']} is being joined", "ask again in a few seconds")
     if group and not (nodes["listens_at"] or nodes["topology"]):
         return _carried_alone(group)
     if not (nodes["listens_at"] or nodes["topology"]):

@@ -147,7 +147,7 @@ def test_whether_messages_reach_other_nodes_is_judged(nodes: dict[str, Any], ok:
 
 def test_a_group_for_reading_only_that_carries_alone_is_a_fault() -> None:
     alone = {**NODES, "listens_at": [], "topology": ""}
-    group = {"name": "dmq-preview", "problem": "", "may_publish": True}
+    group = {"name": "dmq-preview", "problem": "", "joined": True, "may_publish": True}
     status = {"stake": STAKE, "consumers": [CONSUMER], "clients": CLIENTS, "nodes": alone, "group": group}
     assert found(replace(WELL, status=status))["nodes"].ok is True
     reads = found(replace(WELL, status={**status, "group": {**group, "may_publish": False}}))["nodes"]
