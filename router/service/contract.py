@@ -389,9 +389,11 @@ class Warn(Deed, frozen=True):
 
 
 class Inform(Deed, frozen=True):
-    """Tell the operator what is in order, on the process's standard error alone."""
+    """Tell the operator what is in order, on the process's standard error alone. `mends`: the text of a `Warn` that
+    holds no more; `router status` then shows it no longer."""
 
     text: str
+    mends: str = ""
 
 
 # -- rules ----------------------------------------------------------------------------------------------------------

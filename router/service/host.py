@@ -82,6 +82,7 @@ class Place(Struct, frozen=True):
     options: Mapping[str, Any] = field(default_factory=dict)
     guests: str = ""
     on_warning: Callable[[str], None] = lambda text: None
+    on_mended: Callable[[str], None] = lambda text: None
     attempts: Attempts = field(default_factory=lambda: Attempts(Config().node.service_attempts_max))
     events: frozenset[str] = frozenset()
     leave_free_bytes: int = 0
@@ -294,6 +295,11 @@ class Service(TrioActor):
         text = printable(text)[:CAUSE_CHARS_MAX]
         self.log.warning("%s: %s", self, text)
         self.place.on_warning(text)
+
+    def mended(self, text: str) -> None:
+        """Let `router status` show a warning no longer, if it is still the last one; "" is none."""
+        if text:
+            self.place.on_mended(printable(text)[:CAUSE_CHARS_MAX])
 
     async def _hand_over_events(self) -> None:
         """Hand events to the node's log, in order. They leave the state, when the log has them, with its next

@@ -1,7 +1,8 @@
 """Reports of a service in a process of its own to its node about its problems, even while it is not connected itself.
 
 They go over the owner's socket, as a command of the operator does: `report NAME KIND TEXT`. The kind is `problem` (the
-service failed, and is started again in its process), `warning`, or `ended` (its process ends).
+service failed, and is started again in its process), `warning`, `mended` (the warning with this text holds no more), or
+`ended` (its process ends).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from router.core.wire.errors import RouterError
 from router.core.wire.text import printable
 from router.settings.home import Home
 
-PROBLEM, WARNING, ENDED = "problem", "warning", "ended"
+PROBLEM, WARNING, MENDED, ENDED = "problem", "warning", "mended", "ended"
 TEXT_BYTES_MAX = 800
 AGAIN_S = 5.0
 """Seconds after which a report is repeated that the node did not take."""
@@ -46,7 +47,12 @@ class Reports:
         """Report a warning for the operator about a running service."""
         self._put(WARNING, text)
 
+    def mended(self, text: str) -> None:
+        """Report that a warning holds no more."""
+        self._put(MENDED, text)
+
     def _put(self, kind: str, text: str) -> None:
+        self._waiting.pop(kind, None)  # so that the latest is sent last
         self._waiting[kind] = " ".join(printable(text).split()).encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
         self._work.set()
 
@@ -70,7 +76,7 @@ class Reports:
             async with connect(home=self._home) as node:
                 for kind, text in list(self._waiting.items()):
                     await node.ask(REPORT, f"{self._name} {kind} {text}")
-                    if self._waiting[kind] == text:
+                    if self._waiting.get(kind) == text:
                         del self._waiting[kind]
         except (RouterError, OSError) as error:  # also for want of descriptors, which others may give back
             log.info("the node was not told what is wrong: %s", error)

@@ -55,6 +55,7 @@ class TopicGroup:
         self.is_joined = False
         self._not_joined = ""
         self._not_published = ""
+        self._warned = ""
         self.published = 0
         self.heard = 0
         self.duplicates = 0
@@ -86,14 +87,15 @@ class TopicGroup:
 
     def joined(self, heard: c.Joined) -> Iterator[c.Deed]:
         """Record whether this node takes part in the group, and tell the operator when it does not, or does again."""
-        was_told = self._not_joined
+        mended, self._warned = self._warned, ""
         self.is_joined, self._not_joined = not heard.error, heard.error
         if heard.error:
-            yield c.Warn(f"it does not take part in the group {self.name}: {heard.error}")
+            self._warned = f"it does not take part in the group {self.name}: {heard.error}"
+            yield c.Warn(self._warned)
             return
         self.may_publish, self._not_published = heard.may_publish, ""
-        if was_told:
-            yield c.Inform(f"it takes part in the group {self.name}")
+        if mended:
+            yield c.Inform(f"it takes part in the group {self.name}", mended)
 
     def publish(self, verdict: AdmissionVerdict) -> Iterator[c.Deed]:
         """Publish what was taken, unless it came by the group. It is owed to the group, unless the link is known to be
@@ -135,12 +137,16 @@ class TopicGroup:
             yield notes.unpublished(one, source_text(self.name), heard.refused, heard.text)
         if heard.refused is None or heard.refused in NOBODY_MISSES or not self.may_publish:
             self._not_published = NOBODY if heard.refused is Reason.NO_SUBSCRIBERS else ""
+            if heard.refused is None and self._warned:
+                mended, self._warned = self._warned, ""
+                yield c.Inform(f"messages are published in the group {self.name} again", mended)
             return
         if one is None:
             fields = {"group": self.name, "detail": heard.text}
             yield c.LogEvent("dmq_unpublished", id_of(bytes.fromhex(own_id)), heard.refused, fields)
         if heard.text not in (self._not_joined, self._not_published):
-            yield c.Warn(f"messages are not published in the group {self.name}: {heard.text}")
+            self._warned = f"messages are not published in the group {self.name}: {heard.text}"
+            yield c.Warn(self._warned)
         self._not_published = heard.text
 
     def came(

@@ -221,6 +221,7 @@ def test_status_and_doctor_say_at_once_whether_the_node_takes_part_in_the_group(
     assert len(node.warnings) == 1, "the same is not told twice"
     node.hear(c.Joined(JOIN_TAG, GROUP, may_publish=True))
     assert found()[0] is True and found()[1].endswith(f"the group {NAME} alone; "), "the old problem is over"
+    assert node.mended == node.warnings
     node.hear(c.Joined(JOIN_TAG, GROUP))
     assert found()[0] is False and found()[1].count("its link is for reading only") == 1
     assert "for reading only" in about_group(node.ask("status")["group"])
