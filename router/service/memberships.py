@@ -63,6 +63,8 @@ class Memberships:
     async def change_in_turn(self, wish: c.Join | c.Leave) -> None:
         """Join or leave a group before what comes next, unless the router is silent about this group or an earlier
         one."""
+        if (known := self._followed.get(wish.group)) is not None:
+            known.told = None
         done, is_alone = trio.Event(), not self._wishes
         self._host.nursery.start_soon(self._change_and_say, wish, done)
         if is_alone:

@@ -99,8 +99,11 @@ def _nodes(facts: Facts, wall_s: float) -> Finding:
     nodes: Mapping[str, Any] = facts.status.get("nodes") or {"listens_at": (), "topology": ""}
     group = facts.status.get("group")
     if group and group["problem"]:
-        remedy = "`router group list` shows the groups of this home; `router group share` lets others join one"
-        return Finding("nodes", False, f"the group {group['name']}: {group['problem']}", remedy)
+        cause, _, remedy = group["problem"].partition("; ")
+        remedy = (
+            remedy or "`router group list` shows the groups of this home; `router group share` lets others join one"
+        )
+        return Finding("nodes", False, f"the group {group['name']}: {cause}", remedy)
     if group and not group["joined"]:
         return Finding("nodes", None, f"the group {group['name']} is being joined", "ask again in a few seconds")
     if group and not (nodes["listens_at"] or nodes["topology"]):

@@ -41,6 +41,8 @@ class Reader:
                 self.told.append([tag, group.hex() if group else None, may_publish, error.partition(";")[0]])
             case c.Message(body=body):
                 self.bodies.append(body.decode())
+            case c.Asked(number, "join"):
+                return [c.Join("news", raw=True, tag="news"), c.Answer(number, True)]
             case c.Asked(number, "leave"):
                 return [c.Leave("news"), c.Answer(number, True)]
             case c.Asked(number, "bodies"):
@@ -67,13 +69,12 @@ async def tell(home: Home) -> None:
     await trio.to_thread.run_sync(tell_services, home)
 
 
-@pytest.mark.parametrize("run", ["inside", "apart"])
 async def test_rules_hear_at_once_what_becomes_of_a_group_as_its_link_comes_changes_and_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_changes, "TELL_S", HANG_S)
     monkeypatch.setattr(memberships, "LOOK_S", HANG_S)
-    async with one_service(tmp_path, monkeypatch, "reader", RULES, run=run) as (home, node):
+    async with one_service(tmp_path, monkeypatch, "reader", RULES) as (home, node):
         await until(node, "reader told", lambda found: found == [UNKNOWN])
         keyring.add_group(home, "news", NEWS)
         await tell(home)
@@ -93,10 +94,12 @@ async def test_rules_hear_at_once_what_becomes_of_a_group_as_its_link_comes_chan
         await tell(home)
         await tell(home)
         assert (await ask(node, "reader told"))[3:] == [joined(NEWS.group, False), joined(NEWS.group, True)]
+        assert await ask(node, "reader join")
+        await until(node, "reader told", lambda found: found[5:] == [joined(NEWS.group, True)])
         assert await ask(node, "reader leave")
         keyring.remove_group(home, "news")
         await tell(home)
-        assert len(await ask(node, "reader told")) == 5, "what rules have left is not followed"
+        assert len(await ask(node, "reader told")) == 6, "what rules have left is not followed"
 
 
 async def app_asks(app: Node, word: str) -> Any:
