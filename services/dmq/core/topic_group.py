@@ -30,6 +30,8 @@ from .turned_away import TurnedAway
 
 JOINED = b"group"
 """The key of the name of the group that was joined last."""
+JOINED_KEY = b"group key"
+"""The key of that group's own key, by which it is left when its name has come to stand for another group, or none."""
 TAG = "group "
 """How the tag of a message begins that is published; its id follows, and its number if it is owed to the group."""
 TTL_S = 1800
@@ -53,6 +55,7 @@ class TopicGroup:
         self.name = name
         self.may_publish = True
         self.is_joined = False
+        self._joined_key = b""
         self._not_joined = ""
         self._not_published = ""
         self._warned = ""
@@ -80,8 +83,10 @@ class TopicGroup:
         before = kept.get(JOINED, b"").decode()
         if before != self.name:
             yield c.Put(JOINED, self.name.encode() or None)
+            yield c.Put(JOINED_KEY, None)
             if before:
-                yield c.Leave(before)
+                yield c.Leave(kept.get(JOINED_KEY, b"").hex() or before)
+        self._joined_key = kept.get(JOINED_KEY, b"") if before == self.name else b""
         if self.name:
             yield c.Join(self.name, raw=True, tag=JOIN_TAG)
 
@@ -94,6 +99,11 @@ class TopicGroup:
             yield c.Warn(self._warned)
             return
         self.may_publish, self._not_published = heard.may_publish, ""
+        former, self._joined_key = self._joined_key, bytes(heard.group or b"")
+        if former != self._joined_key:
+            yield c.Put(JOINED_KEY, self._joined_key)
+            if former:
+                yield c.Leave(former.hex())
         if mended:
             yield c.Inform(f"it takes part in the group {self.name}", mended)
 

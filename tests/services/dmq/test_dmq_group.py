@@ -247,6 +247,24 @@ def test_a_group_that_the_settings_name_no_more_is_left() -> None:
         assert node.fabric == fabric
 
 
+def test_a_group_is_left_by_its_key_when_its_name_stands_for_another_one() -> None:
+    """Its link was removed, and one of a new group added, while the node was stopped."""
+    node, other = host(group=NAME), PublicKey(b"o" * 32)
+    node.hear(c.Joined(JOIN_TAG, GROUP, may_publish=True))
+    node.crash()
+    node.fabric.clear()
+    node.hear(c.Joined(JOIN_TAG, GROUP, may_publish=True))
+    assert not node.fabric
+    node.crash()
+    node.fabric.clear()
+    node.hear(c.Joined(JOIN_TAG, other, may_publish=True))
+    assert node.fabric == [c.Leave(GROUP.hex())]
+    node.fabric.clear()
+    node.settings = replace(node.settings, group="")
+    node.crash()
+    assert node.fabric == [c.Leave(other.hex())]
+
+
 def test_a_group_needs_messages_that_say_when_they_expire() -> None:
     problems = dict(Settings(stake_file="stake", group=NAME, revision="cip-29ffe0e").problems())
     assert problems.keys() == {"revision"}
