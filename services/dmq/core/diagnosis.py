@@ -98,14 +98,8 @@ def _nodes(facts: Facts, wall_s: float) -> Finding:
         return Finding("nodes", None, *_not_run(facts))
     nodes: Mapping[str, Any] = facts.status.get("nodes") or {"listens_at": (), "topology": ""}
     group = facts.status.get("group")
-    if group and group["problem"]:
-        cause, _, remedy = group["problem"].partition("; ")
-        remedy = (
-            remedy or "`router group list` shows the groups of this home; `router group share` lets others join one"
-        )
-        return Finding("nodes", False, f"the group {group['name']}: {cause}", remedy)
-    if group and not group["joined"]:
-        return Finding("nodes", None, f"the group {group['name']} is being joined", "ask again in a few seconds")
+    if group and (group["problem"] or not group["joined"]):
+        return _not_carried(group)
     if group and not (nodes["listens_at"] or nodes["topology"]):
         return _carried_alone(group)
     if not (nodes["listens_at"] or nodes["topology"]):
@@ -150,6 +144,15 @@ def _turns(facts: Facts) -> Finding:
     said += f": one of a pool each {waiting['spacing_s']:g} s, as deployed nodes cut off whoever is quicker"
     remedy = "nothing is lost that lives long enough; `router why ID` says when, `router dmq mempool` lists them"
     return Finding("spacing", True, said, f"{remedy}; a pool whose signers hand in one a minute never waits")
+
+
+def _not_carried(group: Mapping[str, Any]) -> Finding:
+    """Return what is said of a group in which this node does not take part, or where it could not publish."""
+    if not group["problem"]:
+        return Finding("nodes", None, f"the group {group['name']} is being joined", "ask again in a few seconds")
+    cause, _, remedy = group["problem"].partition("; ")
+    remedy = remedy or "`router group list` shows the groups of this home; `router group share` lets others join one"
+    return Finding("nodes", False, f"the group {group['name']}: {cause}", remedy)
 
 
 def _carried_alone(group: Mapping[str, Any]) -> Finding:
