@@ -11,6 +11,7 @@ from router.cli.ask import ask
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.given_link import link_from
+from router.cli.group_changes import tell_services
 from router.cli.node_link import addresses
 from router.cli.output import columns, hint, note, say, say_json, short_text
 from router.client.running_or_stopped import asked_or_read
@@ -42,6 +43,7 @@ def new(name: str, as_json: bool) -> None:
     except keyring.NameTaken:
         said = f'there is a group "{name}" already; `router group share {name}` prints its link'
         raise Failure(Exit.USAGE, said) from None
+    tell_services(invocation().chosen_home)
     _print_link(name, link, as_json)
     hint(
         f"this link is a secret: whoever has it can read and write in {name}. Give it to the others in private; "
@@ -99,14 +101,16 @@ def add(link: str, name: str | None, replace: bool, as_json: bool) -> None:
     """Keep the group that a LINK describes.
 
     LINK may also be a file: a PNG or JPEG picture of the link's QR code, or its text. Give - to read it from standard
-    input, which leaves no trace in the shell's history. If the group is known
-    already, it gets the right to send if the link brings that, and the new name if one is given.
+    input, which leaves no trace in the shell's history. If the group is known already, it gets the right to send if the
+    link brings that, and the new name if one is given. Services of a running node that name the group take part from
+    then on.
     """
     found = parse_link(link_from(link, GROUP))
     wanted = keyring.checked(keyring.name_for(found) if name is None else name)
     home = invocation().home_to_write
     known = {one.group: before for before, one in keyring.groups(home).items()}.get(found.group)
     kept = keyring.add_group(home, wanted, found, rename=name is not None, replace=replace)
+    tell_services(home)
     if known is not None:
         note(f"this group was kept here as {known} already" + (f"; it is {kept} now" if kept != known else ""))
     if as_json:
@@ -122,8 +126,9 @@ def add(link: str, name: str | None, replace: bool, as_json: bool) -> None:
 def remove(name: str, as_json: bool) -> None:
     """Forget the link of the group with that name or key: this home no longer reads it or writes in it.
 
-    Kept keys that have joined it must have left, or messages would go on waiting for them. An app that runs goes on
-    until it ends, and whoever else has the link keeps it: to shut somebody out, make a new group.
+    Kept keys that have joined it must have left, or messages would go on waiting for them. The node's services leave
+    it, an app that runs goes on until it ends, and whoever else has the link keeps it: to shut somebody out, make a new
+    group.
     """
     home = invocation().home
     found, link = keyring.find(home, name)
@@ -132,6 +137,7 @@ def remove(name: str, as_json: bool) -> None:
         more = f" (and {len(readers) - READERS_SHOWN} more, by `router keys`)" if len(readers) > READERS_SHOWN else ""
         raise Failure(Exit.FAILED, f"messages of {found} wait here for who has joined it; first {leave}{more}")
     keyring.remove_group(home, found)
+    tell_services(home)
     if as_json:
         say_json(_row(found, link))
     else:

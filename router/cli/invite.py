@@ -18,6 +18,7 @@ from router.cli import qr
 from router.cli.ask import ask
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
+from router.cli.group_changes import tell_services
 from router.cli.output import NAME_MAX, clipped, columns, hint, note, say, say_json, short_text
 from router.cli.when import SECOND_NS, time_ns
 from router.core.control.guests import WITH_GUESTS
@@ -373,6 +374,7 @@ def _group(home: Home, name: str | None, *, read_only: bool) -> GroupLink | None
     if re.fullmatch(NAME_PATTERN, name) and not get_close_matches(name, known, n=1, cutoff=0.7):
         with suppress(keyring.NameTaken):  # another command has just made it
             keyring.add_group(home, name, new_group(secrets.token_bytes(32), secrets.token_bytes(32), name))
+            tell_services(home)
             note(f"there was no group {name}: made one; `router sub {name}` reads it")
     try:
         found, link = keyring.find(home, name)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from router.cli import loop
 from router.cli.command import invocation
 from router.cli.exits import Exit, Failure, is_interrupt
+from router.cli.group_changes import tell_services
 from router.cli.node_link import dialled
 from router.cli.output import for_this_home, hint, note, say, say_json
 from router.cli.preflight import check_neighbour, was_own
@@ -92,6 +93,8 @@ def take(invitation: Invitation, wishes: Wishes) -> None:
                 asks = f"the link is kept, and {asks}; `router serve` starts it if it does not run"
             note(f"{asks}; `router peer list` shows the answer")
         raise
+    if kept.group:
+        tell_services(home)
     _end(kept, peer, cause, received.rights_at(home, invitation.inviter, time.time()), wishes.as_json)
 
 

@@ -73,8 +73,13 @@ class Group:
 
     def __repr__(self) -> str:
         name = f'"{self.name}" ' if self.name else ""
-        may = "read only" if self._sender.signer is None else "may publish"
+        may = "may publish" if self.may_publish else "read only"
         return f"<group {name}{short(key_text('group', self.key))}, {may}{', raw' if self.raw else ''}>"
+
+    @property
+    def may_publish(self) -> bool:
+        """Whether the key to send in this group is at hand."""
+        return self._sender.signer is not None
 
     # -- receiving -----------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from router.node.last_lines import LastLines
 from router.service.attempts import Attempts
 from router.service.host import Place, Service
 from router.service.plugins import NotStarted, Plugin, UnknownService, doubled_roles, load
-from router.service.reports import ENDED, OPENED, PROBLEM, WARNING
+from router.service.reports import ENDED, MENDED, OPENED, PROBLEM, WARNING
 from router.service.running import back_off, key_of, leave_free_bytes, services_over_http, supervise
 from router.service.watchdog import Watchdog
 from router.settings.config import Config
@@ -75,6 +75,11 @@ class Resident(Struct):
 
     def has_warning(self, text: str) -> None:
         self.warning = Remark(as_remark(text), time.monotonic())
+
+    def has_mended(self, text: str) -> None:
+        """Show a warning no longer, if it is the last one."""
+        if self.warning is not None and self.warning.text == as_remark(text):
+            self.warning = None
 
     def has_problem(self, text: str, last_lines: tuple[str, ...] = ()) -> None:
         self.opened.set()
@@ -158,10 +163,13 @@ class Residents:
     def hear_report(self, name: str, kind: str, text: str) -> bool:
         """Handle a report of a service in a process of its own; return whether there is such a service."""
         one = self._all.get(name)
-        if one is None or kind not in (PROBLEM, WARNING, ENDED, OPENED):
+        if one is None or kind not in (PROBLEM, WARNING, MENDED, ENDED, OPENED):
             return False
         if kind == OPENED:
             one.opened.set()
+            return True
+        if kind == MENDED:
+            one.has_mended(text)
             return True
         log.warning("the service %s: %s", name, as_remark(text), extra={SUBJECT: name})
         if kind == WARNING:
@@ -218,6 +226,7 @@ class Residents:
             options,
             guests,
             one.has_warning,
+            one.has_mended,
             Attempts(most),
             frozenset(one.plugin.events),
             leave_free_bytes(self._config),

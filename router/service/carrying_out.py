@@ -72,7 +72,8 @@ class CarryingOut:
                 self._hear(o.Attested(tag, self._host.place.key.sign(deed.signed())))
             case c.Warn(text):
                 self._host.warn(text)
-            case c.Inform(text):
+            case c.Inform(text, mends):
+                self._host.mended(mends)
                 informing.info("%s: %s", self._host, printable(text)[:CAUSE_CHARS_MAX])
             case c.KeepOpen(door, peer):
                 self._doors.keep_open(door, peer)

@@ -164,6 +164,18 @@ class ConnectionFailed(Heard, frozen=True):
     text: str
 
 
+class Joined(Heard, frozen=True):
+    """What became of the `Join` with this tag: the service is in the group of this key, or `error` says why not.
+
+    `may_publish`: whether its link in the home may send. This comes again whenever it changes: when the link of a group
+    that was given by its name is added to the home, replaced, or removed, whereupon the group is left."""
+
+    tag: str
+    group: PublicKey | None = None
+    may_publish: bool = False
+    error: str = ""
+
+
 class Sent(Heard, frozen=True):
     """The message with this tag is in the router's custody, or was refused; for a `Forward` only a refusal is
     reported. `id` is of zeros if it could not be made at all, as for a group that is not known."""
@@ -275,11 +287,13 @@ class Forward(Deed, frozen=True):
 class Join(Deed, frozen=True):
     """Join a group, given by its name in the home or its key in hexadecimal digits; `""`: the group of this service's
     own key. `local`: only messages published on this node; `raw`: bodies come as they were published, also if the group
-    has a key that seals them."""
+    has a key that seals them. With a tag, `Joined` reports what becomes of it. One that fails is tried again until the
+    group is left: at once when a command has added the group's link to the home, else every 5 s."""
 
     group: str = ""
     local: bool = False
     raw: bool = False
+    tag: str = ""
 
 
 class Leave(Deed, frozen=True):
@@ -375,9 +389,11 @@ class Warn(Deed, frozen=True):
 
 
 class Inform(Deed, frozen=True):
-    """Tell the operator what is in order, on the process's standard error alone."""
+    """Tell the operator what is in order, on the process's standard error alone. `mends`: the text of a `Warn` that
+    holds no more; `router status` then shows it no longer."""
 
     text: str
+    mends: str = ""
 
 
 # -- rules ----------------------------------------------------------------------------------------------------------

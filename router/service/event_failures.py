@@ -48,6 +48,7 @@ EVENT_REMEDIES: Mapping[type[Heard], tuple[Remedy, str]] = {
     c.Opened: (Remedy.END_STREAM, ""),
     c.Came: (Remedy.END_STREAM, ""),
     c.ConnectionFailed: (Remedy.PASS, "what was to be said over that stream is given up"),
+    c.Joined: (Remedy.PASS, "it comes again when that changes, and in a new life of the service"),
     c.Sent: (Remedy.AGAIN_THEN_PASS, ""),
     c.HopOutcome: (Remedy.PASS, "the copy's fate stands in the log, and `router why` tells it"),
     c.Pulled: (Remedy.AS_FAILED, "wire=None"),

@@ -33,6 +33,7 @@ from router.client.node import Node
 from router.client.options import Settings as ClientSettings
 from router.client.received import Received
 from router.core.service.back_off import BackOff
+from router.core.wire.admin import Inquiry
 from router.core.wire.crypto import SigningKey
 from router.core.wire.errors import CAUSE_CHARS_MAX, RouterError, cause_of
 from router.core.wire.lifetime import expiry_min
@@ -45,8 +46,9 @@ from router.service.attempts import Attempts, FailuresInARow
 from router.service.contract import Forget, LogEvent, Put
 from router.service.deed_checks import EVENT_BYTES_MAX, check_put, event_of, fault_of
 from router.service.scratch_file import ScratchFile
+from router.service.verbs.answer import LOOK_AT_GROUPS, Answer, Asked
 from router.service.verbs.log_event import LogEvents
-from router.service.verbs.verb import Request
+from router.service.verbs.verb import Request, news_of
 from router.settings.config import Config
 from router.settings.home import Home
 
@@ -80,6 +82,7 @@ class Place(Struct, frozen=True):
     options: Mapping[str, Any] = field(default_factory=dict)
     guests: str = ""
     on_warning: Callable[[str], None] = lambda text: None
+    on_mended: Callable[[str], None] = lambda text: None
     attempts: Attempts = field(default_factory=lambda: Attempts(Config().node.service_attempts_max))
     events: frozenset[str] = frozenset()
     leave_free_bytes: int = 0
@@ -185,12 +188,21 @@ class Service(TrioActor):
 
     async def live(self) -> None:
         """Run the service as long as the connection lasts."""
+        self.nursery.start_soon(self._answer_questions)
         await _as_failure(self.on_connected())
         async for message in self.node:
             if self._attempts.are_used_up(message.id):
                 await self.give_up(message)  # that this was said before may have been lost with its connection
             elif self._state is None or not self._state.has_heard(message.id):
                 await self._attempt(message)
+
+    async def _answer_questions(self) -> None:
+        """Answer operators at once that such a service has nothing to say."""
+        async for inquiry in self.node.words:
+            if isinstance(inquiry, Inquiry) and isinstance(asked := news_of(inquiry), Asked):
+                value = {} if asked.word == LOOK_AT_GROUPS else {"error": f"{self} answers no questions"}
+                with suppress(ClientError, SaidError):
+                    await self.begin_asking(Answer(asked.number, value))
 
     async def _attempt(self, message: Received) -> None:
         self._in_hand = message
@@ -283,6 +295,11 @@ class Service(TrioActor):
         text = printable(text)[:CAUSE_CHARS_MAX]
         self.log.warning("%s: %s", self, text)
         self.place.on_warning(text)
+
+    def mended(self, text: str) -> None:
+        """Let `router status` show a warning no longer, if it is still the last one; "" is none."""
+        if text:
+            self.place.on_mended(printable(text)[:CAUSE_CHARS_MAX])
 
     async def _hand_over_events(self) -> None:
         """Hand events to the node's log, in order. They leave the state, when the log has them, with its next

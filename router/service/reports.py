@@ -2,7 +2,8 @@
 that its doors are open.
 
 They go over the owner's socket, as a command of the operator does: `report NAME KIND TEXT`. The kind is `problem` (the
-service failed, and is started again in its process), `warning`, `ended` (its process ends), or `opened` without a text.
+service failed, and is started again in its process), `warning`, `mended` (the warning with this text holds no more),
+`ended` (its process ends), or `opened` without a text.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from router.core.wire.errors import RouterError
 from router.core.wire.text import printable
 from router.settings.home import Home
 
-PROBLEM, WARNING, ENDED, OPENED = "problem", "warning", "ended", "opened"
+PROBLEM, WARNING, MENDED, ENDED, OPENED = "problem", "warning", "mended", "ended", "opened"
 TEXT_BYTES_MAX = 800
 AGAIN_S = 5.0
 """Seconds after which a report is repeated that the node did not take."""
@@ -51,7 +52,12 @@ class Reports:
         """Report that the service has opened its doors."""
         self._put(OPENED, "")
 
+    def mended(self, text: str) -> None:
+        """Report that a warning holds no more."""
+        self._put(MENDED, text)
+
     def _put(self, kind: str, text: str) -> None:
+        self._waiting.pop(kind, None)  # so that the latest is sent last
         self._waiting[kind] = " ".join(printable(text).split()).encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
         self._work.set()
 
@@ -75,7 +81,7 @@ class Reports:
             async with connect(home=self._home) as node:
                 for kind, text in list(self._waiting.items()):
                     await node.ask(REPORT, f"{self._name} {kind} {text}")
-                    if self._waiting[kind] == text:
+                    if self._waiting.get(kind) == text:
                         del self._waiting[kind]
         except (RouterError, OSError) as error:  # also for want of descriptors, which others may give back
             log.info("the node has not taken a report: %s", error)

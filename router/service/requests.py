@@ -18,10 +18,12 @@ from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.dial_back import dialled_back
 from router.service.host import SaidError, Service
+from router.service.memberships import IN_TURN_S, Memberships
 from router.service.own_inquiries import OwnInquiries
 from router.service.passing import PartsToSay, PullsToSay
 from router.service.roles import discovery as d
 from router.service.roles import overlay as o
+from router.service.verbs.answer import LOOK_AT_GROUPS
 from router.service.verbs.pull_from import PullsFrom
 from router.service.verbs.take_part import TakeParts
 from router.service.verbs.verb import Request
@@ -33,13 +35,7 @@ AGAIN_MAX = 1_000
 """Most requests that wait for that; further ones are not made again."""
 REFUSED_MAX = 256
 """Most requests whose last refusal is known, so that the log tells of the same once."""
-IN_TURN_S = 1.0
-"""How long what comes next waits at most for the router's answer to a `Join` or `Leave`."""
 Failed = Callable[[c.Deed, Exception], None]
-
-
-def _nothing() -> None:
-    """Tell nobody."""
 
 
 class Requests:
@@ -55,7 +51,7 @@ class Requests:
     ) -> None:
         self.pulls = PullsToSay()
         self.parts = PartsToSay()
-        self._wishes: dict[str, c.Join | c.Leave | None] = {}  # by group: what follows when the router has answered
+        self.memberships = Memberships(host, hear, failed)
         self._host = host
         self._hear = hear
         self._failed = failed
@@ -76,7 +72,7 @@ class Requests:
         try:
             match deed:
                 case c.Join() | c.Leave():
-                    await self._change_in_turn(deed)
+                    await self.memberships.change_in_turn(deed)
                 case c.Pull(group, id):
                     await self._pull(group, id)
                 case c.Inquire():
@@ -109,39 +105,17 @@ class Requests:
                 return self.parts.add(deed)
         return True
 
-    async def _change_in_turn(self, wish: c.Join | c.Leave) -> None:
-        """Join or leave a group before what comes next, unless the router is silent about this group or an earlier
-        one."""
-        done = trio.Event()
-        self._host.nursery.start_soon(self.change, wish, done.set)
-        if not self._wishes:
-            with trio.move_on_after(IN_TURN_S):
-                await done.wait()
+    def answers(self, heard: c.Heard) -> bool:
+        """Whether this is a question that the rules do not hear: of a command that has changed the home's groups. It is
+        answered when the service has joined and left accordingly."""
+        if isinstance(heard, c.Asked) and heard.word == LOOK_AT_GROUPS:
+            self._host.nursery.start_soon(self._look_at_groups, heard.number)
+            return True
+        return False
 
-    async def change(self, wish: c.Join | c.Leave, done: Callable[[], None] = _nothing) -> None:
-        """Join or leave a group, while others are joined and left; of several wishes about one group the last holds."""
-        group = wish.group
-        if group in self._wishes:
-            self._wishes[group] = wish
-            return
-        next_wish: c.Join | c.Leave | None = wish
-        while next_wish is not None:
-            self._wishes[group] = None
-            await self._change(next_wish)
-            next_wish = self._wishes.pop(group)
-        done()
-
-    async def _change(self, wish: c.Join | c.Leave) -> None:
-        node, group = self._host.node, wish.group or self._host.place.key
-        try:
-            if isinstance(wish, c.Join):
-                await node.join(group, raw=wish.raw, local=wish.local)
-            else:
-                await node.leave(group)
-        except RouterError as error:
-            self._host.log.warning("%s: %s was not done: %s", self._host, type(wish).__name__, error)
-        except Exception as error:
-            self._failed(wish, error)
+    async def _look_at_groups(self, number: int) -> None:
+        await self.memberships.look()
+        await self.do(c.Answer(number, {}))
 
     async def _ask_parts(self, refusals: int = 0) -> None:
         for request in self.parts.take():

@@ -199,7 +199,7 @@ class RulesHost(Service):
         """Start what runs beside the cycles."""
         self.node.wires.on_lost = self._lost
         self.nursery.start_soon(self._sending.run, self.node.wires)
-        for task in (self._hear_words, self._requests.run, self._jobs.run, self._alarm.run):
+        for task in (self._hear_words, self._requests.run, self._ask.memberships.run, self._jobs.run, self._alarm.run):
             self.nursery.start_soon(task)
 
     async def _dial_as_guest(self) -> Stream:
@@ -210,9 +210,9 @@ class RulesHost(Service):
         async for inquiry in self.node.words:
             if isinstance(inquiry, o.Wanted | o.Hinted):
                 self.hear(inquiry)
-            elif (
-                heard := self._failures.guarded(f"the router's word {inquiry.ask}", news_of, None)(inquiry)
-            ) is not None:
+                continue
+            heard = self._failures.guarded(f"the router's word {inquiry.ask}", news_of, None)(inquiry)
+            if heard is not None and not self._ask.answers(heard):
                 self._linked.note(heard)
                 for one in wanted_one_by_one(heard):
                     self.hear(one)

@@ -137,6 +137,7 @@ async def run(
         options or {},
         guests_url(home),
         reports.warning,
+        reports.mended,
         attempts,
         events,
         leave_free_bytes(config),

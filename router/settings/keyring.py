@@ -228,6 +228,12 @@ def find(home: Home, name_or_key: str) -> tuple[str, GroupLink]:
     raise KeyringError(said)
 
 
+def holds_group(home: Home, name: str) -> bool:
+    """Whether the home has a file for the link of the group with that name, which may have a fault. Raise
+    `KeyringError`."""
+    return os.path.lexists(_group_path(home, name))
+
+
 def is_at_hand(home: Home, name_or_key: str) -> bool:
     """Whether `find` answers from what this process has read, without reading a file."""
     try:

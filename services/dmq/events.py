@@ -3,6 +3,9 @@ bytes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from router.cli.output import time_text
 from services.dmq.core.messages.certificate import pool_text
 
@@ -22,4 +25,17 @@ EVENTS = {
     "dmq_stake": "A new stake distribution is in force.",
 }
 
-SHOWN = {"pool": pool_text, "due": time_text, "kept_until_it_expires": time_text}
+
+def turns_text(waiting: Mapping[str, Any]) -> str:
+    """Return to which nodes a message waits to be announced, until when, and why."""
+    each = " and ".join(f"to {peer} from {time_text(at_s)}" for peer, at_s in waiting["turns"].items())
+    return f"{each}: one message of a pool each {waiting['spacing_s']:g} s"
+
+
+SHOWN: dict[str, Callable[[Any], str]] = {
+    "pool": pool_text,
+    "due": time_text,
+    "kept_until_it_expires": time_text,
+    "to_be_announced": turns_text,
+}
+"""How people read the fields of these events, and of what a node says of a live message."""

@@ -123,7 +123,8 @@ class Metrics:
         for reason, count in group["rejected"].items():
             rejected.add_metric([reason], count)
         yield rejected
-        may = float(group["may_publish"])
+        joined, may = float(group["joined"]), float(group["may_publish"])
+        yield GaugeMetricFamily(f"{name}_joined", "Whether this node takes part in it.", value=joined)
         yield GaugeMetricFamily(f"{name}_may_publish", "Whether its link here may send.", value=may)
 
     def _of_reference(self, accepted: int, rejected: int) -> Iterator[Metric]:

@@ -84,12 +84,15 @@ def about_nodes(nodes: Mapping[str, Any]) -> str:
     if (median_s := nodes["hop_delay"]["median_s"]) is not None:
         said += f"; a message is here {median_s:g} s after it was announced, 95 of 100 within "
         said += f"{nodes['hop_delay']['p95_s']:g} s, for {nodes['bytes_in'] / nodes['accepted_bytes']:.2f} bytes a byte"
+    if nodes["waiting_turns"]["peers"]:
+        said += f"; {counted(nodes['waiting_turns']['messages'], 'message')} to be announced when the pool's turn comes"
     return f"{said}; {nodes['problem']}" if nodes["problem"] else said
 
 
 def about_group(group: Mapping[str, Any]) -> str:
     """Return what is said of the group that carries the topic."""
-    may = "" if group["may_publish"] else ", its link is for reading only"
+    may = "" if group["joined"] else ", not joined"
+    may += "" if group["may_publish"] else ", its link is for reading only"
     rejected = sum(group["rejected"].values())
     said = f"{group['name']}{may}: {group['published']} published, {group['heard']} heard, {rejected} of it rejected"
     return f"{said}; {group['problem']}" if group["problem"] else said
@@ -124,7 +127,7 @@ def mempool(name: str | None, as_json: bool) -> None:
 
 def mempool_table(found: Sequence[Mapping[str, Any]], wall_s: float) -> tuple[list[str], list[list[str]]]:
     """Return heads and rows of live messages, with the times from which peers may hear of those that are kept back to
-    after `wall_s`, if there are any."""
+    after `wall_s`, if there are any, and those at which the last peer that waits for its pool's turn hears of it."""
     heads = ["NUMBER", "ID", "POOL", "BYTES", "EXPIRES (UTC)"]
     rows = [
         [str(one["number"]), one["id"], pool_text(one["pool"]), str(one["size"]), _time(one["expires_at"])]
@@ -134,6 +137,10 @@ def mempool_table(found: Sequence[Mapping[str, Any]], wall_s: float) -> tuple[li
         heads.append("FOR PEERS FROM (UTC)")
         for row, one in zip(rows, found, strict=True):
             row.append(_time(one["peers_at"]) if one["peers_at"] > wall_s else "")
+    if any(one["turn_at"] > wall_s for one in found):
+        heads.append("FOR ALL PEERS FROM (UTC)")
+        for row, one in zip(rows, found, strict=True):
+            row.append(_time(one["turn_at"]) if one["turn_at"] > wall_s else "")
     return heads, rows
 
 

@@ -183,7 +183,7 @@ class DmqNode:
             case c.Started():
                 yield from self._holdings.restore(self._named, moment_of(now))
                 yield from self._stake.started(now)
-                yield from self._group.started(self._kept, now.mono_s)
+                yield from self._group.started(self._kept)
                 self._tick_s = now.mono_s + TICK_S
             case c.Opened(door, peer) if door == METRICS:
                 yield from self._pages.opened(peer, now)
@@ -203,6 +203,8 @@ class DmqNode:
                     yield from self._decided(taken, now)
             case c.Sent():
                 yield from self._group.sent(heard)
+            case c.Joined():
+                yield from self._group.joined(heard)
             case c.Asked():
                 yield from self._questions.answer(heard, now)
             case c.Tick():
@@ -231,7 +233,6 @@ class DmqNode:
         for client in self._clients.overdue(now.mono_s):
             yield from client.written(now.mono_s)
         yield from self._stake.due(now)
-        yield from self._group.due(now.mono_s)
         yield from self._nodes.tick(now)
         for cause in self._clients.causes():
             self._turned_away.broken_off(cause)

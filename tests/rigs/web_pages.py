@@ -29,7 +29,7 @@ DMQ_STATUS: dict[str, Any] = {
         "spaced_out": 0, "accepted": 2, "accepted_bytes": 600, "rejections": {}, "bytes_in": 900, "bytes_out": 90,
         "hop_delay": {"median_s": 0.1, "p95_s": 0.1, "sum_s": 0.2, "buckets": [0, 2, *[0] * 9]},
     },
-    "group": {"published": 1, "heard": 1, "duplicates": 0, "rejected": {}, "may_publish": True},
+    "group": {"published": 1, "heard": 1, "duplicates": 0, "rejected": {}, "joined": True, "may_publish": True},
 }  # fmt: skip
 CAPD_STATUS: dict[str, Any] = {
     "messages": 2, "bytes": 700, "bytes_max": 1 << 20, "lines": {"relay": 8.0, "local": 7.0}, "neighbours": 1,

@@ -52,6 +52,7 @@ class Host:
         self.kept = Kept()
         self.notes: list[c.LogEvent] = []
         self.warnings: list[str] = []
+        self.mended: list[str] = []
         self.informed: list[str] = []
         self.clients: dict[tuple[str, str], Client] = {}
         self.waiting: list[c.Compute] = []
@@ -92,6 +93,7 @@ class Host:
                 self.warnings.append(deed.text)
             elif isinstance(deed, c.Inform):
                 self.informed.append(deed.text)
+                self.mended += filter(None, [deed.mends])
         for deed in deeds:
             if isinstance(deed, c.Write) and (client := self.clients.get((deed.door, deed.peer))):
                 client.hear(deed.data)

@@ -31,6 +31,10 @@ class Asked(News, frozen=True):
         return cls(int(number), word, more)
 
 
+LOOK_AT_GROUPS = "look-at-groups"
+"""The question that no rules hear: the host joins and leaves as the home's groups are, then answers."""
+
+
 class Answer(Request, frozen=True):
     """Answer an operator's question with a JSON value of at most 64,512 bytes; a larger one becomes an error that says
     so. A map with `error` ends the operator's command with that sentence."""

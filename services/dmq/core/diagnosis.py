@@ -88,6 +88,7 @@ def findings(facts: Facts, revision: Revision, chain: ChainTime, wall_s: float) 
         _certificates(facts, messages, chain, wall_s),
         _consumers(facts),
         _nodes(facts, wall_s),
+        _turns(facts),
     ]
 
 
@@ -97,9 +98,8 @@ def _nodes(facts: Facts, wall_s: float) -> Finding:
         return Finding("nodes", None, *_not_run(facts))
     nodes: Mapping[str, Any] = facts.status.get("nodes") or {"listens_at": (), "topology": ""}
     group = facts.status.get("group")
-    if group and group["problem"]:
-        remedy = "`router group list` shows the groups of this home; `router group share` lets others join one"
-        return Finding("nodes", False, f"the group {group['name']}: {group['problem']}", remedy)
+    if group and (group["problem"] or not group["joined"]):
+        return _not_carried(group)
     if group and not (nodes["listens_at"] or nodes["topology"]):
         return _carried_alone(group)
     if not (nodes["listens_at"] or nodes["topology"]):
@@ -127,6 +127,32 @@ def _nodes(facts: Facts, wall_s: float) -> Finding:
         )
         return Finding("nodes", False, f"{said}: what is handed in here reaches nobody", remedy)
     return Finding("nodes", True, f"{said}; with that one gone there is none" if nodes["hot"] == 1 else said)
+
+
+def _turns(facts: Facts) -> Finding:
+    """Say how many messages other nodes are told of later, since one of a pool is announced at a time."""
+    if facts.status is None:
+        return Finding("spacing", None, *_not_run(facts))
+    waiting = facts.status.get("nodes", {}).get("waiting_turns", {"peers": 0})
+    if not waiting["peers"]:
+        return Finding("spacing", True, "no message waits to be announced to a node")
+    said = f"{counted(waiting['messages'], 'message')} of {counted(waiting['pools'], 'pool')} "
+    said += f"{'waits' if waiting['messages'] == 1 else 'wait'} to be announced to {waiting['peer']}"
+    if waiting["peers"] > 1:
+        others = waiting["peers"] - 1
+        said += f", as many or fewer to {counted(others, 'other node')}"
+    said += f": one of a pool each {waiting['spacing_s']:g} s, as deployed nodes cut off whoever is quicker"
+    remedy = "nothing is lost that lives long enough; `router why ID` says when, `router dmq mempool` lists them"
+    return Finding("spacing", True, said, f"{remedy}; a pool whose signers hand in one a minute never waits")
+
+
+def _not_carried(group: Mapping[str, Any]) -> Finding:
+    """Return what is said of a group in which this node does not take part, or where it could not publish."""
+    if not group["problem"]:
+        return Finding("nodes", None, f"the group {group['name']} is being joined", "ask again in a few seconds")
+    cause, _, remedy = group["problem"].partition("; ")
+    remedy = remedy or "`router group list` shows the groups of this home; `router group share` lets others join one"
+    return Finding("nodes", False, f"the group {group['name']}: {cause}", remedy)
 
 
 def _carried_alone(group: Mapping[str, Any]) -> Finding:

@@ -15,6 +15,7 @@ from .clients.connections import ClientSessions
 from .clients.consumers import Consumers
 from .clients.cursor import Cursor
 from .holdings import ACCEPTED, Holdings
+from .mempool import Row
 from .peers.node_peers import NodePeers
 from .stake.source import StakeSource
 from .topic_group import TopicGroup
@@ -25,6 +26,8 @@ PEERS_SHOWN = 128
 """Most rows of `router dmq peers`; the others are counted, so that strangers in all places hide no peer."""
 CAUSES_SHOWN = 5
 """Most causes for which clients were closed that `status` names."""
+TURNS_SHOWN = 8
+"""Most nodes to which a message waits to be announced that `router why` names."""
 _ORDER = {"hot": -3, "warm": -2, "cold": -1, "handshake": 1}
 STATUS, MEMPOOL, AGAIN, PEERS, RELOAD = "status", "mempool", "again", "peers", "reload"
 _ID = "[0-9a-fA-F]{1,128}"
@@ -67,9 +70,9 @@ class Questions:
                 self._nodes.topology.reload()
                 value = {"topology": self._nodes.topology.file}
             case "mempool", [] | [_]:
-                value = self._mempool(words)
+                value = self._mempool(words, now)
             case "why", [own_id] if re.fullmatch(_WHOLE, own_id):
-                value = self._stands(bytes.fromhex(own_id))
+                value = self._stands(bytes.fromhex(own_id), now)
             case "again", [_, own_id] if not re.fullmatch(_ID, own_id):
                 value = {"error": f'"{own_id[:40]}" is no id of a message, nor how one begins: it has hex digits alone'}
             case "again", [name, *ids] if name in self._holdings.cursors and len(ids) < 2:
@@ -112,7 +115,7 @@ class Questions:
                 "is_of_epoch": bool(stake and stake.is_of_epoch(now.wall_s, holdings.authentication.topic.chain)),
                 "problem": self._stake.problem,
             },
-            "nodes": self._nodes.as_status(),
+            "nodes": self._nodes.as_status(now),
             "group": self._group.as_status(),
             "clients": {
                 "connected": len(self._clients),
@@ -143,9 +146,9 @@ class Questions:
             return {"error": f"{said}; `router dmq status` shows how many are"}
         return {"again": given}
 
-    def _stands(self, own_id: bytes) -> dict[str, Any]:
+    def _stands(self, own_id: bytes, now: c.Now) -> dict[str, Any]:
         """Return how the message of this id stands, for `router why`: who has still to read it, for whom it is set
-        aside, and until when it is kept; of several pools' the latest."""
+        aside, until when it is kept, and which nodes are told of it later; of several pools' the latest."""
         if not (rows := self._holdings.mempool.under(own_id)):
             return {"error": "no live message has this id"}
         row, cursors = rows[-1], sorted(self._holdings.cursors.items())
@@ -155,11 +158,19 @@ class Questions:
             "set_aside_for": " and ".join(aside) or None,
             "kept_until_it_expires": int(row.expires_at),
             **self._nodes.peers.exchange.trail.about(row.number),
+            **self._turns(row, now),
         }
 
-    def _mempool(self, words: list[str]) -> dict[str, Any]:
+    def _turns(self, row: Row, now: c.Now) -> dict[str, Any]:
+        """Return to which nodes a message waits to be announced, and until when; nothing if to none."""
+        exchange = self._nodes.peers.exchange
+        turns = dict(islice(exchange.turns([row], now)[row.number].items(), TURNS_SHOWN))
+        return {"to_be_announced": {"turns": turns, "spacing_s": exchange.spacing_s}} if turns else {}
+
+    def _mempool(self, words: list[str], now: c.Now) -> dict[str, Any]:
         after = int(words[0]) if words and words[0].isdecimal() else 0
         rows = list(islice(self._holdings.mempool.after(after), PAGE_MAX + 1))
+        turns = self._nodes.peers.exchange.turns(rows[:PAGE_MAX], now)
         shown = [
             {
                 "number": row.number,
@@ -168,6 +179,7 @@ class Questions:
                 "size": row.size,
                 "expires_at": int(row.expires_at),
                 "peers_at": int(row.peers_at),
+                "turn_at": max(turns[row.number].values(), default=0),
             }
             for row in rows[:PAGE_MAX]
         ]

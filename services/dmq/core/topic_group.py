@@ -30,12 +30,13 @@ from .turned_away import TurnedAway
 
 JOINED = b"group"
 """The key of the name of the group that was joined last."""
+JOINED_KEY = b"group key"
+"""The key of that group's own key, by which it is left when its name has come to stand for another group, or none."""
 TAG = "group "
 """How the tag of a message begins that is published; its id follows, and its number if it is owed to the group."""
 TTL_S = 1800
 """How long a router keeps a message for whoever is away: as long as one lives."""
-JOIN_AGAIN_S = 60.0
-"""Seconds after which the group is joined again while nothing was heard in it: its link may have been added since."""
+JOIN_TAG = "join of the topic's group"
 WAIT_FOR = frozenset((Fault.NOT_INITIALIZED, Fault.MEMPOOL_FULL, Fault.DISK_FULL))
 """Faults of the node, not of the message: its router keeps the group's messages until they can be taken."""
 NOBODY_MISSES = frozenset((Reason.DUPLICATE, Reason.NO_SUBSCRIBERS, Reason.EXPIRY_PASSED))
@@ -45,20 +46,23 @@ NOBODY = "nobody else has joined it"
 
 
 class TopicGroup:
-    """The group of this name; without a name there is none. `may_publish`: False while its link is for reading only."""
+    """The group of this name; without a name there is none. `may_publish`: False while its link is for reading only;
+    `is_joined`: whether this node takes part in it, as its router says."""
 
     def __init__(
         self, name: str, encoding: Encoding, admission: Admission, holdings: Holdings, turned_away: TurnedAway
     ) -> None:
         self.name = name
         self.may_publish = True
-        self.problem = ""
+        self.is_joined = False
+        self._joined_key = b""
+        self._not_joined = ""
+        self._not_published = ""
+        self._warned = ""
         self.published = 0
         self.heard = 0
         self.duplicates = 0
         self.rejected: Counter[str] = Counter()
-        self._has_heard = False
-        self._join_s = 0.0
         self._owed = set[int]()
         self._done: list[Numbered] = []
         self._encoding = encoding
@@ -69,25 +73,39 @@ class TopicGroup:
     def __repr__(self) -> str:
         return f"<TopicGroup {self.name or 'without a name'}: {self.published} published, {self.heard} heard>"
 
-    def started(self, kept: Mapping[bytes, bytes], now_s: float) -> Iterator[c.Deed]:
+    @property
+    def problem(self) -> str:
+        """Return why this node does not take part, or did not publish the latest message; "" if nothing is wrong."""
+        return self._not_joined or self._not_published
+
+    def started(self, kept: Mapping[bytes, bytes]) -> Iterator[c.Deed]:
         """Join the group, and leave the one that an earlier start has joined, if that was another."""
         before = kept.get(JOINED, b"").decode()
         if before != self.name:
             yield c.Put(JOINED, self.name.encode() or None)
+            yield c.Put(JOINED_KEY, None)
             if before:
-                yield c.Leave(before)
-        yield from self._join(now_s)
-
-    def due(self, now_s: float) -> Iterator[c.Deed]:
-        """Join the group again if nothing shows that it was joined: a link that is missing at the start may be added,
-        and nobody tells of that."""
-        if now_s >= self._join_s and not self._has_heard:
-            yield from self._join(now_s)
-
-    def _join(self, now_s: float) -> Iterator[c.Deed]:
-        self._join_s = now_s + JOIN_AGAIN_S
+                yield c.Leave(kept.get(JOINED_KEY, b"").hex() or before)
+        self._joined_key = kept.get(JOINED_KEY, b"") if before == self.name else b""
         if self.name:
-            yield c.Join(self.name, raw=True)
+            yield c.Join(self.name, raw=True, tag=JOIN_TAG)
+
+    def joined(self, heard: c.Joined) -> Iterator[c.Deed]:
+        """Record whether this node takes part in the group, and tell the operator when it does not, or does again."""
+        mended, self._warned = self._warned, ""
+        self.is_joined, self._not_joined = not heard.error, heard.error
+        if heard.error:
+            self._warned = f"it does not take part in the group {self.name}: {heard.error}"
+            yield c.Warn(self._warned)
+            return
+        self.may_publish, self._not_published = heard.may_publish, ""
+        former, self._joined_key = self._joined_key, bytes(heard.group or b"")
+        if former != self._joined_key:
+            yield c.Put(JOINED_KEY, self._joined_key)
+            if former:
+                yield c.Leave(former.hex())
+        if mended:
+            yield c.Inform(f"it takes part in the group {self.name}", mended)
 
     def publish(self, verdict: AdmissionVerdict) -> Iterator[c.Deed]:
         """Publish what was taken, unless it came by the group. It is owed to the group, unless the link is known to be
@@ -128,20 +146,25 @@ class TopicGroup:
         elif one is not None and heard.refused is not None:
             yield notes.unpublished(one, source_text(self.name), heard.refused, heard.text)
         if heard.refused is None or heard.refused in NOBODY_MISSES or not self.may_publish:
-            self.problem = NOBODY if heard.refused is Reason.NO_SUBSCRIBERS else ""
+            self._not_published = NOBODY if heard.refused is Reason.NO_SUBSCRIBERS else ""
+            if heard.refused is None and self._warned:
+                mended, self._warned = self._warned, ""
+                yield c.Inform(f"messages are published in the group {self.name} again", mended)
             return
         if one is None:
             fields = {"group": self.name, "detail": heard.text}
             yield c.LogEvent("dmq_unpublished", id_of(bytes.fromhex(own_id)), heard.refused, fields)
-        if heard.text != self.problem:
-            self.problem = heard.text
-            yield c.Warn(f"messages are not published in the group {self.name}: {heard.text}")
+        if heard.text not in (self._not_joined, self._not_published):
+            self._warned = f"messages are not published in the group {self.name}: {heard.text}"
+            yield c.Warn(self._warned)
+        self._not_published = heard.text
 
     def came(
         self, heard: c.Message, now: c.Now, *, may_judge: bool
     ) -> Generator[c.Deed, None, AdmissionVerdict | None]:
         """Judge what was heard in the group, or handed in by a unicast; return the verdict if it was taken."""
-        self._has_heard |= heard.source is None
+        if heard.source is None and self._not_published == NOBODY:
+            self._not_published = ""
         if not may_judge:
             yield c.Refuse(reasons.STAKE_MISSING)
             return None
@@ -196,6 +219,7 @@ class TopicGroup:
             return None
         return {
             "name": self.name,
+            "joined": self.is_joined,
             "may_publish": self.may_publish,
             "problem": self.problem,
             "published": self.published,

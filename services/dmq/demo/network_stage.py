@@ -115,7 +115,7 @@ class NetworkStage:
         )
 
     async def _give_links(self) -> None:
-        """Give each of the group's members its link."""
+        """Give each of the group's members its link while its node runs, which takes part from then on."""
         async with trio.open_nursery() as nursery:
             for name in (*IN_GROUP, "reader"):
                 link = self._link.read_only() if name == "second" else self._link
@@ -130,8 +130,8 @@ class NetworkStage:
         """Play to the end."""
         began_s, script = trio.current_time(), self._script
         async with trio.open_nursery() as nursery:
-            await self._give_links()
             await self._start(*NAMES)
+            await self._give_links()
             for name in DIALS:
                 nursery.start_soon(self._aggregate, name)
             nursery.start_soon(self._read)

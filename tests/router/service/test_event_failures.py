@@ -67,6 +67,7 @@ SAMPLES: dict[type[c.Heard], Sequence[c.Heard]] = {
     c.Opened: [c.Opened("desk", "1")],
     c.Came: [c.Came("desk", "1", b"x")],
     c.ConnectionFailed: [c.ConnectionFailed("desk", "t", "no")],
+    c.Joined: [c.Joined("news", error="there is no group")],
     c.Sent: [c.Sent("t", ID)],
     c.HopOutcome: [c.HopOutcome("t", ID, KEY, "acked")],
     c.Pulled: [c.Pulled(KEY, ID, b"wire")],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import trio
@@ -17,9 +16,7 @@ from router.core.wire.crypto import SigningKey
 from router.core.wire.reasons import Reason
 from router.disk.commit_speed import CommitSpeed
 from router.disk.state.service_state import SMALL_BYTES, SMALL_ROWS, Batch, State
-from router.service import contract as c
 from router.service import request_queue
-from router.service.requests import Requests
 from router.service.running import key_of
 
 KEYS = [SigningKey(bytes((n,)) * 32).public.hex() for n in range(1, 9)]
@@ -119,32 +116,6 @@ async def test_messages_are_heard_while_many_requests_wait_for_answers(
                 nursery.start_soon(app.send, key_of(home, "busy").public, b"%d" % number)
         while await ask(app, "busy heard") < count:
             await trio.sleep(0.02)
-
-
-class Silent:
-    """A node that answers no JOIN of one group."""
-
-    def __init__(self) -> None:
-        self.joined = list[str]()
-
-    async def join(self, group: str, *, raw: bool, local: bool) -> None:
-        if group == KEYS[0]:
-            await trio.sleep_forever()
-        self.joined.append(group)
-
-    async def leave(self, group: str) -> None:
-        self.joined.remove(group)
-
-
-async def test_a_group_that_is_not_answered_holds_up_no_other_and_of_two_wishes_the_later_holds() -> None:
-    node = Silent()
-    requests = Requests(SimpleNamespace(node=node), lambda heard: None, lambda deed, error: None)  # type: ignore[arg-type]
-    async with trio.open_nursery() as nursery:
-        for wish in (c.Join(KEYS[0]), c.Join(KEYS[1]), c.Join(KEYS[2]), c.Leave(KEYS[1]), c.Leave(KEYS[0])):
-            nursery.start_soon(requests.change, wish)
-            await trio.testing.wait_all_tasks_blocked()
-        assert node.joined == [KEYS[2]]
-        nursery.cancel_scope.cancel()
 
 
 DOORMAN = """

@@ -11,8 +11,9 @@ import trio
 
 from router.core.wire.admin import with_number, without_number
 from router.core.wire.crypto import MessageId, SigningKey
+from router.service.memberships import IN_TURN_S
 from router.service.request_queue import RequestQueue
-from router.service.requests import IN_TURN_S, Requests
+from router.service.requests import Requests
 from router.service.roles import overlay as o
 from router.service.sending import ToSend
 from router.service.verbs.dial import Dial

@@ -9,9 +9,12 @@ from test_dmq_between_nodes import Liar
 from test_dmq_metrics import SETTINGS, scraped
 
 from services.dmq import reasons
+from services.dmq.core.diagnosis import Facts, _turns
+from services.dmq.core.messages.signed_message import Dmq05
 from services.dmq.core.peers.hop_delay import HopDelay
 from services.dmq.core.protocols import message_submission as ms
-from services.dmq.node_commands import about_nodes
+from services.dmq.events import SHOWN
+from services.dmq.node_commands import about_nodes, mempool_table
 
 
 def test_the_time_from_announcement_to_acceptance_and_the_bytes_for_it_are_told() -> None:
@@ -56,6 +59,35 @@ def test_quantiles_are_of_the_latest_and_buckets_of_all() -> None:
         delays.add(100.0 if number < 1000 else number / 1000 - 1)
     found = delays.as_status()
     assert (found["median_s"], found["p95_s"], sum(found["buckets"]), found["buckets"][-1]) == (0.5, 0.95, 2000, 1000)
+
+
+def test_what_waits_for_its_turn_at_another_node_is_said_with_the_time() -> None:
+    network = Network()
+    node, _ = network.add(1), network.add(2)
+    network.name_roots(node, 2)
+    network.pass_time(3)
+    for text in (b"first", b"second", b"third"):
+        submit(network, node, wire(0, text))
+    submit(network, node, wire(1))
+    began_s = int(node.now.wall_s)
+    first, second, third = (Dmq05().read(wire(0, text)).id.hex() for text in (b"first", b"second", b"third"))
+    assert "to_be_announced" not in node.ask("why", first)
+    turns = {one: node.ask("why", one)["to_be_announced"] for one in (second, third)}
+    assert turns[second] == {"turns": {"127.0.0.1:2": began_s + 62}, "spacing_s": 62.0}
+    assert turns[third]["turns"] == {"127.0.0.1:2": began_s + 124}
+    assert SHOWN["to_be_announced"](turns[second]).endswith(" UTC: one message of a pool each 62 s")
+    found = node.ask("mempool")["messages"]
+    assert [one["turn_at"] for one in found] == [0, began_s + 62, began_s + 124, 0]
+    heads, rows = mempool_table(found, node.now.wall_s)
+    assert heads[-1] == "FOR ALL PEERS FROM (UTC)" and [bool(row[-1]) for row in rows] == [False, True, True, False]
+    status = node.ask("status")
+    assert "2 messages to be announced when the pool's turn comes" in about_nodes(status["nodes"])
+    finding = _turns(Facts("socket", 0, status=status))
+    said = "2 messages of 1 pool wait to be announced to 127.0.0.1:2: one of a pool each 62 s"
+    assert finding.ok and finding.found.startswith(said) and "router why ID" in finding.remedy
+    network.pass_time(130)
+    assert not _turns(Facts("socket", 0, status=node.ask("status"))).remedy
+    assert not any(one["turn_at"] for one in node.ask("mempool")["messages"])
 
 
 def test_what_expires_before_a_node_would_take_it_is_logged_for_that_node() -> None:

@@ -24,7 +24,7 @@ from services.dmq.core.protocols.submission import (
     decode_message,
     encode_message,
 )
-from services.dmq.core.topic_group import JOIN_AGAIN_S, NOBODY, TTL_S
+from services.dmq.core.topic_group import JOIN_TAG, NOBODY, TTL_S
 from services.dmq.node_commands import about_group
 from services.dmq.settings import Settings
 
@@ -53,7 +53,8 @@ def spoilt(whole: bytes) -> bytes:
 
 def test_what_a_client_hands_in_is_published_as_it_is_and_what_is_heard_is_not() -> None:
     node = host(group=NAME)
-    assert did(node, c.Join) == [c.Join(NAME, raw=True)]
+    assert did(node, c.Join) == [c.Join(NAME, raw=True, tag=JOIN_TAG)]
+    node.hear(c.Joined(JOIN_TAG, GROUP, may_publish=True))
     assert node.connect().submit(wire()) == MsgAcceptMessage()
     own_id = Dmq05().read(wire()).id.hex()
     assert did(node, c.Publish) == [c.Publish(wire(), NAME, TTL_S, f"group {own_id} 1", EXPIRES_AT, once=True)]
@@ -64,7 +65,8 @@ def test_what_a_client_hands_in_is_published_as_it_is_and_what_is_heard_is_not()
     node.hear(in_group(wire()))
     node.hear(c.Sent(f"group {own_id} 1", MessageId(b"i" * 32)))
     assert node.ask("status")["group"] == {
-        "name": NAME, "may_publish": True, "problem": "", "published": 1, "heard": 1, "duplicates": 1, "rejected": {},
+        "name": NAME, "joined": True, "may_publish": True, "problem": "", "published": 1, "heard": 1, "duplicates": 1,
+        "rejected": {},
     }  # fmt: skip
     assert not node.events("dmq_rejected") and node.ask("status")["accepted"] == 2
     node.crash()
@@ -162,9 +164,6 @@ def test_what_could_not_be_published_is_told_and_a_link_for_reading_is_no_fault(
     assert (note.messages, note.reason) == ([Dmq05().read(wire()).id], Reason.NO_ROUTE)
     found = _nodes(Facts("socket", 0, status=node.ask("status")), node.now.wall_s)
     assert found.ok is False and "there is no group" in found.found
-    assert _nodes(Facts("socket", 0, status=host(group=NAME).ask("status")), 0.0).found.endswith(
-        f"the group {NAME} alone"
-    )
 
 
 def handovers(node: Host) -> list[tuple[str, str, list[int]]]:
@@ -203,25 +202,42 @@ def test_the_log_owes_a_message_to_the_group_until_its_router_has_it() -> None:
     assert [one[0] for one in handovers(node)] == ["owed"]
 
 
-def test_a_group_is_joined_again_until_something_is_heard_in_it() -> None:
-    """Its link may be added to the home after the node has started; the rules do not hear that a `Join` has failed."""
-    node = host(group=NAME)
-    did(node, c.Join)
-    node.pass_time(JOIN_AGAIN_S - 1)
-    assert not did(node, c.Join)
-    node.pass_time(2)
-    assert did(node, c.Join) == [c.Join(NAME, raw=True)]
+def test_status_and_doctor_say_at_once_whether_the_node_takes_part_in_the_group() -> None:
+    """Its link may be added to the home, replaced or removed while the node runs, and no message need come for that."""
+    node, none = host(group=NAME), MessageId(bytes(32))
+
+    def found() -> tuple[bool | None, str]:
+        status = node.ask("status")
+        finding = _nodes(Facts("socket", 0, status=status), node.now.wall_s)
+        return finding.ok, f"{about_group(status['group'])}; {finding.found}; {finding.remedy}"
+
+    assert found()[0] is None and "not joined" in found()[1] and "is being joined" in found()[1]
+    missing = f'there is no group "{NAME}"; `router group new NAME` makes one'
+    node.hear(c.Joined(JOIN_TAG, error=missing))
+    assert found()[0] is False and missing in found()[1]
+    assert node.warnings == [f"it does not take part in the group {NAME}: {missing}"]
+    node.connect().submit(wire())
+    node.hear(c.Sent(did(node, c.Publish)[0].tag, none, Reason.NO_ROUTE, missing))
+    assert len(node.warnings) == 1, "the same is not told twice"
+    node.hear(c.Joined(JOIN_TAG, GROUP, may_publish=True))
+    assert found()[0] is True and found()[1].endswith(f"the group {NAME} alone; "), "the old problem is over"
+    assert node.mended == node.warnings
+    node.hear(c.Joined(JOIN_TAG, GROUP))
+    assert found()[0] is False and found()[1].count("its link is for reading only") == 1
+    assert "for reading only" in about_group(node.ask("status")["group"])
+    node.hear(c.Joined(JOIN_TAG, GROUP, may_publish=True))
+    node.connect().submit(wire(1))
+    node.hear(c.Sent(did(node, c.Publish)[0].tag, MessageId(b"i" * 32), Reason.NO_SUBSCRIBERS))
+    assert found()[0] is False and NOBODY in found()[1]
     node.hear(in_group(b"no message"))
-    for _ in range(5):
-        node.pass_time(JOIN_AGAIN_S)
-    assert not did(node, c.Join)
+    assert found()[0] is True, "somebody else has joined it"
 
 
 def test_a_group_that_the_settings_name_no_more_is_left() -> None:
     node = host(group=NAME)
     for name, fabric in (
-        (NAME, [c.Join(NAME, raw=True)]),
-        ("another", [c.Leave(NAME), c.Join("another", raw=True)]),
+        (NAME, [c.Join(NAME, raw=True, tag=JOIN_TAG)]),
+        ("another", [c.Leave(NAME), c.Join("another", raw=True, tag=JOIN_TAG)]),
         ("", [c.Leave("another")]),
         ("", []),
     ):
@@ -229,6 +245,24 @@ def test_a_group_that_the_settings_name_no_more_is_left() -> None:
         node.settings = replace(node.settings, group=name)
         node.crash()
         assert node.fabric == fabric
+
+
+def test_a_group_is_left_by_its_key_when_its_name_stands_for_another_one() -> None:
+    """Its link was removed, and one of a new group added, while the node was stopped."""
+    node, other = host(group=NAME), PublicKey(b"o" * 32)
+    node.hear(c.Joined(JOIN_TAG, GROUP, may_publish=True))
+    node.crash()
+    node.fabric.clear()
+    node.hear(c.Joined(JOIN_TAG, GROUP, may_publish=True))
+    assert not node.fabric
+    node.crash()
+    node.fabric.clear()
+    node.hear(c.Joined(JOIN_TAG, other, may_publish=True))
+    assert node.fabric == [c.Leave(GROUP.hex())]
+    node.fabric.clear()
+    node.settings = replace(node.settings, group="")
+    node.crash()
+    assert node.fabric == [c.Leave(other.hex())]
 
 
 def test_a_group_needs_messages_that_say_when_they_expire() -> None:

@@ -172,6 +172,7 @@ def test_a_message_waits_until_there_is_stake_and_a_bad_file_is_said() -> None:
     node.stake, node.computes = stake, True
     node.pass_time(10)
     assert node.ask("status")["stake"] | {"age_s": 0} == {"age_s": 0, "pools": 3, "is_of_epoch": True, "problem": ""}
+    assert node.mended == node.warnings, "`router status` shows it no longer"
     assert node.connect().submit(wire()) == ACCEPTED
     for _ in range(2):
         node.pass_time(6 * 86400)

@@ -4,8 +4,9 @@ provider, and one `Fetching` for all."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from math import inf
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil, inf
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -17,6 +18,7 @@ from router.service import contract as c
 from .. import notes
 from ..holdings import Holdings
 from ..mempool import Row
+from ..messages.certificate import PoolId
 from ..messages.fault import Rejected
 from ..messages.signed_message import Encoding, SignedMessage
 from ..protocols import message_submission as ms
@@ -81,6 +83,11 @@ class PeerExchange:
         """How many nodes have begun message submission as the side that begins it: to ask, in version 1 to provide."""
         return sum(one.has_peer_begun for one in self._connections.values())
 
+    @property
+    def spacing_s(self) -> float:
+        """How far apart two messages of one pool are announced to a peer; 0: there is no spacing."""
+        return self._spacings.seconds
+
     def provider_for(self, connection: PeerConnection) -> Provider:
         """Return a provider that tells a peer all that is live, in its turn."""
         spacing = self._spacings.of(connection.key)
@@ -133,6 +140,34 @@ class PeerExchange:
             if row is not None:
                 connection.provider.peer_has(row, now_s)
                 self.trail.was_announced(row.number, connection.key)
+
+    # -- turns ---------------------------------------------------------------------------------------------
+
+    def turns(self, rows: Sequence[Row], now: c.Now) -> dict[int, dict[str, int]]:
+        """Return the peers to which these live messages wait to be announced, each with the Unix second of its turn, by
+        the messages' numbers."""
+        moment, pools = moment_of(now), {row.pool for row in rows}
+        found: dict[int, dict[str, int]] = {row.number: {} for row in rows}
+        for key, connection in self._connections.items():
+            if (provider := connection.provider) is not None:
+                for number, at_s in [turn for pool in pools for turn in provider.turns(pool, moment).items()]:
+                    found.setdefault(number, {})[key] = ceil(at_s)
+        return found
+
+    def waiting_turns(self, now: c.Now) -> dict[str, Any]:
+        """Return how many peers wait for messages whose turn has not come, and which of them for most pools, with the
+        number of these and of their messages."""
+        moment, held = moment_of(now), dict[str, list[PoolId]]()
+        for key, connection in self._connections.items():
+            if connection.provider is not None and (pools := connection.provider.held_back(moment)):
+                held[key] = pools
+        found = {"spacing_s": self.spacing_s, "peers": len(held), "peer": "", "pools": 0, "messages": 0}
+        if held:
+            key = max(held, key=lambda one: len(held[one]))
+            provider = self._connections[key].provider
+            assert provider is not None
+            found |= {"peer": key, "pools": len(held[key]), "messages": provider.count_untold(held[key])}
+        return found
 
     # -- verdicts ------------------------------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ class NodePeers:
             yield from self.peers.due(now)
         yield from self.peers.settled(now, may_pull=may_pull)
 
-    def as_status(self) -> dict[str, Any]:
+    def as_status(self, now: c.Now) -> dict[str, Any]:
         """Return what `router dmq status` shows of other nodes."""
         connections, exchange = self.peers.as_status(), self.peers.exchange
         states = [one["state"] for one in connections]
@@ -119,6 +119,7 @@ class NodePeers:
             "requests": asdict(exchange.fetching.made),
             "duplicates": exchange.fetching.duplicates,
             "spaced_out": exchange.spaced_out,
+            "waiting_turns": exchange.waiting_turns(now),
             "hop_delay": exchange.hop_delay.as_status(),
             "accepted": exchange.accepted,
             "accepted_bytes": exchange.accepted_bytes,

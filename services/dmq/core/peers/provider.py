@@ -66,6 +66,11 @@ class Spacing:
     def is_on(self) -> bool:
         return self._spacing_s > 0
 
+    @property
+    def seconds(self) -> float:
+        """Return how far apart two messages of one pool are announced; 0: there is no spacing."""
+        return self._spacing_s
+
     def knows(self, pool: PoolId, now_s: float) -> None:
         """Record that the peer has, or is about to have, a message of the pool."""
         if self._spacing_s:
@@ -95,6 +100,11 @@ class Spacings:
 
     def __repr__(self) -> str:
         return f"<Spacings of {len(self._of)} peers>"
+
+    @property
+    def seconds(self) -> float:
+        """Return how far apart two messages of one pool are announced to a peer; 0: there is no spacing."""
+        return Spacing(self._pause_s).seconds
 
     def of(self, peer: str) -> Spacing:
         return self._of.setdefault(peer, Spacing(self._pause_s))
@@ -240,6 +250,30 @@ class Provider:
         self.spaced_out += len(spaced)
         self._done.forget_below(self._mempool.oldest)
         return spaced
+
+    # -- the operator --------------------------------------------------------------------------------------
+
+    def turns(self, pool: PoolId, now: Moment) -> dict[int, float]:
+        """Return the Unix second at which it will be the turn of each live message of a pool, by its number, if no
+        other comes; without those that the peer knows or may be told at once, and nothing if it fetches nothing."""
+        if not self.was_asked:
+            return {}
+        found, at_s = dict[int, float](), now.wall_s + max(self._spacing.clear_s(pool) - now.mono_s, 0.0)
+        rows = self._untold(pool)
+        while rows:
+            at_s = max(at_s, min(row.peers_at for row in rows))
+            place = next(place for place, row in enumerate(rows) if row.peers_at <= at_s)
+            found[rows.pop(place).number] = at_s
+            at_s += self._spacing.seconds
+        return {number: turn_s for number, turn_s in found.items() if turn_s > now.wall_s}
+
+    def held_back(self, now: Moment) -> list[PoolId]:
+        """Return the pools of which a message waits for its turn."""
+        return [pool for pool, due_s in self._due.items() if due_s > now.mono_s] if self.was_asked else []
+
+    def count_untold(self, pools: Iterable[PoolId]) -> int:
+        """Return how many live messages of these pools the peer is still to be told."""
+        return sum(number not in self._done for pool in pools for number in self._mempool.of_pool(pool))
 
     # -- the order -----------------------------------------------------------------------------------------
 

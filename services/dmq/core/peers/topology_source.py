@@ -68,6 +68,7 @@ class TopologySource:
         self._srv_services = tuple(srv_services)
         self._snapshot = snapshot
         self.problem = ""
+        self._warned = ""
         self.is_edited = False
         self.roots = Roots(b"", ())
         self._is_asking = False
@@ -101,11 +102,11 @@ class TopologySource:
         self._next_s = now.mono_s + FILE_S
         if heard.error:
             return None, self._failed(heard.error.removeprefix("BadTopology: "))
-        was_wrong, self.problem = bool(self.problem), ""
+        self.problem = ""
+        mended, self._warned = self._warned, ""
         if not heard.result:
-            return None, [
-                c.Inform(f"the topology {self.file or self._snapshot} can be read again")
-            ] if was_wrong else []
+            said = f"the topology {self.file or self._snapshot} can be read again"
+            return None, [c.Inform(said, mended)] if mended else []
         former, self.roots, self._has_read = self.roots, _ROOTS.decode(heard.result), True
         self.is_edited = self.roots.points != former.points
         said = f"the topology names {counted(self.roots.addresses, 'address', 'addresses')} of peers"
@@ -115,14 +116,16 @@ class TopologySource:
             said += f"; {', '.join(self.roots.missing[:5])} could not be looked up yet"
         if self.only_itself:
             said = f"the topology {self.file} names this node itself alone, at {self.only_itself}"
-            return self.roots, [c.Warn(f"{said}: name another node in it, and this node in that one's")]
+            self._warned = f"{said}: name another node in it, and this node in that one's"
+            return self.roots, [c.Warn(self._warned)]
         if self.roots.own:
             said += f"; {', '.join(self.roots.own)} is this node itself"
-        return self.roots, [c.Inform(said)]
+        return self.roots, [c.Inform(said, mended)]
 
     def _failed(self, error: str) -> list[c.Deed]:
         if error == self.problem:
             return []
         self.problem = error
         then = "the one that was read before stays" if self._has_read else "until it can be read, no peer is dialled"
-        return [c.Warn(f"{error}; {then}")]
+        self._warned = f"{error}; {then}"
+        return [c.Warn(self._warned)]

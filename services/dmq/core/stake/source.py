@@ -66,6 +66,7 @@ class StakeSource:
         self._has_tried = False
         self._told_epoch_s = 0.0
         self.problem = ""
+        self._warned = ""
 
     def __repr__(self) -> str:
         return f"<StakeSource of {self._sources!r}: {self.problem or 'no problem'}>"
@@ -130,14 +131,15 @@ class StakeSource:
         return [c.Compute(f"services.dmq.sources:{function}", argument, STAKE)]
 
     def _learned(self, at_s: float, changed_ns: int, pools: dict[bytes, int], now: c.Now) -> list[c.Deed]:
-        is_news = bool(self.problem) or not self._has_tried
+        is_news = bool(self._warned) or not self._has_tried
         self.problem, self._has_tried, self._known_ns = "", True, changed_ns
+        mended, self._warned = self._warned, ""
         self._next_s = now.mono_s + (FILE_S if self._sources.stake_file else AGAIN_S)
         stake = StakeSet({PoolId(pool): lovelace for pool, lovelace in pools.items()}, at_s)
         note = c.LogEvent("dmq_stake", fields={"pools": len(pools), "at": int(at_s)})
         age = span_text(stake.age_s(now.wall_s))
         said = f"the stake distribution holds {counted(len(pools), 'pool')}, and is {age} old"
-        return [*self._holdings.learn(stake), note, *([c.Inform(said)] if is_news else ())]
+        return [*self._holdings.learn(stake), note, *([c.Inform(said, mended)] if is_news else ())]
 
     def _failed(self, error: str, now: c.Now) -> list[c.Deed]:
         self._has_tried = True
@@ -147,7 +149,8 @@ class StakeSource:
         self.problem = error
         has_one = self._holdings.authentication.stake is not None
         then = "the stake that was read before stays" if has_one else "until it can be read, every message is refused"
-        return [c.LogEvent("dmq_stake", fields={"problem": error[:500]}), c.Warn(f"{error}; {then}")]
+        self._warned = f"{error}; {then}"
+        return [c.LogEvent("dmq_stake", fields={"problem": error[:500]}), c.Warn(self._warned)]
 
     def _late(self, now: c.Now) -> list[c.Deed]:
         """Return a warning, once an epoch, if the stake file is still of an earlier one."""
@@ -160,6 +163,7 @@ class StakeSource:
         self._told_epoch_s = epoch_s
         said = f"the stake file {self._sources.stake_file} is of another epoch, {stake.age_s(now.wall_s) / 86400:.1f} "
         said += "days old: pools that have got stake since are refused; write it anew in each epoch"
+        self._warned = said
         return [c.Warn(said)]
 
     def _is_of_another_epoch(self, now: c.Now) -> bool:

@@ -31,13 +31,13 @@ WELL = Facts(
 def found(facts: Facts, later_s: float = 0.0) -> dict[str, Finding]:
     all_of_them = findings(facts, DEPLOYED, MAINNET, WALL_S + later_s)
     assert [one.check for one in all_of_them] == [
-        "settings", "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers", "nodes",
+        "settings", "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers", "nodes", "spacing",
     ]  # fmt: skip
     return {one.check: one for one in all_of_them}
 
 
 def test_all_is_well() -> None:
-    assert [(one.ok, one.remedy) for one in found(WELL).values()] == [(True, "")] * 9
+    assert [(one.ok, one.remedy) for one in found(WELL).values()] == [(True, "")] * 10
     said = "1 named, none lags: at most 3 messages to read; one lags from 1,001 messages on"
     assert found(WELL)["consumers"].found == said
     edge = replace(WELL, status={"stake": STAKE, "consumers": [{**CONSUMER, "lag": LAG_MAX}]})
@@ -147,7 +147,7 @@ def test_whether_messages_reach_other_nodes_is_judged(nodes: dict[str, Any], ok:
 
 def test_a_group_for_reading_only_that_carries_alone_is_a_fault() -> None:
     alone = {**NODES, "listens_at": [], "topology": ""}
-    group = {"name": "dmq-preview", "problem": "", "may_publish": True}
+    group = {"name": "dmq-preview", "problem": "", "joined": True, "may_publish": True}
     status = {"stake": STAKE, "consumers": [CONSUMER], "clients": CLIENTS, "nodes": alone, "group": group}
     assert found(replace(WELL, status=status))["nodes"].ok is True
     reads = found(replace(WELL, status={**status, "group": {**group, "may_publish": False}}))["nodes"]
@@ -164,7 +164,7 @@ def test_what_is_not_known_is_not_judged() -> None:
     other = Facts("dmq", stat.S_IFSOCK | 0o660)
     assert {check: one.ok for check, one in found(other).items()} == {
         "settings": None, "clock": None, "socket": True, "magic": True, "genesis": None, "stake": None,
-        "certificates": None, "consumers": None, "nodes": None,
+        "certificates": None, "consumers": None, "nodes": None, "spacing": None,
     }  # fmt: skip
     assert found(other)["clock"] == Finding(
         "clock", None, "not checked: there is no node in this home", "name the node's home with --home"

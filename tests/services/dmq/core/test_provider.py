@@ -100,6 +100,39 @@ def test_the_newest_of_a_pool_is_told_first_and_the_next_when_the_peer_takes_it(
     assert ids(provider.wake(at(63))) == [messages[2].id]
 
 
+def test_the_turn_of_each_message_that_waits_is_known() -> None:
+    messages = [message_of(number) for number in range(3)] + [message_of(7, POOLS[1])]
+    mempool = mempool_of(messages)
+    first, second, third, other = mempool.after(0)
+    provider = Provider(mempool, Spacing(PAUSE_S))
+    assert not provider.turns(first.pool, NOW) and not provider.held_back(NOW), "the peer fetches nothing"
+    assert ids(provider.request_ids(True, 0, 33, NOW)) == [third.id, other.id]
+    assert provider.turns(first.pool, at(2)) == {second.number: NOW.wall_s + 62, first.number: NOW.wall_s + 124}
+    assert not provider.turns(other.pool, at(2)), "it was told of all"
+    assert (provider.held_back(at(2)), provider.count_untold([first.pool])) == ([first.pool], 2)
+    assert provider.request_ids(True, 2, 33, at(61)) is None and ids(provider.wake(at(62))) == [second.id]
+    assert provider.turns(first.pool, at(62)) == {first.number: NOW.wall_s + 124}
+    at_once = Provider(mempool, Spacing(0))
+    at_once.request_ids(True, 0, 1, NOW)
+    assert not at_once.turns(first.pool, NOW)
+
+
+def test_the_turns_of_messages_that_came_early_by_the_mempools_pace_are_foretold_as_they_come() -> None:
+    mempool = Mempool(MempoolLimits())
+    for number in range(3):
+        mempool.take(message_of(number), NOW.wall_s + 900, NOW)
+    provider, told = Provider(mempool, Spacing(PAUSE_S)), dict[bytes, float]()
+    provider.request_ids(True, 0, 33, NOW)
+    rows = {row.number: row.id for row in mempool.after(0)}
+    turns = provider.turns(message_of(0).certificate.pool, NOW)
+    foretold = {rows[number]: at_s - NOW.wall_s for number, at_s in turns.items()}
+    for seconds in range(1, 200):
+        moment, unacknowledged = at(seconds), len(provider._window)
+        found = provider.wake(moment) if provider.is_asked else provider.request_ids(True, unacknowledged, 33, moment)
+        told |= {row.id: float(seconds) for row in found or ()}
+    assert foretold == told == {rows[2]: 62.0, rows[3]: 124.0}
+
+
 def test_other_pools_do_not_wait_for_one() -> None:
     messages = [message_of(number, pool) for number in range(3) for pool in POOLS]
     provider = Provider(mempool_of(messages), Spacing(PAUSE_S))
