@@ -15,6 +15,7 @@ from .clients.connections import ClientSessions
 from .clients.consumers import Consumers
 from .clients.cursor import Cursor
 from .holdings import ACCEPTED, Holdings
+from .peers.ledger import RelayStanding
 from .peers.node_peers import NodePeers
 from .stake.source import StakeSource
 from .topic_group import TopicGroup
@@ -26,10 +27,9 @@ PEERS_SHOWN = 128
 CAUSES_SHOWN = 5
 """Most causes for which clients were closed that `status` names."""
 _ORDER = {"hot": -3, "warm": -2, "cold": -1, "handshake": 1}
-STATUS, MEMPOOL, AGAIN, PEERS, RELOAD = "status", "mempool", "again", "peers", "reload"
 _ID = "[0-9a-fA-F]{1,128}"
 _WHOLE = "[0-9a-fA-F]{64}"
-_KNOWN = "status, mempool [NUMBER], peers, why ID, reload and again CONSUMER [ID]"
+_KNOWN = "status, mempool [NUMBER], peers, relays [NUMBER], why ID, reload and again CONSUMER [ID]"
 
 
 class Questions:
@@ -62,10 +62,12 @@ class Questions:
             case "status", []:
                 value = self.status(now)
             case "peers", []:
-                value = peers_shown([*self._nodes.peers.as_status(), *self._nodes.peers.away()])
+                value = peers_shown([*self._nodes.peers.as_status(), *self._nodes.away()])
+            case "relays", [] | [_]:
+                value = self._relays(words, now)
             case "reload", []:
-                self._nodes.topology.reload()
-                value = {"topology": self._nodes.topology.file}
+                yield from self._nodes.topology.reload(asked.number, now)
+                return
             case "mempool", [] | [_]:
                 value = self._mempool(words)
             case "why", [own_id] if re.fullmatch(_WHOLE, own_id):
@@ -112,7 +114,7 @@ class Questions:
                 "is_of_epoch": bool(stake and stake.is_of_epoch(now.wall_s, holdings.authentication.topic.chain)),
                 "problem": self._stake.problem,
             },
-            "nodes": self._nodes.as_status(),
+            "nodes": self._nodes.as_status(now),
             "group": self._group.as_status(),
             "clients": {
                 "connected": len(self._clients),
@@ -156,6 +158,13 @@ class Questions:
             "kept_until_it_expires": int(row.expires_at),
             **self._nodes.peers.exchange.trail.about(row.number),
         }
+
+    def _relays(self, words: list[str], now: c.Now) -> dict[str, Any]:
+        """Return a page of the relays of the ledger that are not connected."""
+        after = int(words[0]) if words and words[0].isdecimal() else 0
+        found = [one for one in self._nodes.relays(now) if one[1] is not RelayStanding.CONNECTED]
+        page = [{"relay": relay, "standing": standing} for relay, standing in found[after : after + PAGE_MAX]]
+        return {"relays": page, "next": after + PAGE_MAX if len(found) > after + PAGE_MAX else 0}
 
     def _mempool(self, words: list[str]) -> dict[str, Any]:
         after = int(words[0]) if words and words[0].isdecimal() else 0
