@@ -18,6 +18,7 @@ from router.cli.encoding import is_unicode
 from router.cli.exits import lines_for_terminal, with_home
 from router.core.wire.text import Kind, clean, key_text, short
 
+DAY_S = 86_400
 NAME_MAX = 19
 READER_GONE_S = 1.0
 """How long a command whose reader has gone goes on: one that reads no more lines than it wants leaves just before the
@@ -166,6 +167,14 @@ def _cell(value: object) -> str:
 def time_text(unix_s: float) -> str:
     """Return a time for people: `2026-11-25 22:46:45 UTC`."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix_s))
+
+
+def clock_text(unix_s: float, now_s: float) -> str:
+    """Return a time near `now_s` for a column headed UTC: `22:46:45`, with its date if it is a day away or more; "-"
+    for 0, which stands for none."""
+    if not unix_s:
+        return "-"
+    return time.strftime("%H:%M:%S" if abs(now_s - unix_s) < DAY_S else "%Y-%m-%d %H:%M:%S", time.gmtime(unix_s))
 
 
 def offset_text(ms: float | None) -> str:

@@ -4,18 +4,19 @@ nodes, and the progress of its consumers."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import columns, facts, note, say, say_json, size_text
+from router.cli.output import clock_text, columns, facts, note, say, say_json, size_text
 from router.cli.services import ask_service
 from router.core.wire.text import counted, span_text
 from services.dmq.core.messages.certificate import pool_text
+from services.dmq.core.peers.away import AwayPeer, as_row
+from services.dmq.core.peers.ledger import PHRASES, RelayStanding, counts_of
 from services.dmq.home_node import service_name
 
 _COUNTS = {"ANNOUNCED": "announced", "FIRST": "first", "ACCEPTED": "accepted"}
@@ -50,6 +51,7 @@ def status(name: str | None, as_json: bool) -> None:
             ("rejected", rejected),
             ("stake", _stake(stake)),
             ("nodes", about_nodes(found["nodes"])),
+            *about_ledger(found["nodes"]["ledger"]),
             *([("group", about_group(found["group"]))] if found["group"] else []),
             *about_clients(found["clients"]),
         ]
@@ -59,7 +61,7 @@ def status(name: str | None, as_json: bool) -> None:
         for one in found["consumers"]
     ]
     for one in found["named_no_more"]:
-        until = f"named no more; forgotten at {_time(one['forgotten_at'])} UTC"
+        until = f"named no more; forgotten at {clock_text(one['forgotten_at'], time.time())} UTC"
         rows.append((one["name"], until, str(one["lag"]), str(one["set_aside"])))
     columns(("CONSUMER", "CONNECTED", "TO READ", "SET ASIDE"), rows, "no durable consumers")
 
@@ -87,6 +89,14 @@ def about_nodes(nodes: Mapping[str, Any]) -> str:
     if nodes["waiting_turns"]["peers"]:
         said += f"; {counted(nodes['waiting_turns']['messages'], 'message')} to be announced when the pool's turn comes"
     return f"{said}; {nodes['problem']}" if nodes["problem"] else said
+
+
+def about_ledger(ledger: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Return the lines about the relays of the ledger, as `status` answers; none without a snapshot."""
+    if ledger is None:
+        return []
+    said = f"{counted(ledger['relays'], 'relay')} in {ledger['snapshot']}"
+    return [("ledger", said), *(("", one) for one in counts_of(ledger["standing"]))]
 
 
 def about_group(group: Mapping[str, Any]) -> str:
@@ -130,24 +140,25 @@ def mempool_table(found: Sequence[Mapping[str, Any]], wall_s: float) -> tuple[li
     after `wall_s`, if there are any, and those at which the last peer that waits for its pool's turn hears of it."""
     heads = ["NUMBER", "ID", "POOL", "BYTES", "EXPIRES (UTC)"]
     rows = [
-        [str(one["number"]), one["id"], pool_text(one["pool"]), str(one["size"]), _time(one["expires_at"])]
+        [str(one["number"]), one["id"], pool_text(one["pool"]), str(one["size"]), clock_text(one["expires_at"], wall_s)]
         for one in found
     ]
     if any(one["peers_at"] > wall_s for one in found):
         heads.append("FOR PEERS FROM (UTC)")
         for row, one in zip(rows, found, strict=True):
-            row.append(_time(one["peers_at"]) if one["peers_at"] > wall_s else "")
+            row.append(clock_text(one["peers_at"], wall_s) if one["peers_at"] > wall_s else "")
     if any(one["turn_at"] > wall_s for one in found):
         heads.append("FOR ALL PEERS FROM (UTC)")
         for row, one in zip(rows, found, strict=True):
-            row.append(_time(one["turn_at"]) if one["turn_at"] > wall_s else "")
+            row.append(clock_text(one["turn_at"], wall_s) if one["turn_at"] > wall_s else "")
     return heads, rows
 
 
 @click.command(cls=Command)
+@click.option("--all", "with_all", is_flag=True, help="List the relays of the ledger that are not connected as well.")
 @name_option
 @json_option
-def peers(name: str | None, as_json: bool) -> None:
+def peers(with_all: bool, name: str | None, as_json: bool) -> None:
     """List the other nodes to which the running node is connected, and those that its topology names and that are
     away: since when, and why."""
     answer = asked(name, "peers")
@@ -155,19 +166,40 @@ def peers(name: str | None, as_json: bool) -> None:
     if answer["left_out"]:
         others = ", ".join(f"{count} {state}" for state, count in answer["left_out"].items())
         note(f"the first {len(found)} are listed; not listed: {others}")
+    if with_all:
+        found += [as_row(one["relay"], AwayPeer(0, PHRASES[RelayStanding(one["standing"])])) for one in _relays(name)]
+    elif (ledger := asked(name, "status")["nodes"]["ledger"]) and not as_json:
+        others = ledger["relays"] - ledger["standing"].get(RelayStanding.CONNECTED, 0)
+        note(f"{counted(others, 'relay')} of the ledger not connected; --all lists them, `router dmq status` says why")
     if as_json:
         say_json(found)
         return
+    heads, rows = peers_table(found, time.time())
+    columns(heads, rows, "no other nodes are connected")
+
+
+def _relays(name: str | None) -> Iterator[dict[str, str]]:
+    """Yield the relays of the ledger that are not connected."""
+    after = 0
+    while True:
+        page = asked(name, "relays", str(after))
+        yield from page["relays"]
+        if not (after := page["next"]):
+            return
+
+
+def peers_table(found: Sequence[Mapping[str, Any]], wall_s: float) -> tuple[list[str], list[list[str]]]:
+    """Return heads and rows of other nodes, with the problems if there are any."""
     heads = ["ADDRESS", "STATE", "DIRECTION", "VERSION", "RTT (ms)", *_COUNTS, "REJECTED", "IN", "OUT", "SINCE (UTC)"]
-    rows = [_peer(one) for one in found]
+    rows = [_peer(one, wall_s) for one in found]
     if any(one["problem"] for one in found):
         heads.append("PROBLEM")
         for row, one in zip(rows, found, strict=True):
             row.append(one["problem"])
-    columns(heads, rows, "no other nodes are connected")
+    return heads, rows
 
 
-def _peer(one: Mapping[str, Any]) -> list[str]:
+def _peer(one: Mapping[str, Any], wall_s: float) -> list[str]:
     rejected = ", ".join(f"{count} {word}" for word, count in one["rejected"].items()) or "0"
     rtt = "-" if one["rtt_ms"] is None else f"{one['rtt_ms']:g}"
     counts = [str(one[key]) for key in _COUNTS.values()]
@@ -182,7 +214,7 @@ def _peer(one: Mapping[str, Any]) -> list[str]:
         *counts,
         rejected,
         *sizes,
-        _time(one["since"]),
+        clock_text(one["since"], wall_s),
     ]
 
 
@@ -190,13 +222,17 @@ def _peer(one: Mapping[str, Any]) -> list[str]:
 @name_option
 @json_option
 def reload(name: str | None, as_json: bool) -> None:
-    """Let the running node read its topology again, at once."""
+    """Let the running node read its topology and its ledger peer snapshot again, at once, and show what it has read."""
     found = asked(name, "reload")
+    if found["problem"]:
+        stays = "what was read before stays in force" if found["read"] else "until it can be read, no peer is dialled"
+        raise Failure(Exit.FAILED, f"{found['problem']}; {stays}")
     if as_json:
         say_json(found)
+    elif found["topology"] or found["snapshot"]:
+        say(found["read"])
     else:
-        begun = f"the node begins to read {found['topology']}; router dmq status names what is wrong with it"
-        say(begun if found["topology"] else "no topology is named")
+        say("neither a topology nor a ledger peer snapshot is named; set topology_file or ledger_snapshot")
 
 
 @click.command(cls=Command)
@@ -211,7 +247,3 @@ def again(consumer: str, id: str, name: str | None, as_json: bool) -> None:
         say_json(found)
     else:
         say("\n".join(found["again"]) or "nothing is set aside for it")
-
-
-def _time(wall_s: int) -> str:
-    return datetime.fromtimestamp(wall_s, UTC).strftime("%H:%M:%S")

@@ -4,10 +4,9 @@ signatures that are verified there, too."""
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from ipaddress import ip_address
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,13 +18,14 @@ from .core.peers.topology import (
     TOPOLOGY_BYTES_MAX,
     AccessPoint,
     BadTopology,
+    LedgerSnapshot,
     Topology,
     read_snapshot,
     read_topology,
 )
-from .core.peers.topology_source import Roots, TopologyRequest
+from .core.peers.topology_source import MissingName, Roots, SnapshotReport, TopologyRequest
 from .core.protocols.peer_sharing import PeerAddress
-from .name_lookup import NameLookup
+from .name_lookup import FoundName, NameLookup
 
 T = TypeVar("T")
 NAMES_MAX = 50
@@ -39,21 +39,52 @@ _lookups: dict[tuple[str, ...], NameLookup] = {}
 def topology(argument: bytes) -> bytes:
     """Return the roots in a topology file, and the relays in a ledger peer snapshot; b"" if they are still those of
     `known`. The argument is a `TopologyRequest`; nobody dials itself."""
-    path, snapshot, known, listens, services = msgspec.msgpack.decode(argument, type=TopologyRequest)
+    path, snapshot, known, listens, services, is_afresh = msgspec.msgpack.decode(argument, type=TopologyRequest)
     names = _lookups.setdefault(services, NameLookup(services))
+    if is_afresh:
+        names.hurry()
     found = _read(path, read_topology, TOPOLOGY_BYTES_MAX) if path else Topology()
-    points = _read(snapshot, read_snapshot, SNAPSHOT_BYTES_MAX) if snapshot else ()
+    relays = _read(snapshot, read_snapshot, SNAPSHOT_BYTES_MAX) if snapshot else LedgerSnapshot()
     places = [one for one in map(address_of, listens) if one is not None]
-    known_at = {point: names.addresses(point) for point in found.points}  # once: a lookup may end at any time
-    groups = found.groups(lambda point: [one for one in known_at[point] if not _is_own(one, places)])
-    named = {one for addresses in known_at.values() for one in addresses}
+    known_at = {point: names.find(point) for point in found.points}  # once: a lookup may end at any time
+    groups = found.groups(lambda point: [one for one in known_at[point].addresses if not _is_own(one, places)])
+    named = {one for place in known_at.values() for one in place.addresses}
     own = tuple(sorted(str(one) for one in named if _is_own(one, places)))
-    missing = tuple(str(point) for point in found.points if not known_at[point])
-    ledger = tuple(islice((one for one in _relays(points, names) if not _is_own(one, places)), RELAYS_MAX))
-    digest = _digest(groups, missing, ledger, own)
-    if digest == known:
-        return b""
-    return msgspec.msgpack.encode(Roots(digest, groups, missing, ledger, own, _digest(*map(str, found.points))))
+    missing = tuple(_missing(known_at))
+    ledger, report = _relays(relays, names, places)
+    points = _digest(*map(str, found.points))
+    digest = _digest(groups, missing, ledger, own, report, points)
+    return (
+        b"" if digest == known else msgspec.msgpack.encode(Roots(digest, groups, missing, ledger, own, points, report))
+    )
+
+
+def _relays(
+    snapshot: LedgerSnapshot, names: NameLookup, places: Sequence[PeerAddress]
+) -> tuple[tuple[PeerAddress, ...], SnapshotReport]:
+    """Return the relays that may be dialled, and what else the snapshot holds. Of its names the first few are looked
+    up, since there are thousands."""
+    named = [point for point in snapshot.points if not point.is_address]
+    skipped = frozenset(named[NAMES_MAX:])
+    known_at = {point: names.find(point) for point in snapshot.points if point not in skipped}
+    found = dict.fromkeys(one for place in known_at.values() for one in place.addresses)
+    foreign = [one for one in found if not _is_own(one, places)]
+    report = SnapshotReport(
+        len(snapshot.points) + snapshot.unreadable + snapshot.beyond,
+        tuple(one.point for one in _missing(known_at)),
+        len(skipped),
+        len(found) - len(foreign),
+        snapshot.beyond + len(foreign[RELAYS_MAX:]),
+        snapshot.unreadable,
+    )
+    return tuple(foreign[:RELAYS_MAX]), report
+
+
+def _missing(known_at: Mapping[AccessPoint, FoundName]) -> Iterator[MissingName]:
+    """Yield the points without an address."""
+    for point, found in known_at.items():
+        if not found.addresses:
+            yield MissingName(point.shown, found.cause)
 
 
 def _digest(*values: object) -> bytes:
@@ -90,12 +121,3 @@ def _read(path: str, reader: Callable[[bytes], T], bytes_max: int) -> T:
         return reader(data)
     except BadTopology as error:
         raise BadTopology(f"{path}: {error}") from None
-
-
-def _relays(points: Sequence[AccessPoint], names: NameLookup) -> Iterator[PeerAddress]:
-    """Yield the addresses of relays; of names the first few are looked up, since there are thousands."""
-    looked_up = 0
-    for point in points:
-        looked_up += not point.is_address
-        if point.is_address or looked_up <= NAMES_MAX:
-            yield from names.addresses(point)

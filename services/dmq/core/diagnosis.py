@@ -13,6 +13,7 @@ from router.core.wire.text import counted, span_text
 from services.dmq import reasons
 
 from .messages.signed_message import SignedMessage
+from .peers.ledger import counts_of
 from .peers.peers import SAID_NO
 from .protocols.revision import Revision
 from .stake.chain_time import ChainTime
@@ -96,16 +97,16 @@ def _nodes(facts: Facts, wall_s: float) -> Finding:
     """Judge whether what is handed in here reaches others, and what others have reaches this node."""
     if facts.status is None:
         return Finding("nodes", None, *_not_run(facts))
-    nodes: Mapping[str, Any] = facts.status.get("nodes") or {"listens_at": (), "topology": ""}
-    group = facts.status.get("group")
+    nodes: Mapping[str, Any] = facts.status.get("nodes") or {"listens_at": (), "topology": "", "ledger": None}
+    group, is_joined = facts.status.get("group"), bool(nodes["listens_at"] or nodes["topology"] or nodes["ledger"])
     if group and (group["problem"] or not group["joined"]):
         return _not_carried(group)
-    if group and not (nodes["listens_at"] or nodes["topology"]):
+    if group and not is_joined:
         return _carried_alone(group)
-    if not (nodes["listens_at"] or nodes["topology"]):
+    if not is_joined:
         return Finding("nodes", True, "no other node is named, and none is let in: what is handed in stays here")
     if nodes["problem"]:
-        return Finding("nodes", False, nodes["problem"], "correct the topology; the one read before stays in force")
+        return Finding("nodes", False, nodes["problem"], "correct that file; what was read before stays in force")
     if nodes["only_itself"]:
         said = f"the topology names this node itself alone, at {nodes['only_itself']}"
         return Finding("nodes", False, said, "name another node in it, and this node in that one's")
@@ -116,10 +117,12 @@ def _nodes(facts: Facts, wall_s: float) -> Finding:
         return Finding("nodes", False, f"{said}: the clocks differ", remedy)
     if nodes["away"]:
         return _away(said, nodes["away"], wall_s)
+    if nodes["missing"]:
+        each = "; ".join(f"{one['point']}: {one['cause']}" for one in nodes["missing"])
+        remedy = "correct the name in the topology, or see to this machine's name server: `getent hosts NAME` asks it"
+        return Finding("nodes", False, f"{said}; {each}", remedy)
     if not nodes["hot"]:
-        why = next(iter(nodes["causes"]), "none was named, and none has dialled in")
-        remedy = "name others with --topology-file; one that listens at its public address alone is not reached at "
-        return Finding("nodes", False, f"{said}; {why}", f"{remedy}an internal one: --host-addr 0.0.0.0 serves both")
+        return _none_hot(said, nodes)
     if not nodes["fetch_from_us"]:
         remedy = (
             "let a node name this one; a dmq-node that does not name it fetches after 15 minutes, and at once if "
@@ -127,6 +130,15 @@ def _nodes(facts: Facts, wall_s: float) -> Finding:
         )
         return Finding("nodes", False, f"{said}: what is handed in here reaches nobody", remedy)
     return Finding("nodes", True, f"{said}; with that one gone there is none" if nodes["hot"] == 1 else said)
+
+
+def _none_hot(said: str, nodes: Mapping[str, Any]) -> Finding:
+    """Return what is said of a node that fetches from nobody."""
+    why = next(iter(nodes["causes"]), "none was named, and none has dialled in")
+    if nodes["ledger"]:
+        why = "; ".join([f"{why}; of the ledger's relays", *counts_of(nodes["ledger"]["standing"])])
+    remedy = "name others with --topology-file; one that listens at its public address alone is not reached at "
+    return Finding("nodes", False, f"{said}; {why}", f"{remedy}an internal one: --host-addr 0.0.0.0 serves both")
 
 
 def _turns(facts: Facts) -> Finding:

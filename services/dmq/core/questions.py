@@ -16,6 +16,7 @@ from .clients.consumers import Consumers
 from .clients.cursor import Cursor
 from .holdings import ACCEPTED, Holdings
 from .mempool import Row
+from .peers.ledger import RelayStanding
 from .peers.node_peers import NodePeers
 from .stake.source import StakeSource
 from .topic_group import TopicGroup
@@ -29,10 +30,9 @@ CAUSES_SHOWN = 5
 TURNS_SHOWN = 8
 """Most nodes to which a message waits to be announced that `router why` names."""
 _ORDER = {"hot": -3, "warm": -2, "cold": -1, "handshake": 1}
-STATUS, MEMPOOL, AGAIN, PEERS, RELOAD = "status", "mempool", "again", "peers", "reload"
 _ID = "[0-9a-fA-F]{1,128}"
 _WHOLE = "[0-9a-fA-F]{64}"
-_KNOWN = "status, mempool [NUMBER], peers, why ID, reload and again CONSUMER [ID]"
+_KNOWN = "status, mempool [NUMBER], peers, relays [NUMBER], why ID, reload and again CONSUMER [ID]"
 
 
 class Questions:
@@ -65,10 +65,12 @@ class Questions:
             case "status", []:
                 value = self.status(now)
             case "peers", []:
-                value = peers_shown([*self._nodes.peers.as_status(), *self._nodes.peers.away()])
+                value = peers_shown([*self._nodes.peers.as_status(), *self._nodes.away()])
+            case "relays", [] | [_]:
+                value = self._relays(words, now)
             case "reload", []:
-                self._nodes.topology.reload()
-                value = {"topology": self._nodes.topology.file}
+                yield from self._nodes.topology.reload(asked.number, now)
+                return
             case "mempool", [] | [_]:
                 value = self._mempool(words, now)
             case "why", [own_id] if re.fullmatch(_WHOLE, own_id):
@@ -166,6 +168,13 @@ class Questions:
         exchange = self._nodes.peers.exchange
         turns = dict(islice(exchange.turns([row], now)[row.number].items(), TURNS_SHOWN))
         return {"to_be_announced": {"turns": turns, "spacing_s": exchange.spacing_s}} if turns else {}
+
+    def _relays(self, words: list[str], now: c.Now) -> dict[str, Any]:
+        """Return a page of the relays of the ledger that are not connected."""
+        after = int(words[0]) if words and words[0].isdecimal() else 0
+        found = [one for one in self._nodes.relays(now) if one[1] is not RelayStanding.CONNECTED]
+        page = [{"relay": relay, "standing": standing} for relay, standing in found[after : after + PAGE_MAX]]
+        return {"relays": page, "next": after + PAGE_MAX if len(found) > after + PAGE_MAX else 0}
 
     def _mempool(self, words: list[str], now: c.Now) -> dict[str, Any]:
         after = int(words[0]) if words and words[0].isdecimal() else 0

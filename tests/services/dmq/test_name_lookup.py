@@ -62,7 +62,8 @@ def _serve(server: socket.socket, zone: Zone) -> None:
 
 def found(zone: Zone, *services: str, point: AccessPoint = POOL) -> list[str]:
     with answering(zone) as resolver:
-        return [str(one) for one in looked_up(point, services or (SRV_SERVICE,), lambda: resolver)]
+        addresses = looked_up(point, services or (SRV_SERVICE,), lambda: resolver).addresses
+        return [str(one) for one in addresses]
 
 
 def test_a_name_without_a_port_is_where_its_srv_records_say_the_preferred_ones_first() -> None:
@@ -72,13 +73,18 @@ def test_a_name_without_a_port_is_where_its_srv_records_say_the_preferred_ones_f
 
 
 @pytest.mark.parametrize(
-    "zone",
-    [{}, {f"{SRV_SERVICE}.pool.example.": []}, {f"{SRV_SERVICE}.pool.example.": None},
-     {f"{SRV_SERVICE}.pool.example.": ["0 0 0 ."]}, {f"{SRV_SERVICE}.pool.example.": ["0 0 6161 nobody.invalid."]}],
+    ("zone", "cause"),
+    [({}, "no SRV record under"), ({f"{SRV_SERVICE}.pool.example.": []}, "no SRV record under"),
+     ({f"{SRV_SERVICE}.pool.example.": None}, "no name server answers"),
+     ({f"{SRV_SERVICE}.pool.example.": ["0 0 0 ."]}, "name no host"),
+     ({f"{SRV_SERVICE}.pool.example.": ["0 0 6161 nobody.invalid."]}, "")],
     ids=["unknown", "no records", "the server fails", "no such service here", "an unknown host"],
 )  # fmt: skip
-def test_a_name_that_cannot_be_looked_up_has_no_addresses(zone: Zone) -> None:
-    assert found(zone) == []
+def test_a_name_that_cannot_be_looked_up_has_no_addresses(zone: Zone, cause: str) -> None:
+    with answering(zone) as resolver:
+        looked = looked_up(POOL, (SRV_SERVICE,), lambda: resolver)
+    assert looked.addresses == () and cause in looked.cause
+    assert looked.cause.startswith("no address is known for it (")
 
 
 def test_the_services_are_asked_in_order_until_one_has_records() -> None:
@@ -101,4 +107,4 @@ def test_of_many_records_the_first_are_used() -> None:
 
 
 def test_a_name_with_a_port_needs_no_srv_records() -> None:
-    assert PeerAddress("127.0.0.1", 6161) in looked_up(AccessPoint("localhost.", 6161), (SRV_SERVICE,))
+    assert PeerAddress("127.0.0.1", 6161) in looked_up(AccessPoint("localhost.", 6161), (SRV_SERVICE,)).addresses

@@ -11,7 +11,9 @@ from ..protocols.peer_sharing import PeerAddress
 from .known import KnownPeer
 
 CAUSE_CHARS_MAX = 120
-"""Most characters of a cause that are shown: so an answer with `PEERS_SHOWN` rows is not too long."""
+NAME_CHARS_MAX = 64
+"""Most characters of a cause, and of a name without an address, that are shown: so an answer with `PEERS_SHOWN` rows
+is not too long."""
 
 
 class AwayPeer(Struct):
@@ -59,10 +61,11 @@ class PeersAway:
         return iter(self._of.items())
 
 
-def as_row(address: PeerAddress, away: AwayPeer) -> dict[str, Any]:
-    """Return what `dmq peers` shows of a peer that is away, as of one that is connected."""
+def as_row(address: str, away: AwayPeer) -> dict[str, Any]:
+    """Return what `dmq peers` shows of a peer that is away, as of one that is connected; `address`: IP:PORT, or a name
+    for which no address is known."""
     zeros = dict.fromkeys(("announced", "first", "accepted"), 0)
-    facts = {"address": str(address), "state": "cold", "direction": "outbound", "version": 0, "is_duplex": False}
+    facts = {"address": address, "state": "cold", "direction": "outbound", "version": 0, "is_duplex": False}
     rest: dict[str, Any] = {
         "rtt_ms": None,
         "rejected": {},

@@ -110,17 +110,6 @@ class PeerBook:
             peer.group, peer.source = group, source
         return [peer.address for peer in former]
 
-    def draw_of_ledger(self, relays: Collection[PeerAddress], most: int, chance: c.Chance, now_s: float) -> bool:
-        """Learn relays of the ledger by chance until so many are known: few of those that it names may run a node, and
-        the others are forgotten. Return whether some are lacking."""
-        room = most - sum(peer.source is PeerSource.LEDGER for peer in self._peers.values())
-        if not relays or room <= 0:
-            return False
-        fresh = [one for one in relays if one not in self and not self.rests(one, now_s)]
-        for address in chance.sample(fresh, min(len(fresh), room)):
-            self.learn(address, PeerSource.LEDGER)
-        return len(fresh) < room
-
     def move(self, peer: KnownPeer, state: PeerState, now_s: float) -> None:
         """Let a peer be in a state."""
         del self._of_state[peer.state][peer.address]

@@ -25,6 +25,7 @@ from .acts import Act, AskPeers, Dial, Hang
 from .book import RESTS_S, SHARED_MAX, STRANGERS_OF_PREFIX_MAX, PeerBook
 from .hot_places import HotPlaces, Targets
 from .known import KnownPeer, PeerSource, PeerState, RootGroup, is_public, prefix
+from .ledger import LedgerRelays
 from .struck_roots import StruckRoots
 from .trials import Trials, latest_first
 
@@ -52,8 +53,8 @@ class Governor:
         self._own = frozenset(own)
         self._shares = shares
         self._groups: tuple[RootGroup, ...] = ()
-        self._ledger: tuple[PeerAddress, ...] = ()
         self._book = PeerBook()
+        self.ledger = LedgerRelays(self._book, targets, chance)
         self._struck = StruckRoots(self._book)
         self._churn_s = inf
         self._trials = Trials(self._book, chance)
@@ -87,7 +88,7 @@ class Governor:
 
     def set_ledger(self, addresses: Iterable[PeerAddress]) -> None:
         """Take the relays of the ledger in the place of earlier ones; some of them are learned at the next decision."""
-        self._ledger = tuple(one for one in addresses if is_public(one) and one not in self._own)
+        self.ledger.set(one for one in addresses if one not in self._own)
         self.due_s = -inf
 
     def told(self, address: PeerAddress, shared: Iterable[PeerAddress], now_s: float) -> None:
@@ -168,7 +169,7 @@ class Governor:
             self._churn_s = now_s + self._targets.churn_s * (1 + self._chance.random()) / 2
         self.due_s = self._churn_s
         acts = [*self._struck.left(now_s), *(self._churned(now_s) if now_s >= self._churn_s else ())]
-        if self._book.draw_of_ledger(self._ledger, self._targets.ledger_known, self._chance, now_s):
+        if self.ledger.draw(now_s):
             self.due_s = min(self.due_s, now_s + RESTS_S)  # those that were forgotten may be learned again
         acts += self._dials(now_s)
         acts += self._heated(now_s)

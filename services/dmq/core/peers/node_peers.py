@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,8 @@ from ..messages.fault import Fault, Rejected
 from ..messages.signed_message import SignedMessage
 from ..stake.source import moment_of
 from ..turned_away import TurnedAway
+from .away import CAUSE_CHARS_MAX, NAME_CHARS_MAX, AwayPeer, as_row
+from .ledger import RelayStanding
 from .peers import DOORS, Peers
 from .topology_source import TAG, TopologySource
 
@@ -98,6 +101,35 @@ class NodePeers:
             yield from self.peers.due(now)
         yield from self.peers.settled(now, may_pull=may_pull)
 
+    def away(self) -> list[dict[str, Any]]:
+        """Return what `router dmq peers` shows of the nodes that the topology names and that are not connected, those
+        for whose names no address is known first."""
+        missing = [
+            as_row(one.point[:NAME_CHARS_MAX], AwayPeer(since_s, one.cause[:CAUSE_CHARS_MAX]))
+            for one, since_s in self.topology.missing()
+        ]
+        return [*missing, *self.peers.away()]
+
+    def relays(self, now: c.Now) -> list[tuple[str, RelayStanding]]:
+        """Return the relays of the ledger peer snapshot, by address or name, and how each stands."""
+        unresolved = self.topology.roots.snapshot.unresolved
+        return [
+            *((str(address), standing) for address, standing in self.peers.ledger.standings(now.mono_s)),
+            *((name, RelayStanding.UNRESOLVED) for name in unresolved),
+        ]
+
+    def _ledger(self, now: c.Now) -> dict[str, Any] | None:
+        """Return what `router dmq status` shows of the relays of the ledger; None without a snapshot."""
+        if not self.topology.snapshot:
+            return None
+        report = self.topology.roots.snapshot
+        counts = Counter(standing for _, standing in self.relays(now))
+        counts[RelayStanding.NOT_LOOKED_UP] = report.not_looked_up
+        counts[RelayStanding.OWN], counts[RelayStanding.BEYOND] = report.own, report.beyond
+        counts[RelayStanding.UNREADABLE] = report.unreadable
+        standing = {one.value: counts[one] for one in RelayStanding if counts[one]}
+        return {"snapshot": self.topology.snapshot, "relays": report.relays, "standing": standing}
+
     def as_status(self, now: c.Now) -> dict[str, Any]:
         """Return what `router dmq status` shows of other nodes."""
         connections, exchange = self.peers.as_status(), self.peers.exchange
@@ -127,6 +159,8 @@ class NodePeers:
             **self.peers.traffic(),
             "listens_at": sorted(self.peers.listens_at),
             "topology": self.topology.file,
+            "ledger": self._ledger(now),
+            "missing": [one._asdict() for one, _ in self.topology.missing()][:CAUSES_SHOWN],
             "problem": self.topology.problem,
             "only_itself": self.topology.only_itself,
             "away": self.peers.needed()[:CAUSES_SHOWN],

@@ -63,6 +63,7 @@ class Peers:
     def __init__(self, terms: PeerTerms, holdings: Holdings, governor: Governor, chance: c.Chance) -> None:
         self._terms = terms
         self._governor = governor
+        self.ledger = governor.ledger
         self._chance = chance
         self._connections: dict[str, PeerConnection] = {}  # by the stream's name
         self._by_key: dict[str, PeerConnection] = {}  # agreed ones, by the peer's address
@@ -351,7 +352,7 @@ class Peers:
     def away(self) -> list[dict[str, Any]]:
         """Return what `router dmq peers` shows of the nodes that the topology names and that are not connected."""
         connected = {one.address for one in self._connections.values()}
-        return [as_row(address, one) for address, one in self._away if address not in connected]
+        return [as_row(str(address), one) for address, one in self._away if address not in connected]
 
     def needed(self) -> list[dict[str, Any]]:
         """Return which of the nodes that are away, or do not agree, their group of the topology lacks, and why."""

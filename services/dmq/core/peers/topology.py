@@ -28,7 +28,9 @@ SRV_SERVICE = "_dmq._mithril._cardano._tcp"
 """The service of a DMQ node in SRV records (CIP-0155's registry)."""
 SNAPSHOT_BYTES_MAX = 16 << 20
 RELAYS_MAX = 100_000
+"""Most relays of a snapshot that are read."""
 _DUPLEX, _INITIATOR_ONLY = "InitiatorAndResponder", "InitiatorOnly"
+_BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 _NAME = re.compile(r"(?=.{1,254}\Z)(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})\.)*[A-Za-z0-9_][A-Za-z0-9_-]{0,62}\.?")
 
 
@@ -45,6 +47,11 @@ class AccessPoint(NamedTuple):
     @property
     def is_address(self) -> bool:
         return _is_ip(self.host)
+
+    @property
+    def shown(self) -> str:
+        """Return it as operators read it."""
+        return str(self).replace(".:", ":") if self.port else f"{self.host.rstrip('.')} (SRV)"
 
     def __str__(self) -> str:
         if not self.port:
@@ -100,6 +107,15 @@ class Topology(Struct, frozen=True):
         return (*local, *public)
 
 
+class LedgerSnapshot(Struct, frozen=True):
+    """The relays of a ledger peer snapshot, each once. `unreadable`: relays that name no place; `beyond`: those past
+    `RELAYS_MAX`, each as often as it stands there."""
+
+    points: tuple[AccessPoint, ...] = ()
+    unreadable: int = 0
+    beyond: int = 0
+
+
 def read_topology(data: bytes) -> Topology:
     """Return the topology in a file; raise `BadTopology`."""
     found = _object(data, TOPOLOGY_BYTES_MAX, "the topology")
@@ -121,7 +137,7 @@ def read_topology(data: bytes) -> Topology:
     return topology
 
 
-def read_snapshot(data: bytes) -> tuple[AccessPoint, ...]:
+def read_snapshot(data: bytes) -> LedgerSnapshot:
     """Return the relays in the output of `cardano-cli query ledger-peer-snapshot`; raise `BadTopology`."""
     found = _object(data, SNAPSHOT_BYTES_MAX, "the ledger peer snapshot")
     pools = [pool for key in ("bigLedgerPools", "allLedgerPools") for pool in _list(found, key)]
@@ -129,11 +145,15 @@ def read_snapshot(data: bytes) -> tuple[AccessPoint, ...]:
         said = "the ledger peer snapshot names no pool"
         raise BadTopology(f"{said}; give the output of cardano-cli query ledger-peer-snapshot")
     points: dict[AccessPoint, None] = {}
-    for pool in pools:
-        for relay in _list(pool, "relays") if isinstance(pool, dict) else ():
-            if (point := _relay(relay)) is not None and len(points) < RELAYS_MAX:
-                points[point] = None
-    return tuple(points)
+    unreadable = beyond = 0
+    for relay in [one for pool in pools if isinstance(pool, dict) for one in _list(pool, "relays")]:
+        if (point := _relay(relay)) is None:
+            unreadable += 1
+        elif point in points or len(points) < RELAYS_MAX:
+            points[point] = None
+        else:
+            beyond += 1
+    return LedgerSnapshot(tuple(points), unreadable, beyond)
 
 
 def _relay(relay: object) -> AccessPoint | None:
@@ -187,14 +207,24 @@ def _point(found: object, where: str) -> AccessPoint:
     if type(port) is not int or not 0 <= port < 1 << 16 or ("port" in found and not port):
         raise BadTopology(f"{where}.port is {port!r:.20}; write a port from 1 to 65535")
     if _is_ip(host):
-        if ipaddress.ip_address(host).is_unspecified:
-            raise BadTopology(f"{where} is {host}, which is not a valid destination; name the peer's own address")
+        address = _destination(host, where)
         if not port:
             raise BadTopology(f"{where} names the address {host} and no port; write one")
-        return AccessPoint(str(ipaddress.ip_address(host)), port)
+        return AccessPoint(address, port)
     if not _NAME.fullmatch(host):
         raise BadTopology(f'{where} is "{host[:60]}", which is neither an address nor a name')
     return AccessPoint(f"{host.rstrip('.')}.", port)
+
+
+def _destination(host: str, where: str) -> str:
+    """Return an address that may be one of a peer; of an IPv4 address in the form of IPv6 that of IPv4."""
+    address = ipaddress.ip_address(host)
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_unspecified or address.is_multicast or address == _BROADCAST:
+        raise BadTopology(f"{where} is {host}, which is not a valid destination; name the peer's own address")
+    if isinstance(address, ipaddress.IPv6Address) and address.is_link_local and not address.scope_id:
+        raise BadTopology(f"{where} is {host}, which is of one link alone; name its interface as well, as fe80::1%eth0")
+    return str(address)
 
 
 def _valency(found: object, where: str) -> int:

@@ -107,7 +107,8 @@ def test_a_node_that_is_full_runs(facts: dict[str, Any], text: str) -> None:
 
 NODES = {
     "listens_at": [], "topology": "t.json", "problem": "", "hot": 3, "fetch_from_us": 2, "causes": {}, "away": [],
-    "only_itself": "", "accepted": 3, "rejections": {"dmq:expired": 3, "dmq:bad-signature": 9},
+    "ledger": None, "missing": [], "only_itself": "", "accepted": 3,
+    "rejections": {"dmq:expired": 3, "dmq:bad-signature": 9},
 }  # fmt: skip
 AWAY = {"address": "1.2.3.4:1", "since": int(WALL_S) - 120, "cause": "it cannot be reached: refused"}
 
@@ -118,7 +119,7 @@ AWAY = {"address": "1.2.3.4:1", "since": int(WALL_S) - 120, "cause": "it cannot 
         ({"topology": ""}, True, "no other node is named, and none is let in", ""),
         ({}, True, "3 nodes are fetched from, 2 fetch from this one", ""),
         ({"hot": 1}, True, "1 node is fetched from.*; with that one gone there is none", ""),
-        ({"problem": "t.json: no JSON"}, False, "t.json: no JSON", "correct the topology"),
+        ({"problem": "t.json: no JSON"}, False, "t.json: no JSON", "correct that file"),
         ({"hot": 0}, False, "0 nodes.*; none was named, and none has dialled in", "--topology-file"),
         ({"hot": 0, "causes": {"1.2.3.4:1: refused": 3}}, False, "; 1.2.3.4:1: refused", "--topology-file"),
         (
@@ -133,6 +134,18 @@ AWAY = {"address": "1.2.3.4:1", "since": int(WALL_S) - 120, "cause": "it cannot 
             False,
             "4 messages of other nodes refused by their times, 3 taken: the clocks differ",
             "this machine's clock",
+        ),
+        (
+            {"missing": [{"point": "pool.example:1", "cause": "no address is known for it"}]},
+            False,
+            "^3 nodes.*; pool.example:1: no address is known for it$",
+            "getent hosts",
+        ),
+        (
+            {"topology": "", "hot": 0, "ledger": {"standing": {"private": 2, "failed": 1}}},
+            False,
+            "of the ledger's relays; 2 not dialled: the address is not public; 1 not reached",
+            "--topology-file",
         ),
         ({"only_itself": "1.2.3.4:1"}, False, "names this node itself alone, at 1.2.3.4:1", "name another node in it"),
         ({"fetch_from_us": 0}, False, "what is handed in here reaches nobody", "version_1_peers"),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 
-from services.dmq.core.peers.away import CAUSE_CHARS_MAX, AwayPeer, as_row
-from services.dmq.core.protocols.peer_sharing import PeerAddress
+from services.dmq.core.peers.away import CAUSE_CHARS_MAX, NAME_CHARS_MAX, AwayPeer, as_row
 from services.dmq.core.questions import PEERS_SHOWN, peers_shown
 
 ANSWER_BYTES_MAX = 64_512
 
 
 def test_strangers_in_all_places_hide_no_peer_from_the_operator() -> None:
-    silent = as_row(PeerAddress("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", 65_535), AwayPeer(2e9, "c" * CAUSE_CHARS_MAX))
+    silent = as_row("n" * NAME_CHARS_MAX, AwayPeer(2e9, "c" * CAUSE_CHARS_MAX))
     rows = [silent | {"state": "handshake"}] * 510 + [silent | {"state": "cold"}, silent | {"state": "hot"}]
     answer = peers_shown(rows)
     assert [one["state"] for one in answer["peers"]][:3] == ["hot", "cold", "handshake"]
@@ -21,5 +20,5 @@ def test_strangers_in_all_places_hide_no_peer_from_the_operator() -> None:
 
 
 def test_few_are_listed_whole() -> None:
-    row = as_row(PeerAddress("192.0.2.1", 1), AwayPeer(0.0, ""))
+    row = as_row("192.0.2.1:1", AwayPeer(0.0, ""))
     assert peers_shown([row]) == {"peers": [row], "left_out": {}}

@@ -306,51 +306,6 @@ def test_one_place_goes_round_while_those_that_announce_early_keep_theirs() -> N
     assert heard == {address(1, place) for place in range(8)}
 
 
-def test_relays_of_the_ledger_have_places_of_their_own() -> None:
-    targets = Targets(established=0, active=0, ledger_known=6, ledger_established=4, ledger_active=2)
-    of = governor(targets=targets)
-    of.set_ledger([address(1, place) for place in range(20)] + [PeerAddress("10.0.0.1", 1)])
-    dialled = of_kind(of.decide(0.0), Dial)
-    assert len(of.peers) == 6 and {peer.source for peer in of.peers} == {PeerSource.LEDGER}
-    assert len(dialled) == 4
-    for one in dialled:
-        of.opened(one, SILENT, 0.0, is_inbound=False)
-    assert len(of_kind(of.decide(0.0), Heat)) == 2
-    of.set_ledger([address(1, place) for place in range(20)])
-    of.decide(0.0)
-    assert len(of.peers) == 6, "those that are known count"
-
-
-def test_a_relay_of_the_ledger_that_is_never_reached_gives_way_to_another() -> None:
-    """Few of the relays that a ledger names may run a node: the others must not hold the places for ever."""
-    of = governor(targets=Targets(established=0, active=0, ledger_known=6, ledger_established=4, ledger_active=2))
-    relays = [address(1, place) for place in range(60)]
-    of.set_ledger(relays)
-    alive, now_s, dials = relays[47], 0.0, 0
-    while (peer := of.get(alive)) is None or not peer.is_connected:
-        for one in of_kind(of.decide(now_s), Dial):
-            dials += 1
-            if one == alive:
-                assert of.opened(one, SILENT, now_s, is_inbound=False)
-            else:
-                of.failed(one, now_s)
-        assert len(of.peers) <= 6 and of.due_s < 3600, "another one is dialled"
-        now_s = max(of.due_s, now_s)
-    assert dials <= 3 * len(relays), "each one at most three times until all were tried"
-
-
-def test_the_only_relay_of_the_ledger_is_dialled_again_after_a_while() -> None:
-    of, now_s, dials = governor(), 0.0, list[float]()
-    of.set_ledger(ROOTS[:1])
-    while len(dials) < 4:
-        if of_kind(of.decide(now_s), Dial):
-            dials.append(now_s)
-            of.failed(ROOTS[0], now_s)
-        else:
-            now_s = of.due_s
-    assert RESTS_S <= dials[3] - dials[2] <= 2 * RESTS_S
-
-
 def test_earliness_counts_the_last_hour() -> None:
     peer = KnownPeer(ROOTS[0], PeerSource.SHARED)
     for now_s in range(0, 7200, 100):

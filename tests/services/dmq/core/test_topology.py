@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,18 @@ from router.service import contract as c
 from services.dmq import topology_job
 from services.dmq.core.peers.known import RootGroup
 from services.dmq.core.peers.topology import AccessPoint, BadTopology, LocalRoots, read_snapshot, read_topology
-from services.dmq.core.peers.topology_source import FILE_S, TAG, Roots, TopologyRequest, TopologySource
+from services.dmq.core.peers.topology_source import (
+    FILE_S,
+    TAG,
+    WAITING_MAX,
+    MissingName,
+    Roots,
+    SnapshotReport,
+    TopologyRequest,
+    TopologySource,
+)
 from services.dmq.core.protocols.peer_sharing import PeerAddress
-from services.dmq.name_lookup import NameLookup
+from services.dmq.name_lookup import FoundName, NameLookup
 from services.dmq.topology_job import topology
 
 EMPTY: dict[str, Any] = {"localRoots": [], "publicRoots": []}
@@ -56,6 +65,11 @@ def as_vector(group: LocalRoots) -> dict[str, Any]:
     }
 
 
+def test_an_ipv4_address_in_the_form_of_ipv6_is_that_of_ipv4() -> None:
+    found = read_topology(of(localRoots=[ROOT | {"accessPoints": [{"address": "::ffff:1.2.3.4", "port": 1}]}]))
+    assert found.points == (AccessPoint("1.2.3.4", 1),)
+
+
 def test_bootstrap_peers_count_as_public_roots() -> None:
     found = read_topology(of(bootstrapPeers=[{"address": "1.2.3.4", "port": 6161}]))
     assert [str(point) for point in found.points] == ["1.2.3.4:6161"] and not found.local
@@ -77,6 +91,11 @@ def test_bootstrap_peers_count_as_public_roots() -> None:
         (of(localRoots=[ROOT | {"accessPoints": [{"address": "a b", "port": 1}]}]), "neither an address nor a name"),
         (of(localRoots=[ROOT | {"accessPoints": [{"address": "x", "port": 65536}]}]), "1 to 65535"),
         (of(localRoots=[ROOT | {"accessPoints": [{"address": "::", "port": 1}]}]), "not a valid destination"),
+        *(
+            (of(localRoots=[ROOT | {"accessPoints": [{"address": host, "port": 1}]}]), f"{host}, which is not a valid")
+            for host in ("0.0.0.0", "224.0.0.1", "255.255.255.255", "ff02::1", "::ffff:0.0.0.0")
+        ),
+        (of(localRoots=[ROOT | {"accessPoints": [{"address": "fe80::1", "port": 1}]}]), "of one link alone"),
         (of(localRoots=[ROOT | {"accessPoints": ROOT["accessPoints"] * 1001}]), "1000 at most"),
         (of(useLedgerAfterSlot="0"), "whole number"),
     ),
@@ -112,9 +131,12 @@ def test_relays_of_the_ledger_are_read_and_odd_ones_left_out() -> None:
     relays = [{"address": "1.2.3.4", "port": 3001}, {"domain": "relay.example.org", "port": 3001}, {"domain": "x.org"},
               {"port": 1}, 7, {"address": "0.0.0.0", "port": 1}]  # fmt: skip
     data = json.dumps({"version": 2, "bigLedgerPools": [{"accumulatedStake": 0.1, "relays": relays}]}).encode()
-    assert [str(point) for point in read_snapshot(data)] == [
+    snapshot = read_snapshot(data)
+    assert [str(point) for point in snapshot.points] == [
         "1.2.3.4:3001", "relay.example.org.:3001", "SRV _dmq._mithril._cardano._tcp.x.org.",
     ]  # fmt: skip
+    assert [point.shown for point in snapshot.points] == ["1.2.3.4:3001", "relay.example.org:3001", "x.org (SRV)"]
+    assert (snapshot.unreadable, snapshot.beyond) == (3, 0)
     with pytest.raises(BadTopology, match="names no pool"):
         read_snapshot(b"{}")
 
@@ -147,6 +169,35 @@ def test_the_job_reads_the_ledgers_relays_from_a_snapshot(tmp_path: Path) -> Non
         read("", snapshot=str(path))
 
 
+def test_the_job_counts_the_relays_of_a_snapshot_that_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topology_job, "NAMES_MAX", 2)
+    monkeypatch.setattr(topology_job, "RELAYS_MAX", 3)
+    path = tmp_path / "snapshot.json"
+    relays: list[Any] = [{"address": f"1.2.3.{number}", "port": 3001} for number in range(1, 6)]
+    relays += [{"domain": f"pool{number}.invalid", "port": 3001} for number in range(5)]
+    relays += [7, {"address": "127.0.0.1", "port": 6161}]
+    path.write_text(json.dumps({"bigLedgerPools": [{"relays": relays}]}))
+    found = msgspec.msgpack.decode(read("", b"", str(path), "127.0.0.1:6161"), type=Roots)
+    assert len(found.ledger) == 3
+    names = ("pool0.invalid:3001", "pool1.invalid:3001")
+    assert found.snapshot == SnapshotReport(12, names, not_looked_up=3, own=1, beyond=2, unreadable=1)
+
+
+def test_a_name_without_an_address_is_named_with_the_cause(tmp_path: Path) -> None:
+    path = tmp_path / "topology.json"
+    path.write_bytes(of(localRoots=[ROOT | {"accessPoints": [{"address": "nobody.invalid", "port": 6161}]}]))
+    found = msgspec.msgpack.decode(read(path), type=Roots)
+    assert found.missing == (MissingName("nobody.invalid:6161", "it is being looked up"),)
+    while found.missing[0].cause == "it is being looked up":
+        if again := read(path, found.digest):
+            found = msgspec.msgpack.decode(again, type=Roots)
+    assert re.fullmatch(
+        r"no address is known for it \(.+\); it is looked up again within 5 minutes", found.missing[0].cause
+    )
+
+
 def test_a_name_is_looked_up_beside_and_missing_until_then(tmp_path: Path) -> None:
     path = tmp_path / "topology.json"
     point = {"address": "localhost", "port": 6161}
@@ -162,10 +213,10 @@ def test_a_lookup_that_ends_in_the_midst_of_a_read_leaves_no_name_neither_known_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Ending(NameLookup):
-        def addresses(self, point: AccessPoint) -> Sequence[PeerAddress]:
+        def find(self, point: AccessPoint) -> FoundName:
             """Return nothing before the second question."""
             self.asked = getattr(self, "asked", 0) + 1
-            return (PeerAddress("127.0.0.1", 6161),) if self.asked > 1 else ()
+            return FoundName((PeerAddress("127.0.0.1", 6161),) if self.asked > 1 else ())
 
     monkeypatch.setitem(topology_job._lookups, (), Ending(()))
     path = tmp_path / "topology.json"
@@ -221,7 +272,35 @@ def test_a_topology_that_cannot_be_read_changes_nothing_and_is_named_once() -> N
     assert found is None and source.roots == roots and source.problem == "topology.json: it is half a file"
     assert isinstance(said[0], c.Warn) and said[0].text.endswith("the one that was read before stays")
     assert source.computed(c.Computed(asked.tag, error=f"BadTopology: {source.problem}"), later) == (None, [])
-    source.reload()
-    assert len(source.due(later)) == 1
+    [asked] = source.reload(7, later)
+    assert isinstance(asked, c.Compute)
     found, said = source.computed(c.Computed(asked.tag), later)
     assert found is None and not source.problem and isinstance(said[0], c.Inform)
+    read = "the topology names 1 address of peers"
+    assert said[1:] == [c.Answer(7, {"topology": "topology.json", "snapshot": "", "read": read, "problem": ""})]
+
+
+def test_a_snapshot_alone_is_read_again_and_the_operator_told_what_was_read() -> None:
+    source, now = TopologySource("", "snapshot.json"), c.Now(1000.0, 5.0)
+    [asked] = source.due(now)
+    assert list(source.reload(1, now)) == [], "a read that began before may not have what was written since"
+    relays = (PeerAddress("1.2.3.4", 1), PeerAddress("1.2.3.5", 1))
+    roots = Roots(b"1", (), ledger=relays, snapshot=SnapshotReport(3, unreadable=1))
+    _, said = source.computed(c.Computed(TAG, msgspec.msgpack.encode(roots)), now)
+    assert said == [c.Inform("the ledger peer snapshot names 3 relays, with 2 addresses")]
+    [asked] = source.due(now)
+    assert isinstance(asked, c.Compute) and msgspec.msgpack.decode(asked.argument, type=TopologyRequest).is_afresh
+    _, said = source.computed(c.Computed(TAG), now)
+    read = "the ledger peer snapshot names 3 relays, with 2 addresses"
+    assert said == [c.Answer(1, {"topology": "", "snapshot": "snapshot.json", "read": read, "problem": ""})]
+
+
+def test_questions_that_wait_for_a_read_are_bounded_and_without_files_none_waits() -> None:
+    source, now = TopologySource("topology.json"), c.Now(1000.0, 5.0)
+    assert source.due(now)
+    for number in range(WAITING_MAX):
+        assert list(source.reload(number, now)) == []
+    [said] = source.reload(WAITING_MAX, now)
+    assert isinstance(said, c.Answer) and "ask again" in said.value["error"]
+    [said] = TopologySource("").reload(1, now)
+    assert said == c.Answer(1, {"topology": "", "snapshot": "", "read": "", "problem": ""})
