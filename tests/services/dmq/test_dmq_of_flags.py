@@ -54,8 +54,10 @@ async def test_its_commands_know_its_socket_and_its_genesis(tmp_path: Path) -> N
         assert taken.exit_code == 0, taken.stderr
         found = await dmq(home, "doctor", "--json")
         checks = {one["check"]: one for one in json.loads(found.stdout)}
-        names = "settings clock socket magic genesis stake certificates consumers nodes spacing".split()
-        assert found.exit_code == 0 and {name: one["ok"] for name, one in checks.items()} == dict.fromkeys(names, True)
+        names = ("settings", "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers", "nodes")
+        assert found.exit_code == 0 and {name: one["ok"] for name, one in checks.items()} == dict.fromkeys(
+            (*names, "spacing"), True
+        )
         assert checks["settings"]["found"] == "router.toml is in order"
         assert checks["socket"]["found"].startswith(str(socket)) and "clients of 4711" in checks["magic"]["found"]
         assert checks["consumers"]["found"].startswith("1 named, none lags: at most 1 message to read; one lags from")
