@@ -39,7 +39,7 @@ from router.core.wire.lifetime import expiry_min, expiry_s
 from router.core.wire.text import counted, span_text
 from router.settings import config, keyring
 from router.settings.config import Config
-from router.settings.config_peers import RemovePeer
+from router.settings.config_peers import Peer, RemovePeer
 from router.settings.durations import span_s
 from router.settings.home import Home
 from router.settings.keyring import NAME_PATTERN
@@ -280,7 +280,8 @@ def list_invitations(as_json: bool) -> None:
 def revoke(id: str, with_guests: bool, as_json: bool) -> None:
     """Take back the invitation with this ID, or its beginning: it lets in nobody new.
 
-    Guests that it has let in stay; `router peer remove` removes one, and --with-guests all of them.
+    Guests that it has let in stay; `router peer remove` removes one, and --with-guests all of them. One that is blocked
+    stays blocked.
     """
     home = invocation().home
     found = ask(home, "uninvite", f"{id} {WITH_GUESTS}" if with_guests else id)
@@ -296,12 +297,15 @@ def revoke(id: str, with_guests: bool, as_json: bool) -> None:
 
 
 def _remove(home: Home, guests: Sequence[PublicKey]) -> None:
-    """Remove the blocks of these neighbours from the file, and have the running node read it again."""
-    known = {one.address for one in config.load(home.config_path)[0].peers}
-    for key in guests:
-        if key in known:
-            config.edit_peers(home.config_path, RemovePeer(key))
+    """Remove the entries of these neighbours from the file, and have the running node read it again."""
+    for key in removable(config.load(home.config_path)[0].peers, guests):
+        config.edit_peers(home.config_path, RemovePeer(key))
     ask(home, "reload")
+
+
+def removable(peers: Iterable[Peer], guests: Sequence[PublicKey]) -> list[PublicKey]:
+    """Return the guests whose entries go with their invitation: none that is blocked, as its entry shuts it out."""
+    return [one.address for one in peers if one.address in guests and not one.blocked]
 
 
 def _order(home: Home, issued: Issued) -> None:

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from rigs.commands import Run, RunningNode
 
-from router.cli.invite import LISTED, list_table, why_unreached
+from router.cli.invite import LISTED, list_table, removable, why_unreached
 from router.cli.output import columns
+from router.core.wire.crypto import SigningKey
 from router.core.wire.grouplink import GroupLink
 from router.core.wire.invitation import LIFE_S_MAX, RIGHTS, Invitation, parse_peer_link
 from router.core.wire.lifetime import expiry_s
 from router.settings import keyring
+from router.settings.config_peers import Peer
 from router.settings.home import Home
 
 HOME_NOTE = "that link leads back to this machine"
@@ -176,3 +178,10 @@ def test_a_node_that_does_not_run_invites_nobody(router: Run, home: Path) -> Non
     (home / "router.toml").write_text("[limits]\nstrangers_connections_max = 0\n")
     refused = router("invite")
     assert refused.exit_code == 2 and "strangers_connections_max is 0" in refused.stderr
+
+
+def test_a_blocked_guest_stays_blocked_when_its_invitation_is_revoked() -> None:
+    """Without its entry it could come as a stranger."""
+    blocked, guest, other = (SigningKey(bytes([number] * 32)).public for number in range(3))
+    peers = (Peer(address=blocked, blocked=True), Peer(address=guest), Peer(address=other))
+    assert removable(peers, [guest, blocked]) == [guest]
