@@ -85,7 +85,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         about("Where Nexa nodes and other pools may connect. Empty: nowhere."),
     ] = ""
     connect: Annotated[
-        tuple[Annotated[str, Meta(pattern=rf"^{PLACE}\Z", extra={"form": "HOST:PORT"})], ...],
+        tuple[Annotated[str, Meta(pattern=rf"^{PLACE}\Z", extra={"form": "HOST:PORT, as 192.0.2.7:7228"})], ...],
         about("Nexa nodes and other pools to connect to; one that is away is dialled again, at most every 5 minutes."),
     ] = ()
     fetch: Annotated[

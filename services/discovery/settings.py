@@ -11,7 +11,13 @@ from router.core.wire.text import BadText
 from router.service.settings import Struct, about, span
 from services.discovery.core.seeds import read_seeds
 
-NetworkName = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}( .*)?\Z", extra={"form": "16 hex digits, and a name"})]
+NetworkName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9a-f]{16}( .*)?\Z",
+        extra={"form": "16 hex digits, and perhaps a name, as `router lan list` shows it"},
+    ),
+]
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -18,11 +18,20 @@ from .core.peers.topology import SRV_SERVICE
 
 _POOL, _TARGETS = MempoolLimits(), Targets()
 CONSUMERS_MAX = 16
+_CONSUMER = "aggregator=unix:/dmq/ipc/aggregator.socket?mode=660&group=cardano"
 Consumer = Annotated[
     str,
     Meta(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}=unix:[^\s?]+(?:\?[^\s?]+)?\Z",
-        extra={"form": "NAME=unix:PATH?mode=660&group=NAME"},
+        extra={"form": f"NAME=unix:PATH, as {_CONSUMER}, where NAME has letters, digits, - and _, 32 at most"},
+    ),
+]
+
+SrvService = Annotated[
+    str,
+    Meta(
+        pattern=r"^_[A-Za-z0-9_-]{1,62}(?:\._[A-Za-z0-9_-]{1,62}){1,7}\Z",
+        extra={"form": f"a service's name in DNS, each word of which begins with _, as {SRV_SERVICE}"},
     ),
 ]
 
@@ -46,24 +55,16 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             yield "consumers", str(error)
         else:
             ours = self.local_socket.partition("?")[0]
-            if not ours.startswith("unix:"):
-                said = f'local_socket is "{ours}", and signers use a Unix socket; write unix:PATH?mode=660&group=NAME'
-                yield "local_socket", said
             for name, url in named.items():
                 if url.partition("?")[0] == ours:
                     yield "consumers", f"consumers: the socket of {name} is local_socket; a consumer has one of its own"
         if len(self.consumers) > CONSUMERS_MAX:
             yield "consumers", f"{len(self.consumers)} consumers are named; at most {CONSUMERS_MAX} are served"
-        if self.metrics.startswith("udp:"):
-            yield "metrics", f'metrics is "{self.metrics}", and Prometheus reads over TCP; write tcp://127.0.0.1:12000'
         yield from self._problems_with_peers()
         if self.stake_file and self.stake_command:
             yield "stake_command", "both a stake file and a stake command are given; keep one"
 
     def _problems_with_peers(self) -> Iterator[tuple[str, str]]:
-        for setting, url in (("listen", self.listen), ("listen_ipv6", self.listen_ipv6)):
-            if url and (not url.startswith("tcp:") or "?" in url):
-                yield setting, f'{setting} is "{url}", and nodes connect over TCP, without TLS; write tcp://HOST:PORT'
         for peer in self.version_1_peers:
             if address_of(peer) is None:
                 yield "version_1_peers", f'version_1_peers names "{peer[:60]}"; write IP:PORT, since names change'
@@ -101,12 +102,18 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         about('What clients and other nodes speak: "dmq-0.5" is what is deployed. The wire does not say which it is.'),
     ] = "dmq-0.5"
     local_socket: Annotated[
-        str, door("The socket of signers and of consumers without a name: unix:PATH?mode=660&group=NAME.")
+        str,
+        door(
+            "The socket of signers and of consumers without a name: unix:PATH?mode=660&group=NAME.",
+            ["unix"],
+            may_be_empty=False,
+        ),
     ] = "unix:dmq-node.socket"
     listen: Annotated[
-        str, door("Where other nodes connect, and from where they are dialled: tcp://HOST:PORT. Empty: nowhere.")
+        str,
+        door("Where other nodes connect, and from where they are dialled: tcp://HOST:PORT. Empty: nowhere.", ["tcp"]),
     ] = ""
-    listen_ipv6: Annotated[str, door("As listen, besides, for IPv6: tcp://[HOST]:PORT.")] = ""
+    listen_ipv6: Annotated[str, door("As listen, besides, for IPv6: tcp://[HOST]:PORT.", ["tcp"])] = ""
     topology_file: Annotated[
         str,
         about("The other nodes, as in the topology of a dmq-node; read again when it changes. Empty: none are named."),
@@ -119,7 +126,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         ),
     ] = ""
     srv_services: Annotated[
-        tuple[Annotated[str, Meta(pattern=r"^_[A-Za-z0-9_-]{1,62}(?:\._[A-Za-z0-9_-]{1,62}){1,7}\Z")], ...],
+        tuple[SrvService, ...],
         about(
             "Under which services names without a port are looked up in DNS (SRV), the first that answers; add "
             '"_mithril._tcp" for those who followed mithril\'s guide. Empty: such names are not looked up.'
@@ -127,7 +134,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = (SRV_SERVICE,)
     group: Annotated[
         str,
-        Meta(pattern=r"^(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,63})?\Z"),
+        Meta(
+            pattern=r"^(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,63})?\Z",
+            extra={"form": "a group's name as `router group list` shows it, as dmq-preview, or empty"},
+        ),
         about(
             "The group of this home that carries the topic over routers, as dmq-preview: who may send in it publishes "
             "what it has accepted there, and everybody hears it. Empty: none."
@@ -155,13 +165,24 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     )
     consumers: Annotated[
         tuple[Consumer, ...],
-        about("Durable consumers, each with a name and a socket of its own; where one stopped reading it goes on."),
+        about(
+            f"Durable consumers, each with a name and a socket of its own, as {_CONSUMER}; where one stopped reading "
+            "it goes on."
+        ),
     ] = ()
     metrics: Annotated[
-        str, door("Where Prometheus reads metrics over HTTP: tcp://127.0.0.1:12000. Empty: nowhere.")
+        str,
+        door(
+            "Where Prometheus reads metrics over HTTP: tcp://127.0.0.1:12000. Empty: nowhere.", ["tcp", "tls", "unix"]
+        ),
     ] = ""
     metrics_prefix: Annotated[
-        str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,31}\Z"), about("How the names of the metrics begin.")
+        str,
+        Meta(
+            pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,31}\Z",
+            extra={"form": "a word of letters, digits and _, 32 at most, with no digit in front, as dmq_node_"},
+        ),
+        about("How the names of the metrics begin."),
     ] = "dmq_node_"
     metrics_suffix: Annotated[
         bool, about("Whether the names that dmq-node has, too, end in _counter, as its tracing library writes them.")

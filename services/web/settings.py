@@ -9,7 +9,7 @@ from typing import Annotated
 from urllib.parse import urljoin, urlsplit
 
 from router.core.wire.address import is_loopback
-from router.service.settings import Struct, about, door, span
+from router.service.settings import Kind, Struct, about, door, span
 
 from .core.http.callers import THIS_MACHINE, networks_of
 from .core.http.limits import HttpLimits
@@ -21,6 +21,7 @@ _TUNNEL_PORT = 4181
 """The port of the other end of a tunnel to an operator's door that is a Unix socket."""
 _ANY = ("", "0.0.0.0", "::")
 _APP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_KINDS: tuple[Kind, ...] = ("tcp", "tls", "unix")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -29,9 +30,6 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield the settings that a form cannot check, each with its fault."""
-        for name in ("listen", "operator"):
-            if getattr(self, name).startswith("udp:"):
-                yield name, f"{name} is a UDP port, and HTTP comes over TCP; write tcp://HOST:PORT"
         if self.url and not (urlsplit(self.url).scheme in ("http", "https") and urlsplit(self.url).netloc):
             yield "url", f'url: "{self.url}" is no address of a page; write https://NAME/ or https://NAME/PATH/'
         for one in self.origins:
@@ -150,12 +148,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         str,
         door(
             "Where pages, scripts and links are served: tcp://HOST:PORT, with ?certificate=FILE&key=FILE over TLS, or "
-            "unix:PATH?mode=660&group=NAME behind a proxy."
+            "unix:PATH?mode=660&group=NAME behind a proxy.",
+            _KINDS,
         ),
     ] = "tcp://127.0.0.1:4180"
     operator: Annotated[
         str,
-        door("Where the operator, and what monitors this node, is answered; empty: nowhere."),
+        door("Where the operator, and what monitors this node, is answered; empty: nowhere.", _KINDS),
     ] = "tcp://127.0.0.1:4181"
     url: Annotated[
         str,

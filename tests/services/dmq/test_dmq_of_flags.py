@@ -207,7 +207,7 @@ async def test_a_trial_beside_a_dmq_node_that_holds_the_port_of_metrics(tmp_path
         assert done.code == 1 and f"tcp://127.0.0.1:{port}: address already in use" in done.stderr
         done = await node.run("dmq", "serve", *given, "--network", "preprod", "--metrics", f"udp://127.0.0.1:{port}")
         assert done.code == 2 and f"--network preprod comes before the network preview of {config}\n" in done.stderr
-        assert f'metrics is "udp://127.0.0.1:{port}", and Prometheus reads over TCP' in done.stderr
+        assert f'metrics is "udp://127.0.0.1:{port}"; it must be tcp://HOST:PORT' in done.stderr
         trial = NodeProcess(
             "trial", home, tmp_path / "stderr", {}, *given, "--metrics", "none", served_by=(*program("router"), "dmq")
         )  # fmt: skip

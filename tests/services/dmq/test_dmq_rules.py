@@ -352,8 +352,6 @@ def problems(**given: object) -> list[str]:
         ({"consumers": ("a=unix:x?mode=660",), "local_socket": "unix:x"}, "consumers"),
         ({"consumers": tuple(f"c{at}=unix:{at}" for at in range(17))}, "consumers"),
         ({"stake_command": ("cardano-cli",)}, "stake_command"),
-        ({"local_socket": "tcp://127.0.0.1:3"}, "local_socket"),
-        ({"local_socket": ""}, "local_socket"),
     ],
 )
 def test_settings_that_no_form_can_judge_are_judged(wrong: dict[str, object], named: str) -> None:

@@ -15,8 +15,6 @@ TLS = "?certificate=chain.pem&key=key.pem"
 @pytest.mark.parametrize(
     ("settings", "name"),
     [
-        ({"listen": "udp://127.0.0.1:4180"}, "listen"),
-        ({"operator": "udp://127.0.0.1:4181"}, "operator"),
         ({"operator": "tcp://0.0.0.0:4181"}, "operator"),
         ({"operator": "tcp://:4181"}, "operator"),
         ({"operator": "tcp://127.0.0.1.example:4181"}, "operator"),
