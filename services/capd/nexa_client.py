@@ -17,6 +17,7 @@ from typing import Any
 import trio
 
 from router.core.link.machine import Agency, RemoteProtocolError
+from router.service.unreached import why_unreached
 from services.capd.core.nexa.envelope import MAGICS
 from services.capd.core.nexa.greeting import Version
 from services.capd.core.nexa.packets import Message, Ping, Pong
@@ -25,6 +26,7 @@ from services.capd.core.nexa.session import Heard, Session
 READ_BYTES = 1 << 16
 AGENT = b"/capd-client:1.0/"
 CONNECT_S = 10.0
+REMEDY = "start the node, or name its address"
 
 
 class NexaClientError(Exception):
@@ -124,8 +126,10 @@ async def connected(place: str, network: str, within_s: float = CONNECT_S) -> As
     try:
         with trio.fail_after(within_s):
             stream = await trio.open_tcp_stream(host.strip("[]"), int(port))
-    except (OSError, trio.TooSlowError):
-        raise NotReached(f"nobody listens at {place}; start the node, or name its address") from None
+    except OSError as error:
+        raise NotReached(why_unreached(error, place, REMEDY)) from None
+    except trio.TooSlowError:
+        raise NotReached(f"nobody answers at {place}; {REMEDY}") from None
     async with stream:
         yield NexaClient(stream, place, network)
 

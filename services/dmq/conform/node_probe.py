@@ -10,6 +10,7 @@ import trio
 
 from router.cli.conformance import CheckResult
 from router.core.link.machine import Agency
+from router.service.unreached import why_unreached
 from services.dmq.client.connection import OtherNetwork
 from services.dmq.core.conformance.judging import CLOSED, in_words, said
 from services.dmq.core.conformance.node_checks import (
@@ -180,7 +181,8 @@ class NodeProbe:
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Listener]:
         silent = f"nobody answers at {self._place}; start the node, or name its port"
-        place = Place(partial(trio.open_tcp_stream, *self._place), f"at {self._place}", silent, "port")
+        unreached = partial(why_unreached, place=str(self._place), remedy="start the node, or name its port")
+        place = Place(partial(trio.open_tcp_stream, *self._place), silent, unreached)
         async with dialled(place, self._limits.answer_s) as stream:
             yield Listener(stream, Agency.RESPONDER, LIMITS, is_duplex=True)
 

@@ -239,10 +239,13 @@ class Probe:
     async def _send(self, node: Listener, data: bytes) -> None:
         await write(node, data, self._limits.answer_s)
 
+    def _unreached(self, error: OSError) -> str:
+        return f"no node listens on {self._path}: {error.strerror or error}; start it, or name its socket"
+
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Listener]:
         silent = f"the node at {self._path} takes no connection; it may have too many"
-        place = Place(partial(trio.open_unix_socket, self._path), f"on {self._path}", silent, "socket")
+        place = Place(partial(trio.open_unix_socket, self._path), silent, self._unreached)
         async with dialled(place, self._limits.answer_s) as stream:
             loose = {notification.NUMBER: self._trial.revision.notification.loose}
             yield Listener(stream, Agency.RESPONDER, LIMITS, loose)

@@ -24,13 +24,12 @@ class ProbeLimits(Struct, frozen=True):
 
 
 class Place(NamedTuple):
-    """Where a node is dialled. `said`: how an error names it; `silent`: what an error says if nobody answers there in
-    time; `kind`: what the operator names to mend it."""
+    """Where a node is dialled. `silent`: what an error says if nobody answers there in time; `unreached`: returns what
+    one says of another failure."""
 
     dial: Callable[[], Awaitable[trio.SocketStream]]
-    said: str
     silent: str
-    kind: str
+    unreached: Callable[[OSError], str]
 
 
 @asynccontextmanager
@@ -42,9 +41,7 @@ async def dialled(place: Place, within_s: float) -> AsyncIterator[trio.SocketStr
     except trio.TooSlowError:
         raise Unreachable(place.silent) from None
     except OSError as error:
-        cause = error.strerror or str(error)
-        said = f"no node listens {place.said}: {cause}; start it, or name its {place.kind}"
-        raise Unreachable(said) from None
+        raise Unreachable(place.unreached(error)) from None
     async with stream:
         yield stream
 

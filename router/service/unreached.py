@@ -1,0 +1,16 @@
+"""Why a program that a command dials is not reached, in words."""
+
+from __future__ import annotations
+
+import socket
+
+from router.transport.tcp import why
+
+
+def why_unreached(error: OSError, place: str, remedy: str) -> str:
+    """Return what is said of a program that was dialled at `place`, HOST:PORT, with the remedy; another one if the
+    host has no address."""
+    if not isinstance(error, socket.gaierror):
+        return f"nobody listens at {place}: {why(error)}; {remedy}"
+    host, cause = place.rpartition(":")[0], error.strerror or error
+    return f"no address is known for {host} ({cause}); correct the name, or see to this machine's name server"
