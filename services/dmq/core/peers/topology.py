@@ -30,6 +30,7 @@ SNAPSHOT_BYTES_MAX = 16 << 20
 RELAYS_MAX = 100_000
 """Most relays of a snapshot that are read."""
 _DUPLEX, _INITIATOR_ONLY = "InitiatorAndResponder", "InitiatorOnly"
+_BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 _NAME = re.compile(r"(?=.{1,254}\Z)(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})\.)*[A-Za-z0-9_][A-Za-z0-9_-]{0,62}\.?")
 
 
@@ -206,14 +207,24 @@ def _point(found: object, where: str) -> AccessPoint:
     if type(port) is not int or not 0 <= port < 1 << 16 or ("port" in found and not port):
         raise BadTopology(f"{where}.port is {port!r:.20}; write a port from 1 to 65535")
     if _is_ip(host):
-        if ipaddress.ip_address(host).is_unspecified:
-            raise BadTopology(f"{where} is {host}, which is not a valid destination; name the peer's own address")
+        address = _destination(host, where)
         if not port:
             raise BadTopology(f"{where} names the address {host} and no port; write one")
-        return AccessPoint(str(ipaddress.ip_address(host)), port)
+        return AccessPoint(address, port)
     if not _NAME.fullmatch(host):
         raise BadTopology(f'{where} is "{host[:60]}", which is neither an address nor a name')
     return AccessPoint(f"{host.rstrip('.')}.", port)
+
+
+def _destination(host: str, where: str) -> str:
+    """Return an address that may be one of a peer; of an IPv4 address in the form of IPv6 that of IPv4."""
+    address = ipaddress.ip_address(host)
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_unspecified or address.is_multicast or address == _BROADCAST:
+        raise BadTopology(f"{where} is {host}, which is not a valid destination; name the peer's own address")
+    if isinstance(address, ipaddress.IPv6Address) and address.is_link_local and not address.scope_id:
+        raise BadTopology(f"{where} is {host}, which is of one link alone; name its interface as well, as fe80::1%eth0")
+    return str(address)
 
 
 def _valency(found: object, where: str) -> int:

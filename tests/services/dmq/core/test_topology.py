@@ -65,6 +65,11 @@ def as_vector(group: LocalRoots) -> dict[str, Any]:
     }
 
 
+def test_an_ipv4_address_in_the_form_of_ipv6_is_that_of_ipv4() -> None:
+    found = read_topology(of(localRoots=[ROOT | {"accessPoints": [{"address": "::ffff:1.2.3.4", "port": 1}]}]))
+    assert found.points == (AccessPoint("1.2.3.4", 1),)
+
+
 def test_bootstrap_peers_count_as_public_roots() -> None:
     found = read_topology(of(bootstrapPeers=[{"address": "1.2.3.4", "port": 6161}]))
     assert [str(point) for point in found.points] == ["1.2.3.4:6161"] and not found.local
@@ -86,6 +91,11 @@ def test_bootstrap_peers_count_as_public_roots() -> None:
         (of(localRoots=[ROOT | {"accessPoints": [{"address": "a b", "port": 1}]}]), "neither an address nor a name"),
         (of(localRoots=[ROOT | {"accessPoints": [{"address": "x", "port": 65536}]}]), "1 to 65535"),
         (of(localRoots=[ROOT | {"accessPoints": [{"address": "::", "port": 1}]}]), "not a valid destination"),
+        *(
+            (of(localRoots=[ROOT | {"accessPoints": [{"address": host, "port": 1}]}]), f"{host}, which is not a valid")
+            for host in ("0.0.0.0", "224.0.0.1", "255.255.255.255", "ff02::1", "::ffff:0.0.0.0")
+        ),
+        (of(localRoots=[ROOT | {"accessPoints": [{"address": "fe80::1", "port": 1}]}]), "of one link alone"),
         (of(localRoots=[ROOT | {"accessPoints": ROOT["accessPoints"] * 1001}]), "1000 at most"),
         (of(useLedgerAfterSlot="0"), "whole number"),
     ),
