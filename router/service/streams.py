@@ -25,7 +25,7 @@ from router.service.handing_over import Dial, pass_on, unwrapped
 from router.service.stream_reading import Reading, StreamReaders
 from router.service.unsent_bytes import UnsentBytes
 from router.transport import tcp
-from router.transport.contract import ConnectFailed
+from router.transport.contract import PORT_MAX, ConnectFailed
 from router.transport.handshakes import prefix_of
 from router.transport.reading_pauses import shared_pace
 from router.transport.socket_file import SocketFile
@@ -468,6 +468,8 @@ def host_port(rest: str) -> tuple[str, int]:
     host, colon, port = rest.removeprefix("//").rpartition(":")
     if not colon or not port.isdecimal():
         raise ValueError(f"it lacks host or port; {FORM}")
+    if int(port) > PORT_MAX:
+        raise ValueError(f"its port is above {PORT_MAX}; {FORM}")
     return host.strip("[]"), int(port)
 
 

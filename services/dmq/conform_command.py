@@ -138,7 +138,10 @@ def conform(
 def _played(trial: Trial, chain: ChainTime, place: str, connections: int, as_json: bool) -> Run:
     """Return what plays a node at that place."""
     if not place.startswith(TCP):
-        return partial(_play, AsNode(trial, chain), Path(place), connections, as_json)
+        path = place.removeprefix(SCHEME)
+        if "://" in path:
+            raise click.UsageError(f"{place!r} names no place; write PATH or {TCP}HOST:PORT")
+        return partial(_play, AsNode(trial, chain), Path(path), connections, as_json)
     between = AsPeer(NodeTrial(trial.magic, trial.stranger), chain)
     return partial(_play_peer, between, *_place(place), connections, as_json)
 
@@ -149,8 +152,10 @@ def _probed(trial: Trial, url: str, limits: ProbeLimits, only: tuple[str, ...], 
         path = _path(url)
         check_names(only, Probe.names(trial))
         return partial(_probe, path, trial, limits, only, as_json=as_json)
-    between = NodeTrial(trial.magic, trial.stranger)
-    probe = NodeProbe(*_place(url), between, limits, only)
+    between, (host, port) = NodeTrial(trial.magic, trial.stranger), _place(url)
+    if not host:
+        raise click.UsageError(f"{url!r} names no host; write {TCP}HOST:PORT")
+    probe = NodeProbe(host, port, between, limits, only)
     check_names(only, NodeProbe.names(between))
     return partial(_probe_node, probe, as_json=as_json)
 
@@ -171,8 +176,9 @@ def _exits() -> Iterator[None]:
 def _place(url: str) -> tuple[str, int]:
     try:
         return host_port(url.removeprefix("tcp:"))
-    except ValueError:
-        raise click.UsageError(f"{url!r} names no place; write {TCP}HOST:PORT") from None
+    except ValueError as error:
+        fault = str(error).partition("; ")[0]
+        raise click.UsageError(f"{url!r} names no place: {fault}; write {TCP}HOST:PORT") from None
 
 
 def _path(url: str) -> Path:
@@ -228,7 +234,8 @@ async def _play_peer(node: AsPeer, host: str, port: int, connections: int, as_js
         [listener, *_] = await trio.open_tcp_listeners(port, host=host or None)
     except OSError as error:
         cause = error.strerror or str(error)
-        raise ListensAlready(f"cannot listen at {host}:{port}: {cause}; name a port that is free") from None
+        remedy = "name an address of this machine, and a port that is free"
+        raise ListensAlready(f"cannot listen at {host}:{port}: {cause}; {remedy}") from None
     async with listener:
         note(f"listening at {host}:{listener.socket.getsockname()[1]}; ends after {counted(connections, 'connection')}")
         return await show_all(node.outcomes(listener, connections), as_json=as_json)

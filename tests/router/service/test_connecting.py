@@ -128,13 +128,16 @@ async def test_rules_open_no_more_streams_than_there_are_places_however_many_the
         nursery.cancel_scope.cancel()
 
 
-async def test_a_place_that_is_none_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("url", "cause"), [("tcp://nowhere", "it lacks host or port"), ("tcp://127.0.0.1:99999", "its port is above 65535")]
+)
+async def test_a_place_that_is_none_says_so(url: str, cause: str, tmp_path: Path) -> None:
     heard = Heard()
     doors = Doors(heard.came, heard.hear, _no_router, tmp_path)
     async with trio.open_nursery() as nursery:
         await doors.open(nursery, {})
         with trio.fail_after(HANG_S):
-            doors.connect(Connect("desk", "tcp://nowhere", "a tag"))
+            doors.connect(Connect("desk", url, "a tag"))
             failed = await heard.events.receive()
-        assert failed.tag == "a tag" and "it lacks host or port" in failed.text
+        assert failed.tag == "a tag" and cause in failed.text
         nursery.cancel_scope.cancel()

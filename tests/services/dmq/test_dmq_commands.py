@@ -128,6 +128,10 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("sign", "--keys", "{keys}", "--kes-period", "1430", "short"), "5 bytes instead of 90 to 2,000; change the body"),
     (("sign", "--keys", "{keys}", "--kes-period", "1429", "x"), "signs in the periods 1430 to 1493, not in 1429"),
     (("conform", "unix://x", "--keys", "{keys}"), "the present one of mainnet, since --network was not given: if the"),
+    (("conform", "tcp://127.0.0.1:99999"), "names no place: its port is above 65535; write tcp://HOST:PORT"),
+    (("conform", "tcp://:6161"), "'tcp://:6161' names no host; write tcp://HOST:PORT"),
+    (("conform", "--as-node", "tcp://127.0.0.1:99999"), "names no place: its port is above 65535"),
+    (("conform", "--as-node", "udp://127.0.0.1:1"), "names no place; write PATH or tcp://HOST:PORT"),
     (("keygen", "{keys}"), "opcert.cert, stake.json already; name another directory"),
     (("submit", "00"), "Missing option '--socket'"),
     (
