@@ -106,7 +106,7 @@ def _nodes(facts: Facts, wall_s: float) -> Finding:
     if not is_joined:
         return Finding("nodes", True, "no other node is named, and none is let in: what is handed in stays here")
     if nodes["problem"]:
-        return Finding("nodes", False, nodes["problem"], "correct the topology; the one read before stays in force")
+        return Finding("nodes", False, nodes["problem"], "correct that file; what was read before stays in force")
     if nodes["only_itself"]:
         said = f"the topology names this node itself alone, at {nodes['only_itself']}"
         return Finding("nodes", False, said, "name another node in it, and this node in that one's")

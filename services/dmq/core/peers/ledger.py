@@ -61,7 +61,7 @@ class LedgerRelays:
         self._targets = targets
         self._chance = chance
         self._addresses: tuple[PeerAddress, ...] = ()
-        self._public: tuple[PeerAddress, ...] = ()
+        self._public: dict[PeerAddress, None] = {}
 
     def __repr__(self) -> str:
         return f"<LedgerRelays: {len(self._addresses)}>"
@@ -69,11 +69,14 @@ class LedgerRelays:
     def set(self, addresses: Iterable[PeerAddress]) -> None:
         """Take these in the place of earlier ones."""
         self._addresses = tuple(dict.fromkeys(addresses))
-        self._public = tuple(filter(is_public, self._addresses))
+        self._public = dict.fromkeys(filter(is_public, self._addresses))
 
     def draw(self, now_s: float) -> bool:
         """Learn some by chance until as many are known as the targets say: few of those that a ledger names may run a
-        node, and the others are forgotten. Return whether some are lacking."""
+        node, and the others are forgotten, as are those that it names no more. Return whether some are lacking."""
+        for peer in self._book.of(PeerState.COLD):
+            if peer.source is PeerSource.LEDGER and peer.address not in self._public:
+                self._book.drop(peer)
         if not self._public:
             return False
         room = self._targets.ledger_known - sum(peer.source is PeerSource.LEDGER for peer in self._book.peers)

@@ -119,7 +119,7 @@ AWAY = {"address": "1.2.3.4:1", "since": int(WALL_S) - 120, "cause": "it cannot 
         ({"topology": ""}, True, "no other node is named, and none is let in", ""),
         ({}, True, "3 nodes are fetched from, 2 fetch from this one", ""),
         ({"hot": 1}, True, "1 node is fetched from.*; with that one gone there is none", ""),
-        ({"problem": "t.json: no JSON"}, False, "t.json: no JSON", "correct the topology"),
+        ({"problem": "t.json: no JSON"}, False, "t.json: no JSON", "correct that file"),
         ({"hot": 0}, False, "0 nodes.*; none was named, and none has dialled in", "--topology-file"),
         ({"hot": 0, "causes": {"1.2.3.4:1: refused": 3}}, False, "; 1.2.3.4:1: refused", "--topology-file"),
         (

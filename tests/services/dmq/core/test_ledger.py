@@ -93,3 +93,19 @@ def test_the_only_relay_of_the_ledger_is_dialled_again_after_a_while() -> None:
         else:
             now_s = of.due_s
     assert RESTS_S <= dials[3] - dials[2] <= 2 * RESTS_S
+
+
+def test_relays_that_the_ledger_names_no_more_make_room_for_others_once_they_are_not_connected() -> None:
+    of, now_s = governor(), 0.0
+    of.set_ledger([address(1, place) for place in range(6)])
+    first, *others = of_kind(of.decide(now_s), Dial)
+    of.opened(first, SILENT, now_s, is_inbound=False)
+    for one in others:
+        of.failed(one, now_s)
+    later = [address(2, place) for place in range(9)]
+    of.set_ledger(later)
+    assert set(of_kind(of.decide(now_s), Dial)) <= set(later)
+    assert {peer.address for peer in of.peers} - set(later) == {first}, "what is connected is not cut"
+    of.closed(first, 500.0)
+    of.decide(500.0)
+    assert of.get(first) is None and len(of.peers) == FEW.ledger_known
