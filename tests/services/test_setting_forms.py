@@ -29,8 +29,8 @@ def without_form(kind: object, where: str, form: str = "") -> Iterator[str]:
         case inspect.VarTupleType(item_type=item) | inspect.DictType(value_type=item):
             yield from without_form(item, where, form)
         case inspect.UnionType(types=kinds):
-            for one in kinds:
-                yield from without_form(one, where, form)
+            for each in kinds:
+                yield from without_form(each, where, form)
         case inspect.StrType(pattern=pattern) if pattern and not form:
             yield where
 
