@@ -177,8 +177,8 @@ def of_takers(handed: DataFrame, routers: DataFrame) -> tuple[DataFrame, DataFra
 def clock(past: DataFrame, met: DataFrame, routers: DataFrame) -> DataFrame:
     """Return `custody.clock` including the handovers followed in earlier batches."""
     both = past.select("router", "taker", "lower_ns", "upper_ns").unionByName(custody.clock(met, routers))
-    sums = both.groupBy("router", "taker")
-    sums = sums.agg(F.max("lower_ns").alias("lower_ns"), F.min("upper_ns").alias("upper_ns"))
+    by_pair = both.groupBy("router", "taker")
+    sums = by_pair.agg(F.max("lower_ns").alias("lower_ns"), F.min("upper_ns").alias("upper_ns"))
     return custody.unrestored(sums, routers)
 
 
