@@ -10,8 +10,9 @@ from samples.audit_logs import APP, LATE, SECOND, START, A, B, Log, message_id, 
 
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
-from spark_analytics.judgement.gold_sql import AWAY_NS, HOUR_NS, LINK_NS_MAX
+from spark_analytics.judgement.gold_sql import AWAY_NS, LINK_NS_MAX
 from spark_analytics.judgement.schema import BYTES_MAX
+from spark_analytics.judgement.spoilt_hours import HOUR_NS
 
 HOUR = START // HOUR_NS
 HOUR_S = HOUR_NS // SECOND

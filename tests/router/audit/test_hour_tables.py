@@ -19,9 +19,9 @@ from router.audit.export.pseudonyms import Pseudonyms
 from router.audit.listing import list_logs
 from router.cli import main
 from router.core.wire.crypto import SigningKey
-from spark_analytics.judgement.gold_sql import HOUR_NS
 from spark_analytics.judgement.hour_sql import FULL_S_MAX, WEEK_HOURS
 from spark_analytics.judgement.slo import Slo
+from spark_analytics.judgement.spoilt_hours import HOUR_NS
 
 HOUR = START // HOUR_NS
 HOUR_S = HOUR_NS // SECOND
