@@ -98,9 +98,9 @@ def test_as_json_it_says_the_outcome(router: Run, home: Path) -> None:
     }  # fmt: skip
     received.answered(home, GIVEN.id, InvitationAnswer(rights=("join",)), NOW_S)
     assert said(5) == {
-        "address": address, "name": "the-core", "outcome": "waiting", "reason": None, "rights": list(GIVEN.rights),
-        "group": None, "had": False,
-    }, "the kept yes is not told again: the inviter is asked"  # fmt: skip
+        "address": address, "name": "the-core", "outcome": "waiting", "reason": None, "rights": ["join"],
+        "group": "friends", "had": False,
+    }, "the kept yes is not told again: the inviter is asked, and what it gave holds"  # fmt: skip
 
 
 def test_whoever_does_not_agree_changes_nothing(router: Run, home: Path) -> None:
