@@ -209,7 +209,7 @@ def only_looks_so(scene: Scene) -> None:
     def linked_earlier(rows: Rows) -> Rows:
         line, fields = rows[0], {"peer": whom, "link": FAR, "standing": "router"}
         up = Line(1, "link_up", 0, 1, line.t, line.mono, line.router, "5" * 32, count=1, fields=fields)
-        return [up, *_claimed(rows, whom, 0)]
+        return [_start(line, up.boot), up, *_claimed(rows, whom, 0)]
 
     def clock_set_back(rows: Rows) -> Rows:
         claimed = _claimed(rows, whom, 0)
@@ -220,12 +220,14 @@ def only_looks_so(scene: Scene) -> None:
         return [*claimed[:at], back, replace(end, event="delivered", t=back.t), then, *claimed[at + 1 :]]
 
     def other_run(rows: Rows) -> Rows:
-        return [
-            replace(row, event="delivered", boot="6" * 32, mono=1, t=row.t - set_back_ns)
+        other = "6" * 32
+        claimed = [
+            replace(row, event="delivered", boot=other, mono=1, t=row.t - set_back_ns)
             if row.event == "acked" and row.parcel == FAR
             else row
             for row in _claimed(rows, whom, 0)
         ]
+        return [_start(rows[0], other), *claimed]
 
     def stranger(rows: Rows) -> Rows:
         half = len(rows) // 2
@@ -240,6 +242,11 @@ def only_looks_so(scene: Scene) -> None:
     old = segments(scene.logs[pruned])
     kept_bytes = sum(one.path.stat().st_size for one in old[1:])
     assert Segments(scene.logs[pruned], scene.keys[pruned], LogLimits()).prune(0.0, 0.0, kept_bytes) == 1
+
+
+def _start(line: Line, boot: str) -> Line:
+    """Return a start of another run, for the place before that line."""
+    return Line(1, "start", 0, 1, line.t, line.mono, line.router, boot, count=1)
 
 
 def _claimed(rows: Rows, whom: str, after_ns: int) -> Rows:
