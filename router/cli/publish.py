@@ -13,11 +13,12 @@ import trio
 
 from router.cli import given_link, loop
 from router.cli.ask import whole_answer
+from router.cli.body_text import readable
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.input import bodies
 from router.cli.kept_keys import check_name
-from router.cli.output import note, one_line
+from router.cli.output import note
 from router.cli.publish_report import PublishCounts, hear_uplinks
 from router.cli.services import name_with_role
 from router.cli.spans import Seconds, WholeMinutes, WholeSeconds
@@ -256,7 +257,7 @@ async def _show_answers(node: Node, service: PublicKey, name: str, count: int) -
     with trio.move_on_after(ANSWER_S):
         async for message in node.unicasts():
             if message.source == service and count > 0:
-                note(f"{name} answers: {one_line(message.body)}")
+                note(f"{name} answers: {readable(message.body)}")
                 count -= 1
             if count <= 0:
                 await message.settle()

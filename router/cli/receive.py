@@ -52,6 +52,7 @@ class ReceiveOptions:
     as_json: bool
     queue: bool
     is_causal: bool = False
+    is_raw: bool = False
     came: int = 0
     turned: Bell = field(default_factory=Bell)
     """Rung when the node goes away, and when it is back."""
@@ -114,7 +115,11 @@ def _listening(
 
 @click.command(cls=Command)
 @click.argument("group")
-@click.option("--raw", is_flag=True, help="Print bodies as received, without decrypting them.")
+@click.option(
+    "--raw",
+    is_flag=True,
+    help="Print bodies as received, without decrypting them: into a file or pipe as they are, a line feed after each.",
+)
 @click.option(
     "--causal", is_flag=True, help="Print each message after those that its sender had read; wait for them up to 30 s."
 )
@@ -138,7 +143,7 @@ def sub(group: str, raw: bool, causal: bool, since: float | None, **given: Any) 
         raise click.UsageError("--causal needs sealed bodies, which say what they follow; leave out --raw")
     given_link.warn_of_secret(group, given_link.KEEP_GROUP)
     since_s = None if since is None else instant(since, time.time_ns()) // SECOND_NS
-    loop.run(_until_signal, _subscribe, group, raw, since_s, replace(_listening(**given), is_causal=causal))
+    loop.run(_until_signal, _subscribe, group, raw, since_s, replace(_listening(**given), is_causal=causal, is_raw=raw))
 
 
 @click.command(cls=Command)
@@ -286,7 +291,8 @@ def _print(message: Received, listening: ReceiveOptions) -> None:
     if stdout.isatty():
         say(one_line(message.body))
         return
-    stdout.write(message.body.replace(b"\n", b"\\n") + b"\n")
+    body = message.body if listening.is_raw else message.body.replace(b"\n", b"\\n")
+    stdout.write(body + b"\n")
     stdout.flush()
 
 

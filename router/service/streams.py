@@ -23,6 +23,7 @@ from router.service.door_sharing import dial_from
 from router.service.door_tls import carry
 from router.service.handing_over import Dial, pass_on, unwrapped
 from router.service.stream_reading import Reading, StreamReaders
+from router.service.unreached import why_from
 from router.service.unsent_bytes import UnsentBytes
 from router.transport import tcp
 from router.transport.contract import PORT_MAX, ConnectFailed
@@ -313,7 +314,7 @@ class Streams:
             self._hear(ConnectionFailed(deed.door, deed.tag, f"nobody answered within {CONNECT_S:g} s"))
         except (OSError, ValueError) as error:
             places.free(name)
-            said = tcp.why(error) if isinstance(error, OSError) else str(error)
+            said = why_from(error, deed.source) if isinstance(error, OSError) else str(error)
             self._hear(ConnectionFailed(deed.door, deed.tag, said))
         else:
             _tune(own)

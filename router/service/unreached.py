@@ -1,9 +1,12 @@
-"""Why a program that a command dials is not reached, in words."""
+"""Why a program that a command or a service dials is not reached, in words."""
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 
+from router.transport.sockets import words
 from router.transport.tcp import why
 
 
@@ -14,3 +17,11 @@ def why_unreached(error: OSError, place: str, remedy: str) -> str:
         return f"nobody listens at {place}: {why(error)}; {remedy}"
     host, cause = place.rpartition(":")[0], error.strerror or error
     return f"no address is known for {host} ({cause}); correct the name, or see to this machine's name server"
+
+
+def why_from(error: OSError, source: str) -> str:
+    """Return what is said of a stream that could not be opened from a source address, HOST:PORT; "" is any."""
+    said = why(error)
+    if said == words(OSError(errno.EINVAL, os.strerror(errno.EINVAL))) and source.startswith(("127.", "[::1]")):
+        return f"nothing but this machine is reached from {source}, an address of it alone"
+    return said

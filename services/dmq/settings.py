@@ -93,6 +93,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if not self.stake_file and not self.stake_command:
             said = f"services.{name} has neither stake_file nor stake_command: every message is refused, as no pool is "
             yield f"{said}known; give the output of cardano-cli query stake-snapshot --all-stake-pools"
+        if self.diffusion_mode == "InitiatorOnly" and not self.group:
+            said = f"services.{name}.diffusion_mode is InitiatorOnly: no node fetches from this one, so what clients "
+            yield f"{said}hand in reaches no other; leave it out where a signer hands in messages"
 
     network: Annotated[str, about("The network: mainnet, preprod, preview, or the DMQ network magic of another.")] = (
         "mainnet"

@@ -244,7 +244,7 @@ def only_looks_so(scene: Scene) -> None:
     assert Segments(scene.logs[pruned], scene.keys[pruned], LogLimits()).prune(0.0, 0.0, kept_bytes) == 1
 
 
-def _start(line: Line, boot: str) -> Line:
+def _start(line: Line, boot: str | None) -> Line:
     """Return a start of another run, for the place before that line."""
     return Line(1, "start", 0, 1, line.t, line.mono, line.router, boot, count=1)
 

@@ -124,12 +124,21 @@ def _nodes(facts: Facts, wall_s: float) -> Finding:
     if not nodes["hot"]:
         return _none_hot(said, nodes)
     if not nodes["fetch_from_us"]:
-        remedy = (
-            "let a node name this one; a dmq-node that does not name it fetches after 15 minutes, and at once if "
-            "version_1_peers names it"
-        )
-        return Finding("nodes", False, f"{said}: what is handed in here reaches nobody", remedy)
+        return _none_fetches(said, nodes)
     return Finding("nodes", True, f"{said}; with that one gone there is none" if nodes["hot"] == 1 else said)
+
+
+def _none_fetches(said: str, nodes: Mapping[str, Any]) -> Finding:
+    """Return what is said of a node from which nobody fetches."""
+    if nodes["initiator_only"]:
+        said += ": nobody fetches from a node whose diffusion_mode is InitiatorOnly, so what is handed in here stays"
+        remedy = "take InitiatorOnly out of router.toml, which has kept it, and out of the node's configuration file"
+        return Finding("nodes", False, said, remedy)
+    remedy = (
+        "let a node name this one; a dmq-node that does not name it fetches after 15 minutes, and at once if "
+        "version_1_peers names it"
+    )
+    return Finding("nodes", False, f"{said}: what is handed in here reaches nobody", remedy)
 
 
 def _none_hot(said: str, nodes: Mapping[str, Any]) -> Finding:

@@ -93,10 +93,14 @@ def test_standard_input_is_one_message_a_line(at_node: Run, party: Party) -> Non
 
 
 def test_raw_is_all_of_standard_input_as_it_is(at_node: Run, party: Party) -> None:
-    assert at_node("pub", party.group, "--raw", stdin="two\nlines\n").exit_code == 0
+    body = "two\n\\lines\n"
+    assert at_node("pub", party.group, "--raw", stdin=body).exit_code == 0
     printed = at_node("sub", party.group, "--raw", "--as", party.bob, "--count", "1", *WAITING, "--json")
     [found] = records(printed.stdout)
-    assert (found["body"], found["sender"]) == ("two\nlines\n", None)
+    assert (found["body"], found["sender"]) == (body, None)
+    assert at_node("pub", party.group, "--raw", stdin=body).exit_code == 0
+    printed = at_node("sub", party.group, "--raw", "--as", party.bob, "--count", "1", *WAITING)
+    assert printed.stdout == f"{body}\n"
 
 
 def test_a_file_is_one_sealed_message(at_node: Run, party: Party, tmp_path: Path) -> None:

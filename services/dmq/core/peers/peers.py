@@ -62,6 +62,7 @@ class Peers:
 
     def __init__(self, terms: PeerTerms, holdings: Holdings, governor: Governor, chance: c.Chance) -> None:
         self._terms = terms
+        self.is_initiator_only = terms.data.initiator_only
         self._governor = governor
         self.ledger = governor.ledger
         self._chance = chance

@@ -106,8 +106,8 @@ def test_a_node_that_is_full_runs(facts: dict[str, Any], text: str) -> None:
 
 
 NODES = {
-    "listens_at": [], "topology": "t.json", "problem": "", "hot": 3, "fetch_from_us": 2, "causes": {}, "away": [],
-    "ledger": None, "missing": [], "only_itself": "", "accepted": 3,
+    "listens_at": [], "initiator_only": False, "topology": "t.json", "problem": "", "hot": 3, "fetch_from_us": 2,
+    "causes": {}, "away": [], "ledger": None, "missing": [], "only_itself": "", "accepted": 3,
     "rejections": {"dmq:expired": 3, "dmq:bad-signature": 9},
 }  # fmt: skip
 AWAY = {"address": "1.2.3.4:1", "since": int(WALL_S) - 120, "cause": "it cannot be reached: refused"}
@@ -149,6 +149,7 @@ AWAY = {"address": "1.2.3.4:1", "since": int(WALL_S) - 120, "cause": "it cannot 
         ),
         ({"only_itself": "1.2.3.4:1"}, False, "names this node itself alone, at 1.2.3.4:1", "name another node in it"),
         ({"fetch_from_us": 0}, False, "what is handed in here reaches nobody", "version_1_peers"),
+        ({"fetch_from_us": 0, "initiator_only": True}, False, "diffusion_mode is InitiatorOnly", "out of router.toml"),
     ],
 )
 def test_whether_messages_reach_other_nodes_is_judged(nodes: dict[str, Any], ok: bool, text: str, remedy: str) -> None:
