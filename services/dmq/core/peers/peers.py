@@ -58,11 +58,13 @@ CLOSED = "it has closed the connection"
 
 
 class Peers:
-    """The connections with other nodes. `exchange`: the messages that pass over them."""
+    """The connections with other nodes. `exchange`: the messages that pass over them; `listens_at`: where others may
+    dial this node, which only dials itself if `is_initiator_only`."""
 
     def __init__(self, terms: PeerTerms, holdings: Holdings, governor: Governor, chance: c.Chance) -> None:
         self._terms = terms
         self.is_initiator_only = terms.data.initiator_only
+        self.listens_at = list(terms.listens_at.values())
         self._governor = governor
         self.ledger = governor.ledger
         self._chance = chance
@@ -86,11 +88,6 @@ class Peers:
 
     def __len__(self) -> int:
         return len(self._by_key)
-
-    @property
-    def listens_at(self) -> list[str]:
-        """Return where other nodes may dial this one."""
-        return list(self._terms.listens_at.values())
 
     @property
     def cold(self) -> int:
