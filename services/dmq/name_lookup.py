@@ -28,7 +28,7 @@ AGAIN = "5 minutes"
 """Seconds after which a name is looked up again at the latest, and as operators read it."""
 FIRST_S = 30.0
 """Seconds after which a name without an address is looked up again at first; the pause doubles."""
-CAUSE_CHARS_MAX = 160
+CAUSE_CHARS_MAX = 110
 """Most characters of why names have no address."""
 SRV_S = 10.0
 """Seconds after which an answer about SRV records is waited for no more."""

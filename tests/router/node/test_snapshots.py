@@ -115,7 +115,7 @@ async def test_a_key_that_has_changed_since_the_newest_snapshot_is_saved_at_once
     (home / "keys").mkdir()
     (home / "keys/node.key").touch()
     done = make(home, KEY, media, 7, None)
-    for changed_s, made in ((done.at_s - 60, 0), (done.at_s + 0.5, 1)):
+    for changed_s, made in ((done.at_s - 60, 0), (done.at_s + 0.001, 1)):  # it was made later in that second
         os.utime(home / "keys/node.key", (changed_s, changed_s))
         found = Snapshots(home, KEY, SystemClock().now, Backup(directory=str(media), plain=True))
         async with trio.open_nursery() as nursery:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ..protocols.peer_sharing import PeerAddress
 from .known import KnownPeer
 
-CAUSE_CHARS_MAX = 240
+CAUSE_CHARS_MAX = 190
 NAME_CHARS_MAX = 64
 """Most characters of a cause, and of a name without an address, that are shown: so an answer with `PEERS_SHOWN` rows
 is not too long."""
