@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -58,12 +59,23 @@ class _Handler(SimpleHTTPRequestHandler):
         """Log nothing."""
 
 
+def _serve(server: Site) -> None:
+    """Serve until the shutdown, also while another test lets this process have hardly any descriptors, which poll(2)
+    refuses."""
+    while True:
+        try:
+            return server.serve_forever(0.05)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+
+
 @contextmanager
 def served() -> Iterator[Site]:
     """Yield the server of the files, which serves with the block."""
     with Site() as server:
         server.daemon_threads = True
-        thread = Thread(target=server.serve_forever, args=(0.05,))
+        thread = Thread(target=_serve, args=(server,))
         thread.start()
         try:
             yield server
