@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from io import BytesIO
-
-import cbor2
 
 from router.cli.output import one_line
+from router.core.wire.codec import Malformed, decode
 from router.core.wire.text import clean
 
 _SHOWN_BYTES_MAX = 64
@@ -22,9 +20,6 @@ def readable(body: bytes) -> str:
             return one_line(body)
     if len(body) > _SHOWN_BYTES_MAX:
         return f"{body[:_SHOWN_BYTES_MAX].hex()} … ({len(body)} bytes)"
-    read = BytesIO(body)
-    with suppress(cbor2.CBORError, ValueError):
-        value = cbor2.CBORDecoder(read).decode()
-        if not read.read(1):
-            return clean(repr(value), 4 * _SHOWN_BYTES_MAX)
+    with suppress(Malformed):
+        return clean(repr(decode(body, _SHOWN_BYTES_MAX)), 4 * _SHOWN_BYTES_MAX)
     return body.hex()

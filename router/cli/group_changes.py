@@ -11,7 +11,7 @@ import trio
 from router.cli import loop
 from router.cli.ask import SERVICE
 from router.cli.output import note
-from router.client.errors import ClientError
+from router.client.errors import ClientError, NodeUnavailable
 from router.client.node import Node, connect
 from router.service.verbs.answer import LOOK_AT_GROUPS
 from router.settings.home import Home
@@ -27,7 +27,10 @@ def tell_services(home: Home) -> None:
         return
     try:
         silent = loop.run(_told, home)
-    except ClientError:  # a socket that a killed node has left
+    except NodeUnavailable:  # a socket that a killed node has left
+        return
+    except ClientError as error:
+        note(f"whether the node's services take part by this now is not known: {error}")
         return
     if silent:
         said = f"not heard within {TELL_S:g} s whether {' and '.join(silent)} takes part by this now"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import errno
-import os
 import socket
 
-from router.transport.sockets import words
-from router.transport.tcp import why
+from router.transport.tcp import number_of, why
 
 
 def why_unreached(error: OSError, place: str, remedy: str) -> str:
@@ -21,7 +19,6 @@ def why_unreached(error: OSError, place: str, remedy: str) -> str:
 
 def why_from(error: OSError, source: str) -> str:
     """Return what is said of a stream that could not be opened from a source address, HOST:PORT; "" is any."""
-    said = why(error)
-    if said == words(OSError(errno.EINVAL, os.strerror(errno.EINVAL))) and source.startswith(("127.", "[::1]")):
+    if number_of(error) == errno.EINVAL and source.startswith(("127.", "[::1]")):
         return f"nothing but this machine is reached from {source}, an address of it alone"
-    return said
+    return why(error)

@@ -45,7 +45,7 @@ async def connect(host: str, port: int) -> SocketType:
         sock = (await trio.open_tcp_stream(host, port)).socket
     except OSError as error:
         text = f"{host_port(host, port)} cannot be reached: {why(error)}"
-        said, is_unassigned = f"{text}; {_remedy(error, host)}", _number(error) == errno.EHOSTUNREACH
+        said, is_unassigned = f"{text}; {_remedy(error, host)}", number_of(error) == errno.EHOSTUNREACH
         raise ConnectFailed(Reason.CONNECT_FAILED, said, is_unassigned=is_unassigned) from None
     tune(sock)
     return sock
@@ -83,20 +83,21 @@ def _remedy(error: OSError, host: str) -> str:
         return f"has this machine an interface {zone}? `ip link` lists them"
     if isinstance(error, socket.gaierror):
         return f"is the name {host} right?"
-    if _number(error) == errno.EINVAL:
+    if number_of(error) == errno.EINVAL:
         return "does the name lead to a link-local address? Dial that with its interface, as in fe80::1%eth0"
-    if _number(error) in _NO_WAY:
+    if number_of(error) in _NO_WAY:
         return "is this machine in that network?"
     return "is the node running and its port open?"
 
 
 def why(error: OSError) -> str:
     """Return the cause in words; trio raises one error for all addresses of a name."""
-    number = _number(error)
+    number = number_of(error)
     return words(OSError(number, os.strerror(number)) if number and number > 0 else _cause(error))
 
 
-def _number(error: OSError) -> int | None:
+def number_of(error: OSError) -> int | None:
+    """Return the system's number of an error, also of the one that trio raises for all addresses of a name."""
     first = _cause(error)
     return first.errno if isinstance(first, OSError) else None
 

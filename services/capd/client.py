@@ -31,8 +31,9 @@ from services.capd.core.pattern import Pattern
 
 WAITING_MAX = 4096
 """Most matches that wait for their reader; further ones wait at the node."""
-POST_S, POST_AGAIN_S = 60.0, 10.0
-"""How long a message is posted again while the pool does not answer, and after which time each."""
+POST_S, POST_AGAIN_S, AWAY_S = 60.0, 10.0, 1.0
+"""How long a message is posted again while the pool does not answer, after which time each, and after which where the
+node is away."""
 SERVICE = "capd"
 LATER = Reason.QUEUE_FULL_RECIPIENT
 GONE = "gone"
@@ -86,7 +87,7 @@ class PoolClient:
                 break
             except NodeUnavailable as error:
                 answer, why = None, f" ({error})"
-                await trio.sleep(1.0)
+                await trio.sleep(AWAY_S)
             if answer is not None:
                 return answer
         shown = shown_id(message.own_id())

@@ -23,16 +23,14 @@ early AS (
 ),
 claim AS (
     SELECT 'never-linked' AS claim, e.router, e.recipient AS peer, e.count, e.seq, line.seq AS accepted_seq,
-        CASE WHEN e.range_first BETWEEN line.parcel AND line.parcel + line.n - 1
-            THEN id_text(line.ids, e.range_first - line.parcel) END AS id
+        id_of(line.ids, line.parcel, line.n, e.range_first) AS id
     FROM events e
     SEMI JOIN never ON never.router = e.router AND never.peer = e.recipient
     JOIN accepted_line line ON line.router = e.router AND line.parcel = e.parcel
     WHERE e.event = 'acked' AND is_asked(line.t)
     UNION ALL
     SELECT 'before-accepted', e.router, e.recipient, e.count, e.seq, line.seq,
-        CASE WHEN e.range_first BETWEEN line.parcel AND line.parcel + line.n - 1
-            THEN id_text(line.ids, e.range_first - line.parcel) END
+        id_of(line.ids, line.parcel, line.n, e.range_first)
     FROM events e
     JOIN (SELECT * FROM accepted_line SEMI JOIN early USING (line)) line
         ON line.router = e.router AND line.parcel = e.parcel

@@ -3,8 +3,7 @@
 SELECT 'not-owed' AS claim, routers.key AS router, e.recipient AS peer, sum(e.count)::BIGINT AS count,
     min({
         'seq': e.seq, 'accepted_seq': line.seq,
-        'id': CASE WHEN e.range_first BETWEEN line.parcel AND line.parcel + line.n - 1
-            THEN id_text(line.ids, e.range_first - line.parcel) END
+        'id': id_of(line.ids, line.parcel, line.n, e.range_first)
     }) AS first
 FROM events e
 JOIN accepted_line line ON line.router = e.router AND line.parcel = e.parcel

@@ -20,6 +20,10 @@ CREATE MACRO id_low(ids, i) AS hash(substr(ids, 64 * i + 1, 32));
 CREATE MACRO id_high(ids, i) AS hash(substr(ids, 64 * i + 33, 32));
 CREATE MACRO id_text(ids, i) AS substr(ids, 64 * i + 1, 64);
 
+-- The id of a message, by its arrival number, among the `n` of a parcel; null if it has none with that number.
+CREATE MACRO id_of(ids, parcel, n, number) AS
+    CASE WHEN number BETWEEN parcel AND parcel + n - 1 THEN id_text(ids, number - parcel) END;
+
 -- The lesser of both, but null for null: `least` would return the greatest.
 CREATE MACRO at_most(value, most) AS CASE WHEN value > most THEN most ELSE value END;
 

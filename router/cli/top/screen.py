@@ -100,8 +100,7 @@ def screen(
     moment: Moment, width: int = WIDTH, height: int | None = HEIGHT, *, sort: str = SORTS[0], selected: str = ""
 ) -> list[ShownLine]:
     """Return the lines of one moment, at most `height` of them; None: all, and what is wrong on one line each, however
-    long. `selected`: the key of the
-    row about which there is more below the table."""
+    long. `selected`: the key of the row about which there is more below the table."""
     top = [*_head(moment, width, is_whole=height is None), ShownLine(""), *_figures(moment, width), ShownLine("")]
     rows = ordered(moment.rows, sort)
     below = _more(moment, next((row for row in rows if row.key == selected), None), width)
