@@ -15,6 +15,7 @@ from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import for_this_home, say, say_json
 from router.client.errors import ClientError
+from router.service.door_sharing import SHARED_BOUNDS
 from services.dmq.client.connection import DmqError, HandshakeRefused, NoPlace, connect
 from services.dmq.command_options import (
     chain_of,
@@ -97,6 +98,8 @@ def _facts(node: HomeNode, socket: Path, stake: Path | None, network: Terms, rev
         node.start,
         asked.fullness,
         node.problems,
+        SHARED_BOUNDS.soft,
+        SHARED_BOUNDS.most,
     )
 
 

@@ -4,6 +4,7 @@ out."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -52,7 +53,8 @@ class Facts(Struct, frozen=True):
     asked; `refusal`: its answer to the handshake; `network`: that of which it was asked as a client; `status`, `clock`:
     answers of the home's node, None if none runs; `away`: why the service does not run if its node does;
     `start`: the command that starts the home's node, "" if the home has none; `fullness`: its answer if it has no place
-    for a client; `problems`: the mistakes in the home's configuration."""
+    for a client; `problems`: the mistakes in the home's configuration; `crowd_from`, `places`: the number of
+    connections at a door for nodes from which on those of a crowd wait, and the most that it takes."""
 
     socket: str
     mode: int | None
@@ -68,6 +70,8 @@ class Facts(Struct, frozen=True):
     start: str = ""
     fullness: str = ""
     problems: tuple[str, ...] = ()
+    crowd_from: float = inf
+    places: float = inf
 
     @property
     def is_asked(self) -> bool:
@@ -89,6 +93,7 @@ def findings(facts: Facts, revision: Revision, chain: ChainTime, wall_s: float) 
         _certificates(facts, messages, chain, wall_s),
         _consumers(facts),
         _nodes(facts, wall_s),
+        _doors(facts),
         _turns(facts),
     ]
 
@@ -148,6 +153,28 @@ def _none_hot(said: str, nodes: Mapping[str, Any]) -> Finding:
         why = "; ".join([f"{why}; of the ledger's relays", *counts_of(nodes["ledger"]["standing"])])
     remedy = "name others with --topology-file; one that listens at its public address alone is not reached at "
     return Finding("nodes", False, f"{said}; {why}", f"{remedy}an internal one: --host-addr 0.0.0.0 serves both")
+
+
+def _doors(facts: Facts) -> Finding:
+    """Say how many nodes have dialled in, and who they are where their number has others wait."""
+    if facts.status is None:
+        return Finding("doors", None, *_not_run(facts))
+    doors = facts.status.get("nodes", {}).get("doors", ())
+    if not doors:
+        return Finding("doors", True, "no node has dialled in")
+    full = max(doors, key=lambda one: one["connections"])
+    said = f"{counted(full['connections'], 'connection')} of others at {full['listens_at']}"
+    if full["connections"] < facts.crowd_from:
+        return Finding("doors", True, said)
+    said += f", {full['strangers']:,} of strangers from "
+    said += counted(full["prefixes"], "address prefix", "address prefixes")
+    if full["of_most"]:
+        said += f", most ({full['of_most']:,}) from {full['most_from']}"
+    said += f": from {facts.crowd_from:g} on those of a crowded prefix are let in slowly, "
+    said += f"and at {facts.places:g} a stranger gives way to the next one"
+    remedy = "bar the prefixes that do not belong here in the machine's firewall, `router dmq peers` lists them; nodes "
+    remedy += "that the topology or the ledger names keep their place"
+    return Finding("doors", full["connections"] < facts.places, said, remedy)
 
 
 def _turns(facts: Facts) -> Finding:

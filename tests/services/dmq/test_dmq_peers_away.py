@@ -35,6 +35,18 @@ def test_a_named_peer_that_is_away_is_told_with_since_when_and_why() -> None:
     assert node.ask("peers")["peers"] == [] and not node.ask("status")["nodes"]["away"]
 
 
+def test_who_has_dialled_in_is_counted_by_door_and_prefix() -> None:
+    node = Network().add(1)
+    node.hear(c.Computed(TAG, msgspec.msgpack.encode(Roots(b"1", (RootGroup((PeerAddress("45.1.1.1", 7),)),)))))
+    assert node.ask("status")["nodes"]["doors"] == []
+    for number, ip in enumerate(("45.1.1.1", "45.2.2.2", "45.2.2.3", "45.3.3.3")):
+        node.hear(c.Opened("peers", str(number), f"{ip}:7"))
+    assert node.ask("status")["nodes"]["doors"] == [{
+        "listens_at": "127.0.0.1:1", "connections": 4, "strangers": 3, "prefixes": 2, "most_from": "45.2.2.0/24",
+        "of_most": 2,
+    }]  # fmt: skip
+
+
 def test_a_named_peer_without_an_address_is_told_with_since_when_and_why() -> None:
     node = Network().add(1)
     missing = (MissingName("pool.example:6161", "no address is known for it"),)

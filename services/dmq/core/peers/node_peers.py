@@ -158,6 +158,7 @@ class NodePeers:
             "rejections": dict(exchange.rejections),
             **self.peers.traffic(),
             "listens_at": sorted(self.peers.listens_at),
+            "doors": self.peers.crowds.as_status(),
             "initiator_only": self.peers.is_initiator_only,
             "topology": self.topology.file,
             "ledger": self._ledger(now),

@@ -41,6 +41,7 @@ from ..stake.source import moment_of
 from .acts import Act, AskPeers, Cool, Dial, Hang, Heat
 from .away import PeersAway, as_row
 from .connection import PeerConnection
+from .crowd import DoorCrowds
 from .endings import PeerEndings
 from .exchange import PeerExchange, PeerTerms, request_of
 from .governor import Governor
@@ -82,6 +83,7 @@ class Peers:
         self._past_bytes_in = self._past_bytes_out = 0  # of connections that have ended
         self.exchange = PeerExchange(terms, holdings, self._by_key)
         self._fetching = self.exchange.fetching
+        self.crowds = DoorCrowds(self._connections, governor.get, terms.listens_at)
 
     def __repr__(self) -> str:
         return f"<Peers: {len(self._connections)} connections, {self._governor!r}>"

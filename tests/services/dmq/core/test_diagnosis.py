@@ -31,13 +31,14 @@ WELL = Facts(
 def found(facts: Facts, later_s: float = 0.0) -> dict[str, Finding]:
     all_of_them = findings(facts, DEPLOYED, MAINNET, WALL_S + later_s)
     assert [one.check for one in all_of_them] == [
-        "settings", "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers", "nodes", "spacing",
+        "settings", "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers", "nodes", "doors",
+        "spacing",
     ]  # fmt: skip
     return {one.check: one for one in all_of_them}
 
 
 def test_all_is_well() -> None:
-    assert [(one.ok, one.remedy) for one in found(WELL).values()] == [(True, "")] * 10
+    assert [(one.ok, one.remedy) for one in found(WELL).values()] == [(True, "")] * 11
     said = "1 named, none lags: at most 3 messages to read; one lags from 1,001 messages on"
     assert found(WELL)["consumers"].found == said
     edge = replace(WELL, status={"stake": STAKE, "consumers": [{**CONSUMER, "lag": LAG_MAX}]})
@@ -159,6 +160,34 @@ def test_whether_messages_reach_other_nodes_is_judged(nodes: dict[str, Any], ok:
     assert re.search(text, finding.found)
 
 
+DOOR = {
+    "listens_at": "0.0.0.0:1", "connections": 413, "strangers": 411, "prefixes": 3, "most_from": "203.0.113.0/24",
+    "of_most": 400,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("connections", "ok", "text", "remedy"),
+    [
+        (383, True, "^383 connections of others at 0.0.0.0:1$", ""),
+        (
+            413,
+            True,
+            r"^413 connections of others at 0.0.0.0:1, 411 of strangers from 3 address prefixes, most \(400\) from "
+            "203.0.113.0/24: from 384 on those of a crowded prefix are let in slowly, and at 512 a stranger gives way",
+            "in the machine's firewall",
+        ),
+        (512, False, "^512 connections", "keep their place"),
+    ],
+)
+def test_a_door_crowded_with_strangers_is_named(connections: int, ok: bool, text: str, remedy: str) -> None:
+    doors = [{**DOOR, "connections": 2}, {**DOOR, "connections": connections}]
+    status = {"stake": STAKE, "consumers": [], "clients": CLIENTS, "nodes": {**NODES, "doors": doors}}
+    finding = found(replace(WELL, status=status, crowd_from=384, places=512))["doors"]
+    assert finding.ok is ok and remedy in finding.remedy and bool(remedy) is (connections >= 384)
+    assert re.search(text, finding.found)
+
+
 def test_a_group_for_reading_only_that_carries_alone_is_a_fault() -> None:
     alone = {**NODES, "listens_at": [], "topology": ""}
     group = {"name": "dmq-preview", "problem": "", "joined": True, "may_publish": True}
@@ -178,7 +207,7 @@ def test_what_is_not_known_is_not_judged() -> None:
     other = Facts("dmq", stat.S_IFSOCK | 0o660)
     assert {check: one.ok for check, one in found(other).items()} == {
         "settings": None, "clock": None, "socket": True, "magic": True, "genesis": None, "stake": None,
-        "certificates": None, "consumers": None, "nodes": None, "spacing": None,
+        "certificates": None, "consumers": None, "nodes": None, "doors": None, "spacing": None,
     }  # fmt: skip
     assert found(other)["clock"] == Finding(
         "clock", None, "not checked: there is no node in this home", "name the node's home with --home"
