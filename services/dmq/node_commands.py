@@ -166,6 +166,8 @@ def peers(with_all: bool, name: str | None, as_json: bool) -> None:
     if answer["left_out"]:
         others = ", ".join(f"{count} {state}" for state, count in answer["left_out"].items())
         note(f"the first {len(found)} are listed; not listed: {others}")
+    if answer["rejected_of_others"]:
+        note(f"rejected of nodes that are not listed: {_by_reason(answer['rejected_of_others'])}")
     if with_all:
         found += [as_row(one["relay"], AwayPeer(0, PHRASES[RelayStanding(one["standing"])])) for one in _relays(name)]
     elif (ledger := asked(name, "status")["nodes"]["ledger"]) and not as_json:
@@ -199,8 +201,12 @@ def peers_table(found: Sequence[Mapping[str, Any]], wall_s: float) -> tuple[list
     return heads, rows
 
 
+def _by_reason(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
 def _peer(one: Mapping[str, Any], wall_s: float) -> list[str]:
-    rejected = ", ".join(f"{count} {word}" for word, count in one["rejected"].items()) or "0"
+    rejected = _by_reason(one["rejected"]) or "0"
     rtt = "-" if one["rtt_ms"] is None else f"{one['rtt_ms']:g}"
     counts = [str(one[key]) for key in _COUNTS.values()]
     sizes = [size_text(one["bytes_in"]), size_text(one["bytes_out"])]

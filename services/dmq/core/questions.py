@@ -18,6 +18,7 @@ from .holdings import ACCEPTED, Holdings
 from .mempool import Row
 from .peers.ledger import RelayStanding
 from .peers.node_peers import NodePeers
+from .peers.rejections import PeerRejections
 from .stake.source import StakeSource
 from .topic_group import TopicGroup
 
@@ -65,7 +66,8 @@ class Questions:
             case "status", []:
                 value = self.status(now)
             case "peers", []:
-                value = peers_shown([*self._nodes.peers.as_status(), *self._nodes.away()])
+                rows = [*self._nodes.peers.as_status(), *self._nodes.away()]
+                value = peers_shown(rows, self._nodes.peers.exchange.rejections)
             case "relays", [] | [_]:
                 value = self._relays(words, now)
             case "reload", []:
@@ -195,7 +197,10 @@ class Questions:
         return {"messages": shown, "next": shown[-1]["number"] if len(rows) > PAGE_MAX else 0}
 
 
-def peers_shown(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the first rows, those of agreed peers before all others, and how many of each state are left out."""
+def peers_shown(rows: list[dict[str, Any]], rejections: PeerRejections) -> dict[str, Any]:
+    """Return the first rows, those of agreed peers before all others, how many of each state are left out, and the
+    messages of addresses that are not in the rows and that were not taken, by reason."""
     rows = sorted(rows, key=lambda one: _ORDER.get(one["state"], 0))
-    return {"peers": rows[:PEERS_SHOWN], "left_out": Counter(one["state"] for one in rows[PEERS_SHOWN:])}
+    shown, left_out = rows[:PEERS_SHOWN], Counter(one["state"] for one in rows[PEERS_SHOWN:])
+    others = rejections.beside(one["address"] for one in shown)
+    return {"peers": shown, "left_out": left_out, "rejected_of_others": others}

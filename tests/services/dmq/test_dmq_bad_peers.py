@@ -6,7 +6,7 @@ import pytest
 from samples.dmq import BODY, POOLS
 from samples.dmq_network import Network, submit
 from samples.dmq_node import Host, wire
-from test_dmq_between_nodes import Liar
+from test_dmq_between_nodes import Liar, spoilt
 
 from router.core.link.machine import Agency
 from router.service import contract as c
@@ -58,6 +58,20 @@ def test_a_peer_whose_clock_is_an_hour_off_is_counted_and_stays(node: Host, hour
     peer.say(ms.MsgReplySigs((off, right)))
     assert not peer.is_closed and node.connect().request() == (right,)
     assert node.ask("peers")["peers"][0]["rejected"] == {word: 1}
+
+
+def test_what_a_peer_was_refused_counts_for_its_address_when_it_dials_again(node: Host) -> None:
+    """A wrong signature ends the connection; the next one of that address shows what the metric counts."""
+    peer = Liar(node)
+    peer.announce(wire())
+    peer.say(ms.MsgReplySigs((spoilt(),)))
+    assert peer.is_closed
+    answer = node.ask("peers")
+    assert answer["peers"] == [] and answer["rejected_of_others"] == {"dmq:bad-signature": 1}
+    Liar(node, name="again")
+    answer = node.ask("peers")
+    assert answer["peers"][0]["rejected"] == node.ask("status")["nodes"]["rejections"] == {"dmq:bad-signature": 1}
+    assert not answer["rejected_of_others"]
 
 
 @pytest.mark.parametrize(

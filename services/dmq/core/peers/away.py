@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
@@ -61,14 +62,14 @@ class PeersAway:
         return iter(self._of.items())
 
 
-def as_row(address: str, away: AwayPeer) -> dict[str, Any]:
+def as_row(address: str, away: AwayPeer, rejected: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
     """Return what `dmq peers` shows of a peer that is away, as of one that is connected; `address`: IP:PORT, or a name
-    for which no address is known."""
+    for which no address is known; `rejected`: the messages of its that were not taken, by reason."""
     zeros = dict.fromkeys(("announced", "first", "accepted"), 0)
     facts = {"address": address, "state": "cold", "direction": "outbound", "version": 0, "is_duplex": False}
     rest: dict[str, Any] = {
         "rtt_ms": None,
-        "rejected": {},
+        "rejected": dict(rejected),
         "bytes_in": 0,
         "bytes_out": 0,
         "since": int(away.since_s),

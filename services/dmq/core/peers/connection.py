@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from math import inf
 from typing import Any
 
@@ -39,7 +39,6 @@ class PeerConnection:
         self.round_trip_s = inf
         self.firsts = 0
         self.accepted = 0
-        self.rejected: Counter[str] = Counter()
         self.bytes_in = self.bytes_out = 0
 
     def __repr__(self) -> str:
@@ -124,8 +123,8 @@ class PeerConnection:
             deeds.append(c.Write(self.door, self.name, data))
         return [*deeds, c.Write(self.door, self.name, b"")] if self.is_ending else deeds
 
-    def as_status(self, state: str, announced: int) -> dict[str, Any]:
-        """Return what `dmq peers` shows."""
+    def as_status(self, state: str, announced: int, rejected: Mapping[str, int]) -> dict[str, Any]:
+        """Return what `dmq peers` shows; `rejected`: the messages of its address that were not taken, by reason."""
         return {
             "address": self.key,
             "state": state,
@@ -136,7 +135,7 @@ class PeerConnection:
             "announced": announced,
             "first": self.firsts,
             "accepted": self.accepted,
-            "rejected": dict(sorted(self.rejected.items())),
+            "rejected": dict(rejected),
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
             "since": int(self.opened_at_s),

@@ -3,7 +3,6 @@ provider, and one `Fetching` for all."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, inf
 from typing import Any
@@ -30,6 +29,7 @@ from .connection import PeerConnection
 from .fetching import AskBodies, AskIds, Fetching, PeerFault, peer_fault
 from .hop_delay import HopDelay
 from .provider import Provider, Spacings
+from .rejections import PeerRejections
 from .trail import PeerTrail
 
 
@@ -55,7 +55,7 @@ class FromNode(Struct, frozen=True):
 class PeerExchange:
     """The messages of all peers. `connections`: those on which both have agreed, by the peer's address. `brought`: what
     is to be judged, until it is taken from here. `spaced_out`: how many were not told to a peer before they expired;
-    `accepted`, `accepted_bytes`: the messages of peers that were taken; `rejections`: by reason, how many were not."""
+    `accepted`, `accepted_bytes`: the messages of peers that were taken; `rejections`: those that were not."""
 
     def __init__(self, terms: PeerTerms, holdings: Holdings, connections: Mapping[str, PeerConnection]) -> None:
         self._encoding = terms.encoding
@@ -68,7 +68,7 @@ class PeerExchange:
         self.spaced_out = 0
         self.hop_delay = HopDelay()
         self.accepted = self.accepted_bytes = 0
-        self.rejections = Counter[str]()
+        self.rejections = PeerRejections()
 
     def __repr__(self) -> str:
         return f"<PeerExchange with {len(self._connections)} peers: {self.fetching!r}>"
@@ -192,16 +192,18 @@ class PeerExchange:
 
     def rejected(self, message: SignedMessage, by: str, rejected: Rejected) -> PeerConnection | None:
         """Record that a message of a peer was not taken; return its connection if that ends with it."""
-        self.rejections[rejected.fault.reason.word] += 1
+        self.rejections.note(by, rejected.fault.reason.word)
         is_named = self._encoding.right_id(message) == message.id
         self.fetching.refused(message.id, by, rejected.fault, is_named=is_named)
-        if (connection := self._connections.get(by)) is None:
-            return None
-        connection.rejected[rejected.fault.reason.word] += 1
-        if peer_fault(rejected.fault) is not PeerFault.DISCONNECT:
+        connection = self._connections.get(by)
+        if connection is None or peer_fault(rejected.fault) is not PeerFault.DISCONNECT:
             return None
         connection.fault = connection.fault or rejected.text
         return connection
+
+    def counts_of(self, key: str) -> tuple[int, dict[str, int]]:
+        """Return how many ids a peer has announced, and by reason how many of its address's messages were not taken."""
+        return self.fetching.counts(key)[0], self.rejections.of(key)
 
     def expired(self, rows: list[Row], now_s: float) -> Iterator[c.Deed]:
         """Forget messages that have expired; yield the events of those that a peer was not told for their pool's

@@ -155,7 +155,7 @@ class NodePeers:
             "hop_delay": exchange.hop_delay.as_status(),
             "accepted": exchange.accepted,
             "accepted_bytes": exchange.accepted_bytes,
-            "rejections": dict(exchange.rejections),
+            "rejections": dict(exchange.rejections.total),
             **self.peers.traffic(),
             "listens_at": sorted(self.peers.listens_at),
             "doors": self.peers.crowds.as_status(),

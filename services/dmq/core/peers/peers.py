@@ -338,7 +338,7 @@ class Peers:
         for connection in self._connections.values():
             peer = self._governor.get(connection.address)
             state = peer.state.name.lower() if peer is not None and connection.key in self._by_key else "handshake"
-            found.append(connection.as_status(state, self._fetching.counts(connection.key)[0]))
+            found.append(connection.as_status(state, *self.exchange.counts_of(connection.key)))
         return found
 
     def traffic(self) -> dict[str, int]:
@@ -352,7 +352,8 @@ class Peers:
     def away(self) -> list[dict[str, Any]]:
         """Return what `router dmq peers` shows of the nodes that the topology names and that are not connected."""
         connected = {one.address for one in self._connections.values()}
-        return [as_row(str(address), one) for address, one in self._away if address not in connected]
+        rejected = self.exchange.rejections
+        return [as_row(str(at), one, rejected.of(str(at))) for at, one in self._away if at not in connected]
 
     def needed(self) -> list[dict[str, Any]]:
         """Return which of the nodes that are away, or do not agree, their group of the topology lacks, and why."""
