@@ -26,7 +26,7 @@ from router.core.wire.crypto import PublicKey
 from router.core.wire.errors import RouterError
 from router.core.wire.renewal import Renewal, encode_renewal
 from router.core.wire.succession import KeySuccession
-from router.core.wire.text import key_text, quoted, span_text
+from router.core.wire.text import age_text, key_text, quoted, span_text
 from router.disk.state.environment import StateError
 from router.settings import keyring, own_successions, renewed_keys
 from router.settings.config_services import key_name
@@ -69,7 +69,7 @@ def keys(ctx: click.Context, as_json: bool) -> None:
             one["name"],
             short_text("addr", one["address"]),
             one["kind"],
-            span_text(time.time() - one["made_s"]) + ", renewed" * bool(one["former"]),
+            age_text(time.time() - one["made_s"]).removesuffix(" old") + ", renewed" * bool(one["former"]),
             "?" if one["prekeys"] is None else one["prekeys"],
             "?" if one["correspondents"] is None else one["correspondents"],
             "?" if one["groups"] is None else " ".join(_group(names, key) for key in one["groups"]),

@@ -13,7 +13,7 @@ from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import clock_text, columns, facts, note, say, say_json, size_text
 from router.cli.services import ask_service
-from router.core.wire.text import counted, span_text
+from router.core.wire.text import age_text, counted
 from services.dmq.core.messages.certificate import pool_text
 from services.dmq.core.peers.away import AwayPeer, as_row
 from services.dmq.core.peers.ledger import PHRASES, RelayStanding, counts_of
@@ -113,7 +113,7 @@ def _stake(stake: dict[str, Any]) -> str:
         return stake["problem"] or "none: every message is refused until there is one"
     of_epoch = "" if stake["is_of_epoch"] else ", of another epoch"
     problem = f"; {stake['problem']}" if stake["problem"] else ""
-    return f"{counted(stake['pools'], 'pool')}, {span_text(stake['age_s'])} old{of_epoch}{problem}"
+    return f"{counted(stake['pools'], 'pool')}, {age_text(stake['age_s'])}{of_epoch}{problem}"
 
 
 @click.command(cls=Command)

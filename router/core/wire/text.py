@@ -239,3 +239,9 @@ def span_text(seconds: float | None) -> str:
     if whole < 86_400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+
+
+def age_text(seconds: float) -> str:
+    """Return how old something is, for people: `3 min old`; of a time that lies ahead of this clock by a second or
+    more, `from 3 min ahead of this clock`: one of both clocks is wrong."""
+    return f"{span_text(max(0.0, seconds))} old" if seconds > -1 else f"from {span_text(-seconds)} ahead of this clock"

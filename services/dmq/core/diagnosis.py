@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from router.core.wire.codec import Malformed
-from router.core.wire.text import counted, span_text
+from router.core.wire.text import age_text, counted, span_text
 from services.dmq import reasons
 
 from .messages.signed_message import SignedMessage
@@ -18,7 +18,7 @@ from .peers.ledger import counts_of
 from .peers.peers import SAID_NO
 from .protocols.revision import Revision
 from .stake.chain_time import ChainTime
-from .stake.distribution import BadStake, StakeSet, read_stake
+from .stake.distribution import AHEAD_S, SET_CLOCK, BadStake, StakeSet, read_stake
 
 FILE_KIND, SOCKET, RIGHTS, OTHERS_WRITE = 0o170000, 0o140000, 0o7777, 0o002
 """Parts of a file's mode (POSIX)."""
@@ -214,7 +214,9 @@ def _carried_alone(group: Mapping[str, Any]) -> Finding:
 
 def _away(said: str, away: Sequence[Mapping[str, Any]], wall_s: float) -> Finding:
     """Return what is said of the nodes that a group of local roots lacks, and what to do about the first."""
-    each = "; ".join(f"{one['address']} is away for {span_text(wall_s - one['since'])}: {one['cause']}" for one in away)
+    each = "; ".join(
+        f"{one['address']} is away for {span_text(max(0.0, wall_s - one['since']))}: {one['cause']}" for one in away
+    )
     remedy = (
         "see that it runs and that its port is open to this machine, or correct the topology; one that listens at its "
         "public address alone is not reached at an internal one: there, --host-addr 0.0.0.0 serves both"
@@ -339,14 +341,18 @@ def _stake(facts: Facts, chain: ChainTime, wall_s: float) -> Finding:
     found = facts.status["stake"]
     if found["age_s"] is None:
         return Finding("stake", False, found["problem"] or "there is none: every message is refused", _ASK)
-    text = f"{counted(found['pools'], 'pool')}, {span_text(found['age_s'])} old"
+    text = f"{counted(found['pools'], 'pool')}, {age_text(found['age_s'])}"
+    if found["age_s"] <= -AHEAD_S and not found["problem"]:
+        return Finding("stake", False, text, SET_CLOCK)
     ok = bool(found["is_of_epoch"]) and not found["problem"]
     more = found["problem"] or ("" if found["is_of_epoch"] else "of another epoch")
     return Finding("stake", ok, f"{text}; {more}" if more else text, "" if ok else _ASK)
 
 
 def _age_of(stake: StakeSet, chain: ChainTime, wall_s: float) -> Finding:
-    text = f"{counted(len(stake.pools), 'pool')}, {span_text(stake.age_s(wall_s))} old"
+    text = f"{counted(len(stake.pools), 'pool')}, {age_text(stake.age_s(wall_s))}"
+    if stake.age_s(wall_s) <= -AHEAD_S:
+        return Finding("stake", False, text, SET_CLOCK)
     if stake.is_of_epoch(wall_s, chain):
         return Finding("stake", True, text)
     return Finding("stake", False, f"{text}; of another epoch", _ASK)

@@ -196,7 +196,7 @@ def test_a_node_says_how_much_stake_it_has_once_and_warns_without_any() -> None:
     )
     node.settings = Settings(consumers=SETTINGS.consumers)
     node.crash()
-    assert node.warnings[0].startswith("no stake is named: the stake that was read 0.0 days ago stays")
+    assert node.warnings[0].startswith("no stake is named: the stake that was read before, 10 s old, stays, and ages")
 
 
 def test_what_is_printed_at_the_start() -> None:

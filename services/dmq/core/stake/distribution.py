@@ -22,6 +22,9 @@ POOLS_MAX = 50_000
 STAKE_BYTES_MAX = 32 << 20
 LOVELACE_MAX = 45_000_000_000_000_000
 """The total supply of ada, in lovelace."""
+AHEAD_S = 60.0
+"""Seconds by which a snapshot's time must lie ahead of this machine's clock for one of both to be called wrong."""
+SET_CLOCK = "set this machine's clock (`timedatectl`), or write the file anew, so that its time is right"
 _REMEDY = "give the unchanged output of cardano-cli query stake-snapshot --all-stake-pools"
 
 

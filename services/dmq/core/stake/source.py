@@ -10,14 +10,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.core.wire.text import counted, span_text
+from router.core.wire.text import age_text, counted
 from router.service import contract as c
 
 from ..holdings import Holdings
 from ..messages.authentication import Moment
 from ..messages.certificate import PoolId
 from .chain_time import ChainTime
-from .distribution import StakeSet
+from .distribution import AHEAD_S, SET_CLOCK, StakeSet
 
 FILE_S = 5.0
 """Seconds between two looks at the stake file."""
@@ -92,7 +92,7 @@ class StakeSource:
         stake = self._holdings.authentication.stake
         then = "every message is rejected (NotInitialized), since no pool is known"
         if stake is not None:
-            then = f"the stake that was read {stake.age_s(now.wall_s) / 86400:.1f} days ago stays, and ages"
+            then = f"the stake that was read before, {age_text(stake.age_s(now.wall_s))}, stays, and ages"
         return [c.Warn(f"no stake is named: {then}; {SOURCE}")]
 
     def due(self, now: c.Now) -> list[c.Deed]:
@@ -137,8 +137,9 @@ class StakeSource:
         self._next_s = now.mono_s + (FILE_S if self._sources.stake_file else AGAIN_S)
         stake = StakeSet({PoolId(pool): lovelace for pool, lovelace in pools.items()}, at_s)
         note = c.LogEvent("dmq_stake", fields={"pools": len(pools), "at": int(at_s)})
-        age = span_text(stake.age_s(now.wall_s))
-        said = f"the stake distribution holds {counted(len(pools), 'pool')}, and is {age} old"
+        age_s = stake.age_s(now.wall_s)
+        said = f"the stake distribution holds {counted(len(pools), 'pool')}, and is {age_text(age_s)}"
+        said += f": {SET_CLOCK}" if age_s <= -AHEAD_S else ""
         return [*self._holdings.learn(stake), note, *([c.Inform(said, mended)] if is_news else ())]
 
     def _failed(self, error: str, now: c.Now) -> list[c.Deed]:

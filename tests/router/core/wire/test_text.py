@@ -12,6 +12,7 @@ from router.core.wire.text import (
     KINDS,
     BadText,
     Kind,
+    age_text,
     bech32m_decode,
     bech32m_encode,
     clean,
@@ -173,6 +174,14 @@ def test_short_forms_are_for_looking_up_only() -> None:
     for form in (short(ADDRESS), short(ALICE.public), short(ADDRESS)[:-1]):
         with pytest.raises(BadText):
             parse_key(form)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    ((190.0, "3 min old"), (0.0, "0 s old"), (-0.9, "0 s old"), (-2557.0, "from 42 min ahead of this clock")),
+)
+def test_age_text_says_of_a_time_to_come_that_it_is_ahead(seconds: float, text: str) -> None:
+    assert age_text(seconds) == text
 
 
 def test_clean() -> None:

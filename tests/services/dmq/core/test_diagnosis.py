@@ -65,6 +65,10 @@ WRONG: list[tuple[dict[str, Any], float, str, str, str]] = [
     ({}, 2 * PERIOD_S, "genesis", "KES period 1432 by clock and genesis, and 1430 of 3 of 3", "own Shelley genesis"),
     ({"status": {"stake": {**STAKE, "age_s": None, "problem": "none"}, "consumers": []}}, 0, "stake", "none", "anew"),
     ({"status": {"stake": {**STAKE, "is_of_epoch": False}, "consumers": []}}, 0, "stake", "of another epoch", "anew"),
+    (
+        {"status": {"stake": {**STAKE, "age_s": -2557.0}, "consumers": []}}, 0, "stake",
+        "^3 pools, from 42 min ahead of this clock$", "set this machine's clock",
+    ),
     ({"stake_file": b"{"}, 0, "stake", "the stake file", "anew"),
     ({"stake_file": stake_file(POOLS[0].id)}, 0, "stake", "1 pool, .* d .* h old; of another epoch", "anew"),
     ({}, 59 * PERIOD_S, "certificates", "3 of 3 end within 4 KES periods: pool1.* in 3", "tell the pools"),
