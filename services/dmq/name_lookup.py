@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from typing import NamedTuple
@@ -52,8 +52,8 @@ class _Lookup(NamedTuple):
 
 
 class NameLookup:
-    """Looks names up again and again. `services`: those whose SRV records stand for a name without a port, the first of
-    which that has some counts."""
+    """Looks names up again and again, as many as its caller keeps. `services`: those whose SRV records stand for a name
+    without a port, the first of which that has some counts."""
 
     def __init__(self, services: Sequence[str]) -> None:
         self._services = tuple(services)
@@ -69,6 +69,12 @@ class NameLookup:
         for point in [one for one in self._lookups if not self._known(one).addresses]:
             if self._lookups[point].future.done():
                 del self._lookups[point]
+
+    def keep(self, points: Iterable[AccessPoint]) -> None:
+        """Forget all names but those of these points: what has left the files is looked up no more."""
+        kept = frozenset(points)
+        self._lookups = {point: one for point, one in self._lookups.items() if point in kept}
+        self._found = {point: one for point, one in self._found.items() if point in kept}
 
     def find(self, point: AccessPoint) -> FoundName:
         """Return the addresses of a point, as far as they are known; begin to look its name up if it is time for

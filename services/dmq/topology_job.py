@@ -33,18 +33,20 @@ RELAYS_MAX = 1000
 """Most names of a ledger peer snapshot that are looked up, and most addresses of it that are used."""
 
 
-_lookups: dict[tuple[str, ...], NameLookup] = {}
+_lookups: dict[tuple[str, str, tuple[str, ...]], NameLookup] = {}
+"""One for the files and the SRV services of each DMQ node; none knows more than `POINTS_MAX` and `NAMES_MAX` names."""
 
 
 def topology(argument: bytes) -> bytes:
     """Return the roots in a topology file, and the relays in a ledger peer snapshot; b"" if they are still those of
     `known`. The argument is a `TopologyRequest`; nobody dials itself."""
     path, snapshot, known, listens, services, is_afresh = msgspec.msgpack.decode(argument, type=TopologyRequest)
-    names = _lookups.setdefault(services, NameLookup(services))
+    names = _lookups.setdefault((path, snapshot, services), NameLookup(services))
     if is_afresh:
         names.hurry()
     found = _read(path, read_topology, TOPOLOGY_BYTES_MAX) if path else Topology()
     relays = _read(snapshot, read_snapshot, SNAPSHOT_BYTES_MAX) if snapshot else LedgerSnapshot()
+    names.keep([*found.points, *_named_in(relays)[:NAMES_MAX]])
     places = [one for one in map(address_of, listens) if one is not None]
     known_at = {point: names.find(point) for point in found.points}  # once: a lookup may end at any time
     groups = found.groups(lambda point: [one for one in known_at[point].addresses if not _is_own(one, places)])
@@ -53,10 +55,15 @@ def topology(argument: bytes) -> bytes:
     missing = tuple(_missing(known_at))
     ledger, report = _relays(relays, names, places)
     points = _digest(*map(str, found.points))
-    digest = _digest(groups, missing, ledger, own, report, points)
-    return (
-        b"" if digest == known else msgspec.msgpack.encode(Roots(digest, groups, missing, ledger, own, points, report))
-    )
+    digest = _digest(groups, missing, ledger, own, report, points, found.unknown)
+    if digest == known:
+        return b""
+    return msgspec.msgpack.encode(Roots(digest, groups, missing, ledger, own, points, report, found.unknown))
+
+
+def _named_in(snapshot: LedgerSnapshot) -> list[AccessPoint]:
+    """Return the relays of a snapshot that stand there by their names."""
+    return [point for point in snapshot.points if not point.is_address]
 
 
 def _relays(
@@ -64,7 +71,7 @@ def _relays(
 ) -> tuple[tuple[PeerAddress, ...], SnapshotReport]:
     """Return the relays that may be dialled, and what else the snapshot holds. Of its names the first few are looked
     up, since there are thousands."""
-    named = [point for point in snapshot.points if not point.is_address]
+    named = _named_in(snapshot)
     skipped = frozenset(named[NAMES_MAX:])
     known_at = {point: names.find(point) for point in snapshot.points if point not in skipped}
     found = dict.fromkeys(one for place in known_at.values() for one in place.addresses)

@@ -93,6 +93,7 @@ def findings(facts: Facts, revision: Revision, chain: ChainTime, wall_s: float) 
         _certificates(facts, messages, chain, wall_s),
         _consumers(facts),
         _nodes(facts, wall_s),
+        _topology(facts),
         _doors(facts),
         _turns(facts),
     ]
@@ -153,6 +154,17 @@ def _none_hot(said: str, nodes: Mapping[str, Any]) -> Finding:
         why = "; ".join([f"{why}; of the ledger's relays", *counts_of(nodes["ledger"]["standing"])])
     remedy = "name others with --topology-file; one that listens at its public address alone is not reached at "
     return Finding("nodes", False, f"{said}; {why}", f"{remedy}an internal one: --host-addr 0.0.0.0 serves both")
+
+
+def _topology(facts: Facts) -> Finding:
+    """Name the keys of the topology that have no effect."""
+    if facts.status is None:
+        return Finding("topology", None, *_not_run(facts))
+    nodes = facts.status.get("nodes", {})
+    if not (unknown := nodes.get("unknown_keys")):
+        return Finding("topology", True, "none is named" if not nodes.get("topology") else "each key has its effect")
+    said = f"{', '.join(unknown)} of {nodes['topology']} {'is' if len(unknown) == 1 else 'are'} unknown"
+    return Finding("topology", True, f"{said}, and without effect", "correct the spelling of it, or take it out")
 
 
 def _doors(facts: Facts) -> Finding:

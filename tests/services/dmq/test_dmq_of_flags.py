@@ -56,7 +56,7 @@ async def test_its_commands_know_its_socket_and_its_genesis(tmp_path: Path) -> N
         checks = {one["check"]: one for one in json.loads(found.stdout)}
         names = ("settings", "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers", "nodes")
         assert found.exit_code == 0 and {name: one["ok"] for name, one in checks.items()} == dict.fromkeys(
-            (*names, "doors", "spacing"), True
+            (*names, "topology", "doors", "spacing"), True
         )
         assert checks["settings"]["found"] == "router.toml is in order"
         assert checks["socket"]["found"].startswith(str(socket)) and "clients of 4711" in checks["magic"]["found"]

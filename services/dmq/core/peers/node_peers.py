@@ -163,6 +163,7 @@ class NodePeers:
             "topology": self.topology.file,
             "ledger": self._ledger(now),
             "missing": [one._asdict() for one, _ in self.topology.missing()][:CAUSES_SHOWN],
+            "unknown_keys": self.topology.roots.unknown,
             "problem": self.topology.problem,
             "only_itself": self.topology.only_itself,
             "away": self.peers.needed()[:CAUSES_SHOWN],

@@ -12,10 +12,13 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+
+from router.core.wire.text import clean
 
 from ..protocols.peer_sharing import PeerAddress
 from .known import RootGroup
@@ -29,6 +32,17 @@ SRV_SERVICE = "_dmq._mithril._cardano._tcp"
 SNAPSHOT_BYTES_MAX = 16 << 20
 RELAYS_MAX = 100_000
 """Most relays of a snapshot that are read."""
+UNKNOWN_MAX = 5
+KEY_CHARS_MAX = 40
+"""Most keys without effect that are named, and most characters of one."""
+_KEYS = frozenset(("localRoots", "publicRoots", "bootstrapPeers", "useLedgerAfterSlot"))
+_POINT_KEYS = frozenset(("address", "port", "valency"))
+"""The keys of an access point; mithril's guide puts a valency there, which dmq-node ignores."""
+_PUBLIC_KEYS = frozenset(("accessPoints", "advertise", "valency"))
+_LOCAL_KEYS = _PUBLIC_KEYS | {
+    "hotValency", "warmValency", "behindFirewall", "diffusionMode", "trustable", "extraFlags",
+}  # fmt: skip
+"""The keys of a group; the last two are cardano-node's, and dmq-node reads neither."""
 _DUPLEX, _INITIATOR_ONLY = "InitiatorAndResponder", "InitiatorOnly"
 _BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 _NAME = re.compile(r"(?=.{1,254}\Z)(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})\.)*[A-Za-z0-9_][A-Za-z0-9_-]{0,62}\.?")
@@ -78,11 +92,13 @@ class PublicRoots(Struct, frozen=True):
 
 
 class Topology(Struct, frozen=True):
-    """The named peers. `ledger_after_slot`: from that slot on the ledger's relays are used; None: never."""
+    """The named peers. `ledger_after_slot`: from that slot on the ledger's relays are used; None: never. `unknown`: the
+    first keys that have no effect, and where they stand."""
 
     local: tuple[LocalRoots, ...] = ()
     public: tuple[PublicRoots, ...] = ()
     ledger_after_slot: int | None = None
+    unknown: tuple[str, ...] = ()
 
     @property
     def points(self) -> tuple[AccessPoint, ...]:
@@ -129,12 +145,28 @@ def read_topology(data: bytes) -> Topology:
     slot = found.get("useLedgerAfterSlot")
     if slot is not None and type(slot) is not int:
         raise BadTopology('"useLedgerAfterSlot" is no whole number; write -1 for never, 0 for always')
-    topology = Topology(
-        local, tuple(one for one in public if one.points), slot if slot is not None and slot >= 0 else None
-    )
+    after = slot if slot is not None and slot >= 0 else None
+    unknown = tuple(islice(_unknown_keys(found), UNKNOWN_MAX))
+    topology = Topology(local, tuple(one for one in public if one.points), after, unknown)
     if (count := len(topology.points)) > POINTS_MAX:
         raise BadTopology(f"{count} access points are named, {POINTS_MAX} at most; name fewer")
     return topology
+
+
+def _unknown_keys(found: dict[str, Any]) -> Iterator[str]:
+    """Yield the keys of a topology that has been read which have no effect, as `localRoots[0].warmValncy`."""
+    yield from _beside(found, _KEYS, "")
+    for name, keys in (("localRoots", _LOCAL_KEYS), ("publicRoots", _PUBLIC_KEYS)):
+        for at, group in enumerate(found[name] or ()):
+            yield from _beside(group, keys, f"{name}[{at}].")
+            for number, point in enumerate(group["accessPoints"]):
+                yield from _beside(point, _POINT_KEYS, f"{name}[{at}].accessPoints[{number}].")
+
+
+def _beside(found: dict[str, Any], known: Collection[str], where: str) -> Iterator[str]:
+    yield from (
+        f"{where}{clean(key, KEY_CHARS_MAX)}" for key, value in found.items() if key not in known and value is not None
+    )
 
 
 def read_snapshot(data: bytes) -> LedgerSnapshot:

@@ -55,7 +55,7 @@ class Roots(Struct, frozen=True, array_like=True):
     """What a topology names. `digest` tells it from others; `missing`: the points whose addresses are not known;
     `ledger`: relays of a ledger peer snapshot; `own`: the points at which this node itself listens, which are in no
     group; `points`: a digest of the points as they stand in the file, whatever addresses their names have; `snapshot`:
-    what else the ledger peer snapshot holds."""
+    what else the ledger peer snapshot holds; `unknown`: the first keys of the file that have no effect."""
 
     digest: bytes
     groups: tuple[RootGroup, ...]
@@ -64,6 +64,7 @@ class Roots(Struct, frozen=True, array_like=True):
     own: tuple[str, ...] = ()
     points: bytes = b""
     snapshot: SnapshotReport = SnapshotReport()
+    unknown: tuple[str, ...] = ()
 
     @property
     def addresses(self) -> int:
@@ -188,6 +189,8 @@ class TopologySource:
             said += f"; and {more} more names without an address" if more > 0 else ""
         if roots.own:
             said += f"; {', '.join(roots.own)} is this node itself"
+        if roots.unknown:
+            said += f"; without effect, since unknown: {', '.join(roots.unknown)}"
         return said
 
     def _as_read(self) -> dict[str, Any]:

@@ -31,14 +31,14 @@ WELL = Facts(
 def found(facts: Facts, later_s: float = 0.0) -> dict[str, Finding]:
     all_of_them = findings(facts, DEPLOYED, MAINNET, WALL_S + later_s)
     assert [one.check for one in all_of_them] == [
-        "settings", "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers", "nodes", "doors",
-        "spacing",
+        "settings", "clock", "socket", "magic", "genesis", "stake", "certificates", "consumers", "nodes", "topology",
+        "doors", "spacing",
     ]  # fmt: skip
     return {one.check: one for one in all_of_them}
 
 
 def test_all_is_well() -> None:
-    assert [(one.ok, one.remedy) for one in found(WELL).values()] == [(True, "")] * 11
+    assert [(one.ok, one.remedy) for one in found(WELL).values()] == [(True, "")] * 12
     said = "1 named, none lags: at most 3 messages to read; one lags from 1,001 messages on"
     assert found(WELL)["consumers"].found == said
     edge = replace(WELL, status={"stake": STAKE, "consumers": [{**CONSUMER, "lag": LAG_MAX}]})
@@ -164,6 +164,14 @@ def test_whether_messages_reach_other_nodes_is_judged(nodes: dict[str, Any], ok:
     assert re.search(text, finding.found)
 
 
+def test_a_key_of_the_topology_without_effect_is_named() -> None:
+    nodes = {**NODES, "unknown_keys": ["localRoots[0].warmValncy"]}
+    status = {"stake": STAKE, "consumers": [], "clients": CLIENTS, "nodes": nodes}
+    said = "localRoots[0].warmValncy of t.json is unknown, and without effect"
+    finding = Finding("topology", True, said, "correct the spelling of it, or take it out")
+    assert found(replace(WELL, status=status))["topology"] == finding
+
+
 DOOR = {
     "listens_at": "0.0.0.0:1", "connections": 413, "strangers": 411, "prefixes": 3, "most_from": "203.0.113.0/24",
     "of_most": 400,
@@ -211,7 +219,7 @@ def test_what_is_not_known_is_not_judged() -> None:
     other = Facts("dmq", stat.S_IFSOCK | 0o660)
     assert {check: one.ok for check, one in found(other).items()} == {
         "settings": None, "clock": None, "socket": True, "magic": True, "genesis": None, "stake": None,
-        "certificates": None, "consumers": None, "nodes": None, "doors": None, "spacing": None,
+        "certificates": None, "consumers": None, "nodes": None, "topology": None, "doors": None, "spacing": None,
     }  # fmt: skip
     assert found(other)["clock"] == Finding(
         "clock", None, "not checked: there is no node in this home", "name the node's home with --home"

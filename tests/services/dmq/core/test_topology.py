@@ -16,7 +16,14 @@ from samples.dmq import BETWEEN_NODES
 from router.service import contract as c
 from services.dmq import topology_job
 from services.dmq.core.peers.known import RootGroup
-from services.dmq.core.peers.topology import AccessPoint, BadTopology, LocalRoots, read_snapshot, read_topology
+from services.dmq.core.peers.topology import (
+    UNKNOWN_MAX,
+    AccessPoint,
+    BadTopology,
+    LocalRoots,
+    read_snapshot,
+    read_topology,
+)
 from services.dmq.core.peers.topology_source import (
     FILE_S,
     TAG,
@@ -68,6 +75,17 @@ def as_vector(group: LocalRoots) -> dict[str, Any]:
 def test_an_ipv4_address_in_the_form_of_ipv6_is_that_of_ipv4() -> None:
     found = read_topology(of(localRoots=[ROOT | {"accessPoints": [{"address": "::ffff:1.2.3.4", "port": 1}]}]))
     assert found.points == (AccessPoint("1.2.3.4", 1),)
+
+
+def test_keys_without_effect_are_named_with_their_place_and_are_no_fault() -> None:
+    group = {**ROOT, "accessPoints": [{"address": "192.0.2.1", "port": 1, "valency": 1, "prt": 2}], "warmValncy": 3}
+    data = of(localRoots=[ROOT | {"trustable": True, "extraFlags": {}}, group], publicRoots=[ROOT | {"x": 1}], slot=1)
+    unknown = ("slot", "localRoots[1].warmValncy", "localRoots[1].accessPoints[0].prt", "publicRoots[0].x")
+    assert read_topology(data).unknown == unknown
+    assert len(read_topology(of(**dict.fromkeys("abcdefgh", 1))).unknown) == UNKNOWN_MAX
+    for case in BETWEEN_NODES["topologies"]:
+        if "fails" not in case:
+            assert not read_topology(json.dumps(case["json"]).encode()).unknown
 
 
 def test_bootstrap_peers_count_as_public_roots() -> None:
@@ -209,6 +227,18 @@ def test_a_name_is_looked_up_beside_and_missing_until_then(tmp_path: Path) -> No
     assert PeerAddress("127.0.0.1", 6161) in found.groups[0].addresses
 
 
+def test_names_that_left_the_files_are_forgotten(tmp_path: Path) -> None:
+    file, snapshot = tmp_path / "t.json", tmp_path / "s.json"
+    names = [f"pool{number}.invalid" for number in range(3)]
+    snapshot.write_text(json.dumps({"bigLedgerPools": [{"relays": [{"domain": "relay.invalid", "port": 1}]}]}))
+    request = TopologyRequest(str(file), str(snapshot), b"", (), ())
+    for name in names:
+        root = ROOT | {"accessPoints": [{"address": name, "port": 1}]}
+        file.write_bytes(of(localRoots=[root]))
+        topology(msgspec.msgpack.encode(request))
+    assert repr(topology_job._lookups[str(file), str(snapshot), ()]) == "<NameLookup of 2 names>"
+
+
 def test_a_lookup_that_ends_in_the_midst_of_a_read_leaves_no_name_neither_known_nor_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,8 +248,8 @@ def test_a_lookup_that_ends_in_the_midst_of_a_read_leaves_no_name_neither_known_
             self.asked = getattr(self, "asked", 0) + 1
             return FoundName((PeerAddress("127.0.0.1", 6161),) if self.asked > 1 else ())
 
-    monkeypatch.setitem(topology_job._lookups, (), Ending(()))
     path = tmp_path / "topology.json"
+    monkeypatch.setitem(topology_job._lookups, (str(path), "", ()), Ending(()))
     path.write_bytes(of(localRoots=[ROOT | {"accessPoints": [{"address": "localhost", "port": 6161}]}]))
     found = msgspec.msgpack.decode(read(path), type=Roots)
     assert bool(found.missing) is not bool(found.groups[0].addresses)
@@ -293,6 +323,16 @@ def test_a_snapshot_alone_is_read_again_and_the_operator_told_what_was_read() ->
     _, said = source.computed(c.Computed(TAG), now)
     read = "the ledger peer snapshot names 3 relays, with 2 addresses"
     assert said == [c.Answer(1, {"topology": "", "snapshot": "snapshot.json", "read": read, "problem": ""})]
+
+
+def test_keys_without_effect_are_logged_once_when_the_file_is_read() -> None:
+    source, now = TopologySource("t.json", "", ()), c.Now(1e9, 0.0)
+    list(source.due(now))
+    roots = Roots(b"1", (RootGroup(()),), unknown=("localRoots[0].warmValncy",))
+    _, [inform] = source.computed(c.Computed(TAG, msgspec.msgpack.encode(roots)), now)
+    assert isinstance(inform, c.Inform)
+    assert inform.text.endswith("; without effect, since unknown: localRoots[0].warmValncy")
+    assert source.computed(c.Computed(TAG, b""), now) == (None, [])
 
 
 def test_questions_that_wait_for_a_read_are_bounded_and_without_files_none_waits() -> None:
