@@ -288,7 +288,8 @@ class Join(Deed, frozen=True):
     """Join a group, given by its name in the home or its key in hexadecimal digits; `""`: the group of this service's
     own key. `local`: only messages published on this node; `raw`: bodies come as they were published, also if the group
     has a key that seals them. With a tag, `Joined` reports what becomes of it. One that fails is tried again until the
-    group is left: at once when a command has added the group's link to the home, else every 5 s."""
+    group is left: at once when a command has changed the home's groups, else after pauses that grow from 5 s to 60 s. A
+    group that an earlier run has joined by a name that the home holds no more is left."""
 
     group: str = ""
     local: bool = False

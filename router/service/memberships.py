@@ -1,19 +1,26 @@
 """The groups in which a service takes part: joined as its rules wish, and followed as the home's links change.
 
 A group that is given by its name is known while the home holds its link. What cannot be joined stays a wish: it is
-tried again when a command has changed the home's groups (`look`), and every `LOOK_S`. A group whose link is gone is
-left, and one whose link is replaced is joined anew.
+tried again when a command has changed the home's groups (`look`) or its link is another one, else after pauses that
+grow to `AGAIN_S_MAX`. A group whose link is gone is left, and one whose link is replaced is joined anew. A link may be
+removed while the node is stopped, too: then what an earlier run has joined is left, which the router still knows.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections.abc import Callable
 from functools import partial
+from math import inf
+from random import random
 
 import trio
 from msgspec import Struct
 
+from router.core.service.back_off import BackOff
+from router.core.wire.admin import next_page, rows_in
 from router.core.wire.errors import RouterError
 from router.core.wire.grouplink import GroupLink
 from router.service import contract as c
@@ -25,19 +32,31 @@ IN_TURN_S = 1.0
 """How long what comes next waits at most for the router's answer to a `Join` or `Leave`."""
 LOOK_S = 5.0
 """Seconds between two looks at the links of groups that a service has joined by name, or could not join."""
+AGAIN_S_MAX = 60.0
+"""The longest pause between two attempts to join a group that was refused; they begin with `LOOK_S`."""
+_KEY = re.compile("[0-9a-fA-F]{64}")
 FOLLOWED_MAX = 1_000
 """Most groups that are followed so; a `Join` of one more is tried once."""
 
 
 class FollowedGroup(Struct):
     """A group that the rules want to be in. `link`: the one in the home when it was joined; `told`: what the rules have
-    heard last; `refusal`: why it was not joined, as the log says."""
+    heard last; `refusal`: why it was not joined, as the log says; `tried`: the link with which it was tried last;
+    `failures`, `again_s`: how often in a row, and from when on it is tried again without a reason."""
 
     wish: c.Join
     key: c.PublicKey | None = None
     link: GroupLink | None = None
     told: c.Joined | None = None
     refusal: str = ""
+    tried: GroupLink | None = None
+    failures: int = 0
+    again_s: float = -inf
+
+    def fail(self, now_s: float) -> None:
+        """Count an attempt that has failed."""
+        self.failures += 1
+        self.again_s = now_s + BackOff(LOOK_S, AGAIN_S_MAX).pause_s(self.failures, random())
 
 
 class Memberships:
@@ -54,6 +73,8 @@ class Memberships:
         self._followed: dict[str, FollowedGroup] = {}
         self._lot = trio.lowlevel.ParkingLot()
         self._follows = trio.Event()
+        self._in = set[bytes]()  # the groups that this run has joined
+        self._has_compared = False
 
     def __repr__(self) -> str:
         return f"<memberships of {self._host}: {len(self._followed)} followed>"
@@ -97,8 +118,10 @@ class Memberships:
                 self._followed.pop(wish.group, None)
                 await self._host.node.leave(one.key or wish.group or self._host.place.key)
         except RouterError as error:
+            one.fail(trio.current_time())
             self._was_refused(wish, one, str(error))
         except Exception as error:
+            one.fail(trio.current_time())
             self._failed(wish, error)
 
     async def _join(self, wish: c.Join, one: FollowedGroup) -> None:
@@ -106,11 +129,12 @@ class Memberships:
         if len(self._followed) < FOLLOWED_MAX:
             self._followed[wish.group] = one
             self._follows.set()
-        link = await self._link_of(wish.group)
+        link = one.tried = await self._link_of(wish.group)
         found = await self._host.node.join(wish.group or self._host.place.key, raw=wish.raw, local=wish.local)
         if before is not None and before != found.key:
             await self._host.node.leave(before)
-        one.key, one.link, one.refusal = found.key, link, ""
+        one.key, one.link, one.refusal, one.failures = found.key, link, "", 0
+        self._in.add(bytes(found.key))
         if found.name != wish.group:  # given by its key, which does not change
             self._followed.pop(wish.group, None)
         self._tell(one, c.Joined(wish.tag, found.key, found.may_publish))
@@ -136,23 +160,29 @@ class Memberships:
         while True:
             await self._follows.wait()
             await trio.sleep(LOOK_S)
-            await self.look()
+            await self.look(is_asked=False)
             if not self._followed:
                 self._follows = trio.Event()
 
-    async def look(self) -> None:
-        """Join, leave and join anew as the home's links have changed; return when the router has answered."""
+    async def look(self, *, is_asked: bool = True) -> None:
+        """Join, leave and join anew as the home's links have changed; return when the router has answered. `is_asked`:
+        whether what failed is tried again at once."""
         async with trio.open_nursery() as nursery:
             for one in list(self._followed.values()):
-                nursery.start_soon(self._look_at, one)
+                nursery.start_soon(self._look_at, one, is_asked)
+        if not self._has_compared:
+            await self._leave_unheld()
 
-    async def _look_at(self, one: FollowedGroup) -> None:
+    async def _look_at(self, one: FollowedGroup, is_asked: bool) -> None:
         group = one.wish.group
         while group in self._wishes:
             await self._lot.park()
         if self._followed.get(group) is not one:
             return
-        if one.key is not None and not one.refusal and one.link == await self._link_of(group):
+        link = await self._link_of(group)
+        if one.key is not None and not one.refusal and one.link == link:
+            return
+        if not is_asked and one.failures and one.tried == link and trio.current_time() < one.again_s:
             return
         if one.key is not None and await trio.to_thread.run_sync(_is_gone, self._host.place.home, group):
             await self._leave_unknown(one, one.key)
@@ -165,6 +195,37 @@ class Memberships:
             await self._host.node.leave(key)
         except RouterError as error:
             self._host.log.warning("%s: %s was not left: %s", self._host, one.wish.group, error)
+
+    async def _leave_unheld(self) -> None:
+        """Leave, once, what an earlier run has joined by names that stand for nothing now: the groups that the home
+        holds by no name, and that this run does not want. Nothing is left while the home holds each name, or has a link
+        with a fault, which may be that group's."""
+        home, wanted = self._host.place.home, [one.wish.group for one in self._followed.values() if one.refusal]
+        by_key = {bytes.fromhex(one) for one in wanted if _KEY.fullmatch(one)}
+        names = [one for one in wanted if one and not _KEY.fullmatch(one)]
+        gone = await trio.to_thread.run_sync(lambda: [_is_gone(home, one) for one in names])
+        if not gone or not all(gone):
+            return
+        try:
+            held = await trio.to_thread.run_sync(keyring.groups, home)
+            known = {bytes(link.group) for link in held.values()} | self._in | by_key | {bytes(self._host.address)}
+            self._has_compared = True
+            for key in await self._joined_before():
+                if key not in known:
+                    await self._host.node.leave(c.PublicKey(key))
+        except RouterError as error:
+            self._host.log.warning("%s: groups of an earlier run were not left: %s", self._host, error)
+
+    async def _joined_before(self) -> list[bytes]:
+        """Return the groups in which the router has this service."""
+        own, found, argument = self._host.address.hex(), list[bytes](), ""
+        while True:
+            answer = json.loads(await self._host.node.ask("groups", argument))
+            rows = rows_in(answer)
+            if isinstance(rows, list):
+                found += [bytes.fromhex(one["group"]) for one in rows if one["subscriber"] == own]
+            if not (argument := next_page(answer)):
+                return found
 
     async def _link_of(self, group: str) -> GroupLink | None:
         """Return the home's link of the group; None if it has none, or it cannot be read."""

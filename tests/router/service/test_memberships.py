@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,15 +12,17 @@ import pytest
 import trio
 from rigs.own_services import ask, one_service
 from rigs.patience import HANG_S
+from rigs.serving import serving
 
 from router.cli import group_changes
 from router.cli.group_changes import tell_services
+from router.client.errors import ClientError
 from router.client.node import Node, connect
 from router.core.wire.crypto import SigningKey
 from router.core.wire.grouplink import new_group
 from router.service import contract as c
 from router.service import memberships
-from router.service.memberships import Memberships
+from router.service.memberships import AGAIN_S_MAX, LOOK_S, FollowedGroup, Memberships
 from router.settings import keyring
 from router.settings.home import Home
 
@@ -130,6 +133,55 @@ async def test_a_service_without_rules_answers_a_command_at_once(
         await tell(home)
         found = await until(node, "plain status", lambda found: "away" not in found)
         assert found == {"error": "the service plain answers no questions"}
+
+
+async def test_a_group_that_was_removed_while_the_node_was_stopped_is_left_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memberships, "LOOK_S", 0.05)
+    async with one_service(tmp_path, monkeypatch, "reader", RULES) as (home, node):
+        keyring.add_group(home, "news", NEWS)
+        keyring.add_group(home, "kept", OTHER)
+        await until(node, "reader told", lambda found: found[-1:] == [joined(NEWS.group, True)])
+    keyring.remove_group(home, "news")
+    async with serving(home.path, {}), connect(home=home) as node:
+        rows = [{"group": NEWS.group.hex()}]
+        while any(row["group"] == NEWS.group.hex() for row in rows):
+            rows = await app_asks(node, "groups")
+            await trio.sleep(0.02)
+        assert await ask(node, "reader told") == [UNKNOWN]
+
+
+class Refusing:
+    """A node that refuses each JOIN. `tries`: how many there were."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+
+    async def join(self, group: str, *, raw: bool, local: bool) -> None:
+        self.tries += 1
+        raise ClientError("the router refuses that")
+
+
+async def test_a_group_that_is_refused_is_tried_again_after_a_pause_or_when_a_command_says_so(tmp_path: Path) -> None:
+    node, log = Refusing(), logging.getLogger(__name__)
+    place = SimpleNamespace(home=Home(tmp_path))
+    host = SimpleNamespace(node=node, place=place, log=log, address=SigningKey(bytes(32)).public)
+    one = Memberships(host, lambda heard: None, lambda deed, error: None)  # type: ignore[arg-type]
+    await one.change(c.Join(KEYS[0], tag="news"))
+    await one.look(is_asked=False)
+    assert node.tries == 1
+    await one.look()
+    assert node.tries == 2
+
+
+def test_the_pauses_of_a_followed_group_grow_to_their_most_and_are_random() -> None:
+    one, pauses = FollowedGroup(c.Join("news")), []
+    for _ in range(50):
+        one.fail(0.0)
+        pauses.append(one.again_s)
+    assert LOOK_S / 2 <= pauses[0] <= LOOK_S < pauses[2]
+    assert all(AGAIN_S_MAX / 2 <= pause <= AGAIN_S_MAX for pause in pauses[5:]) and len(set(pauses)) > 10
 
 
 class Silent:
