@@ -74,6 +74,7 @@ class Metrics:
         yield from self._of_consumers(status["consumers"])
         yield from self._of_stake(status["stake"])
         yield from self._of_nodes(status["nodes"])
+        yield from self._of_turns(status["nodes"])
         yield from self._of_carriage(status["nodes"])
         if status["group"]:
             yield from self._of_group(status["group"])
@@ -89,6 +90,22 @@ class Metrics:
             ("spaced_out", "Messages that expired before a node would take them."),
         ):
             yield CounterMetricFamily(f"{self._prefix}nodes_{what}", text, nodes[what])
+
+    def _of_turns(self, nodes: dict[str, Any]) -> Iterator[Metric]:
+        """Yield how much waits to be announced to other nodes, and how many have dialled in at each door."""
+        turns, name = nodes["waiting_turns"], f"{self._prefix}nodes"
+        text = "Nodes to which a message waits to be announced, in its pool's turn."
+        yield GaugeMetricFamily(f"{name}_waiting_for_turns", text, value=turns["peers"])
+        text = "Messages that wait so for the one of these nodes that lacks those of most pools."
+        yield GaugeMetricFamily(f"{name}_waiting_messages", text, value=turns["messages"])
+        for what, text in (
+            ("connections", "Connections of those who have dialled in at a door for other nodes."),
+            ("strangers", "Those of them that neither the topology nor the ledger names."),
+        ):
+            found = GaugeMetricFamily(f"{name}_door_{what}", text, labels=["door"])
+            for one in nodes["doors"]:
+                found.add_metric([one["listens_at"]], one[what])
+            yield found
 
     def _gauge(self, name: str) -> str:
         """Return the name of a gauge that dmq-node has, too; in Prometheus's style on the node's own page."""

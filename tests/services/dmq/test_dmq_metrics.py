@@ -68,6 +68,20 @@ def test_other_nodes_are_counted_under_the_names_of_a_dmq_node() -> None:
     assert found["own_nodes_duplicates_total", ""] == 0
 
 
+def test_who_has_dialled_in_and_what_waits_for_its_turn_is_counted() -> None:
+    node = Host(msgspec.structs.replace(SETTINGS, listen="tcp://127.0.0.1:3141"), *(pool.id for pool in POOLS))
+    peer = Liar(node)
+    for text in (b"one", b"two"):
+        node.connect().submit(wire(0, text))
+    peer.session.begin(Side.CONSUMER, 0.0)
+    peer.session.say(Side.CONSUMER, ms.MsgRequestSigIdsBlocking(0, 33), 0.0)
+    peer.go_on()
+    found = scraped(node)
+    assert found["own_nodes_waiting_for_turns", ""] == found["own_nodes_waiting_messages", ""] == 1
+    assert found["own_nodes_door_connections", "127.0.0.1:3141"] == 1
+    assert found["own_nodes_door_strangers", "127.0.0.1:3141"] == 1
+
+
 def test_requests_to_other_nodes_and_their_replies_are_counted_as_a_dmq_node_does() -> None:
     """One that fetches as well brings one of two messages; another one has not begun to provide."""
     node = Host(msgspec.structs.replace(SETTINGS, listen="tcp://127.0.0.1:1"), *(pool.id for pool in POOLS))
