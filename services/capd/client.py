@@ -245,6 +245,10 @@ async def pool_of(node: Node, service: str = SERVICE) -> AsyncIterator[PoolClien
             nursery.start_soon(client.read)
             yield client
             nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) > 1:
+            raise
+        raise group.exceptions[0] from group.exceptions[0].__cause__  # as the caller's block has raised it
     finally:
         _in_use.discard(node)
         with trio.CancelScope(shield=True):

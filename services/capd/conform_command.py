@@ -17,14 +17,11 @@ from router.cli.command import Command, json_option
 from router.cli.conformance import check_names, show_all
 from router.cli.exits import Exit, Failure
 from router.cli.spans import Seconds
-from router.service.unreached import why_unreached
 from services.capd.conform.probe import ANSWER_S, Probe
 from services.capd.core.nexa.addresses import is_loopback
 from services.capd.core.nexa.envelope import MAGICS, PORTS
+from services.capd.nexa_client import NotReached, dialled
 from services.capd.settings import PLACE
-
-CONNECT_S = 10.0
-REMEDY = "start the node, or name where it listens"
 
 
 @click.command(cls=Command)
@@ -67,14 +64,10 @@ def conform(
     @asynccontextmanager
     async def connects() -> AsyncIterator[trio.abc.Stream]:
         try:
-            with trio.fail_after(CONNECT_S):
-                stream = await trio.open_tcp_stream(host, port)
-        except OSError as error:
-            raise Failure(Exit.NO_NODE, why_unreached(error, place, REMEDY)) from None
-        except trio.TooSlowError:
-            raise Failure(Exit.NO_NODE, f"nobody answers at {place}; {REMEDY}") from None
-        async with stream:
-            yield stream
+            async with dialled(place) as stream:
+                yield stream
+        except NotReached as error:
+            raise Failure(Exit.NO_NODE, str(error)) from None
 
     probe = Probe(
         connects,

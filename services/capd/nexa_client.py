@@ -120,8 +120,8 @@ class NexaClient:
 
 
 @asynccontextmanager
-async def connected(place: str, network: str, within_s: float = CONNECT_S) -> AsyncIterator[NexaClient]:
-    """Connect to HOST:PORT without a greeting. Raise `NotReached`."""
+async def dialled(place: str, within_s: float = CONNECT_S) -> AsyncIterator[trio.SocketStream]:
+    """Open a stream to HOST:PORT. Raise `NotReached`, with the remedy."""
     host, _, port = place.rpartition(":")
     try:
         with trio.fail_after(within_s):
@@ -131,6 +131,13 @@ async def connected(place: str, network: str, within_s: float = CONNECT_S) -> As
     except trio.TooSlowError:
         raise NotReached(f"nobody answers at {place}; {REMEDY}") from None
     async with stream:
+        yield stream
+
+
+@asynccontextmanager
+async def connected(place: str, network: str, within_s: float = CONNECT_S) -> AsyncIterator[NexaClient]:
+    """Connect to HOST:PORT without a greeting. Raise `NotReached`."""
+    async with dialled(place, within_s) as stream:
         yield NexaClient(stream, place, network)
 
 

@@ -19,6 +19,7 @@ from services.capd import reasons, secrets_file
 from services.capd.client import PoolClient, held_id, pool_client
 from services.capd.command_input import data_of, hex_of, id_of, name_option
 from services.capd.core import messages as m
+from services.capd.core.limits import Standing
 from services.capd.core.message import SECRET_BYTES_MAX, read_message, reply_prefix, rescind_hash_of, shown_id
 from services.capd.drafting import Solved, Wish, made, wish_of, wish_options
 
@@ -96,7 +97,8 @@ def solve(data: str | None, hex_text: str | None, as_json: bool, **wishes: Any) 
 def rescind(id: str, secret: str | None, name: str, as_json: bool) -> None:
     """Rescind a message that was posted with --rescindable.
 
-    Without SECRET (in hex), the one that this home has kept. The message is neither served nor matched any more.
+    Without SECRET (in hex), the one that this home has kept. The message is neither served nor matched any more. Of one
+    that was rescinded before it says so, and is content.
     """
     own_id = id_of(id)
     if secret is not None:
@@ -105,14 +107,16 @@ def rescind(id: str, secret: str | None, name: str, as_json: bool) -> None:
             raise Failure(Exit.USAGE, f"the secret has {len(found)} bytes; one has at most {SECRET_BYTES_MAX}")
     else:
         found = _kept_secret(own_id)
-    ended = loop.run(_rescind, name, own_id, found)
+    ended, standing = loop.run(_rescind, name, own_id, found)
     shown = [shown_id(one) for one in ended]
     if as_json:
         say_json({"rescinded": shown})
     elif shown:
         say("\n".join(shown))
-    if not shown:
+    if not shown and standing is not Standing.RESCINDED:
         raise Failure(Exit.FAILED, _unended(own_id))
+    if not shown:
+        note(f"{shown_id(own_id)} was rescinded before; nothing is left to be done")
 
 
 def _kept_secret(own_id: bytes) -> bytes:
@@ -207,9 +211,9 @@ def _reach(announced_to: int) -> str:
     return counted(announced_to, "neighbour") if announced_to else "nobody yet; whoever connects in time is told of it"
 
 
-async def _rescind(name: str, own_id: bytes, secret: bytes) -> tuple[bytes, ...]:
-    """Rescind the message with this id. Raise `Failure` if the secret is another message's, since the pool is asked by
-    the secret alone."""
+async def _rescind(name: str, own_id: bytes, secret: bytes) -> tuple[tuple[bytes, ...], Standing]:
+    """Rescind the message with this id; return the ids of those that ended with it, and how it stood before. Raise
+    `Failure` if the secret is another message's, since the pool is asked by the secret alone."""
     async with pool_client(name) as pool:
         for one in (own_id, own_id[::-1]):
             found: m.Found = await pool.ask(m.Get, one)
@@ -222,4 +226,4 @@ async def _rescind(name: str, own_id: bytes, secret: bytes) -> tuple[bytes, ...]
             said = f"the secret is not that of {shown_id(own_id)}"
             raise Failure(Exit.REFUSED, f"{said}; nothing was rescinded: give the one that `router capd post` printed")
         answer: m.Rescinded = await pool.ask(m.Rescind, secret)
-        return answer.ids
+        return answer.ids, found.messages[0][0]

@@ -87,6 +87,7 @@ async def test_what_a_killed_node_has_promised_holds(tmp_path: Path) -> None:
         assert await wallet.one("rescind", bytes.fromhex(mine["id"])[::-1].hex()) == {"rescinded": [mine["id"]]}
         # Alice rescinds: the pool holds it, and serves it no more, also after the next kill.
         assert await wallet.one("rescind", offer["id"]) == {"rescinded": [offer["id"]]}
+        assert await wallet.one("rescind", offer["id"]) == {"rescinded": []}
         await node.kill()
         await node.start()
         assert await wallet.run("query", *tkd) == []

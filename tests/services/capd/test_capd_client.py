@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rigs.own_services import one_service
 
-from router.cli.exits import Failure
+from router.cli.exits import Exit, Failure
 from services.capd import client
 from services.capd.core import messages as m
 from services.capd.core.message import CapdMessage, shown_id
@@ -45,6 +45,23 @@ class Forgetful:
             return [Send(heard.source, m.encode_message(m.PostAnswer(said.n, 0)), 30)] if self.posts == 2 else []
         return []
 """
+
+
+async def test_an_error_in_the_block_of_a_pool_comes_out_as_it_was_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with one_service(tmp_path, monkeypatch, "capd", MUTE, module="mute") as (_, node):
+        with pytest.raises(LookupError, match=r"^mine$") as raised:
+            async with open_pool(node):
+                raise LookupError("mine") from ValueError("why")
+        assert isinstance(raised.value.__cause__, ValueError)
+        with pytest.raises(PoolError, match=r"^the pool"):
+            async with open_pool(node):
+                raise Failure(Exit.FAILED, "the pool is away")
+        with pytest.raises(ExceptionGroup) as several:
+            async with open_pool(node):
+                raise ExceptionGroup("of two", [LookupError("a"), LookupError("b")])
+        assert several.value.message == "of two"
 
 
 async def test_ask_reports_the_warning_of_a_pool_that_does_not_answer(
