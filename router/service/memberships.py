@@ -208,7 +208,7 @@ class Memberships:
             return
         try:
             held = await trio.to_thread.run_sync(keyring.groups, home)
-            known = {bytes(link.group) for link in held.values()} | self._in | by_key | {bytes(self._host.address)}
+            known = {bytes(link.group) for link in held.values()} | self._in | by_key | {bytes(self._host.place.key.public)}
             self._has_compared = True
             for key in await self._joined_before():
                 if key not in known:
@@ -218,7 +218,7 @@ class Memberships:
 
     async def _joined_before(self) -> list[bytes]:
         """Return the groups in which the router has this service."""
-        own, found, argument = self._host.address.hex(), list[bytes](), ""
+        own, found, argument = self._host.place.key.public.hex(), list[bytes](), ""
         while True:
             answer = json.loads(await self._host.node.ask("groups", argument))
             rows = rows_in(answer)
