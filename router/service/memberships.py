@@ -208,7 +208,8 @@ class Memberships:
             return
         try:
             held = await trio.to_thread.run_sync(keyring.groups, home)
-            known = {bytes(link.group) for link in held.values()} | self._in | by_key | {bytes(self._host.place.key.public)}
+            known = {bytes(self._host.place.key.public), *(bytes(link.group) for link in held.values())}
+            known |= self._in | by_key
             self._has_compared = True
             for key in await self._joined_before():
                 if key not in known:
