@@ -136,26 +136,25 @@ class PubSub:
                     return [*deeds, *refused]
         deeds += self._parts.hear(heard, now)
         if isinstance(heard, c.Started):
-            deeds.append(o.FanOut())
+            deeds += fan_out.tell()
             for group in fan_out.restore(self._dissemination.groups_untaken(), now.mono_s):
                 deeds += self._begin(group, now)
         for group in fan_out.take_over():
             self.known.unread.discard(group)
             deeds += self._parts.hear(o.Wanted(group, False), now)
-        return deeds
+        return [*deeds, *fan_out.tell()]
 
     def _published_here(self, heard: c.Message | o.Published, now: c.Now) -> list[c.Deed]:
         """Begin with the group of a message that an app or client of this node has published, if nobody here reads it,
         there is room, and the message may wait."""
-        group, is_new, client = heard.group, heard.group not in self.known.topics, None
+        group, is_new = heard.group, heard.group not in self.known.topics
         assert group is not None
         if isinstance(heard, c.Message):
-            client = heard.via
-            if client is not None and self.known.has_shared(client, group):
+            if heard.via is not None and self.known.has_shared(heard.via, group):
                 return []  # a copy of another router, perhaps on its way since before the group was left
             if is_new and not may_wait(heard.wire):
                 return []
-        is_wanted = self._fan_out.published(group, now.mono_s, client)
+        is_wanted = self._fan_out.published(group, now.mono_s)
         return self._begin(group, now) if is_wanted and is_new else []
 
     def _refused(self, heard: c.Message | o.Published) -> list[c.Deed] | None:

@@ -62,6 +62,11 @@ class Membership(Part):
         """Let a service of this node into a group, for what is published here (R-C12); return whether it is in."""
         return self._join(link, group, True, now)
 
+    def begin_fan_out(self, link: Link, group: PublicKey, now: Now) -> None:
+        """Count a group that the service which carries groups has joined, if nobody here reads it."""
+        if link.key == self._groups.fanning:
+            self._groups.begin_fan_out(group, link.key, False, now.mono_s)
+
     def leave_service(self, link: Link, group: PublicKey, now: Now) -> None:
         """Take a service of this node out of a group. What is on its way to one that hears what is published in other
         groups as well stays so: apps may have published it a moment ago."""

@@ -36,6 +36,7 @@ class TakingPart(Part):
             case "whole" | "ids":
                 is_in = self._membership.join_service(link, group, now)
                 if is_in:
+                    self._membership.begin_fan_out(link, group, now)
                     self._published.wish(group, part == "ids")
                     self._wanted.takes_part(link, group, now)
                 self._membership.acknowledged(link, JoinAck(group, is_in), now)

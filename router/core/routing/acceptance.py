@@ -76,6 +76,7 @@ class Acceptance:
     ) -> None:
         self._kernel = kernel
         self._directory = kernel.directory
+        self._groups = kernel.groups
         self._queues = kernel.queues
         self._seen = kernel.seen
         self._index = kernel.index
@@ -271,6 +272,9 @@ class Acceptance:
             for recipient in parcel.recipients:
                 self._queues.reserve(recipient, parcel.signer, parcel.neighbour, parcel.count, size)
             self._pending.changes.parcels.append(parcel)
+            if self._groups.fanning in parcel.recipients and parcel.kind == MULTICAST and not parcel.is_copy:
+                is_client = batch.link.standing is not Standing.LOCAL
+                self._groups.begin_fan_out(parcel.signer, batch.link.key, is_client, now.mono_s)
             if self._published.takes(parcel, batch.link):
                 parcel.recorded = True
                 self._published.note(parcel)

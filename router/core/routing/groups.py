@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
+from .fanned import FannedGroups, FanTerms
+
 
 class Subscription(Struct, frozen=True):
     """One key's membership of one group. `local`: it asks for no join upstream; `durable`: it outlives the
@@ -21,7 +23,8 @@ class Groups:
     """Subscriptions by group and by subscriber, in the order of joining. The caller limits groups per client.
 
     `overlay`: the key of the service with that role, whose own subscriptions make no group wanted or local (R-C12,
-    R-C13). `fanning`: the service that is given what is published in groups that nobody here reads; None: nobody is."""
+    R-C13). `fanning`: the service that is given what is published in groups that nobody here reads; None: nobody is.
+    `fanned`: these groups."""
 
     def __init__(self, overlay: bytes | None = None) -> None:
         self._overlay = overlay
@@ -30,6 +33,7 @@ class Groups:
         self._members: dict[bytes, dict[bytes, Subscription]] = {}
         self._joined: dict[bytes, set[bytes]] = {}
         self.fanning: bytes | None = None
+        self.fanned = FannedGroups(lambda group: self.get(group, self.fanning or b"") is not None)
         self.revision = 0
 
     def __repr__(self) -> str:
@@ -64,6 +68,8 @@ class Groups:
         A JOIN of the pub/sub service asks for whole messages, until it says otherwise."""
         if subscription.subscriber == self._overlay:
             self.tell_ids(subscription.group, False)
+        elif not subscription.local:
+            self.fanned.end(subscription.group)
         members = self._members.setdefault(subscription.group, {})
         if members.get(subscription.subscriber) == subscription:
             return False
@@ -79,6 +85,7 @@ class Groups:
             return False
         if subscriber == self._overlay:
             self._ids_only.discard(group)
+            self.fanned.end(group)
         if not members:
             del self._members[group]
             self._declined.discard(group)
@@ -119,10 +126,24 @@ class Groups:
             self._ids_only.discard(group)
         self.revision += before is not (group in self._ids_only)
 
-    def fan_out(self, service: bytes | None) -> None:
-        """Record the service that is given what is published in groups that nobody here reads."""
-        self.revision += self.fanning != service
+    def fan_out(self, service: bytes | None, terms: FanTerms | None = None) -> None:
+        """Record the service that is given what is published in groups that nobody here reads, and on which terms."""
+        self.revision += 1
         self.fanning = service
+        self.fanned.agree(terms)
+
+    def may_fan_out(self, group: bytes, publisher: bytes, is_client: bool) -> bool:
+        """Whether that service takes a message that it alone is given; in a group that is read here, always."""
+        return self.is_wanted(group) or self.fanned.takes(group, publisher, is_client)
+
+    def begin_fan_out(self, group: bytes, publisher: bytes, is_client: bool, now_s: float) -> None:
+        """Count a group in which such a message was accepted."""
+        if not self.is_wanted(group) and self.fanned.begin(group, publisher, is_client, now_s):
+            self.revision += 1
+
+    def sweep_fan_out(self, now_s: float) -> None:
+        """Forget the groups that were counted so and that the service has not joined in time."""
+        self.revision += self.fanned.sweep(now_s)
 
     def told_ids(self, group: bytes) -> bytes | None:
         """Return the pub/sub service if it is told ids of this group; else None."""

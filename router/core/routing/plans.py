@@ -201,8 +201,8 @@ class Routing:
         ]
         is_kept_here = published_here and self._is_kept_here(group, neighbour)
         is_of_ours = published_here and standing in (Standing.LOCAL, Standing.CLIENT)
-        if is_of_ours and not recipients and not is_kept_here and self._is_fanned_out(group, neighbour):
-            recipients = [service for service in (self._groups.fanning,) if service is not None]
+        if is_of_ours and not is_kept_here and self._is_fanned_out(group, neighbour, recipients):
+            recipients = self._fanned_out(group, neighbour, standing)
         if published_here and not is_kept_here:
             recipients += [one for one in uplinks if one != neighbour]  # R-C23
         if published_here and len(recipients) > 1 and self._is_told(group, neighbour):
@@ -228,9 +228,18 @@ class Routing:
         service = self._groups.awaited(group)
         return service is not None and self._connected(service) is Standing.LOCAL
 
-    def _is_fanned_out(self, group: bytes, publisher: bytes) -> bool:
-        """Whether a message that nobody here reads goes to the pub/sub service, as no uplink is there to take it."""
-        if publisher == self._groups.fanning or group in self._directory.services:
+    def _fanned_out(self, group: bytes, publisher: bytes, standing: Standing) -> list[bytes]:
+        """Return the pub/sub service if it takes the message, else nobody."""
+        takes = self._groups.may_fan_out(group, publisher, standing is not Standing.LOCAL)
+        return [one for one in (self._groups.fanning,) if one is not None and takes]
+
+    def _is_fanned_out(self, group: bytes, publisher: bytes, recipients: list[bytes]) -> bool:
+        """Whether a message that nobody else here is owed goes to the pub/sub service, as no uplink is there to take
+        it."""
+        fanning = self._groups.fanning
+        if fanning is None or publisher == fanning or group in self._directory.services:
+            return False
+        if any(one != fanning for one in recipients):
             return False
         return all(self._connected(one) is None for one in self._directory.uplinks if one != publisher)
 

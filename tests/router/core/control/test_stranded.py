@@ -35,7 +35,7 @@ class House(OneRouter):
 
     def fan_out(self) -> int:
         service = self.link(SERVICE.public, messages=9999, size=1 << 30)
-        self.say(service, SERVICE, encode_inquiry(FanOut().inquiry()))
+        self.say(service, SERVICE, encode_inquiry(FanOut(9, 9, 9).inquiry()))
         return service
 
     def say(self, link: int, source: SigningKey, body: bytes) -> None:
