@@ -116,8 +116,9 @@ class CycleLimits(Struct, frozen=True):
 class Cycle:
     """Owns the deciding core, the store and the open links, and the one inbox for all events.
 
-    `wakes`: an event needs a cycle; `is_urgent`: that cycle should not wait for messages to come. `commit_times`: the
-    seconds of each commit; `lag`: by how many seconds the loop woke too late, each second. The caller observes both.
+    `wakes`: an event needs a cycle; `is_urgent`: that cycle should not wait for messages to come; `is_awaited`: it
+    should wait for a moment only, as somebody waits for what was settled. `commit_times`: the seconds of each commit; `lag`:
+    by how many seconds the loop woke too late, each second. The caller observes both.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class Cycle:
         self.open_links = OpenLinks()
         self.counts, self.commits = TrafficCounts(router.directory.speaks_to_routers), 0
         self.commit_times, self.lag = Histogram(BRIEF_S), Histogram(BRIEF_S)
-        self.wakes = self.is_urgent = self.is_draining = False
+        self.wakes = self.is_urgent = self.is_awaited = self.is_draining = False
         self._logbook = logbook
         self._in_flight = in_flight
         self._clock = clock
@@ -179,6 +180,8 @@ class Cycle:
                 self.wakes |= self.housekeeping.is_news(heard)
             case NeighbourSettled(number) | RefusedOne(number, reason=Reason.DUPLICATE):
                 self.wakes, self.is_urgent = True, self.is_urgent or _makes_room(self.router, number)
+                if isinstance(heard, NeighbourSettled) and not self.is_awaited:
+                    self.is_awaited = self.is_draining or self.router.is_awaited(number, heard.n)
             case _:
                 if isinstance(heard, LinkOpened):
                     self._opening.add(heard.link_writer.number)
@@ -187,7 +190,7 @@ class Cycle:
         return None
 
     def verified(self, jobs: list[Job]) -> None:
-        """Take reads whose signatures have been checked; those of strangers are not urgent."""
+        """Take reads whose signatures have been checked; those of strangers and of known messages are not urgent."""
         self._jobs += jobs
         self.wakes = True
         self.is_urgent |= _are_urgent(jobs)
@@ -206,7 +209,7 @@ class Cycle:
         """Log in the next cycle that the node stops."""
         self.router.rejections.write_all(self.now())
         self.router.note("stop", (), self.now())
-        self.wakes = True
+        self.wakes = self.is_urgent = True
 
     def take_deeds(self) -> list[Deed]:
         """Return the deeds for the caller to start, each once."""
@@ -226,7 +229,7 @@ class Cycle:
     @property
     def waits_for_more(self) -> bool:
         """Whether only reads of strangers are to be decided, which may wait for a transaction of others."""
-        return bool(self._jobs) and not self.is_urgent
+        return not (self.is_urgent or all(job.is_known for job in self._jobs))
 
     @property
     def has_work(self) -> bool:
@@ -248,7 +251,7 @@ class Cycle:
 
     def begin(self) -> bool:
         """Feed, decide and apply; return whether a transaction must be committed before `finish`. See `apply_again`."""
-        self.wakes = self.is_urgent = False
+        self.wakes = self.is_urgent = self.is_awaited = False
         self.housekeeping.begin_cycle(self.now())
         now = self._began = self.now()  # after the clock may have been judged anew
         heard, self._inbox = self._inbox, []
@@ -439,4 +442,4 @@ def _take_run(router: Router, heard: OwnRunShown | NeighbourRunStopped, now: Now
 
 
 def _are_urgent(jobs: Iterable[Job]) -> bool:
-    return any(job.link.charged != STRANGERS for job in jobs)
+    return any(job.link.charged != STRANGERS and not job.is_known for job in jobs)

@@ -62,6 +62,10 @@ class FollowedOutcomes:
                 del self._watched[next(iter(self._watched))]
             self._watched[parcel.first] = origin, units
 
+    def is_followed(self, parcel: Parcel) -> bool:
+        """Whether its publisher waits for outcomes; a service does not hurry to hear of its copies."""
+        return not parcel.is_copy and parcel.first in self._watched
+
     def follow(
         self, parcel: Parcel, start: int, stop: int, recipient: bytes, state: str, reason: Reason | None
     ) -> None:
