@@ -242,11 +242,6 @@ class Router:
 
     # -- messages out ----------------------------------------------------------------------------------------
 
-    def is_awaited(self, number: int, n: int) -> bool:
-        """Whether an app, or this router, waits for what follows when a neighbour settles our first `n`."""
-        link = self.links.get(number)
-        return link is not None and (bool(link.unsaid) or self._delivery.is_followed(link, n))
-
     def settled(self, number: int, n: int, now: Now) -> None:
         link = self.links.get(number)
         if link is None:

@@ -116,9 +116,8 @@ class CycleLimits(Struct, frozen=True):
 class Cycle:
     """Owns the deciding core, the store and the open links, and the one inbox for all events.
 
-    `wakes`: an event needs a cycle; `is_urgent`: that cycle should not wait for messages to come; `is_awaited`: it
-    should wait for a moment only, as somebody waits for what was settled. `commit_times`: the seconds of each commit; `lag`:
-    by how many seconds the loop woke too late, each second. The caller observes both.
+    `wakes`: an event needs a cycle; `is_urgent`: that cycle should not wait for messages, `is_awaited`: not for long.
+    `commit_times`: the seconds of each commit; `lag`: by how many the loop woke too late. The caller observes both.
     """
 
     def __init__(
@@ -142,8 +141,7 @@ class Cycle:
         self.counts, self.commits = TrafficCounts(router.directory.speaks_to_routers), 0
         self.commit_times, self.lag = Histogram(BRIEF_S), Histogram(BRIEF_S)
         self.wakes = self.is_urgent = self.is_awaited = self.is_draining = False
-        self._logbook = logbook
-        self._in_flight = in_flight
+        self._logbook, self._in_flight = logbook, in_flight
         self._clock = clock
         self._limits = limits
         self._inquiries = inquiries
@@ -180,8 +178,7 @@ class Cycle:
                 self.wakes |= self.housekeeping.is_news(heard)
             case NeighbourSettled(number) | RefusedOne(number, reason=Reason.DUPLICATE):
                 self.wakes, self.is_urgent = True, self.is_urgent or _makes_room(self.router, number)
-                if isinstance(heard, NeighbourSettled) and not self.is_awaited:
-                    self.is_awaited = self.is_draining or self.router.is_awaited(number, heard.n)
+                self.is_awaited = self.is_awaited or self.is_draining or _is_awaited(self.router, heard)
             case _:
                 if isinstance(heard, LinkOpened):
                     self._opening.add(heard.link_writer.number)
@@ -430,6 +427,14 @@ def _makes_room(router: Router, number: int) -> bool:
     link = router.links.get(number)
     queue = None if link is None or link.charged == STRANGERS else router.queues.by_recipient.get(link.key)
     return queue is not None and queue.behind
+
+
+def _is_awaited(router: Router, heard: NeighbourSettled | RefusedOne) -> bool:
+    """Whether a publisher, or an answer of this router's own, waits for what a neighbour settles."""
+    link = router.links.get(heard.link)
+    if link is None or isinstance(heard, RefusedOne):
+        return False
+    return bool(link.unsaid) or router.outcomes.are_awaited(link, heard.n)
 
 
 def _take_run(router: Router, heard: OwnRunShown | NeighbourRunStopped, now: Now) -> None:

@@ -43,7 +43,7 @@ SETTLINGS_WAIT_S = 0.2
 """How long settlings alone, known messages, and what is done each second wait for more and for messages: they are not
 worth a commit of their own. They do not wait where a neighbour has more queued."""
 AWAITED_WAIT_S = 0.01
-"""The same for settlings of which an app wants to hear."""
+"""How long settlings wait of which an app wants to hear."""
 STRANGERS_WAIT_S = 0.02
 """How long messages of strangers alone wait for others: what strangers send may cost few commits."""
 

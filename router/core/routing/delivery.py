@@ -7,7 +7,7 @@ fit its window stay on disk, and its queue is `behind`: as the window opens, it 
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Sequence
-from itertools import groupby, takewhile
+from itertools import groupby
 
 from router.core.log import events as ev
 from router.core.log.histogram import WAITED_S, Histogram
@@ -231,11 +231,6 @@ class Delivery:
         self._queues.forget_if_empty(link.key)
 
     # -- settling -------------------------------------------------------------------------------------------
-
-    def is_followed(self, link: Link, n: int) -> bool:
-        """Whether somebody waits for the outcome of a message among our first `n`; nobody does for that of a copy."""
-        sent = takewhile(lambda flight: flight.n - (flight.stop - flight.start) < n, link.flights)
-        return any(self._outcomes.is_followed(one.parcel) for one in sent if one.parcel is not None)
 
     def settled(self, link: Link, n: int, now: Now) -> None:
         """Handle the settling of our first `n`: those not refused are in the neighbour's custody, or delivered."""
