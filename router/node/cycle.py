@@ -116,8 +116,8 @@ class CycleLimits(Struct, frozen=True):
 class Cycle:
     """Owns the deciding core, the store and the open links, and the one inbox for all events.
 
-    `wakes`: an event needs a cycle; `is_urgent`: that cycle should not wait for messages to come. `commit_times`: the
-    seconds of each commit; `lag`: by how many seconds the loop woke too late, each second. The caller observes both.
+    `wakes`: an event needs a cycle; `is_urgent`: that cycle should not wait for messages, `is_awaited`: not for long.
+    `commit_times`: the seconds of each commit; `lag`: by how many the loop woke too late. The caller observes both.
     """
 
     def __init__(
@@ -140,9 +140,8 @@ class Cycle:
         self.open_links = OpenLinks()
         self.counts, self.commits = TrafficCounts(router.directory.speaks_to_routers), 0
         self.commit_times, self.lag = Histogram(BRIEF_S), Histogram(BRIEF_S)
-        self.wakes = self.is_urgent = self.is_draining = False
-        self._logbook = logbook
-        self._in_flight = in_flight
+        self.wakes = self.is_urgent = self.is_awaited = self.is_draining = False
+        self._logbook, self._in_flight = logbook, in_flight
         self._clock = clock
         self._limits = limits
         self._inquiries = inquiries
@@ -179,6 +178,7 @@ class Cycle:
                 self.wakes |= self.housekeeping.is_news(heard)
             case NeighbourSettled(number) | RefusedOne(number, reason=Reason.DUPLICATE):
                 self.wakes, self.is_urgent = True, self.is_urgent or _makes_room(self.router, number)
+                self.is_awaited = self.is_awaited or self.is_draining or _is_awaited(self.router, heard)
             case _:
                 if isinstance(heard, LinkOpened):
                     self._opening.add(heard.link_writer.number)
@@ -187,7 +187,7 @@ class Cycle:
         return None
 
     def verified(self, jobs: list[Job]) -> None:
-        """Take reads whose signatures have been checked; those of strangers are not urgent."""
+        """Take reads whose signatures have been checked; those of strangers and of known messages are not urgent."""
         self._jobs += jobs
         self.wakes = True
         self.is_urgent |= _are_urgent(jobs)
@@ -206,7 +206,7 @@ class Cycle:
         """Log in the next cycle that the node stops."""
         self.router.rejections.write_all(self.now())
         self.router.note("stop", (), self.now())
-        self.wakes = True
+        self.wakes = self.is_urgent = True
 
     def take_deeds(self) -> list[Deed]:
         """Return the deeds for the caller to start, each once."""
@@ -226,7 +226,7 @@ class Cycle:
     @property
     def waits_for_more(self) -> bool:
         """Whether only reads of strangers are to be decided, which may wait for a transaction of others."""
-        return bool(self._jobs) and not self.is_urgent
+        return not (self.is_urgent or all(job.is_known for job in self._jobs))
 
     @property
     def has_work(self) -> bool:
@@ -248,7 +248,7 @@ class Cycle:
 
     def begin(self) -> bool:
         """Feed, decide and apply; return whether a transaction must be committed before `finish`. See `apply_again`."""
-        self.wakes = self.is_urgent = False
+        self.wakes = self.is_urgent = self.is_awaited = False
         self.housekeeping.begin_cycle(self.now())
         now = self._began = self.now()  # after the clock may have been judged anew
         heard, self._inbox = self._inbox, []
@@ -429,6 +429,14 @@ def _makes_room(router: Router, number: int) -> bool:
     return queue is not None and queue.behind
 
 
+def _is_awaited(router: Router, heard: NeighbourSettled | RefusedOne) -> bool:
+    """Whether a publisher, or an answer of this router's own, waits for what a neighbour settles."""
+    link = router.links.get(heard.link)
+    if link is None or isinstance(heard, RefusedOne):
+        return False
+    return bool(link.unsaid) or router.outcomes.are_awaited(link, heard.n)
+
+
 def _take_run(router: Router, heard: OwnRunShown | NeighbourRunStopped, now: Now) -> None:
     """Take a statement about another run of this node's key, or of a neighbour's, and warn the operator of news."""
     if isinstance(heard, OwnRunShown):
@@ -439,4 +447,4 @@ def _take_run(router: Router, heard: OwnRunShown | NeighbourRunStopped, now: Now
 
 
 def _are_urgent(jobs: Iterable[Job]) -> bool:
-    return any(job.link.charged != STRANGERS for job in jobs)
+    return any(job.link.charged != STRANGERS and not job.is_known for job in jobs)

@@ -39,9 +39,11 @@ from router.transport.whole_times import next_whole_s
 from router.why.steps import Find, Remind
 
 TICK_S = 1.0
-SETTLINGS_WAIT_S = 0.01
-"""How long settlings alone wait for more and for messages, as several neighbours settle the copies of one message one
-after the other: they are not worth a commit of their own. They do not wait where a neighbour has more queued."""
+SETTLINGS_WAIT_S = 0.2
+"""How long settlings alone, known messages, and what is done each second wait for more and for messages: they are not
+worth a commit of their own. They do not wait where a neighbour has more queued."""
+AWAITED_WAIT_S = 0.01
+"""How long settlings wait of which an app wants to hear."""
 STRANGERS_WAIT_S = 0.02
 """How long messages of strangers alone wait for others: what strangers send may cost few commits."""
 
@@ -130,6 +132,7 @@ class MessageRouter(TrioActor):
         self._searching = trio.CapacityLimiter(1)
         self._work = trio.Event()
         self._urgent = trio.Event()
+        self._pause = trio.CancelScope()
         self._cycled = trio.Event()
         self._failure: Exception | None = None
 
@@ -171,6 +174,15 @@ class MessageRouter(TrioActor):
             self._work.set()
         if self.cycle.is_urgent:
             self._urgent.set()
+        elif self.cycle.wakes and (wait_s := self._wait_s) < SETTLINGS_WAIT_S:
+            self._pause.deadline = min(self._pause.deadline, trio.current_time() + wait_s)
+
+    @property
+    def _wait_s(self) -> float:
+        """Return how long what waits now may wait for more."""
+        if self.cycle.is_awaited:
+            return AWAITED_WAIT_S
+        return STRANGERS_WAIT_S if self.cycle.waits_for_more else SETTLINGS_WAIT_S
 
     async def _tick(self) -> None:
         while True:
@@ -196,9 +208,8 @@ class MessageRouter(TrioActor):
     async def _run_cycles(self) -> None:
         while True:
             await self._work.wait()
-            wait_s = STRANGERS_WAIT_S if self.cycle.waits_for_more else SETTLINGS_WAIT_S
             if may_wait(self.cycle) and self._failure is None:
-                with trio.move_on_after(wait_s):
+                with trio.CancelScope(deadline=trio.current_time() + self._wait_s) as self._pause:
                     await self._urgent.wait()
             self._urgent = trio.Event()
             if self._failure is not None:

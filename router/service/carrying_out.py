@@ -17,7 +17,7 @@ from router.service.request_queue import RequestQueue
 from router.service.requests import Requests
 from router.service.roles import discovery as d
 from router.service.roles import overlay as o
-from router.service.sending import UNKEPT
+from router.service.sending import UNKEPT, ToSend
 
 informing = logging.getLogger("router.service.informing")
 """For what operators are told though nothing is wrong; they see it without --verbose, too."""
@@ -89,7 +89,7 @@ class CarryingOut:
 
     def _send_unkept(self, deed: c.Send) -> None:
         try:
-            self._requests.put([(UNKEPT, deed.tag, self._sorter.wire(deed))])
+            self._requests.put([ToSend(UNKEPT, deed.tag, self._sorter.wire(deed))])
         except RouterError as error:
             self.was_not_made(unsent(deed.tag, error))
 

@@ -277,7 +277,8 @@ class Forward(Deed, frozen=True):
     there, or `Sent` that the own router refused it.
 
     If the message is known here, its signature is not checked again. A copy for a *met* router that is away waits for a
-    minute at most, and ends with `next-away`."""
+    minute at most, and ends with `next-away`. A message from which only copies follow needs no transaction: it is
+    settled when the own router has all of them, and is heard again after a crash before that."""
 
     wire: bytes
     via: PublicKey

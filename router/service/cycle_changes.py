@@ -18,7 +18,9 @@ from router.core.wire.message import MULTICAST, read_header, with_via
 from router.core.wire.reasons import Reason
 from router.disk.state.service_state import Batch
 from router.service import contract as c
+from router.service.copies_alone import Copies, are_copies_alone
 from router.service.deed_checks import DeedChecks, WrongDeed, event_of
+from router.service.heard_lately import leaves_trace
 from router.service.sending import ToSend
 
 EXPIRY_MIN_UNKEPT = 60
@@ -36,7 +38,8 @@ class CycleChanges(Struct):
     `leaves_trace`: whether anything follows from one of them; `unkept`: the messages that are not committed; `unsent`:
     those that could not be made, with the reason; `ready`: those that are committed; `failed`: messages on which the
     rules have failed; `heard`: the events, each with its source; `told`: those of messages that were sent, of which the
-    rules need not hear again; `is_confined`: the rules have failed on one of them already."""
+    rules need not hear again; `copies`: messages of which nothing else follows, with their copies; they are not among
+    those handled; `is_confined`: the rules have failed on one of them already."""
 
     batch: Batch = field(default_factory=Batch)
     deeds: list[c.Deed] = field(default_factory=list)
@@ -49,6 +52,7 @@ class CycleChanges(Struct):
     failed: list[tuple[Received, Exception]] = field(default_factory=list)
     heard: list[tuple[c.Heard, Source]] = field(default_factory=list)
     told: list[c.Sent] = field(default_factory=list)
+    copies: list[tuple[Received, Copies]] = field(default_factory=list)
     is_confined: bool = False
     events: int = 0
     leaves_trace: bool = False
@@ -67,6 +71,20 @@ class CycleChanges(Struct):
         """Return what is left if its only event does not count."""
         told = self.told if self.is_confined else []  # else it is heard again
         return CycleChanges(failed=self.failed, awaited=self.awaited, events=self.events, told=told)
+
+    def trace(self, deeds: list[object], follows: CycleChanges, received: Received | None) -> None:
+        """Note what has to outlast a crash of what follows from one event, of which `received` is the message if it is
+        one: of copies alone nothing, as long as that is not settled."""
+        if received is not None and follows.batch.outbox and are_copies_alone(deeds):
+            self.copies.append((received, follows.batch.outbox))
+            follows.batch.outbox = []
+        else:
+            self.leaves_trace |= leaves_trace(deeds)
+
+    def handle(self, received: Received) -> None:
+        """Note that a message was handled, unless it waits for its copies."""
+        if not (self.copies and self.copies[-1][0] is received):
+            self.handled.append(received)
 
     def take(self, other: CycleChanges) -> None:
         """Add the deeds that follow from one more event."""

@@ -25,12 +25,13 @@ from router.service.alarm import Alarm
 from router.service.carrying_out import CarryingOut
 from router.service.confined_failures import ConfinedFailures
 from router.service.confinement import Confinement
+from router.service.copies_alone import CopiesAlone
 from router.service.cycle_changes import CycleChanges, DeedSorter, Source, listed
 from router.service.deed_checks import DeedChecks
 from router.service.doors import Doors, admit_all, door_urls
 from router.service.gathering import Gathering, never_urgent, no_delay_s
 from router.service.heard_again import HeardAgain
-from router.service.heard_lately import HeardLately, leaves_trace
+from router.service.heard_lately import HeardLately
 from router.service.host import Place, SaidError, Service
 from router.service.jobs import Jobs
 from router.service.linked_routers import LinkedRouters
@@ -38,7 +39,7 @@ from router.service.passing import copied_to
 from router.service.request_queue import RequestQueue
 from router.service.requests import Requests
 from router.service.roles import overlay as o
-from router.service.sending import Sending
+from router.service.sending import Sending, ToSend
 from router.service.verbs.groups_wanted import GroupsWanted
 from router.service.verbs.verb import news_of
 from router.transport import contract as transport
@@ -105,14 +106,13 @@ class RulesHost(Service):
     def __init__(self, place: Place, rules: type[c.Rules]) -> None:
         super().__init__(place)
         self._kind = rules
-        self._lately = HeardLately()
+        self._lately, self._linked = HeardLately(), LinkedRouters()
         self._heard: deque[tuple[c.Heard, Source]] = deque()
-        self._work = trio.Event()
+        self._work, self._room = trio.Event(), trio.lowlevel.ParkingLot()
         self._gathering: Gathering | None = None
-        self._room = trio.lowlevel.ParkingLot()
         self._alarm = Alarm(lambda: self.hear(c.Tick()))
         self._sending = Sending(self.hear, lambda: self._work.set(), self._say)
-        self._linked = LinkedRouters()
+        self._copies_alone = CopiesAlone(lambda one: self._attempts.end(one.id))
         self._failures = ConfinedFailures(self._log_failure, place.on_warning)
         self._again = HeardAgain(self, place.pauses, _CHANCE, self.hear)
         self._confinement = Confinement(
@@ -148,7 +148,7 @@ class RulesHost(Service):
         asked, told = (self._ask, self._requests, self._sorter), (self.hear, self._sending.not_sent)
         self._carrying = CarryingOut(self, self._doors, self._jobs, self._alarm, *asked, *told)
         await self._doors.open(self.nursery, doors, admits, patient())
-        self._sending.put(self.state.outbox())
+        self._sending.put([ToSend(*one) for one in self.state.outbox()])
         self._heard.appendleft((c.Started(await self.node.until_up()), None))  # before what has come at doors
         self._work.set()
         self._start_tasks()
@@ -199,7 +199,8 @@ class RulesHost(Service):
         """Start what runs beside the cycles."""
         self.node.wires.on_lost = self._lost
         self.nursery.start_soon(self._sending.run, self.node.wires)
-        for task in (self._hear_words, self._requests.run, self._ask.memberships.run, self._jobs.run, self._alarm.run):
+        beside = self._requests.run, self._ask.memberships.run, self._jobs.run, self._alarm.run, self._copies_alone.run
+        for task in (self._hear_words, *beside):
             self.nursery.start_soon(task)
 
     async def _dial_as_guest(self) -> Stream:
@@ -270,7 +271,7 @@ class RulesHost(Service):
             if isinstance(heard, c.Sent):
                 cycle.told.append(heard)
             if isinstance(source, Received):
-                cycle.handled.append(source)
+                cycle.handle(source)
             elif source is not None:
                 cycle.awaited.append(source)
             if is_doubted:
@@ -302,7 +303,7 @@ class RulesHost(Service):
         if not (deeds := listed(decided)):
             return False
         follows = self._sorter.sort(deeds, received)
-        cycle.leaves_trace |= leaves_trace(deeds)
+        cycle.trace(deeds, follows, received)
         for deed in follows.deeds:
             if isinstance(deed, c.HandOver):
                 self._doors.decide(deed)
@@ -322,7 +323,7 @@ class RulesHost(Service):
         batch.outbox.sort(key=lambda one: copied_to(one[1]) or b"")  # copies for one router share a parcel there
         if batch:
             numbers = await self.commit(batch)
-            cycle.ready = [(number, *one) for number, one in zip(numbers, batch.outbox, strict=True)]
+            cycle.ready = [ToSend(number, *one) for number, one in zip(numbers, batch.outbox, strict=True)]
         self._kept.changed.clear()
 
     # -- failing -------------------------------------------------------------------------------------------
@@ -348,7 +349,7 @@ class RulesHost(Service):
                 return instead
         if not is_settled:
             self.place.in_a_row.doubt(trio.current_time())
-        for one in cycle.handled:
+        for one in (*cycle.handled, *(one for one, _ in cycle.copies)):
             if cycle.events == 1:
                 await self.failed_on(one, error)
             else:
@@ -387,8 +388,8 @@ class RulesHost(Service):
                 self._failures.was_not_done(deed, error)
         for sent in cycle.unsent:
             self._carrying.was_not_made(sent)
-        if cycle.ready:
-            self._requests.put(cycle.ready)
+        if ready := [*cycle.ready, *self._copies_alone.take(cycle.copies)]:
+            self._requests.put(ready)
         for one, reason, text in cycle.refused:
             await one.refuse(reason, text)
         for one in cycle.handled:

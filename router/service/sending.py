@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from math import inf
+from typing import NamedTuple
 
 import trio
 from msgspec import Struct
@@ -32,10 +33,18 @@ anybody may ask a service for answers that it cannot deliver."""
 AT_ONCE = 256
 """Number of messages after which the process's other tasks may run."""
 
-ToSend = tuple[int, str, bytes]
-"""Number in the state's outbox, tag, and bytes of a message."""
 UNKEPT = 0
 """The number of a message that the state does not hold."""
+
+
+class ToSend(NamedTuple):
+    """A message to hand in: its number in the state's outbox, tag and bytes. `ended` is called when it is in custody or
+    refused."""
+
+    number: int
+    tag: str
+    wire: bytes
+    ended: Callable[[], None] | None = None
 
 
 class Sending:
@@ -102,10 +111,10 @@ class Sending:
                     wires.submit(self._next())
 
     def _next(self) -> Submission:
-        number, tag, wire = self._waiting.popleft()
+        number, tag, wire, ended = self._waiting.popleft()
         id = message_id(wire)
         self._copies.expect(id, wire, tag)
-        return Submission(frame(wire), _OnItsWay(self, number, tag, id, wire))
+        return Submission(frame(wire), _OnItsWay(self, number, tag, id, wire, when_ended=ended))
 
     def settled(self, one: _OnItsWay) -> None:
         """Record that the router has a message in custody, or has refused it."""
@@ -123,6 +132,8 @@ class Sending:
             self._hear(c.Sent(one.tag, one.id, reason, text))
         elif reason is not None:
             self.not_sent(str(Refused(reason, text, one.id)))
+        if one.when_ended is not None:
+            one.when_ended()
         if len(self._sent) in (1, SENT_MAX):  # with the first the host learns when they are due
             self._wake()
 
@@ -157,6 +168,7 @@ class _OnItsWay(Struct, eq=False):
     id: MessageId
     wire: bytes
     refusal: tuple[Reason, str] | None = None
+    when_ended: Callable[[], None] | None = None
 
     def refused(self, reason: Reason, text: str) -> None:
         self.refusal = reason, text

@@ -38,3 +38,29 @@ def test_settlings_wait_for_more_unless_they_make_room(
             writer.put(seal_unicast(writer.key, reader.key.public, b"%d" % number, ttl_s=60, expiry_min=expiry))
         world.run_until_quiet()
         assert len(reader.diary.handled) == 6 and set(found) == waited
+
+
+@pytest.mark.parametrize(("features", "waits_long"), [((), True), (("outcome",), False)])
+def test_settlings_wait_long_where_nobody_waits_for_outcomes(
+    features: tuple[str, ...], waits_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hear, found = Cycle.hear, list[bool]()
+
+    def looked_at(cycle: Cycle, heard: Heard) -> Job | None:
+        job = hear(cycle, heard)
+        if isinstance(heard, NeighbourSettled):
+            found.append(cycle.is_awaited)
+        return job
+
+    with World(1) as world:
+        core = world.node("core")
+        reader, writer = world.app(core, "reader"), world.app(core, "writer", habits=Habits(features=features))
+        world.run_until_quiet()
+        monkeypatch.setattr(Cycle, "hear", looked_at)
+        expiry = expiry_min(writer.time.now().wall_s + 600)
+        writer.put(seal_unicast(writer.key, reader.key.public, b"news", ttl_s=60, expiry_min=expiry))
+        world.run_until_quiet()
+        assert found == [not waits_long]
+        core.cycle.drain()
+        core.cycle.hear(NeighbourSettled(1, 1))
+        assert core.cycle.is_awaited, "whoever stops the node waits for it"

@@ -15,6 +15,9 @@ from router.core.wire.reasons import Reason
 from .intake import Arrived, ArrivedMessage, Refusal
 from .links import Link
 
+KNOWN_BYTES_MAX = 4096
+"""Most bytes of a read of known messages that is not decided at once: until then they take room of other reads."""
+
 
 class Job(Struct):
     """One read on its way through verification.
@@ -36,6 +39,14 @@ class Job(Struct):
     overtaken: list[tuple[ArrivedMessage, Refusal]] = field(default_factory=list)
     carried: list[tuple[ArrivedMessage, Refusal]] = field(default_factory=list)
     valid: bytes = b""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all that it brings is known multicasts, of which a router wants to hear no sooner than of others."""
+        if self.link.standing is Standing.LOCAL or self.arrived.size > KNOWN_BYTES_MAX:
+            return False
+        others = self.fresh or self.copies or self.vouched or self.refusals or self.overtaken or self.carried
+        return not others and all(row.head.kind == MULTICAST for row in self.known)
 
     def to_look_up(self) -> list[tuple[int, bytes]]:
         """Return (expiry minute, id) of all rows to look up in the index on disk."""

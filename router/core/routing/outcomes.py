@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
 
 from router.core.neighbours.directory import Directory, Standing
 from router.core.service.roles import Role
@@ -61,6 +62,12 @@ class FollowedOutcomes:
             while len(self._watched) >= self._limits.watched_max:
                 del self._watched[next(iter(self._watched))]
             self._watched[parcel.first] = origin, units
+
+    def are_awaited(self, link: Link, n: int) -> bool:
+        """Whether a publisher waits for the outcome of one of the first `n` messages on a link; of a copy none does."""
+        sent = takewhile(lambda flight: flight.n - (flight.stop - flight.start) < n, link.flights)
+        parcels = [one.parcel for one in sent if one.parcel is not None]
+        return any(not one.is_copy and one.first in self._watched for one in parcels)
 
     def follow(
         self, parcel: Parcel, start: int, stop: int, recipient: bytes, state: str, reason: Reason | None

@@ -54,6 +54,21 @@ def test_a_duplicate_costs_no_signature_and_is_settled() -> None:
     assert one.turned()[-1] == ("duplicate", Reason.DUPLICATE, 1) and len(one.handed(bob)) == 1
 
 
+def test_only_known_multicasts_of_routers_may_wait_for_others() -> None:
+    """An app waits for what it publishes again, and so does whoever sends something new besides."""
+    other = SigningKey(b"o" * 32)
+    one, alice, _ = house(Neighbour(other.public, grants=frozenset({JOIN, RELAY})))
+    core = one.link(other.public, role="router")
+    assert not one.bring(core, news()).is_known
+    one.bring(core, letter(BOB.public, source=other))
+    one.cycle()
+    assert one.bring(core, news()).is_known
+    assert not one.bring(core, news(), news(b"new")).is_known
+    assert not one.bring(core, letter(BOB.public, source=other)).is_known, "whose sender may wait for it"
+    assert not one.bring(alice, news()).is_known
+    assert not one.bring(core, *[news()] * 50).is_known, "which take room of other reads"
+
+
 def test_what_a_local_service_routes_itself_goes_to_one_router_after_the_other() -> None:
     """Step 2 comes before the duplicate check; the same message from outside is a duplicate (R-C6)."""
     other = SigningKey(b"o" * 32)
