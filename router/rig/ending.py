@@ -55,5 +55,5 @@ def play(act: Scenario[Given, Found], given: Given) -> Found:
     """Return what `act` returns. A signal that stops a command ends one that waits where it waits, by `click.Abort`,
     and one that only computes anywhere, by `KeyboardInterrupt`."""
     if iscoroutinefunction(act):
-        return trio.run(until_signalled, act, given)
+        return cast(Found, trio.run(until_signalled, act, given))
     return cast(Callable[[Given], Found], act)(given)
