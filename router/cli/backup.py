@@ -26,7 +26,7 @@ from router.disk.snapshot.directory import check_directory, read_passphrase, who
 from router.disk.snapshot.form import FIRST, SnapshotReader, SnapshotWriter, seal_key
 from router.disk.snapshot.in_order import keep_large_blocks
 from router.disk.snapshot.manifest_ahead import manifest_ahead
-from router.disk.snapshot.series import newest_of_each
+from router.disk.snapshot.series import newest_beside, newest_of_each
 from router.disk.snapshot.steady_writer import SteadyWriter
 from router.disk.snapshot.terms import SALT_BYTES, Manifest, SnapshotFault, usual_cost
 from router.settings import config as configuration
@@ -233,6 +233,8 @@ def restore(file: str, passphrase_file: Path | None, yes: bool) -> None:
     keep_large_blocks()
     with removing(), _faults(f"{file} was not restored, and nothing of it is left"):
         put_back.check_free(home)
+        if newer := _newer_than(file):
+            note(f"{newer} was made later by the same home: restore that one, unless you want the older state and key")
         if not yes:
             _ask_gone()
         with _opened(file) as content:
@@ -294,6 +296,17 @@ def _check_no_directory(file: str) -> None:
     meant = f"the newest snapshot in it is {names}{more}: name that"
     meant = meant if found else "name a snapshot; no node made any in it"
     raise Failure(Exit.USAGE, f"{file} is a directory; {meant}")
+
+
+def _newer_than(file: str) -> str:
+    """Return the newest snapshot of the same home in the directory of a file, "" if there is none. `OSError` passes."""
+    path = Path(file)
+    newest = (
+        ""
+        if file == "-" or not path.exists()
+        else newest_beside(path.name, [one.name for one in path.parent.iterdir()])
+    )
+    return newest and shell_word(str(path.with_name(newest)))
 
 
 def _check_place(file: str) -> None:

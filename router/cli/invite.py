@@ -6,7 +6,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import reduce
@@ -290,10 +290,16 @@ def revoke(id: str, with_guests: bool, as_json: bool) -> None:
     if as_json:
         say_json(found)
         return
+    say(revoked_text(found, with_guests))
+
+
+def revoked_text(found: Mapping[str, Any], with_guests: bool) -> str:
+    """Return what was revoked, and what became of the guests. `found`: the node's answer to `uninvite`."""
     what = "removed" if with_guests else "still let in, and `router peer remove` removes one"
-    count = found["guests"]
+    count, blocked = found["guests"], found.get("blocked", 0)  # of an older node: not counted
     guests = f"; {counted(count, 'guest')} of it {'is' if count == 1 else 'are'} {what}" if count else ""
-    say(f"the invitation {found['revoked'][:8]} is revoked{guests}")
+    stay = f"; {counted(blocked, 'guest')} {'stays' if blocked == 1 else 'stay'} blocked" if blocked else ""
+    return f"the invitation {found['revoked'][:8]} is revoked{guests}{stay}"
 
 
 def _remove(home: Home, guests: Sequence[PublicKey]) -> None:

@@ -138,7 +138,7 @@ class Cycle:
         self.store = store
         self.wall = wall
         self.open_links = OpenLinks()
-        self.counts, self.commits = TrafficCounts(router.directory.speaks_to_routers), 0
+        self.counts, self.commits = TrafficCounts(router.directory.is_between_services), 0
         self.commit_times, self.lag = Histogram(BRIEF_S), Histogram(BRIEF_S)
         self.wakes = self.is_urgent = self.is_awaited = self.is_draining = False
         self._logbook, self._in_flight = logbook, in_flight

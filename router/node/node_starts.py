@@ -9,10 +9,12 @@ from pathlib import Path
 
 import trio
 
+from router.core.log.life import Restored
 from router.core.routing.effects import BeginAnew
 from router.core.wire.crypto import PublicKey
 from router.core.wire.errors import RouterError
 from router.disk import life_file
+from router.disk.snapshot.directory import forget_tag
 from router.settings import node_rotation
 from router.settings.home import Home
 
@@ -41,7 +43,7 @@ class NodeStarts:
         written, warn the operator, and let the node go on as it is."""
         if deed.restored is not None:
             try:
-                await trio.to_thread.run_sync(life_file.write, self._home, deed.restored)
+                await trio.to_thread.run_sync(_begin_life, self._home, deed.restored)
             except OSError as error:
                 why = error.strerror or str(error)
                 log.warning(
@@ -73,3 +75,9 @@ class NodeStarts:
         while self._begins_anew and not self._is_stopped:
             self._begins_anew, self.stopping = False, trio.Event()
             await run(True)
+
+
+def _begin_life(home: Path, restored: Restored) -> None:
+    """Write the file of the new life; its snapshots get a tag of their own, as a copy of a whole disk has the same."""
+    forget_tag(home)
+    life_file.write(home, restored)

@@ -156,8 +156,8 @@ class DiskRoom(Struct, frozen=True):
 
 
 class Metrics(Struct, frozen=True):
-    """Counts since the node's start by event and reason, what waits, and why the node is not ready. `log_behind`:
-    events that no file of the log holds yet."""
+    """Counts since the node's start by event and reason, without those of services, what waits, and why the node is
+    not ready. `log_behind`: events that no file of the log holds yet."""
 
     messages: tuple[tuple[str, str, int], ...] = ()
     queue: NodeQueue = NodeQueue()

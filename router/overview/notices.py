@@ -185,5 +185,4 @@ def ended(text: str) -> str:
 
 def roughly(seconds: float) -> str:
     """Return a length of time as one says it: 2 min, not 117.3 s."""
-    said = span_text(round(seconds) if seconds < 60 else 60 * round(seconds / 60))
-    return said.removesuffix(" 0 min").removesuffix(" 0 h")
+    return span_text(round(seconds) if seconds < 60 else 60 * round(seconds / 60))

@@ -8,15 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from functools import cache
+from inspect import iscoroutinefunction
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 import trio
 
 from router.cli.signals import handling
 
+Given = TypeVar("Given")
 Found = TypeVar("Found")
+Scenario = Callable[[Given], Awaitable[Found]] | Callable[[Given], Found]
+"""What a command measures or plays: a coroutine function where it waits for anything, else a plain one."""
 
 
 @cache
@@ -45,3 +49,11 @@ async def until_signalled(act: Callable[..., Awaitable[Found]], *given: Any) -> 
         if not ended:
             raise
     raise click.Abort
+
+
+def play(act: Scenario[Given, Found], given: Given) -> Found:
+    """Return what `act` returns. A signal that stops a command ends one that waits where it waits, by `click.Abort`,
+    and one that only computes anywhere, by `KeyboardInterrupt`."""
+    if iscoroutinefunction(act):
+        return cast(Found, trio.run(until_signalled, act, given))
+    return cast(Callable[[Given], Found], act)(given)

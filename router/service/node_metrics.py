@@ -34,10 +34,14 @@ def families(metrics: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def _of_messages(metrics: Mapping[str, Any]) -> Iterator[Metric]:
-    messages = CounterMetricFamily("router_messages", "Messages by what became of them.", labels=["event", "reason"])
-    for event, reason, count in metrics["messages"]:
-        messages.add_metric([event, reason], count)
-    yield messages
+    for name, text, rows in (
+        ("messages", "Messages of people and apps by what became of them.", metrics["messages"]),
+        ("service_messages", "Messages between services of routers, likewise.", metrics.get("of_services", ())),
+    ):
+        messages = CounterMetricFamily(f"router_{name}", text, labels=["event", "reason"])
+        for event, reason, count in rows:
+            messages.add_metric([event, reason], count)
+        yield messages
     queue = metrics["queue"]
     yield GaugeMetricFamily("router_queue_messages", "Messages that wait for their recipients.", queue["messages"])
     yield GaugeMetricFamily("router_queue_bytes", "Bytes of messages that wait.", queue["bytes"])

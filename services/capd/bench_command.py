@@ -6,14 +6,13 @@ import sys
 from pathlib import Path
 
 import click
-import trio
 from rich.console import Console
 
 from router.bench.goal import Goal, show, table
 from router.bench.report import write_part
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
-from router.rig.ending import until_signalled
+from router.rig.ending import play
 from router.rig.process import RigFailed
 from services.capd.bench.scenarios import SCENARIOS, Bench
 
@@ -57,7 +56,7 @@ def bench(names: tuple[str, ...], messages: int, report: Path | None, as_json: b
             made = Bench(messages, status.update)
             for name in names or SCENARIOS:
                 status.update(f"measuring: {name}")
-                found += trio.run(until_signalled, SCENARIOS[name], made)
+                found += play(SCENARIOS[name], made)
     except* RigFailed as group:
         raise Failure(Exit.FAILED, "; ".join(map(str, group.exceptions))) from None
     if report:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import click
-import trio
 from rich.console import Console
 from rich.status import Status
 
@@ -17,7 +16,7 @@ from router.bench.goal import Goal, show, table
 from router.bench.report import write_part
 from router.cli.command import Command, json_option
 from router.cli.exits import Exit, Failure
-from router.rig.ending import until_signalled
+from router.rig.ending import Scenario, play
 from router.rig.process import RigFailed
 from router.rig.socket_room import socket_room
 from services.dmq.bench.network import NETWORK_SCENARIOS, NetworkBench
@@ -93,12 +92,12 @@ def bench(
 
 
 def _measured(
-    scenarios: Mapping[str, Callable[[Of], Awaitable[list[Goal]]]], names: Sequence[str], made: Of, status: Status
+    scenarios: Mapping[str, Scenario[Of, list[Goal]]], names: Sequence[str], made: Of, status: Status
 ) -> Iterator[list[Goal]]:
     """Yield the figures of these scenarios, of all without a name."""
     for name in names or scenarios:
         status.update(f"measuring: {name}")
-        yield trio.run(until_signalled, scenarios[name], made)
+        yield play(scenarios[name], made)
 
 
 def _network_lines(found: list[Goal], messages: int) -> list[str]:

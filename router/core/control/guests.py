@@ -125,7 +125,7 @@ class Guests(Part):
 
     def _revoke(self, argument: str, now: Now) -> dict[str, Any]:
         """Revoke an invitation. If its guests go as well, their grants end here; the operator's command changes the
-        file."""
+        file. Guests that are blocked are counted apart."""
         prefix, _, more = argument.partition(" ")
         one, removed = self._one(prefix), list[PublicKey]()
         if more == WITH_GUESTS:
@@ -136,7 +136,13 @@ class Guests(Part):
             self._rights.write(rows)
             self._log(one, "revoked", now)
         named = [it.hex() for key in removed for it in (key, *self._directory.successors.formers(key))]
-        return {"revoked": one.id.hex(), "guests": len(one.guests), "removed": named}
+        blocked = sum(map(self._directory.is_blocked, one.guests))
+        return {
+            "revoked": one.id.hex(),
+            "guests": len(one.guests) - blocked,
+            "blocked": blocked,
+            "removed": named,
+        }
 
     def _expel(self, argument: str, now: Now) -> dict[str, Any]:
         """End the rights that a guest has by invitations and not by the file; the operator's command changes the

@@ -13,11 +13,11 @@ OPEN_MAX = 4_096
 
 class TrafficCounts(EventCounts):
     """Counts of all messages, and apart those that a service of this router has signed or gets (`of_services`).
-    `is_service`: whether a key is that of one that only speaks to other routers' services."""
+    `is_between_services`: whether a message is, by its signer and destination."""
 
-    def __init__(self, is_service: Callable[[bytes], bool]) -> None:
+    def __init__(self, is_between_services: Callable[[bytes, bytes | None], bool]) -> None:
         super().__init__()
-        self._is_service = is_service
+        self._is_between_services = is_between_services
         self._open: dict[int, int] = {}  # by first arrival number of the parcel: deliveries without an end
         self.of_services = EventCounts()
 
@@ -30,11 +30,17 @@ class TrafficCounts(EventCounts):
         super().add(events)
         self.of_services.add([event for event in events if self._is_of_service(event)])
 
+    def apart(self, waiting: Iterable[Turned]) -> tuple[EventCounts, EventCounts]:
+        """Return the counts of what people and apps send, and those of services. `waiting`: events that are not yet
+        written, and will be given to `add`."""
+        waiting = list(waiting)
+        of_services = self.of_services.plus(event for event in waiting if self._is_of_service(event))
+        return self.plus(waiting).minus(of_services), of_services
+
     def _is_of_service(self, event: Event) -> bool:
         match event:
             case Accepted():
-                destination = event.destination
-                if not (self._is_service(event.signer) or (destination is not None and self._is_service(destination))):
+                if not self._is_between_services(event.signer, event.destination):
                     return False
                 if event.recipients:
                     while len(self._open) >= OPEN_MAX:
@@ -44,7 +50,7 @@ class TrafficCounts(EventCounts):
             case Outward():
                 return self._is_open(event)
             case Turned():
-                return event.signer is not None and self._is_service(event.signer)
+                return event.signer is not None and self._is_between_services(event.signer, None)
         return False
 
     def _is_open(self, event: Outward) -> bool:

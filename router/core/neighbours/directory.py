@@ -176,6 +176,10 @@ class Directory(Struct):
         service = self.services.get(key)
         return service is not None and service.role is not None
 
+    def is_between_services(self, signer: bytes, destination: bytes | None) -> bool:
+        """Whether a message is a word between services of routers, signed by one of this node or meant for one."""
+        return self.speaks_to_routers(signer) or (destination is not None and self.speaks_to_routers(destination))
+
     def with_role(self, role: Role) -> bytes | None:
         """Return the key of the service of this node with this role."""
         return next((key for key, one in self.services.items() if one.role is role), None)

@@ -109,8 +109,9 @@ class FollowedOutcomes:
     def miss(self, recipient: bytes, parcel: Parcel, start: int, stop: int, reason: Reason) -> None:
         """Note that a recipient will never get messages start..stop-1, to tell it when it is connected.
 
-        Beyond `missed_max` recipients this is only in the log; so are copies, whose message others pass on."""
-        if parcel.is_copy:
+        Beyond `missed_max` recipients this is only in the log; so are copies, whose message others pass on, and what
+        services of routers say to each other, who ask again by themselves."""
+        if parcel.is_copy or self._directory.is_between_services(parcel.signer, parcel.destination):
             return
         if recipient not in self._missed and len(self._missed) >= self._limits.missed_max:
             return

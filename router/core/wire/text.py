@@ -228,7 +228,7 @@ def counted(count: int, noun: str, nouns: str = "") -> str:
 
 
 def span_text(seconds: float | None) -> str:
-    """Return a time span for people: `4 s`, `3 min`, `5 h 12 min`, `2 d 4 h`."""
+    """Return a time span for people: `4 s`, `3 min`, `5 h 12 min`, `2 d 4 h`, `7 d`."""
     if seconds is None:
         return "-"
     whole = int(seconds)
@@ -236,9 +236,9 @@ def span_text(seconds: float | None) -> str:
         return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min"
-    if whole < 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+    large, size, small, part = (3600, "h", 60, "min") if whole < 86_400 else (86_400, "d", 3600, "h")
+    rest = whole % large // small
+    return f"{whole // large} {size} {rest} {part}" if rest else f"{whole // large} {size}"
 
 
 def age_text(seconds: float) -> str:

@@ -62,6 +62,11 @@ def home_tag(home: Path) -> str:
     return new
 
 
+def forget_tag(home: Path) -> None:
+    """Let the next snapshot of this home have another tag. `OSError` passes."""
+    (home / HOME_TAG).unlink(missing_ok=True)
+
+
 def look(directory: Path, router: bytes, formers: Sequence[bytes] = ()) -> list[Made]:
     """Return the node's snapshots there, of all its homes, in order, also those of its former keys; none if the
     directory is missing. `OSError` passes."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from calendar import timegm
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from time import gmtime, strftime, strptime
 
 from msgspec import Struct
@@ -49,26 +49,38 @@ def next_name(router: bytes, made: Sequence[Made], at_s: int, home: str = "") ->
 def made_of(router: bytes, names: Iterable[str], formers: Iterable[bytes] = ()) -> list[Made]:
     """Return those of the names that a node with this key gave to snapshots, in any home, in the order of their
     numbers. `formers`: the keys that it had before."""
-    found, ours = list[Made](), {key.hex()[:16] for key in (router, *formers)}
+    ours = {key.hex()[:16] for key in (router, *formers)}
+    return sorted(made for key, made in _read(names) if key in ours)
+
+
+def _read(names: Iterable[str]) -> Iterator[tuple[str, Made]]:
+    """Yield the snapshots among the names, each behind the first digits of its node's key."""
     for name in names:
-        fits = _NAME.fullmatch(name)
-        if fits and fits[1] in ours:
+        if fits := _NAME.fullmatch(name):
             try:
-                found.append(Made(int(fits[2]), timegm(strptime(fits[3], _STAMP)), name, fits[4] or ""))
+                yield fits[1], Made(int(fits[2]), timegm(strptime(fits[3], _STAMP)), name, fits[4] or "")
             except ValueError:  # no such day: the name is somebody else's
                 continue
-    return sorted(found)
 
 
 def newest_of_each(names: Iterable[str]) -> list[Made]:
-    """Return of each node whose snapshots are among the names the one with the highest number, ordered by their
-    names."""
-    by_key: dict[str, list[str]] = {}
-    for name in names:
-        if fits := _NAME.fullmatch(name):
-            by_key.setdefault(fits[1], []).append(name)
-    made = (made_of(bytes.fromhex(key), found) for key, found in sorted(by_key.items()))
-    return [found[-1] for found in made if found]
+    """Return of each home whose snapshots are among the names the one with the highest number, ordered by their names:
+    also where its node got another key. Of names without the tag of a home those of a key belong together."""
+    newest: dict[str, Made] = {}
+    for key, made in _read(names):
+        of = made.home or key
+        newest[of] = max(made, newest.get(of, made))
+    return sorted(newest.values(), key=lambda made: made.name)
+
+
+def newest_beside(name: str, names: Iterable[str]) -> str:
+    """Return the name of the snapshot with the highest number that the home which made this one made, "" if this is it
+    or does not say which home made it."""
+    for _, this in _read([name]):
+        others = [made for _, made in _read(names) if this.home and made.home == this.home]
+        newest = max(others, default=this)
+        return newest.name if newest.number > this.number else ""
+    return ""
 
 
 def draft_name(name: str) -> str:

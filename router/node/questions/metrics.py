@@ -43,10 +43,11 @@ class MetricsQuestions(Questions):
         return {"metrics": self._metrics}
 
     def _metrics(self, asked: CycleView, _: str) -> dict[str, Any]:
-        router = asked.router
-        counted, held = asked.counts.plus(router.rejections.waiting(asked.now())), router.queues.node
+        router, held = asked.router, asked.router.queues.node
+        counted, of_services = asked.counts.apart(router.rejections.waiting(asked.now()))
         return {
             "messages": [list(row) for row in counted.rows()],
+            "of_services": [list(row) for row in of_services.rows()],
             "queue": {
                 "messages": held.messages,
                 "bytes": held.bytes,

@@ -36,9 +36,8 @@ class StatusQuestions(Questions):
         return {"status": self._status}
 
     def _status(self, asked: CycleView, _: str) -> dict[str, Any]:
-        node, counted = asked.router.queues.node, asked.counts.plus(asked.router.rejections.waiting(asked.now()))
-        of_services = asked.counts.of_services
-        counted = counted.minus(of_services)
+        node = asked.router.queues.node
+        counted, of_services = asked.counts.apart(asked.router.rejections.waiting(asked.now()))
         return {
             **self._facts(),
             "version": self._version,

@@ -6,7 +6,7 @@ Both sides of a ratio are measured in turns, by the CPU time of this process, an
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import new, sha256
@@ -18,6 +18,7 @@ import trio
 from router.actors.process import program
 from router.bench.goal import Goal
 from router.core.wire.crypto import PublicKey
+from router.rig.ending import Scenario
 from router.rig.process import run_command
 from services.capd.bench import plain_codec
 from services.capd.bench.beside import beside as flooded
@@ -103,7 +104,7 @@ def _compared(pool: Pool, keys: list[int], pattern: Pattern, times: int = 1) -> 
     return plain_s, ours_s / times, count
 
 
-async def any_mask(bench: Bench) -> Rows:
+def any_mask(bench: Bench) -> Rows:
     bench.say(f"filling a pool with {bench.messages:,} messages whose first halves are equal")
     pool = full_pool(bench.messages, one_half=True)
     keys = keys_of(pool)
@@ -114,7 +115,7 @@ async def any_mask(bench: Bench) -> Rows:
     return [ratio(f"{title}: times a list comprehension", plain_s, ours_s, 20)]
 
 
-async def first_eight(bench: Bench) -> Rows:
+def first_eight(bench: Bench) -> Rows:
     half = first_half(7, bench.messages)
     pattern = Pattern.of(half, b"\x7f" + b"\xff" * 7)
     plain_s, ours_s, count = _compared(bench.pool, keys_of(bench.pool), pattern, SCANS)
@@ -122,14 +123,14 @@ async def first_eight(bench: Bench) -> Rows:
     return [ratio(f"{title}: times a list comprehension", plain_s, ours_s, 60)]
 
 
-async def prefix(bench: Bench) -> Rows:
+def prefix(bench: Bench) -> Rows:
     half = first_half(7, bench.messages)
     plain_s, ours_s, count = _compared(bench.pool, keys_of(bench.pool), Pattern.prefix(half), 100)
     title = f"A prefix of 8 bytes by the index, of {bench.messages:,} messages, {count:,} match"
     return [ratio(f"{title}: times a list comprehension", plain_s, ours_s, 1000)]
 
 
-async def standing_queries(bench: Bench) -> Rows:
+def standing_queries(bench: Bench) -> Rows:
     """Measure which standing queries a message meets, beside a loop over all of them."""
     chance = Random(4)
     watches = Watches()
@@ -159,7 +160,7 @@ async def standing_queries(bench: Bench) -> Rows:
 # -- priorities -----------------------------------------------------------------------------------------------------
 
 
-async def priorities(bench: Bench) -> Rows:
+def priorities(bench: Bench) -> Rows:
     """Measure the priorities of all live messages, beside a loop over their numbers."""
     columns, now_s = bench.pool.columns, NOW_S
     live = columns.live()
@@ -184,7 +185,7 @@ async def priorities(bench: Bench) -> Rows:
     ]
 
 
-async def admission(bench: Bench) -> Rows:
+def admission(bench: Bench) -> Rows:
     bench.say("doing the work of newcomers")
     coming = [newcomers(PER_S, NOW_S + second, second) for second in range(NEWCOMERS // PER_S)]
     large_s = min(_admission_s(full_pool(bench.messages, seed=seed), coming) for seed in range(2))
@@ -208,7 +209,7 @@ def _admission_s(pool: Pool, coming: list[list[tuple[CapdMessage, bytes]]]) -> f
 # -- messages -------------------------------------------------------------------------------------------------------
 
 
-async def codec(bench: Bench) -> Rows:
+def codec(bench: Bench) -> Rows:
     """Measure reading and judging a message, beside a plain class."""
     chance = Random(5)
     wires = [
@@ -244,7 +245,7 @@ async def codec(bench: Bench) -> Rows:
     return [ratio(title, plain_s / count, ours_s / count, 1.8)]
 
 
-async def solver(bench: Bench) -> Rows:
+def solver(bench: Bench) -> Rows:
     """Measure the solver, beside plain loops of SHA-256."""
     stage1 = bytes(32)
 
@@ -303,7 +304,7 @@ async def beside(bench: Bench) -> Rows:
     return await flooded(bench.messages)
 
 
-SCENARIOS: dict[str, Callable[[Bench], Awaitable[Rows]]] = {
+SCENARIOS: dict[str, Scenario[Bench, Rows]] = {
     "mask": any_mask,
     "half": first_eight,
     "prefix": prefix,

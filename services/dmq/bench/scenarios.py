@@ -16,6 +16,7 @@ from statistics import median
 
 from router.actors.process import program
 from router.bench.goal import Goal
+from router.rig.ending import Scenario
 from router.rig.process import RigFailed, run_command
 from services.dmq.bench import traffic, yardstick
 from services.dmq.bench.rig import LOGGED, UNLOGGED, Node
@@ -56,7 +57,7 @@ class Bench:
         return Node(home, (pools or self.pools).stake, names, module, *settings)
 
 
-async def verification(bench: Bench) -> list[Goal]:
+def verification(bench: Bench) -> list[Goal]:
     yard = yardstick.run(bench.alone)
     return [
         Goal("Full verification, certificates new: share of bare verification", yard.bare_us / yard.new_us, 0.8),
@@ -188,7 +189,7 @@ async def _p50_ms(node: Node) -> float:
     return float((await pair.result())["p50_ms"])
 
 
-SCENARIOS: dict[str, Callable[[Bench], Awaitable[list[Goal]]]] = {
+SCENARIOS: dict[str, Scenario[Bench, list[Goal]]] = {
     "verify": verification,
     "kept": kept,
     "each": each,

@@ -24,7 +24,7 @@ from router.actors.process import program
 from router.disk.limits import StoreLimits
 from router.disk.snapshot import form, take
 from router.disk.snapshot.form import SnapshotWriter
-from router.disk.snapshot.series import made_of, newest_of_each, next_name
+from router.disk.snapshot.series import made_of, newest_beside, newest_of_each, next_name
 from router.disk.snapshot.terms import Cost
 from router.disk.store.store import Store
 from router.disk.store.terms import Beginning
@@ -375,7 +375,7 @@ def test_snapshots_by_the_clock_stand_in_the_settings_are_shown_and_ended(
     shown = json.loads(run("backup", "schedule", "--json").stdout)
     wanted = {"directory": str(media), "every_s": 86_400, "keep": 3, "passphrase_file": str(secret), "plain": False}
     assert shown == {**wanted, "node": None}
-    assert "every 1 d 0 h" in run("backup", "schedule").stdout
+    assert "every 1 d into" in run("backup", "schedule").stdout
     assert run("backup", "schedule", "--off").exit_code == 0
     assert "makes no snapshots by itself" in run("backup", "schedule").stdout
     assert list(media.iterdir()) == []
@@ -400,3 +400,20 @@ def test_running_node_takes_up_its_snapshots_and_they_become_its_home(home: Path
     assert file.name == node["newest"]
     assert restored(file, tmp_path / "other", "--passphrase-file", str(secret)).exit_code == 0
     assert (tmp_path / "other/keys/node.key").read_bytes() == (home / "keys/node.key").read_bytes()
+
+
+def test_older_snapshot_of_a_home_is_told_from_its_newest_whatever_the_key(tmp_path: Path) -> None:
+    """By their names alone one of an earlier key may come last; restored, it brings back a key that was renewed."""
+    tag, other = "0a" * 4, "0b" * 4
+    first = next_name(b"\x99" * 32, [], 9, tag)
+    second = next_name(b"\x6e" * 32, made_of(b"\x99" * 32, [first]), 10, tag)
+    foreign = next_name(b"\x99" * 32, made_of(b"\x6e" * 32, [second]), 11, other)
+    names = [first, second, foreign, next_name(b"\x99" * 32, [], 9)]
+    assert second < first
+    assert [newest_beside(name, names) for name in names] == [second, "", "", ""]
+    assert newest_beside("hub.snapshot", names) == ""
+    assert [made.name for made in newest_of_each(names)] == sorted([second, foreign, names[3]])
+    for name in (first, second):
+        (tmp_path / name).write_bytes(b"no snapshot")
+    said = run_in(tmp_path / "home")("restore", "--yes", str(tmp_path / first)).stderr.splitlines()[0]
+    assert said.startswith(f"{tmp_path / second} was made later by the same home")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rigs.commands import Run, RunningNode
 
-from router.cli.invite import LISTED, list_table, removable, why_unreached
+from router.cli.invite import LISTED, list_table, removable, revoked_text, why_unreached
 from router.cli.output import columns
 from router.core.wire.crypto import SigningKey
 from router.core.wire.grouplink import GroupLink
@@ -101,9 +101,26 @@ def test_revoked_by_the_beginning_of_its_id(at_node: Run) -> None:
     assert row["id"][:8] in at_node("invite", "revoke", row["id"][:8]).stdout
     assert listed(at_node, row["id"])["state"] == "revoked"
     again = at_node("invite", "revoke", row["id"], "--json")
-    assert json.loads(again.stdout) == {"revoked": row["id"], "guests": 0, "removed": []}
+    assert json.loads(again.stdout) == {"revoked": row["id"], "guests": 0, "blocked": 0, "removed": []}
     unknown = at_node("invite", "revoke", "zz")
     assert unknown.exit_code == 1 and "`router --home" in unknown.stderr and "invite list" in unknown.stderr
+
+
+@pytest.mark.parametrize(
+    ("guests", "blocked", "removes", "said"),
+    [
+        (0, 0, False, ""),
+        (1, 0, False, "; 1 guest of it is still let in, and `router peer remove` removes one"),
+        (2, 1, False, "; 2 guests of it are still let in, and `router peer remove` removes one; 1 guest stays blocked"),
+        (2, 0, True, "; 2 guests of it are removed"),
+        (0, 2, True, "; 2 guests stay blocked"),
+    ],
+)
+def test_what_is_said_of_the_guests_of_a_revoked_invitation(
+    guests: int, blocked: int, removes: bool, said: str
+) -> None:
+    found = {"revoked": "ab" * 16, "guests": guests, "blocked": blocked, "removed": []}
+    assert revoked_text(found, removes) == f"the invitation abababab is revoked{said}"
 
 
 def test_the_code_is_drawn_and_the_picture_is_private_and_new(at_node: Run, tmp_path: Path) -> None:

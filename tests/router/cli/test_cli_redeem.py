@@ -63,7 +63,7 @@ def test_it_is_shown_and_kept_and_waits_for_the_node_to_run(router: Run, home: P
         f'invited by  {SHOWN} ("the core")',
         "at          tls://core.example.org:4100",
         "lets us     join, store, relay",
-        "ends        2026-09-28 14:14 UTC, in 7 d 0 h",
+        "ends        2026-09-28 14:14 UTC, in 7 d",
         "group       friends, to read and write",
         "the-core has not let us in yet: no node is running here",
         f"`router --home {home} serve` starts the node, which then asks until 2026-09-28 14:14 UTC; "
@@ -188,7 +188,7 @@ def test_one_by_a_former_key_of_the_node_is_said_to_be_its_own(router: Run, home
 def test_one_whose_time_is_over_is_told_with_the_clock(router: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     set_clock(monkeypatch, END_S + 2 * 3600)
     assert refused(router("peer", "add", TEXT, "--yes")) == (
-        "this invitation ended 2 h 0 min ago, on 2026-09-28 14:14 UTC, by this machine's clock, which shows "
+        "this invitation ended 2 h ago, on 2026-09-28 14:14 UTC, by this machine's clock, which shows "
         "2026-09-28 16:14 UTC; ask for a new one, or set the clock if it is wrong\n"
     )
 
@@ -196,8 +196,8 @@ def test_one_whose_time_is_over_is_told_with_the_clock(router: Run, monkeypatch:
 def test_one_that_is_not_yet_valid_shows_a_clock_that_is_behind(router: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     set_clock(monkeypatch, END_S - LIFE_S_MAX - 10 * 86_400)
     assert refused(router("peer", "add", TEXT, "--yes")) == (
-        "this invitation would end only in 3670 d 0 h, on 2026-09-28 14:14 UTC, by this machine's clock, which shows "
-        "2016-09-10 14:14 UTC; none is made for more than 3660 d 0 h, so the clock is behind: set it, then take the "
+        "this invitation would end only in 3670 d, on 2026-09-28 14:14 UTC, by this machine's clock, which shows "
+        "2016-09-10 14:14 UTC; none is made for more than 3660 d, so the clock is behind: set it, then take the "
         "invitation again\n"
     )
 

@@ -147,7 +147,7 @@ def test_clock(found: Running, ok: bool | None, said: str) -> None:
     [
         ({}, True, "bob is connected, round trip 3 ms"),
         ({"problem": "its disk is full; wait"}, False, "bob is connected, and its disk is full; wait"),
-        ({"state": "away", "last_contact_s": 7200.0}, None, "bob is away, heard 2 h 0 min ago"),
+        ({"state": "away", "last_contact_s": 7200.0}, None, "bob is away, heard 2 h ago"),
         ({"state": "away", "last_contact_s": None, "uplink": True, "problem": "refused; is it up?"}, False,
          "the uplink bob is away, not heard since this node started: refused; is it up?"),
         ({"state": "away", "last_contact_s": 9.0, "uplink": True, "urls": ["tls://old.example:1"], "problem": "nobody"},
@@ -346,7 +346,7 @@ BACKUP = {"directory": "/media/hub", "every_s": 86_400, "age_s": 3600, "problem"
 @pytest.mark.parametrize(
     ("changed", "ok", "said"),
     [
-        ({}, True, "is 1 h 0 min old, and one is due every 1 d 0 h"),
+        ({}, True, "is 1 h old, and one is due every 1 d"),
         (
             {"problem": "there is no /media/hub: connect its disk"},
             None,

@@ -14,12 +14,16 @@ from rigs.patience import HANG_S
 from rigs.serving import serving
 
 from router.client.node import connect
+from router.core.log.life import Restored
+from router.core.routing.effects import BeginAnew
 from router.core.wire.crypto import SigningKey
 from router.core.wire.now import Now
 from router.core.wire.succession import make_succession
-from router.disk.snapshot.directory import look
+from router.disk import life_file
+from router.disk.snapshot.directory import home_tag, look
 from router.disk.snapshot.series import draft_name, next_name
 from router.node.node import SystemClock
+from router.node.node_starts import NodeStarts
 from router.node.snapshot_process import make
 from router.node.snapshots import Snapshots
 from router.settings import own_successions
@@ -203,3 +207,12 @@ def test_name_of_the_next_snapshot_follows_the_newest_whatever_the_clock(home: P
     (media / next_name(KEY, [], (1 << 32) - 1)).write_bytes(b"")
     done = make(home, KEY, media, 7, None)
     assert [one.number for one in look(media, KEY)] == [1, 2] and look(media, KEY)[-1].name == done.name
+
+
+async def test_home_that_is_kept_of_two_copies_of_a_disk_makes_snapshots_of_its_own(home: Path) -> None:
+    """A clone of a disk has the inode numbers of the other one, so that a home there has the same tag."""
+    tag, starts = home_tag(home), NodeStarts(home)
+    await starts.begin_anew(BeginAnew())
+    assert home_tag(home) == tag, "a start changes nothing"
+    await starts.begin_anew(BeginAnew(Restored(1, 2, 2)))
+    assert home_tag(home) != tag and life_file.read(home) == Restored(1, 2, 2)

@@ -16,7 +16,7 @@ from rigs.left_processes import processes
 from rigs.patience import HANG_S
 
 from router.cli.signals import as_ctrl_c, handling
-from router.rig.ending import until_signalled
+from router.rig.ending import play, until_signalled
 
 BENCH = (sys.executable, "-m", "router", "bench", "--transport", "unix", "--messages", "20000")
 
@@ -48,6 +48,20 @@ async def test_until_signalled_returns_the_result_and_lets_errors_through() -> N
     assert await until_signalled(twice, 21) == 42
     with pytest.raises(OSError, match="no room"):
         await until_signalled(fail)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_only_computes_is_ended_where_it_computes(number: signal.Signals) -> None:
+    """Within trio a signal would wait for the end of what never waits."""
+    computed = []
+
+    def compute(what: str) -> None:
+        signal.raise_signal(number)
+        computed.append(what)
+
+    with pytest.raises(KeyboardInterrupt), as_ctrl_c():
+        play(compute, "figures")
+    assert computed == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dis import get_instructions
+from inspect import iscoroutinefunction
 from pathlib import Path
 
 from click.testing import CliRunner
 
 from router.bench.goal import Goal
 from router.cli import main
+from services.capd.bench.scenarios import SCENARIOS
 
 
 def test_bench_command_reports_each_figure_beside_its_goal(tmp_path: Path) -> None:
@@ -22,6 +25,13 @@ def test_bench_command_reports_each_figure_beside_its_goal(tmp_path: Path) -> No
     )
     assert standing["title"] == "A message against 10,000 standing queries: times a loop"
     assert "## The CAPD pool" in report.read_text() and f"| {standing['title']} |" in report.read_text()
+
+
+def test_what_never_waits_is_not_played_in_trio_where_no_signal_would_end_it() -> None:
+    waits = {
+        name: any(one.opname == "GET_AWAITABLE" for one in get_instructions(act)) for name, act in SCENARIOS.items()
+    }
+    assert waits == {name: iscoroutinefunction(act) for name, act in SCENARIOS.items()}
 
 
 def test_goal_is_met_on_its_side_of_the_bound() -> None:

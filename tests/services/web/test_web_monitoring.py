@@ -96,6 +96,7 @@ def test_metrics_are_text_or_open_metrics_and_name_no_key(accept: str) -> None:
         for one in family.samples
     }
     assert samples["router_messages_total", "", "accepted"] == 7
+    assert samples["router_service_messages_total", "", "accepted"] == 4
     assert samples["router_queue_messages",] == 3 and samples["router_links", "peer"] == 1
     assert samples["router_ready",] == 1 and samples["router_messages_total", "expired", "refused"] == 2
     assert samples["router_alarms", "log-gap"] == 0 and samples["router_alarms", "unaccounted"] == 2

@@ -65,7 +65,7 @@ def test_what_is_printed_is_not_cut() -> None:
 
 def test_worst_stands_on_top_with_what_to_do() -> None:
     lines = texts(BUSY)
-    assert lines[0] == "hub, core, up 2 h 0 min" + " " * 45 + "08:00:00 UTC"
+    assert lines[0] == "hub, core, up 2 h" + " " * 51 + "08:00:00 UTC"
     assert lines[1].startswith("This node holds") or lines[1].startswith("The queue of garden is 95 % full.")
     assert "services  pubsub, web (away)" in lines and "lately    3 refused not-authorised" in lines
     at = next(number for number, line in enumerate(lines) if line.startswith("NAME"))

@@ -120,7 +120,7 @@ def test_whoever_holds_a_secret_hears_precisely_why_not(
     one = House()
     one.invite()
     if revoked:
-        assert one.order("uninvite", ID[:8]) == {"revoked": ID, "guests": 0, "removed": []}
+        assert one.order("uninvite", ID[:8]) == {"revoked": ID, "guests": 0, "blocked": 0, "removed": []}
     one.pass_time(at_s)
     link = one.guest(ANNA)
     assert one.redeem(link, ANNA, secret) == [no(reason, secret)]

@@ -159,6 +159,14 @@ def test_a_key_with_several_invitations_is_written_with_all_of_them() -> None:
     assert in_file(one) == [True, True] and one.redeem(one.guest(ANNA), ANNA, SECRET)[0].reason is None
 
 
+def test_a_blocked_guest_counts_apart_when_its_invitation_is_revoked() -> None:
+    one = inviting(ANNA, BERTA)
+    one.router.neighbours_changed([Neighbour(ANNA.public, blocked=True)], one.now())
+    one.cycle()
+    id = digest(SECRET).hex()
+    assert one.order("uninvite", id) == {"revoked": id, "guests": 1, "blocked": 1, "removed": []}
+
+
 def test_an_invitation_is_revoked_with_its_guests_also_those_not_written_yet() -> None:
     one = inviting(ANNA, BERTA)
     link, id = one.guest(ANNA), digest(SECRET).hex()
@@ -166,7 +174,7 @@ def test_an_invitation_is_revoked_with_its_guests_also_those_not_written_yet() -
     assert "run the command again" in one.order("uninvite", f"{id} guests")["error"], "the file is being written"
     written(one, FileWritten(problem="the disk is full"))
     removed = [ANNA.public.hex(), BERTA.public.hex()]
-    assert one.order("uninvite", f"{id} guests") == {"revoked": id, "guests": 2, "removed": removed}
+    assert one.order("uninvite", f"{id} guests") == {"revoked": id, "guests": 2, "blocked": 0, "removed": removed}
     assert one.closed()[0][0] == link and learned(one, ANNA) is None is learned(one, BERTA)
     assert one.redeem(one.guest(ANNA), ANNA) == [no(INVITE_REVOKED)]
     one.pass_time(WRITE_AGAIN_S)

@@ -10,7 +10,7 @@ SERVICE, APP, AWAY = b"s" * 32, b"a" * 32, b"w" * 32
 
 
 def traffic() -> TrafficCounts:
-    return TrafficCounts(SERVICE.__eq__)
+    return TrafficCounts(lambda signer, destination: SERVICE in (signer, destination))
 
 
 def accepted(first: int, signer: bytes, destination: bytes | None, count: int = 1) -> Accepted:
@@ -47,3 +47,12 @@ def test_a_bounded_number_of_open_parcels_is_remembered() -> None:
     one.add([ended(0, "dropped"), ended(9, "dropped")])
     assert one.of_services.events() == {"accepted": OPEN_MAX + 9, "dropped": 1}
     assert repr(one).endswith(f"{OPEN_MAX} of their parcels open")
+
+
+def test_what_waits_to_be_logged_is_counted_on_the_side_on_which_its_event_will_be() -> None:
+    """Counts never fall as sums that wait are written: a reader would take that for a start."""
+    one = traffic()
+    waiting = [Turned(1, 1, "refused", APP, 1, Reason.LEFT, b"", n, signer) for n, signer in ((3, SERVICE), (5, APP))]
+    before = [side.rows() for side in one.apart(waiting)]
+    one.add(waiting)
+    assert before == [side.rows() for side in one.apart([])] == [[("refused", "left", 5)], [("refused", "left", 3)]]

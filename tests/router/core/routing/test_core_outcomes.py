@@ -130,6 +130,25 @@ def missed(limits: OutcomeLimits) -> list[object]:
     return [(item.group, item.count, item.reason) for item in one.said(back) if isinstance(item, Missed)]
 
 
+def test_what_services_of_routers_say_to_each_other_counts_as_missed_by_nobody() -> None:
+    """They ask again by themselves; the operator of the router that was away is told of what people sent."""
+    keeper, app = SigningKey(b"k" * 32), SigningKey(b"p" * 32)
+    known = Neighbour(REMOTE.public, grants=frozenset({JOIN, STORE, RELAY}))
+    one = OneRouter(known, services={bytes(keeper.public): "pubsub"}, locals={bytes(app.public)})
+    expiry = expiry_min(WALL_S + 600)
+    one.router.link_down(one.link(REMOTE.public, role="router"), one.now())
+    for sender, count in ((keeper, 3), (app, 2)):
+        link = one.link(sender.public)
+        for number in range(count):
+            one.bring(link, seal_unicast(sender, REMOTE.public, b"%d" % number, ttl_s=10, expiry_min=expiry))
+    one.cycle()
+    one.pass_time(20)
+    back = one.link(REMOTE.public, role="router")
+    one.cycle()
+    told = [(item.count, item.reason) for item in one.said(back) if isinstance(item, Missed)]
+    assert told == [(2, Reason.TTL_EXPIRED)]
+
+
 def test_what_was_missed_is_told_after_a_restart_and_told_once() -> None:
     one, alice, bob = publisher(OutcomeLimits())
     one.router.link_down(bob, one.now())

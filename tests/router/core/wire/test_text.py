@@ -19,6 +19,7 @@ from router.core.wire.text import (
     key_text,
     parse_key,
     short,
+    span_text,
 )
 
 ADDRESS = key_text("addr", ALICE.public)
@@ -197,3 +198,14 @@ def test_clean_bounds_and_repeats(text: str, bytes_max: int) -> None:
     cleaned = clean(text, bytes_max)
     assert len(cleaned.encode()) <= bytes_max
     assert clean(cleaned, bytes_max) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (None, "-"), (59, "59 s"), (60, "1 min"), (3600, "1 h"), (3659, "1 h"), (3660, "1 h 1 min"),
+        (86_399, "23 h 59 min"), (86_400, "1 d"), (90_000, "1 d 1 h"), (7 * 86_400, "7 d"), (7 * 86_400 + 3599, "7 d"),
+    ],
+)  # fmt: skip
+def test_a_span_names_its_smaller_unit_only_if_there_is_some(seconds: float | None, said: str) -> None:
+    assert span_text(seconds) == said

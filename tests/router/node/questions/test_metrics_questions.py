@@ -40,6 +40,8 @@ async def test_deliveries_are_counted_when_their_recipients_settle(tmp_path: Pat
                     await trio.sleep(0.01)
             assert before["seconds"]["delivery"]["count"] == 0 and found["seconds"]["delivery"]["count"] == 6
             assert 0 < found["seconds"]["delivery"]["sum"] < 6 * HANG_S
+            counts = {event: count for event, _, count in found["messages"]}
+            assert (counts["accepted"], counts["delivered"]) == (3, 6) and "of_services" in found
             assert found["seconds"]["commit"]["count"] == found["commits"] > before["commits"]
             assert found["unverified"] == found["log_behind"] == 0 and found["unready"] == []
             assert 0 < found["store"]["used_bytes"] < found["store"]["bytes_max"]
