@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from hypothesis import given
 from hypothesis import strategies as st
 from nacl import bindings
+from rigs.each_case import each_case
 from samples.core import ALICE, BOB
 
 from router.core.wire.crypto import InvalidKey, MessageId, PublicKey, Signature, SigningKey, digest, verify
@@ -78,7 +79,7 @@ def test_keys_of_mixed_order_are_refused() -> None:
             PublicKey.checked(mixed)
 
 
-@pytest.mark.parametrize("point", NON_CANONICAL, ids=lambda point: point.hex()[:2] + point.hex()[-2:])
+@each_case({point.hex(): (point,) for point in NON_CANONICAL})
 def test_non_canonical_keys_are_refused(point: bytes) -> None:
     with pytest.raises(InvalidKey):
         PublicKey.checked(point)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rigs.each_case import each_case
 from samples.dmq import VECTORS, raw
 
 from router.core.link.machine import Agency, RemoteProtocolError
@@ -158,7 +159,7 @@ def test_a_message_is_refused_as_soon_as_its_heads_are_too_long() -> None:
         inbox.take(100)
 
 
-@pytest.mark.parametrize("vector", VECTORS["protocol_messages"], ids=lambda one: f"{one['protocol']} {one['name']}")
+@each_case({f"{one['protocol']} {one['name']} {at}": (one,) for at, one in enumerate(VECTORS["protocol_messages"])})
 def test_stored_messages_of_all_protocols_are_cut_whole(vector: dict[str, str]) -> None:
     """The stored messages include those between nodes, which nothing here reads yet."""
     wire = raw(vector["hex"])
