@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from router.audit.database import Database
-from spark_analytics.judgement.claim_sql import TEXTS
+from spark_analytics.judgement.claim_sql import IS_UNEVEN, TEXTS, UNLINKED
 from spark_analytics.judgement.conflicts import row_of
 
 Rows = list[dict[str, Any]]
@@ -31,9 +31,9 @@ _TIMED = """(
     ),
     odd AS (
         SELECT router, boot
-        FROM events JOIN moves USING (router)
+        FROM stretch JOIN moves USING (router)
         GROUP BY router, boot, most_s
-        HAVING max(t - mono) - min(t - mono) > most_s::HUGEINT * 1_000_000_000
+        HAVING max(max_apart_ns) - min(min_apart_ns) > most_s::HUGEINT * 1_000_000_000
     )
     SELECT router, boot, seq, t, mono FROM events SEMI JOIN odd USING (router, boot)
 )"""
@@ -69,7 +69,20 @@ _SOURCES = {
         SELECT router, taker, max(lower_ns) AS lower_ns, max(upper_ns) AS upper_ns FROM handover GROUP BY router, taker
     )""",
     "timed": _TIMED,
-    "boot": "(SELECT router, boot, min(seq) AS seq FROM events GROUP BY router, boot)",
+    "acked": """(
+        SELECT router, boot, link, recipient, min(seq) AS seq FROM events WHERE event = 'acked' GROUP BY ALL
+    )""",
+    "boot": "(SELECT router, boot, min(seq) AS seq FROM stretch GROUP BY router, boot)",
+    "paced": f"""(
+        SELECT router, boot, first_seq AS seq, first_mono AS mono FROM stretch WHERE first_seq IS NOT NULL
+        UNION
+        SELECT router, boot, last_seq, last_mono FROM stretch WHERE last_seq IS NOT NULL
+        UNION
+        SELECT router, boot, seq, mono
+        FROM events SEMI JOIN (SELECT router, boot, file FROM stretch WHERE {IS_UNEVEN}) uneven
+            USING (router, boot, file)
+        WHERE mono IS NOT NULL
+    )""",
     "turned": _TURNED,
     "handed": """(
         SELECT router, recipient, sum(count)::BIGINT AS count
@@ -117,6 +130,7 @@ SEMI JOIN (SELECT unnest($routers) AS key, unnest($seqs) AS seq) wanted USING (k
 
 def claims(tables: Database) -> Rows:
     """Return the claims, each with its first line. A message left out is named by the first one of its line."""
+    tables.run(f"CREATE TABLE unlinked AS {_filled(UNLINKED)}")
     found = [*tables.find("claims")]
     if tables.rows("SELECT 1 FROM gone_there WHERE NOT is_expired LIMIT 1"):
         found += tables.find("refused_there")

@@ -17,6 +17,7 @@ from router.audit.file_facts import content, read_facts
 from router.audit.listing import Listing
 from router.audit.spelling import Care
 from router.core.wire.crypto import verify
+from spark_analytics.judgement import circles
 from spark_analytics.judgement.claim_sql import CHANGES, NEVER_AGAIN
 from spark_analytics.judgement.evidence import Evidence, judge, witnessed
 from spark_analytics.judgement.log_files import FileFacts
@@ -141,6 +142,7 @@ def _added_up(
         via_bytes=VIA_BYTES,
         over_step_ns=OVER_STEP_NS,
         short_s=SHORT_S,
+        edges_max=circles.EDGES_MAX,
     )
     tables.run("SET force_compression = 'uncompressed'")  # Compressing costs more than the disk space gains.
     tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS), state_events=list(STATE_EVENTS))
@@ -187,7 +189,10 @@ def _findings(tables: Database, as_of_ns: int) -> dict[str, Sequence[dict[str, A
     found: dict[str, Sequence[dict[str, Any]]] = {"span": span} | {name: tables.find(name) for name in FINDINGS}
     if tables.rows("SELECT 1 FROM unsent LIMIT 1"):
         found["unsent"] = tables.find("unsent")
-    found["claims"] = claims(tables)
+    told = claims(tables)
+    if tables.rows("SELECT 1 FROM message_id WHERE NOT has_origin LIMIT 1"):
+        sound = tables.rows("SELECT key FROM routers WHERE is_whole AND pruned_to = 0")
+        told += circles.claims(tables.find("circles"), {row["key"] for row in sound})
     if tables.rows("SELECT 1 FROM message_id WHERE is_unlike LIMIT 1"):
-        found["claims"] = [*found["claims"], *tables.find("unlike")]
-    return found
+        told += tables.find("unlike")
+    return {**found, "claims": told}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -35,16 +34,12 @@ _IDS_OF_PARTS = f"""aggregate(parts, X'', (all, part) -> concat(all, substring(
     of_all, cast(32 * {_FROM} + 1 AS int), cast(32 * greatest(0L, {_UNTIL} - {_FROM}) AS int))))"""
 
 
-def claims(tables: Tables, hops: Iterable[Mapping[str, Any]], *, has_negative: bool) -> Rows:
-    """Return the claims by router and peer, each with its first event. `hops`: rows of that finding; `has_negative`:
-    some wait is negative."""
-    pairs = _never_linked(tables, {(row["router"], row["recipient"]) for row in hops if row["event"] == "acked"})
-    never = _told(tables, "never-linked", _acked_by(tables, pairs), "true") if pairs else []
-    if not has_negative:
-        return never
+def before_accepted(tables: Tables) -> Rows:
+    """Return the claims of ends that lie before their acceptance, by the monotonic clock of one boot or by their
+    place."""
     ends = tables.rows.where("event IN ('delivered', 'acked')")
     is_before = "boot = accepted_boot AND mono < accepted_mono OR seq < accepted_seq"
-    return [*never, *_told(tables, "before-accepted", ends, is_before)]
+    return told_of(tables, "before-accepted", ends, is_before)
 
 
 def barred(others: DataFrame, tables: Tables) -> Rows:
@@ -68,44 +63,7 @@ def barred_by(others: DataFrame) -> DataFrame:
     )
 
 
-def _never_linked(tables: Tables, acked: set[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the routers and neighbours in `acked` for which a log that is whole from its first event tells no link."""
-    if not acked:
-        return []
-    ups = tables.others.where("event = 'link_up'").select("router", F.expr("other.fields['peer']").alias("peer"))
-    linked = {(row["router"], row["peer"]) for row in rows(named(ups.distinct(), tables.routers)) if row["peer"]}
-    if not acked <= linked:
-        linked |= _formerly_linked(tables, linked)
-    if acked <= linked:
-        return []
-    whole = {row["router"] for row in rows(tables.routers.where("is_whole AND pruned_to = 0").select("router"))}
-    judged = whole & {router for router, _ in linked}
-    return sorted(pair for pair in acked - linked if pair[0] in judged)
-
-
-def _formerly_linked(tables: Tables, linked: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Return the routers with the keys that others followed, with which there was a link by these: what was owed to the
-    former key is told of by its name."""
-    said = tables.others.where("event = 'renewal'").select(
-        "router", F.expr("other.fields['old']").alias("old"), F.expr("other.fields['new']").alias("new")
-    )
-    followed = {(row["router"], row["new"]): row["old"] for row in rows(named(said, tables.routers)) if row["old"]}
-    found: set[tuple[str, str]] = set()
-    for router, peer in linked:
-        while (router, peer) in followed and (router, followed[router, peer]) not in found:
-            peer = followed[router, peer]
-            found.add((router, peer))
-    return found
-
-
-def _acked_by(tables: Tables, pairs: list[tuple[str, str]]) -> DataFrame:
-    keys = {row["router"]: row["number"] for row in rows(tables.routers.select("router", "number"))}
-    wanted = [(keys[router], recipient) for router, recipient in pairs]
-    table = table_of(tables.rows.sparkSession, wanted, "router long, recipient string")
-    return tables.rows.where("event = 'acked'").join(F.broadcast(table), ["router", "recipient"], "left_semi")
-
-
-def _told(tables: Tables, claim: str, ends: DataFrame, which: str) -> Rows:
+def told_of(tables: Tables, claim: str, ends: DataFrame, which: str) -> Rows:
     """Sum these ends with their acceptances, where `which` holds, by router and recipient."""
     lines = tables.accepted.where("is_within").select(
         "router",
@@ -213,13 +171,13 @@ def not_owed(tables: Tables) -> Rows:
     whole = F.broadcast(tables.routers.where("is_whole").select(F.col("number").alias("router")))
     ends = tables.rows.where(F.col("event").isin(*ENDS) & F.col("recipient").isNotNull())
     ends = ends.join(whole, "router", "left_semi")
-    return _told(tables, "not-owed", ends, "NOT array_contains(recipients, recipient)")
+    return told_of(tables, "not-owed", ends, "NOT array_contains(recipients, recipient)")
 
 
 def unanswered(tables: Tables) -> Rows:
     """Find messages that ended as unconfirmed although their ttl asks for an answer. Follows `findings/unanswered.sql`
     of the local engine."""
-    return _told(tables, "answer-owed", tables.rows.where("event = 'unconfirmed'"), "asks")
+    return told_of(tables, "answer-owed", tables.rows.where("event = 'unconfirmed'"), "asks")
 
 
 def gone_there(tables: Tables, words: Rows) -> tuple[Rows, Rows]:

@@ -104,7 +104,7 @@ def unsent(tables: Tables, words: Rows) -> Rows:
         .where(IS_UNSENT)
     )
     found = rows(added_up_unsent(known))
-    return named_unsent(tables, found, _carriers(tables) if found else {})
+    return named_unsent(tables, found, carried(tables) if found else {})
 
 
 def added_up_unsent(known: DataFrame) -> DataFrame:
@@ -115,7 +115,7 @@ def added_up_unsent(known: DataFrame) -> DataFrame:
 
 
 def named_unsent(tables: Tables, found: Rows, carriers: Mapping[tuple[int, str], int]) -> Rows:
-    """Return rows of `added_up_unsent` with the routers' keys. `carriers`: as of `_carriers`."""
+    """Return rows of `added_up_unsent` with the routers' keys. `carriers`: as of `carried`."""
     if not found:
         return []
     names = {row["number"]: row["router"] for row in rows(tables.routers.select("number", "router"))}
@@ -162,7 +162,7 @@ def logs_of_neighbours(tables: Tables, words: Rows) -> DataFrame:
     return logs.withColumn("is_steady", ~F.col("peer").isin(stepped)).drop("peer")
 
 
-def _carriers(tables: Tables) -> dict[tuple[int, str], int]:
+def carried(tables: Tables) -> dict[tuple[int, str], int]:
     """Count by router and destination the messages accepted for another router itself; each may have carried a
     message."""
     return {(row["router"], row["destination"]): row["n"] for row in rows(carriers(tables.accepted, tables.routers))}

@@ -18,7 +18,7 @@ from spark_analytics.batch.span import Span, first_of
 from spark_analytics.judgement.schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
 from spark_analytics.report import summary
 
-from . import claim_findings, conflict_findings, judged_claims
+from . import circle_findings, claim_findings, conflict_findings, judged_claims
 from .gold import abuse_hour, hop_latency, queue_minute, service_unit
 
 Rows = list[dict[str, Any]]
@@ -42,8 +42,8 @@ def find(spark: SparkSession, tables: Tables, words: Rows, told: Mapping[str, Ro
     has_negative = any(row["negative"] for row in outside.values())
     is_early = any(row["early"] for row in outside.values())
     is_unlike = bool(distinct[0].get("unlike"))
-    claims = _claims(tables, words, totals, latencies["hops"], has_negative=has_negative, is_unlike=is_unlike)
-    told = told or _told(tables, words, has_unsent=bool(distinct[0].get("unsent")))
+    claims = _claims(tables, words, totals, has_negative=has_negative, is_unlike=is_unlike)
+    told = told or _told(tables, words, distinct[0])
     return {
         "span": [{"min_minute": first, "max_minute": last}],
         "totals": totals,
@@ -67,14 +67,14 @@ def find(spark: SparkSession, tables: Tables, words: Rows, told: Mapping[str, Ro
     }
 
 
-def _claims(tables: Tables, words: Rows, totals: Rows, hops: Rows, *, has_negative: bool, is_unlike: bool) -> Rows:
+def _claims(tables: Tables, words: Rows, totals: Rows, *, has_negative: bool, is_unlike: bool) -> Rows:
     """Return the claims that cannot be, but for those of `_told`. Takes the sums of what arrived unwritten, and of
     what ended unanswered, away from `totals`."""
     arrived = {row["router"] for row in totals if row.pop(UNWRITTEN)}
     unanswered = sum(row.pop(UNANSWERED) for row in totals)
     unwritten = claim_findings.judged_by_writing(tables, words, arrived) if arrived else set()
     return [
-        *claim_findings.claims(tables.everything, hops, has_negative=has_negative),
+        *(claim_findings.before_accepted(tables.everything) if has_negative else []),
         *(claim_findings.unwritten(tables.everything, unwritten) if unwritten else []),
         *(claim_findings.unanswered(tables.everything) if unanswered else []),
         *(claim_findings.not_owed(tables.everything) if any(row["strays"] for row in totals) else []),
@@ -82,16 +82,18 @@ def _claims(tables: Tables, words: Rows, totals: Rows, hops: Rows, *, has_negati
     ]
 
 
-def _told(tables: Tables, words: Rows, *, has_unsent: bool) -> dict[str, Rows]:
+def _told(tables: Tables, words: Rows, distinct: Mapping[str, int]) -> dict[str, Rows]:
     """Return what logs tell of each other: what was never sent, what went on though it expired, who is said to drop,
-    and claims."""
+    and claims. `distinct`: the row of `custody.distinct_id`."""
     refused, went_on = claim_findings.gone_there(tables, words)
     is_barred = any(row["event"] == "pubsub_barred" for row in words)
+    rootless = circle_findings.rootless(tables.accepted_id)
+    circles = circle_findings.in_a_circle(tables, tables.accepted, rootless) if distinct["rootless"] else []
     return {
-        "unsent": conflict_findings.unsent(tables, words) if has_unsent else [],
+        "unsent": conflict_findings.unsent(tables, words) if distinct["unsent"] else [],
         "went_on": went_on,
         "barred": claim_findings.barred(tables.others, tables) if is_barred else [],
-        "claims": [*refused, *judged_claims.claims(tables, words)],
+        "claims": [*refused, *judged_claims.claims(tables, words), *circles],
     }
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_analytics.batch.claim_findings import apart, ended_on_the_way
+from spark_analytics.batch.claim_findings import apart, ended_on_the_way, told_of
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.local_rows import table_of
+from spark_analytics.judgement import claim_sql
 from spark_analytics.judgement.claim_sql import CHANGES, FIELDS, FULL, HINT, IS_DOUBTFUL, NUMBERS, TEXTS, UNBORNE_MIN
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.schema import ENDS, NUMBER_OF_TEXT, TURNED_EVENTS
@@ -26,7 +28,12 @@ def claims(tables: Tables, words: Rows) -> Rows:
     """Return the claims that the texts find. `words`: rows of `findings.tally`."""
     change, log = tables.kept.keep(change_of(tables.others)), log_of(tables)
     moved = _moved(tables, words, change)
-    wanted = [*asked(words), "not-begun", *(["other-time"] if moved else [])]
+    wanted = [
+        *asked(words),
+        "not-begun",
+        *(["other-time"] if moved else []),
+        *(["time-back"] if _paced(tables) else []),
+    ]
     joins = sum(row["lines"] for row in words if row["event"] == "join")
     found: Rows = []
     for claim in TEXTS:
@@ -36,7 +43,32 @@ def claims(tables: Tables, words: Rows) -> Rows:
         told = rows(named(made(TEXTS[claim], sources, joins), tables.routers))
         ids = _ids(tables, told) if claim == "left-out" and told else {}
         found += [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
+    if any(row["event"] == "acked" for row in words):
+        links = rows(unlinked(change, log, acked(tables.rows)))
+        found += never_linked(tables, links) if links else []
     return found
+
+
+def acked(lines: DataFrame) -> DataFrame:
+    """Return the links over which messages were acknowledged, each with its first line that says so."""
+    by_link = lines.where("event = 'acked'").groupBy("router", "boot", "link", "recipient")
+    return by_link.agg(F.min("seq").alias("seq"))
+
+
+def unlinked(change: DataFrame, log: DataFrame, acked: DataFrame) -> DataFrame:
+    """Return the links that `claim_sql.UNLINKED` finds."""
+    return made(claim_sql.UNLINKED, {"change": change, "log": log, "acked": acked}, 0)
+
+
+def never_linked(tables: Tables, links: Rows) -> Rows:
+    """Return the claims of messages that were acknowledged over these links before they were up. `tables`: of all
+    lines; `links`: rows of `unlinked`."""
+    names = ("router", "boot", "link", "recipient")
+    told = [tuple(row[name] for name in (*names, "linked_seq")) for row in links]
+    columns = "router long, boot long, link long, recipient string, linked_seq long"
+    wanted = F.broadcast(table_of(tables.rows.sparkSession, told, columns))
+    ends = tables.rows.where("event = 'acked'").join(wanted, list(names), "inner")
+    return told_of(tables, "never-linked", ends.where("seq < coalesce(linked_seq, seq + 1)"), "true")
 
 
 def made(text: str, sources: Mapping[str, DataFrame], joins: int) -> DataFrame:
@@ -107,12 +139,39 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
             boots = table_of(tables.rows.sparkSession, moved, "router long, boot long")
             lines = tables.rows.select("router", "boot", "seq", "t", "mono")
             return {"timed": lines.join(F.broadcast(boots), ["router", "boot"], "left_semi")}
+        case "time-back":
+            return {"paced": _lines_paced(tables)}
         case "not-begun":
             return {"boot": _boots(tables)}
         case "not-handed":
             return {"turned": _turned(tables), "handed": _handed(tables)}
         case _:
             return _of_filled(tables)
+
+
+def _paced(tables: Tables) -> list[tuple[int, int, int, int]]:
+    """Return the first and the last line of each file and run, as `claim_sql.BACK` reads them; none if by these the
+    clock of no run goes back, and no file is uneven."""
+    runs: dict[tuple[int, int], set[tuple[int, int]]] = {}
+    for row in tables.times:
+        if row["first_seq"] is not None:
+            own = runs.setdefault((row["router"], row["boot"]), set())
+            own |= {(row["first_seq"], row["first_mono"]), (row["last_seq"], row["last_mono"])}
+    is_back = any(one[1] > other[1] for own in runs.values() for one, other in pairwise(sorted(own)))
+    is_odd = is_back or any(row["is_uneven"] for row in tables.times)
+    return [(*run, *line) for run, own in runs.items() for line in own] if is_odd else []
+
+
+def _lines_paced(tables: Tables) -> DataFrame:
+    session, columns = tables.rows.sparkSession, "router long, boot long, seq long, mono long"
+    edges = table_of(session, _paced(tables), columns)
+    uneven = [
+        (row["router"], row["boot"], row["first_seq"], row["last_seq"]) for row in tables.times if row["is_uneven"]
+    ]
+    files = F.broadcast(table_of(session, uneven, "router long, boot long, first_seq long, last_seq long"))
+    lines = tables.rows.where("mono IS NOT NULL").join(files, ["router", "boot"], "inner")
+    each = lines.where("seq BETWEEN first_seq AND last_seq").select(*edges.columns)
+    return edges.unionByName(each).distinct()
 
 
 def _boots(tables: Tables) -> DataFrame:

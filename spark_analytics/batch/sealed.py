@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from spark_analytics.batch.fingerprint import mark, side_by_side
 from spark_analytics.judgement.chain import Seal, Summed, fits_lines, fits_times
+from spark_analytics.judgement.claim_sql import IS_UNEVEN
 
 from .findings import NUMBERS
 
@@ -50,7 +51,9 @@ def contradicted(
 def stretches(laid: DataFrame) -> Rows:
     """Return the times of each file's lines in each boot: by `router` (its number), `seal` (null for a tail) and `boot`
     the earliest and the latest (`min_t`, `max_t`; 0 for a line without a time), and how far the wall clock is ahead of
-    the monotonic clock, at least and at most (`min_apart_ns`, `max_apart_ns`); and the first event, `seq`."""
+    the monotonic clock, at least and at most (`min_apart_ns`, `max_apart_ns`); the first event, `seq`; and of those
+    with a monotonic time the first and the last (`first_seq`, `first_mono`, `last_seq`, `last_mono`), and whether each
+    must be looked at (`claim_sql.IS_UNEVEN`)."""
     t, apart_ns = F.expr("coalesce(t, 0L)"), F.col("t") - F.col("mono")
     sums = laid.groupBy("router", "seal", "boot").agg(
         F.min(t).alias("min_t"),
@@ -58,8 +61,15 @@ def stretches(laid: DataFrame) -> Rows:
         F.min(apart_ns).alias("min_apart_ns"),
         F.max(apart_ns).alias("max_apart_ns"),
         F.min("seq").alias("seq"),
+        F.min(F.when(F.col("mono").isNotNull(), F.col("seq"))).alias("first_seq"),
+        F.max(F.when(F.col("mono").isNotNull(), F.col("seq"))).alias("last_seq"),
+        F.expr("min_by(mono, CASE WHEN mono IS NOT NULL THEN seq END)").alias("first_mono"),
+        F.expr("max_by(mono, CASE WHEN mono IS NOT NULL THEN seq END)").alias("last_mono"),
+        F.min("mono").alias("min_mono"),
+        F.max("mono").alias("max_mono"),
     )
-    return [row.asDict() for row in sums.collect()]
+    found = sums.withColumn("is_uneven", F.expr(IS_UNEVEN)).drop("min_mono", "max_mono")
+    return [row.asDict() for row in found.collect()]
 
 
 def _at_other_times(times: Sequence[Row], seals: Iterable[Seal], numbers: Mapping[str, int]) -> list[str]:

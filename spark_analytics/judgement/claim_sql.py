@@ -25,6 +25,13 @@ IS_DOUBTFUL = """coalesce({0}['uplink'] = 'true' OR {0}['blocked'] = 'true' OR {
 argument is the map of fields."""
 LOOK_NS = 60 * 10**9
 """Nanoseconds after a jump of its clock within which a router writes `clock_step`."""
+BACK_NS = 10**9
+"""Nanoseconds by which a line may lie before the one before it: a router writes down what it decides, as it decides
+it."""
+IS_UNEVEN = f"""coalesce(min_mono < first_mono OR max_mono > last_mono
+    OR max_apart_ns - min_apart_ns > {BACK_NS}, FALSE)"""
+"""SQL for whether the lines of one file and run are looked at one by one: some lie before the first or after the last
+by the monotonic clock, or the wall clock moves against it by more than a second."""
 NS_MAX = (1 << 63) - 1
 UNBORNE_MIN = 100
 """The fewest messages by which what was turned away must exceed what was handed over: routers also say things to each
@@ -211,6 +218,21 @@ pass (`clock_moves_s_max`, and a tenth of the time between both lines); in the l
 looked any more. `timed`: the lines of boots in which the two differ by more than that (`router`, `boot`, `seq`, `t`,
 `mono`)."""
 
+BACK = f"""
+WITH ordered AS (
+    SELECT router, seq, mono, lag(seq) OVER (PARTITION BY router, boot ORDER BY seq) AS before_seq,
+        lag(mono) OVER (PARTITION BY router, boot ORDER BY seq) AS before_mono
+    FROM {{paced}}
+)
+SELECT ordered.router, log.key AS peer, CAST(count(*) AS BIGINT) AS count, min(seq) AS seq,
+    min_by(before_seq, seq) AS accepted_seq
+FROM ordered JOIN {{log}} log ON log.router = ordered.router
+WHERE mono < before_mono - {BACK_NS}
+GROUP BY ordered.router, log.key
+"""
+"""Lines of a monotonic time before that of the line before, in one run: no clock does that. `paced`: of each file and
+run the first line and the last, and every line of a file that is `IS_UNEVEN` (`router`, `boot`, `seq`, `mono`)."""
+
 NOT_BEGUN = """
 WITH told AS (
     SELECT DISTINCT router FROM {change} WHERE clock_moves_s_max IS NOT NULL
@@ -234,6 +256,37 @@ GROUP BY run.router, log.key
 """Runs of a router without a `start` in its log, which is whole: whoever leaves it out hides that the router was
 stopped or killed before. The beginning of the first run may be pruned. `boot`: the runs (`router`, `boot`, `seq` of the
 first line)."""
+
+UNLINKED = """
+WITH linked AS (
+    SELECT router, boot, link, peer, min(seq) AS seq
+    FROM {change}
+    WHERE event = 'link_up' AND peer IS NOT NULL
+    GROUP BY router, boot, link, peer
+),
+begun AS (
+    SELECT DISTINCT router, boot FROM {change} WHERE event = 'start'
+),
+followed AS (
+    SELECT DISTINCT router, old_key FROM {change} WHERE event = 'renewal'
+)
+SELECT acked.router, acked.boot, acked.link, acked.recipient, min(linked.seq) AS linked_seq
+FROM {acked} acked
+JOIN {log} log ON log.router = acked.router
+JOIN (SELECT DISTINCT router FROM linked) telling ON telling.router = acked.router
+LEFT JOIN begun ON begun.router = acked.router AND begun.boot = acked.boot
+LEFT JOIN followed ON followed.router = acked.router AND followed.old_key = acked.recipient
+LEFT JOIN linked ON linked.router = acked.router AND linked.boot = acked.boot AND linked.link = acked.link
+    AND (linked.peer = acked.recipient OR followed.old_key IS NOT NULL)
+WHERE is_whole AND (pruned_to = 0 OR begun.boot IS NOT NULL)
+GROUP BY acked.router, acked.boot, acked.link, acked.recipient, acked.seq
+HAVING min(linked.seq) IS NULL OR min(linked.seq) > acked.seq
+"""
+"""Links over which a neighbour is said to have taken messages over before the log tells that they were up, if it does
+at all (`router`, `boot`, `link`, `recipient`; `linked_seq`: where it tells so), of logs that are whole from the start
+of that run on, or from their first event on. A log that names no neighbour of any link is not judged. A key that was
+followed by another is told of by its own name, and its links by the later one. `acked`: the links over which messages
+were acknowledged (`router`, `boot`, `link`, `recipient`, `seq` of the first line)."""
 
 NOT_HANDED = f"""
 WITH said AS (
@@ -294,6 +347,7 @@ TEXTS = {
     "left-out": LEFT_OUT,
     "joined-there": JOINED_THERE,
     "other-time": CLOCK,
+    "time-back": BACK,
     "not-begun": NOT_BEGUN,
     "not-handed": NOT_HANDED,
     "not-full": NOT_FULL,

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from . import circles
 from .chain import Seal
 from .evidence import Evidence, Log
 from .schema import ENDS, GRACE_NS
@@ -23,7 +24,7 @@ UNLIKE_FACTS = {
     "other-size": "size",
 }
 """The claims about messages of which the logs of `router` and `peer` tell facts that belong to the id, and the fact."""
-OF_PEER = frozenset((*UNLIKE_FACTS, "refused-there", "joined-there"))
+OF_PEER = frozenset((*UNLIKE_FACTS, "refused-there", "joined-there", circles.CLAIM))
 """The claims of which `accepted_seq` is a line of the log of `peer`."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from spark_analytics.judgement.circles import CLAIM as CIRCLE
 from spark_analytics.judgement.comparison import ABSENT, BEYOND, OTHER, SAME, UNKNOWN
 from spark_analytics.judgement.conflicts import UNLIKE_FACTS
 from spark_analytics.judgement.schema import ENDS
@@ -97,8 +98,9 @@ _ONE_OF_TWO = "One of the two signed what is not true"
 _CLAIMS: dict[str, tuple[str, str, str, str]] = {
     "never-linked": (
         "bad",
-        "says that {count} reached {peer}, although its log, which is whole, tells of no link with that neighbour: the "
-        "first is {id}, accepted in event {accepted}, ended in {event}",
+        "says that {count} reached {peer}, although its log, which is whole there, tells of no link with that "
+        "neighbour under that number before, in the same run: the first is {id}, accepted in event {accepted}, ended "
+        "in {event}",
         _WHOEVER,
         "Ask the recipient whether the messages are there, and publish again what is not.",
     ),
@@ -165,6 +167,13 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         _WHOEVER,
         "Do not rely on the times of this log; compare them with those of its neighbours.",
     ),
+    "time-back": (
+        "bad",
+        "tells {times} of a monotonic time before that of the line before, in one run: the first in {event}, after "
+        "event {accepted}",
+        _WHOEVER,
+        "Do not rely on the order and the times of this log; compare them with those of its neighbours.",
+    ),
     "not-begun": (
         "bad",
         "ran {times} without a `start` in its log, which is whole: the first line of such a run is {event}",
@@ -183,9 +192,30 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
 """By claim: its level, what the router says, whose fault it is, and what to do."""
 
 
+def circles(summary: Row) -> Iterator[Finding]:
+    """Yield a finding for each circle of routers that say to have had messages from each other alone."""
+    left = {(row["id"], row["router"]): row for row in summary["claims"] if row["claim"] == CIRCLE}
+    while left:
+        row = left.pop(next(iter(left)))
+        circle = [row]
+        while row := left.pop((row["id"], row["peer"]), None):
+            circle.append(row)
+        said = ", ".join(f"{row['router']} from {row['peer']} in {_event(row)}" for row in circle)
+        yield say(
+            "bad",
+            f"{len(circle)} routers say in a circle that each had {many(circle[0]['count'], 'message')} first from the "
+            f"next: of {circle[0]['id']}, {said}. None had it from an app or a service, or from another router.",
+            "At least one of them signed what is not true: ask the signer of the message to whom it was handed, and do "
+            "not count what these routers tell of it as an arrival.",
+        )
+
+
 def claims(summary: Row) -> Iterator[Finding]:
-    """Yield a finding for each router and peer of which the router's log says what cannot be."""
+    """Yield a finding for each router and peer of which the router's log says what cannot be, and for each circle."""
+    yield from circles(summary)
     for row in summary["claims"]:
+        if row["claim"] == CIRCLE:
+            continue
         accepted = f"{row['accepted_seq']}" + (f" ({row['accepted_file']})" if row["accepted_file"] else "")
         if row["claim"] in UNLIKE_FACTS:
             yield say(

@@ -1,10 +1,11 @@
-"""What a log says of its clock and of its door, from batch to batch: sums, and the lines at which its clock may have
-moved. The texts are those of `claim_sql`.
+"""What a log says of its clock, its door and its links, from batch to batch: sums, and the lines at which its clock may
+have moved. The texts are those of `claim_sql`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import reduce
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -12,9 +13,9 @@ from pyspark.sql import functions as F
 from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.gold.names import named, rows
-from spark_analytics.batch.judged_claims import SECOND_NS, asked, log_of, made
+from spark_analytics.batch.judged_claims import SECOND_NS, acked, asked, log_of, made, never_linked, unlinked
 from spark_analytics.batch.span import Span
-from spark_analytics.judgement.claim_sql import CLOCK, NOT_BEGUN, NOT_HANDED
+from spark_analytics.judgement.claim_sql import BACK, BACK_NS, CLOCK, IS_UNEVEN, NOT_BEGUN, NOT_HANDED
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.schema import SLACK_NS, TURNED_EVENTS
 
@@ -35,21 +36,24 @@ def added(laid: DataFrame, others: DataFrame, starts: DataFrame, span: Span) -> 
         "turned": turned.select("router", "other.peer", "seq", "t", "count").where("peer IS NOT NULL"),
         "handed": handed.groupBy("router", "recipient").agg(F.sum("count").alias("count")),
         "clock": clock_lines(laid.where("is_new"), starts),
+        "acked": acked(laid.where("is_new")),
     }
 
 
 def clock_lines(lines: DataFrame, starts: DataFrame) -> DataFrame:
-    """Return of each file and boot the first line, the last, and the one of the latest monotonic time; and where the
-    wall clock moves by more than a second within it, each line that is more than a tenth of the time off from the one
-    before or after it, or earlier. Between lines that are left out no clock moves further than routers let pass."""
+    """Return of each file and boot the first line, the last, and the one of the latest monotonic time; and where it is
+    `claim_sql.IS_UNEVEN`, each line that is more than a tenth of the time off from the one before or after it, or
+    earlier. Between lines that are left out no clock moves further than routers let pass."""
     timed = lines.where("t IS NOT NULL AND mono IS NOT NULL").join(starts, "router", "inner")
     timed = timed.select("router", F.expr(START).alias("start"), "boot", "seq", "t", "mono")
     line = F.struct("seq", "t", "mono")
     sums = timed.groupBy(*FILE).agg(
         F.array(F.min(line), F.max(line), F.max_by(line, "mono")).alias("edges"),
-        F.expr(f"max({APART}) - min({APART}) > {SECOND_NS}L").alias("is_wide"),
+        *(F.expr(f"{one}({APART})").alias(f"{one}_apart_ns") for one in ("min", "max")),
+        *(F.expr(f"{one}(mono)").alias(f"{one}_mono") for one in ("min", "max")),
+        *(F.expr(f"{one}_by(mono, seq)").alias(f"{name}_mono") for one, name in (("min", "first"), ("max", "last"))),
     )
-    sums = cut_off(sums)
+    sums = cut_off(sums.withColumn("is_wide", F.expr(IS_UNEVEN)))
     edges = sums.select("router", "boot", F.explode("edges").alias("line")).select("router", "boot", "line.*")
     order = Window.partitionBy(*FILE).orderBy("seq")
     wide = timed.join(F.broadcast(sums.where("is_wide").select(*FILE)), list(FILE), "left_semi")
@@ -72,7 +76,7 @@ def settled(turned: DataFrame, logs: DataFrame) -> DataFrame:
 
 
 class DoorAndClock:
-    """The claims about clocks and doors after a batch. `words`: rows of `findings.tally`; `new`: as of `added`;
+    """The claims about clocks, doors and links after a batch. `words`: rows of `findings.tally`; `new`: as of `added`;
     `change`: as of `judged_claims.change_of`."""
 
     def __init__(
@@ -87,19 +91,30 @@ class DoorAndClock:
         self._is_flooded = "not-handed" in asked(words)
         self._all = {name: past(name).unionByName(table) for name, table in new.items()}
         boots = self._all["clock"].groupBy("router", "boot")
+        self._unlinked = cut_off(unlinked(change, log_of(tables), added_up("acked", self._all["acked"])))
         self._moved = boots.agg(F.expr(f"max({APART}) - min({APART})").alias("ns")).where(f"ns > {SECOND_NS}L")
 
+        before = F.lag("mono").over(Window.partitionBy("router", "boot").orderBy("seq"))
+        self._back = self._all["clock"].select((before - F.col("mono")).alias("ns")).where(f"ns > {BACK_NS}L")
+
     def kinds(self) -> DataFrame:
-        """Return a row `other-time` for each boot in which the clocks moved apart."""
-        return self._moved.select(F.lit("other-time").alias("kind"))
+        """Return a row `other-time` for each boot in which the clocks moved apart, `time-back` for each line at which
+        the monotonic one went back, and `never-linked` for each link over which messages were acknowledged before it
+        was up."""
+        found = {"other-time": self._moved, "time-back": self._back, "never-linked": self._unlinked}
+        return reduce(DataFrame.unionByName, (table.select(F.lit(kind).alias("kind")) for kind, table in found.items()))
 
     def told(self, kinds: Collection[str]) -> Rows:
-        """Return the claims. `kinds`: among them `other-time` if `kinds` had rows."""
+        """Return the claims. `kinds`: those of the rows of `kinds`."""
         boots = self._all["clock"].groupBy("router", "boot").agg(F.min("seq").alias("seq"))
         found = self._found("not-begun", NOT_BEGUN, {"boot": boots, "change": self._change})
         if "other-time" in kinds:
             timed = self._all["clock"].join(F.broadcast(self._moved.drop("ns")), ["router", "boot"], "left_semi")
             found += self._found("other-time", CLOCK, {"timed": timed, "change": self._change})
+        if "time-back" in kinds:
+            found += self._found("time-back", BACK, {"paced": self._all["clock"]})
+        if "never-linked" in kinds:
+            found += never_linked(self._tables.everything, rows(self._unlinked))
         if self._is_flooded:
             turned, handed = (added_up(name, self._all[name]) for name in ("turned", "handed"))
             found += self._found("not-handed", NOT_HANDED, {"turned": turned, "handed": handed})

@@ -28,7 +28,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 17
+VERSION = 18
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -69,21 +69,24 @@ ADDED = {
     "turned": "router long, peer string, seq long, t long, count long",
     "handed": "router long, recipient string, count long",
     "clock": "router long, boot long, seq long, t long, mono long",
+    "acked": "router long, boot long, link long, recipient string, seq long",
 }
 """Tables whose rows of one key are summed: all in one part of each batch, a column for each table. `gone`: lines of
 messages that ended on the way to a router with a log here (`two_logs`); `followed_to`: the last acceptance of a message
 from a neighbour whose log tells of the taking over; `unsent`: messages that a neighbour never had, of which no log will
 tell more; `carriers`: messages accepted for other routers themselves; `turned`, `handed`, `clock`: as of
-`door_and_clock`."""
+`door_and_clock`; `acked`: as of `judged_claims`, as many rows as links that were used."""
 SUSPECTS = {
     "gone_there": "id binary, router long, taker long, event string, seq long, t long",
     "missing": "id binary, router long, brought long, seq long, i long, t long, ttl_s long, kind string",
     "lacking": "router long, seq long, n long, group_key string, peer string, recipients array<string>, alone string,"
     " first_id binary",
+    "circles": "id binary",
 }
 """Tables of what may be a claim, written whole with each batch, a column for each table. `gone_there`: messages of
 closed parcels in `gone` that the taker had from there; `missing`: messages that a neighbour is said to have brought, of
-which its log does not tell yet; `lacking`: accepted lines that leave out somebody who had joined."""
+which its log does not tell yet; `lacking`: accepted lines that leave out somebody who had joined; `circles`: messages
+that each router that has them had from another one that has them."""
 COLUMNS = ADDED | SUSPECTS
 PLACES = dict.fromkeys(ADDED, "added") | dict.fromkeys(SUSPECTS, "suspects")
 """The table of the state in which each of these lies."""
@@ -111,6 +114,7 @@ KEYS = {
     "turned": ("router", "peer", "t"),
     "handed": ("router", "recipient"),
     "clock": ("router", "boot", "seq"),
+    "acked": ("router", "boot", "link", "recipient"),
 }  # fmt: skip
 GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns", "followed_seq")
 LEAST = ("pending_due_ns", "upper_ns", "first", "seq", "t", "mono")

@@ -12,7 +12,7 @@ from functools import cached_property, reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analytics.batch import claim_findings, conflict_findings
+from spark_analytics.batch import circle_findings, claim_findings, conflict_findings
 from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold import accepted
 from spark_analytics.batch.gold.kept import cut_off
@@ -110,7 +110,8 @@ class TwoLogs:
     @property
     def wanted(self) -> DataFrame:
         """Return the ids of which all acceptances are needed."""
-        return self._candidates.select("id").unionByName(self._brought.select("id"))
+        found = self._candidates.select("id").unionByName(self._brought.select("id"))
+        return found.unionByName(self._past("circles"))
 
     def meet(self, accepted_id: DataFrame, acceptances: DataFrame, handover: DataFrame) -> None:
         """Match the messages with what is known of their ids. `acceptances`: rows of `ids` with these; `handover`: the
@@ -128,6 +129,7 @@ class TwoLogs:
         both = acceptances.join(followed, ["id", "router", "brought"], "left_semi").groupBy("router", "brought")
         pairs = [tuple(row.values()) for row in rows(both.agg(F.max("seq").alias("followed_seq")))]
         self._followed = table_of(acceptances.sparkSession, pairs, ADDED["followed_to"])
+        self._circles = cut_off(circles(acceptances))
         self._missing = cut_off(self._judged(said.join(had, ["id", "brought"], "left_anti")))
 
     def _judged(self, missing: DataFrame) -> DataFrame:
@@ -171,13 +173,14 @@ class TwoLogs:
         return {
             "gone_there": self._there.where("NOT is_open").select(*names_of("gone_there")),
             "missing": self._missing.where("NOT is_final").drop("is_known", "is_final"),
+            "circles": self._circles.select("id").distinct(),
         }
 
     def told(self, left_out: LeftOut, own: DoorAndClock) -> dict[str, Rows]:
         """Return what was never sent, what went on, and the claims, with those of each log by itself."""
         sums = self._unsent().select(F.lit("unsent").alias("kind"))
         both = sums.unionByName(self._there.select(F.col("event").alias("kind"))).unionByName(left_out.kinds())
-        both = both.unionByName(own.kinds())
+        both = both.unionByName(own.kinds()).unionByName(self._circles.select(F.lit("circle").alias("kind")))
         kinds = {row["kind"] for row in rows(both.distinct())}
         tables, words = self._tables, self._words
         unsent = rows(self._unsent()) if "unsent" in kinds else []
@@ -193,8 +196,15 @@ class TwoLogs:
                 *(self._joined_there(left_out) if self._has_unread else []),
                 *(left_out.told() if "left-out" in kinds else []),
                 *own.told(kinds),
+                *(self._in_a_circle() if "circle" in kinds else []),
             ],
         }
+
+    def _in_a_circle(self) -> Rows:
+        every = self._tables.everything
+        parcels = F.broadcast(self._circles.select("router", "parcel").distinct())
+        lines = every.accepted.join(parcels, ["router", "parcel"], "left_semi")
+        return circle_findings.in_a_circle(every, lines, self._circles.select("id").distinct())
 
     def _unsent(self) -> DataFrame:
         """Add up what was never sent, of logs that are whole now."""
@@ -209,3 +219,11 @@ class TwoLogs:
         sources["apart"] = claim_findings.apart(tables)
         told = rows(named(made(JOINED_THERE, sources, left_out.joins), tables.routers))
         return [row_of("joined-there", row, None) for row in told]
+
+
+def circles(acceptances: DataFrame) -> DataFrame:
+    """Return, of rows of `ids` that hold all acceptances of theirs, those of messages that each router had from another
+    one that has them: `id`, `router`, `parcel`."""
+    own = acceptances.where("NOT is_copy")
+    sets = own.groupBy("id").agg(F.expr("size(array_except(collect_set(brought), collect_set(router)))").alias("rest"))
+    return own.join(sets.where("rest = 0"), "id", "left_semi").select("id", "router", "parcel")

@@ -14,12 +14,17 @@ from router.core.log.line import Line, decode_line, encode_lines
 from router.core.log.segment import sign
 from sabotage.logs import Rows, read_rows, segments
 from sabotage.scene import Scene
+from spark_analytics.judgement.claim_sql import BACK_NS
 from spark_analytics.judgement.schema import GRACE_NS
 
 HOUR_NS = 3600 * 10**9
 LOOK_NS = 60 * 10**9
 ENDS = ("delivered", "acked")
 NOBODY = "ab" * 32
+FAR = 10**9
+"""The number of a link that no sample reaches."""
+RESERVED = 6
+"""So many messages that arrived are changed by lies that name them by their number."""
 Lie = Callable[[str, Rows], tuple[Rows, str]]
 """Changes the lines of a router's log, and returns words that the audit must say."""
 
@@ -158,6 +163,19 @@ def _other_time(victim: str, rows: Rows) -> tuple[Rows, str]:
     return [replace(row, t=row.t - HOUR_NS) if row is lie else row for row in rows], said
 
 
+def _time_back(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Date a line back, by both clocks, to before its run began."""
+    firsts: dict[str | None, int] = {}
+    said = f"The router {victim} tells 1 time of a monotonic time before that of the line before, in one run"
+    for at, row in enumerate(rows):
+        by_ns = (row.mono or 0) - firsts.setdefault(row.boot, row.mono or 0)
+        if row.event in ("link", "link_up", "link_down", "join") and LOOK_NS < by_ns < (row.mono or 0) - 2 * BACK_NS:
+            by_ns += 2 * BACK_NS
+            back = replace(row, t=row.t - by_ns, mono=(row.mono or 0) - by_ns)
+            return [*rows[:at], back, *rows[at + 1 :]], said
+    raise CannotLie
+
+
 def _unanswered(victim: str, rows: Rows) -> tuple[Rows, str]:
     """Say that a message that asks for an answer was written only once, and needed none."""
     line, end = _nth(rows, 3)
@@ -181,6 +199,15 @@ def _not_owed(victim: str, rows: Rows) -> tuple[Rows, str]:
     return [*rows[: at + 1], replace(end, recipient=NOBODY), *rows[at + 1 :]], said
 
 
+def _unlinked(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a message was taken over on a link that never was up."""
+    ends = [end for _, end in list(_arrived(rows))[RESERVED:] if end.event == "acked"]
+    if not ends:
+        raise CannotLie
+    said = f"says that 1 message reached {ends[0].recipient}, although its log, which is whole there, tells of no link"
+    return [replace(row, link=FAR) if row is ends[0] else row for row in rows], said
+
+
 def _unknown_reason(victim: str, rows: Rows) -> tuple[Rows, str]:
     """Say that a message was refused for a reason that there is not."""
     _, end = _nth(rows, 5)
@@ -198,6 +225,8 @@ OF_ONE: tuple[Lie, ...] = (
     _other_time,
     _not_owed,
     _not_begun,
+    _unlinked,
+    _time_back,
 )
 claims_in_one_log = in_a_log(*OF_ONE)
 """All of them in the log of one victim."""

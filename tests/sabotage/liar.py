@@ -200,16 +200,18 @@ def ended_before_it_began(scene: Scene) -> None:
 
 
 def only_looks_so(scene: Scene) -> None:
-    """Write what only looks like a lie, each into a log of its own: a router with which there was a link in an earlier
-    run of the node; an end before its acceptance by a wall clock that was set back, or by the monotonic clock of
-    another run; and a stranger in a log of which the first lines are missing, or pruned."""
+    """Write what only looks like a lie, each into a log of its own: a link that is named just before something is
+    handed to it; an end before its acceptance by a wall clock that was set back, or by the monotonic clock of another
+    run; and a stranger in a log of which the first lines are missing, or pruned."""
     scene.forget_witnesses()
     whom, set_back_ns = scene.chance.randbytes(32).hex(), 10**15
 
-    def linked_earlier(rows: Rows) -> Rows:
-        line, fields = rows[0], {"peer": whom, "link": FAR, "standing": "router"}
-        up = Line(1, "link_up", 0, 1, line.t, line.mono, line.router, "5" * 32, count=1, fields=fields)
-        return [_start(line, up.boot), up, *_claimed(rows, whom, 0)]
+    def linked_late(rows: Rows) -> Rows:
+        claimed = _claimed(rows, whom, 0)
+        at, line = next((at, row) for at, row in enumerate(claimed, 1) if row.first == FAR)
+        fields = {"peer": whom, "link": FAR, "standing": "router"}
+        up = Line(1, "link_up", 0, 1, line.t, line.mono, line.router, line.boot, count=1, fields=fields)
+        return [*claimed[:at], up, *claimed[at:]]
 
     def clock_set_back(rows: Rows) -> Rows:
         claimed = _claimed(rows, whom, 0)
@@ -231,9 +233,10 @@ def only_looks_so(scene: Scene) -> None:
 
     def stranger(rows: Rows) -> Rows:
         half = len(rows) // 2
-        return [*rows[:half], *_claimed(rows[half:], whom, 0)]
+        claimed = _claimed(rows[half:], whom, 0)
+        return [*rows[:half], *(replace(row, boot=rows[0].boot) if _is_far(row) else row for row in claimed)]
 
-    for change in (linked_earlier, clock_set_back, other_run):
+    for change in (linked_late, clock_set_back, other_run):
         scene.again(scene.victim(), change)
     lacking, pruned = scene.victim(), scene.victim()
     for victim in (lacking, pruned):
@@ -247,6 +250,10 @@ def only_looks_so(scene: Scene) -> None:
 def _start(line: Line, boot: str | None) -> Line:
     """Return a start of another run, for the place before that line."""
     return Line(1, "start", 0, 1, line.t, line.mono, line.router, boot, count=1)
+
+
+def _is_far(row: Line) -> bool:
+    return FAR in (row.first, row.parcel)
 
 
 def _claimed(rows: Rows, whom: str, after_ns: int) -> Rows:

@@ -252,11 +252,53 @@ def lost_acknowledgement(scene: Scene) -> None:
     scene.tell("", f"1 message that expired at {giver} for {taker} went on: the log of {taker} tells that it had")
 
 
+# -- in a circle ------------------------------------------------------------------------------------------------------
+
+
+def _firsts(rows: Rows) -> dict[str | None, Line]:
+    """Return the lines that accept one message first, by its id."""
+    found: dict[str | None, Line] = {}
+    for row in rows:
+        if row.event == "accepted" and row.kind != "copy":
+            for at in range(0, len(row.ids or ""), 64):
+                found.setdefault((row.ids or "")[at : at + 64], row)
+    return found
+
+
+def _in_a_circle(length: int) -> Callable[[Scene], None]:
+    """Return the sabotage by which a router says that it had a message from where the message came by it alone."""
+
+    def sabotage(scene: Scene) -> None:
+        def change(scene: Scene, giver: str, taker: str) -> Rows:
+            rows = _rows(scene, giver)
+            there = {router: _firsts(_rows(scene, router)) for router in scene.names if router != giver}
+            for row in rows:
+                if row.event != "accepted" or row.n != 1 or row.kind != "multicast" or row.peer in scene.names:
+                    continue
+                had = {router: own[row.ids].peer for router, own in there.items() if row.ids in own}
+                ways = [[giver, taker], *([giver, taker, last] for last, peer in had.items() if peer == taker)]
+                way = next((one for one in ways if len(one) == length), None)
+                if way and had.get(taker) == giver and set(had.values()) <= {giver, *had} and scene.sound(way[-1]):
+                    says = [*way[1:], giver]
+                    named = [f"{router} from {peer} in event " for router, peer in zip(says, [*way], strict=True)]
+                    scene.tell("bad", f"{length} routers say in a circle that each had 1 message first", *named)
+                    return [replace(one, peer=way[-1]) if one is row else one for one in rows]
+            raise CannotLie
+
+        _by_a_giver(scene, change)
+
+    sabotage.__name__ = f"in_a_circle_of_{length}"
+    return sabotage
+
+
 OF_TWO = (
     other_facts,
     delivered_to_nobody,
     refused_though_taken,
     refused_where_somebody_had_joined,
     lost_acknowledgement,
+    _in_a_circle(2),
 )
 """What the log of another router shows, which must be sound."""
+OF_THREE = (_in_a_circle(3),)
+"""What the logs of two other routers show, which must be sound."""

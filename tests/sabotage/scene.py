@@ -113,6 +113,13 @@ class Scene:
             "no router with an untouched log handed anything to one whose log is so: begin with who needs such"
         )
 
+    def sound(self, router: str) -> bool:
+        """Let the log of this router stay as it is; return whether it was untouched so far."""
+        if router in self._untouched:
+            self._untouched.remove(router)
+            self._sound.append(router)
+        return router in self._sound
+
     def segment(self, segments_min: int = 1) -> LogFile:
         return self.chance.choice(segments(self.logs[self.victim(segments_min)]))
 

@@ -52,12 +52,16 @@ OWN: dict[str, tuple[str, set[str]]] = {
     "not_full": ("claims", {"not-full"}),
     "not_owed": ("claims", {"not-owed"}),
     "not_begun": ("claims", {"not-begun"}),
+    "time_back": ("claims", {"time-back"}),
     "other_time": ("claims", {"other-time"}),
+    "unlinked": ("claims", {"never-linked"}),
     "acked_by_a_stranger": ("claims", {"never-linked"}),
     "another_ttl": ("claims", {"other-ttl"}),
     "other_facts": ("claims", {"other-kind", "other-sender", "other-destination", "other-expiry", "other-size"}),
     "refused_though_taken": ("claims", {"refused-there"}),
     "refused_where_somebody_had_joined": ("claims", {"joined-there"}),
+    "in_a_circle_of_2": ("claims", {"in-a-circle"}),
+    "in_a_circle_of_3": ("claims", {"in-a-circle"}),
     "flooded_by_nobody": ("claims", {"not-handed"}),
     "never_sent": ("unsent", set()),
     "expired_at_once": ("early", set()),
@@ -66,8 +70,14 @@ OWN: dict[str, tuple[str, set[str]]] = {
     "delivered_to_nobody": ("broken", set()),
 }
 """By lie: where it is told of, and as which claims."""
-BESIDE = {"expired_at_once": {"other-ttl", "answer-owed"}, "accepted_twice": {"other-time"}}
-"""Claims that a lie may bring about as well: it writes a ttl, or a time, that is not true."""
+BESIDE = {
+    "expired_at_once": {"other-ttl", "answer-owed"},
+    "accepted_twice": {"other-time", "time-back"},
+    "in_a_circle_of_2": {"left-out"},
+    "in_a_circle_of_3": {"left-out"},
+}
+"""Claims that a lie may bring about as well: it writes a ttl, a time, or who brought a message, that is not true; only
+whoever brought a message is not sent it."""
 SEEMING = (None, only_looks_so, lost_acknowledgement)
 """What honest routers write that only looks like a lie."""
 faults = st.lists(st.sampled_from(FAULTS), max_size=FAULTS_MAX)

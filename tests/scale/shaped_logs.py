@@ -88,12 +88,14 @@ class Router:
         self.apps = [sha256(b"app %d of %d" % (app, number)).digest() for app in range(APPS)]
         self._lines, self._lines_max, self._batch, self._begin_ns = 0, lines_max, shape.batch, shape.begin_ns
         self._arrivals = 1
+        self._links: dict[bytes, int] = {}
         expiry = expiry_min(END_NS // SECOND + TTL_S)
         self._columns = [array("I", [value] * shape.batch).tobytes() for value in (SIZE, TTL_S, expiry)]
 
     def begin(self, now: int, others: list[Router]) -> None:
         self._at(now)
         self._log.put(RouterChange(now, UP_NS, "start", ()))
+        self._links = {other.key: link for link, other in enumerate(others, 2)}
         for link, other in enumerate(others, 2):
             fields = (("peer", other.key), ("link", link), ("standing", "friend"))
             self._log.put(RouterChange(now, UP_NS, "link_up", fields))
@@ -125,7 +127,11 @@ class Router:
 
     def _outward(self, event: str, first: int, recipient: bytes) -> None:
         log, spans = self._log, ((first, self._batch),)
-        log.put(Outward(log.t, log.mono, event, recipient, 1, spans, None, 0, WAITING, 1000, first))
+        log.put(
+            Outward(
+                log.t, log.mono, event, recipient, self._links.get(recipient, 1), spans, None, 0, WAITING, 1000, first
+            )
+        )
 
 
 class Fleet:

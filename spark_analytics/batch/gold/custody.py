@@ -41,6 +41,7 @@ def accepted_id(accepted: DataFrame, routers: DataFrame, partitions: int) -> Dat
     """Key (id, router): `first_t`, when the router accepted it first, and `first_by`, which router brought it then (-1:
     none with a log here); `times`: how many acceptances are within the audit's time span; all without copies that the
     router sent on, and `has_copy`: whether there are any.
+    `has_origin`: whether it had the message from no router with a log here, null of one that only sent copies on.
     `brought`: a bit for each router with a log here that is said to have brought it, unless it signed it itself.
     `facts`, `sizes`: the least and the greatest of what all acceptances tell.
     Laid out by id."""
@@ -65,16 +66,17 @@ def accepted_id(accepted: DataFrame, routers: DataFrame, partitions: int) -> Dat
         F.min("own").alias("own"),
         F.max(F.col("own").isNull()).alias("has_copy"),
         F.bit_or("brought").alias("brought"),
+        F.max(F.expr("own.by < 0")).alias("has_origin"),
         *(F.struct(F.min(one).alias("least"), F.max(one).alias("most")).alias(f"{one}s") for one in ("fact", "size")),
     )
     first = F.col("own.t").alias("first_t"), F.col("own.by").alias("first_by")
-    return sums.select("id", "router", "times", *first, "has_copy", "brought", "facts", "sizes")
+    return sums.select("id", "router", "times", *first, "has_copy", "brought", "has_origin", "facts", "sizes")
 
 
 def distinct_id(accepted_id: DataFrame) -> DataFrame:
     """Count the messages. `accepted_again`: acceptances that are not the first of that id at that router. `unsent`: ids
     that a router is said to have brought and did not accept; with more than 63 routers, all ids that any brought.
-    `unlike`: ids of which acceptances tell different facts."""
+    `unlike`: ids of which acceptances tell different facts. `rootless`: ids that no router had from elsewhere."""
     there = F.expr(f"shiftleft(1L, cast(router % {BITS_OF_ROUTERS} AS int))")
     by_id = accepted_id.groupBy("id").agg(
         F.sum(F.when(F.col("times") > 0, F.col("times") - 1)).alias("again"),
@@ -82,6 +84,7 @@ def distinct_id(accepted_id: DataFrame) -> DataFrame:
         F.bit_or(there).alias("there"),
         F.max("router").alias("most"),
         F.expr(IS_UNLIKE).alias("is_unlike"),
+        F.max("has_origin").alias("has_origin"),
     )
     unsent = F.expr(f"brought IS NOT NULL AND (most >= {BITS_OF_ROUTERS} OR (brought & ~there) <> 0)")
     return by_id.agg(
@@ -89,6 +92,7 @@ def distinct_id(accepted_id: DataFrame) -> DataFrame:
         F.coalesce(F.sum("again"), F.lit(0)).cast("bigint").alias("accepted_again"),
         F.count(F.when(unsent, 1)).alias("unsent"),
         F.count(F.when(F.col("is_unlike"), 1)).alias("unlike"),
+        F.count(F.when(~F.col("has_origin"), 1)).alias("rootless"),
     )
 
 

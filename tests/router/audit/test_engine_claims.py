@@ -274,6 +274,47 @@ def test_more_turned_away_than_a_neighbour_handed_over_is_not_borne_out(tmp_path
     assert told["level"] == "info" and "Do not block that neighbour" in told["remedy"]
 
 
+# -- links --------------------------------------------------------------------------------------------------
+
+
+def over(*links: tuple[int, int, str], number: int = 2, start: bool = True) -> Case:
+    """Let a message be acknowledged by APP over the link 2 at 6; `links`: when, under which number and in which run
+    other links with it came up."""
+
+    def write(log: Log) -> None:
+        if start:
+            begun(log)
+        log.state("link_up", 1, peer=OTHER_APP, link=1, standing="peer")
+        log.accepted(1, range(1), [APP], 2)
+        lines = [(at, "link_up", link, boot) for at, link, boot in links]
+        for at, event, link, boot in sorted([*lines, (6, "acked", number, "0" * 32)]):
+            if event == "acked":
+                log.outward("forwarded", [(1, 1)], at)
+                log.outward("acked", [(1, 1)], at)
+            else:
+                if boot != "0" * 32:
+                    log._add("start", at, boot=boot, fields={})
+                log._add("link_up", at, boot=boot, fields={"peer": APP, "link": link, "standing": "peer"})
+
+    return write
+
+
+def test_what_was_acknowledged_over_a_link_that_was_not_up_is_told(tmp_path: Path) -> None:
+    here, other = "0" * 32, "1" * 32
+    cases = {
+        "up": (over((3, 2, here)), 0),
+        "up before, and again": (over((3, 2, here), (9, 4, here)), 0),
+        "no start is kept from the first event on": (over((3, 2, here), start=False), 0),
+        "another number": (over((3, 4, here)), 1),
+        "only later": (over((8, 2, here)), 1),
+        "in another run": (over((3, 2, other)), 1),
+    }
+    found = claimed({case: write for case, (write, _) in cases.items()}, tmp_path)
+    assert {case: dict(rows).get("never-linked", 0) for case, rows in found.items()} == {
+        case: count for case, (_, count) in cases.items()
+    }
+
+
 # -- a neighbour's key that another one followed ----------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from sabotage.claimant import CLAIMS
 from sabotage.logs import Rows
 from sabotage.of_two import lost_acknowledgement, other_facts, refused_though_taken
+from sabotage.saboteur import SABOTAGES
 from sabotage.scene import Scene, copied
 from samples.audit_logs import LATE, SECOND, START, A, B, Log, name
 from samples.growing_logs import GrowingLogs, delivered, delivered_locally, said
@@ -25,7 +26,7 @@ from spark_analytics.stream.stream_tables import HOURS
 from spark_analytics.streaming import run_stream
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.long]
-TOLD = ["answer-owed", "before-accepted", "never-linked", "never-written", "not-owed"]
+TOLD = ["answer-owed", "before-accepted", "never-linked", "never-written", "not-owed", "time-back"]
 
 
 def test_lies_of_one_log_are_told_as_by_the_audit_after_each_batch(
@@ -33,7 +34,8 @@ def test_lies_of_one_log_are_told_as_by_the_audit_after_each_batch(
 ) -> None:
     """First each log lacks a file in its middle; a stream that is started again takes them."""
     scene = copied(fleets(10, 100, 3), tmp_path / "lies", 1)
-    for lie in (_acked_by_a_stranger, _expired_at_once, *CLAIMS[1:4], CLAIMS[6]):
+    lies = (SABOTAGES[name] for name in ("unlinked", "time_back"))
+    for lie in (_acked_by_a_stranger, _expired_at_once, *CLAIMS[1:4], CLAIMS[6], *lies):
         lie(scene)
     shutil.copy(scene.directory / TRUTH, tmp_path)
     logs, out, local = GrowingLogs(scene.directory, tmp_path, seed=5), tmp_path / "out", tmp_path / "local"
@@ -60,7 +62,8 @@ def test_lies_about_another_router_are_told_as_by_the_audit_after_each_batch(
     """Segments come in any order. Of the four lies that two logs show, one gives an arrival number that no stream adds
     up: it is told in logs written by hand (`test_stream_two_logs`)."""
     scene = copied(fleets(8, 100, 2), tmp_path / "lies", 3)
-    for lie in (other_facts, refused_though_taken, lost_acknowledgement, CLAIMS[0]):
+    circle = SABOTAGES["in_a_circle_of_3"]
+    for lie in (circle, other_facts, refused_though_taken, lost_acknowledgement, CLAIMS[0]):
         lie(scene)
     shutil.copy(scene.directory / TRUTH, tmp_path)
     logs, out, local = GrowingLogs(scene.directory, tmp_path, seed=6), tmp_path / "out", tmp_path / "local"
@@ -71,7 +74,7 @@ def test_lies_about_another_router_are_told_as_by_the_audit_after_each_batch(
         assert said(found) == logs.audited(local)
         assert published(out, "claims") == published(local, "claims")
     assert found is not None
-    assert {row["claim"] for row in found["claims"]} >= {"other-kind", "refused-there", "left-out"}
+    assert {row["claim"] for row in found["claims"]} >= {"other-kind", "refused-there", "left-out", "in-a-circle"}
     assert found["went_on"]
 
 
