@@ -290,7 +290,8 @@ class Join(Deed, frozen=True):
     own key. `local`: only messages published on this node; `raw`: bodies come as they were published, also if the group
     has a key that seals them. With a tag, `Joined` reports what becomes of it. One that fails is tried again until the
     group is left: at once when a command has changed the home's groups, else after pauses that grow from 5 s to 60 s. A
-    group that an earlier run has joined by a name that the home holds no more is left."""
+    group that was joined by a name is left once the home holds no link, or another one, by that name, also if that
+    changed while the node was stopped; one that was joined by its key stays."""
 
     group: str = ""
     local: bool = False

@@ -3,15 +3,15 @@
 A group that is given by its name is known while the home holds its link. What cannot be joined stays a wish: it is
 tried again when a command has changed the home's groups (`look`) or its link is another one, else after pauses that
 grow to `AGAIN_S_MAX`. A group whose link is gone is left, and one whose link is replaced is joined anew. A link may be
-removed while the node is stopped, too: then what an earlier run has joined is left, which the router still knows.
+removed or replaced while the node is stopped, too: then what an earlier run has joined by that name is left, which the
+service's state still knows. What was joined by its key stays.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from math import inf
 from random import random
@@ -20,11 +20,11 @@ import trio
 from msgspec import Struct
 
 from router.core.service.back_off import BackOff
-from router.core.wire.admin import next_page, rows_in
 from router.core.wire.errors import RouterError
 from router.core.wire.grouplink import GroupLink
 from router.service import contract as c
 from router.service.host import Service
+from router.service.named_groups import NamedGroups
 from router.settings import keyring
 from router.settings.home import Home
 
@@ -34,7 +34,6 @@ LOOK_S = 5.0
 """Seconds between two looks at the links of groups that a service has joined by name, or could not join."""
 AGAIN_S_MAX = 60.0
 """The longest pause between two attempts to join a group that was refused; they begin with `LOOK_S`."""
-_KEY = re.compile("[0-9a-fA-F]{64}")
 FOLLOWED_MAX = 1_000
 """Most groups that are followed so; a `Join` of one more is tried once."""
 
@@ -73,8 +72,9 @@ class Memberships:
         self._followed: dict[str, FollowedGroup] = {}
         self._lot = trio.lowlevel.ParkingLot()
         self._follows = trio.Event()
-        self._in = set[bytes]()  # the groups that this run has joined
-        self._has_compared = False
+        self._named = NamedGroups(host)
+        self._by_key = set[bytes]()  # the groups that this run has joined by their keys; the router limits them
+        self._not_left = set[bytes]()  # those of removed links that the log says are not left
 
     def __repr__(self) -> str:
         return f"<memberships of {self._host}: {len(self._followed)} followed>"
@@ -115,8 +115,7 @@ class Memberships:
             if isinstance(wish, c.Join):
                 await self._join(wish, one)
             else:
-                self._followed.pop(wish.group, None)
-                await self._host.node.leave(one.key or wish.group or self._host.place.key)
+                await self._leave(wish.group, one)
         except RouterError as error:
             one.fail(trio.current_time())
             self._was_refused(wish, one, str(error))
@@ -124,19 +123,30 @@ class Memberships:
             one.fail(trio.current_time())
             self._failed(wish, error)
 
+    async def _leave(self, group: str, one: FollowedGroup) -> None:
+        self._followed.pop(group, None)
+        own = self._host.place.key
+        with suppress(ValueError):  # a name
+            self._by_key.discard(bytes.fromhex(group) or own.public)
+        await self._host.node.leave(one.key or self._named.get(group) or group or own)
+        await self._named.drop(group)
+
     async def _join(self, wish: c.Join, one: FollowedGroup) -> None:
-        one.wish, before = wish, one.key
+        one.wish, before = wish, one.key or self._named.get(wish.group)
         if len(self._followed) < FOLLOWED_MAX:
             self._followed[wish.group] = one
             self._follows.set()
         link = one.tried = await self._link_of(wish.group)
         found = await self._host.node.join(wish.group or self._host.place.key, raw=wish.raw, local=wish.local)
-        if before is not None and before != found.key:
+        if before is not None and before != found.key and not self._is_in_otherwise(before, wish.group):
             await self._host.node.leave(before)
         one.key, one.link, one.refusal, one.failures = found.key, link, "", 0
-        self._in.add(bytes(found.key))
         if found.name != wish.group:  # given by its key, which does not change
             self._followed.pop(wish.group, None)
+            self._by_key.add(found.key)
+            await self._named.drop_key(found.key)
+        elif found.key not in self._by_key:
+            await self._named.put(wish.group, found.key)
         self._tell(one, c.Joined(wish.tag, found.key, found.may_publish))
 
     def _was_refused(self, wish: c.Join | c.Leave, one: FollowedGroup, said: str) -> None:
@@ -157,11 +167,13 @@ class Memberships:
 
     async def run(self) -> None:
         """Look at the home's links now and then, while there is a group to be followed."""
+        if self._named:
+            self._follows.set()
         while True:
             await self._follows.wait()
             await trio.sleep(LOOK_S)
             await self.look(is_asked=False)
-            if not self._followed:
+            if not self._followed and not self._named:
                 self._follows = trio.Event()
 
     async def look(self, *, is_asked: bool = True) -> None:
@@ -170,8 +182,7 @@ class Memberships:
         async with trio.open_nursery() as nursery:
             for one in list(self._followed.values()):
                 nursery.start_soon(self._look_at, one, is_asked)
-        if not self._has_compared:
-            await self._leave_unheld()
+        await self._leave_removed()
 
     async def _look_at(self, one: FollowedGroup, is_asked: bool) -> None:
         group = one.wish.group
@@ -185,48 +196,47 @@ class Memberships:
         if not is_asked and one.failures and one.tried == link and trio.current_time() < one.again_s:
             return
         if one.key is not None and await trio.to_thread.run_sync(_is_gone, self._host.place.home, group):
-            await self._leave_unknown(one, one.key)
+            key, one.key, one.link = one.key, None, None
+            await self._leave_unknown(group, key)
         await self.change(one.wish)
 
-    async def _leave_unknown(self, one: FollowedGroup, key: c.PublicKey) -> None:
-        """Leave a group whose link was removed from the home."""
-        one.key = one.link = None
+    async def _leave_unknown(self, name: str, key: c.PublicKey) -> None:
+        """Leave a group whose link was removed from the home, unless this run is in it for another reason."""
         try:
-            await self._host.node.leave(key)
+            if not self._is_in_otherwise(key, name):
+                await self._host.node.leave(key)
         except RouterError as error:
-            self._host.log.warning("%s: %s was not left: %s", self._host, one.wish.group, error)
-
-    async def _leave_unheld(self) -> None:
-        """Leave, once, what an earlier run has joined by names that stand for nothing now: the groups that the home
-        holds by no name, and that this run does not want. Nothing is left while the home holds each name, or has a link
-        with a fault, which may be that group's."""
-        home, wanted = self._host.place.home, [one.wish.group for one in self._followed.values() if one.refusal]
-        by_key = {bytes.fromhex(one) for one in wanted if _KEY.fullmatch(one)}
-        names = [one for one in wanted if one and not _KEY.fullmatch(one)]
-        gone = await trio.to_thread.run_sync(lambda: [_is_gone(home, one) for one in names])
-        if not gone or not all(gone):
+            if key not in self._not_left:
+                self._host.log.warning("%s: %s was not left: %s", self._host, name, error)
+            self._not_left.add(key)
             return
-        try:
-            held = await trio.to_thread.run_sync(keyring.groups, home)
-            known = {bytes(self._host.place.key.public), *(bytes(link.group) for link in held.values())}
-            known |= self._in | by_key
-            self._has_compared = True
-            for key in await self._joined_before():
-                if key not in known:
-                    await self._host.node.leave(c.PublicKey(key))
-        except RouterError as error:
-            self._host.log.warning("%s: groups of an earlier run were not left: %s", self._host, error)
+        self._not_left.discard(key)
+        await self._named.drop(name)
 
-    async def _joined_before(self) -> list[bytes]:
-        """Return the groups in which the router has this service."""
-        own, found, argument = self._host.place.key.public.hex(), list[bytes](), ""
-        while True:
-            answer = json.loads(await self._host.node.ask("groups", argument))
-            rows = rows_in(answer)
-            if isinstance(rows, list):
-                found += [bytes.fromhex(one["group"]) for one in rows if one["subscriber"] == own]
-            if not (argument := next_page(answer)):
-                return found
+    async def _leave_removed(self) -> None:
+        """Leave what was joined by a name that stands for nothing now, and that this run has not joined. A group that
+        the home holds by another name stays, and goes with that one."""
+        home = self._host.place.home
+        names = [name for name in self._named if (one := self._followed.get(name)) is None or one.key is None]
+        try:
+            gone = await trio.to_thread.run_sync(lambda: [name for name in names if _is_gone(home, name)])
+            held = await trio.to_thread.run_sync(keyring.groups, home) if gone else {}
+        except RouterError as error:
+            self._host.log.warning("%s: whether groups were removed is not known: %s", self._host, error)
+            return
+        by_key = {link.group: name for name, link in held.items()}
+        for name in gone:
+            if name in self._wishes or (key := self._named.get(name)) is None:
+                continue
+            if (other := by_key.get(key)) is not None:
+                await self._named.rename(name, other)
+            else:
+                await self._leave_unknown(name, key)
+
+    def _is_in_otherwise(self, key: c.PublicKey, name: str) -> bool:
+        """Whether this run wants to be in the group for another reason than that name."""
+        others = [one for group, one in self._followed.items() if group != name]
+        return key in self._by_key or any(one.key == key or one.wish.group.lower() == key.hex() for one in others)
 
     async def _link_of(self, group: str) -> GroupLink | None:
         """Return the home's link of the group; None if it has none, or it cannot be read."""

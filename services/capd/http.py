@@ -141,7 +141,10 @@ class CapdOverHttp:
             then = partial(self._rescinded, number)
             yield from self._questions.ask(m.Rescind, secret, number=number, then=then, now=now)
 
-    def _rescinded(self, number: int, said: m.Rescinded, now: c.Now) -> Iterator[HttpDeed]:
+    def _rescinded(self, number: int, said: m.Rescinded | m.Done, now: c.Now) -> Iterator[HttpDeed]:
+        if isinstance(said, m.Done):  # it was displaced meanwhile
+            yield _not_held(number)
+            return
         yield answered(number, {"rescinded": [shown_id(one) for one in said.ids]})
 
     # -- asking --------------------------------------------------------------------------------------------

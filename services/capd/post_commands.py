@@ -225,5 +225,5 @@ async def _rescind(name: str, own_id: bytes, secret: bytes) -> tuple[tuple[bytes
         if read_message(found.messages[0][1]).rescind_hash != rescind_hash_of(secret):
             said = f"the secret is not that of {shown_id(own_id)}"
             raise Failure(Exit.REFUSED, f"{said}; nothing was rescinded: give the one that `router capd post` printed")
-        answer: m.Rescinded = await pool.ask(m.Rescind, secret)
-        return answer.ids, found.messages[0][0]
+        answer: m.Rescinded | m.Done = await pool.ask(m.Rescind, secret)
+        return answer.ids if isinstance(answer, m.Rescinded) else (), found.messages[0][0]

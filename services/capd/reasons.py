@@ -30,6 +30,7 @@ NO_SUCH_QUERY = Reason.declare(140, "capd:no-such-query", "The asker has no such
 NOT_ASKED = Reason.declare(
     141, "capd:not-asked", "The neighbour has answered with a message that it was not asked for."
 )
+NO_SUCH_SECRET = Reason.declare(142, "capd:no-such-secret", "The pool holds no message that the secret rescinds.")
 
 # The reasons why a connection to a neighbour is refused or ended.
 WRONG_NETWORK = Reason.declare(

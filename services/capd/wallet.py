@@ -160,7 +160,8 @@ class NodePool:
 
     async def rescind(self, offer: Offer | bytes) -> None:
         """End a message that was posted as rescindable, given as it was posted, or by its secret, which a wallet keeps
-        for the time after a restart. No pool of ours serves it any more."""
+        for the time after a restart. No pool of ours serves it any more. One that was rescinded before is no error.
+        Raise `PoolError`, with `capd:no-such-secret`, if the pool holds no message that the secret rescinds."""
         secret = offer if isinstance(offer, bytes) else offer.secret
         if not isinstance(offer, bytes) and not secret:
             raise PoolError(f"{offer.id} was not posted with rescindable=True")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 import wallets
+from msgspec import structs
 from rigs.serving import serving
 
 import router
@@ -60,7 +61,12 @@ async def test_public_names_of_the_pool_do_what_a_wallet_needs(tmp_path: Path) -
         assert (reply.id, reply.reply, reply.state) == (answer.id, b"I take it", "relayed") and reply.priority > 2
         for one in (*hits, reply):
             await one.settle()
-        await pool.rescind(first)
+        for one in (first, first, first.secret):
+            await pool.rescind(one)
+        for unknown in (b"no secret", structs.replace(first, secret=b"another's")):
+            with pytest.raises(capd.PoolError, match="no-such-secret") as refused:
+                await pool.rescind(unknown)
+            assert refused.value.reason is reasons.NO_SUCH_SECRET
         assert [hit.id for hit in await pool.query(b"TKD\x0c", limit=5)] == [second.id]
         await pool.unwatch(b"TKD\0", b"\xff\xff\xff\0")
         with pytest.raises(capd.PoolError, match="no-such-query") as refused:

@@ -9,7 +9,8 @@ stay here until they are in the node's log, and messages until the router has th
     events  number(8)                 -> JSON of an event that is not in the node's log yet
     outbox  number(8)                 -> CBOR [tag, message]: not in the router's custody yet
     heard   id(32)                    -> expiry minute(4) of a message that was handled
-    meta    name                      -> epoch, numbers, version, id of the key to secrets
+    meta    name                      -> epoch, numbers, version, id of the key to secrets; named groups: CBOR of the
+                                         keys of the groups that were joined by name, {name: key(32)}
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ FORM = StateForm(
     "to begin anew, stop the node and move it away",
     GOES_ON,
 )
+NAMED_GROUPS_ROW = b"named groups"
 _NUMBER, _MINUTE = struct.Struct(">Q"), struct.Struct(">I")
 
 
@@ -233,7 +235,21 @@ class State(Mapping[bytes, bytes]):
             rows = [(_NUMBER.unpack(key)[0], *cbor2.loads(value)) for key, value in txn.cursor(self._db["outbox"])]
         return rows
 
+    def named_groups(self) -> dict[str, bytes]:
+        """Return the keys of the groups that the service has joined by name."""
+        with self._env.reading() as txn:
+            found = txn.get(NAMED_GROUPS_ROW, db=self._db["meta"])
+        return cbor2.loads(found) if found else {}
+
     # -- writing -------------------------------------------------------------------------------------------
+
+    def keep_named_groups(self, groups: Mapping[str, bytes]) -> None:
+        """Write the keys of the groups that the service has joined by name. May run in a thread.
+
+        Raises `StateError`.
+        """
+        row = cbor2.dumps(dict(groups))
+        self._env.write(lambda txn: txn.put(NAMED_GROUPS_ROW, row, db=self._db["meta"]))
 
     def commit(self, batch: Batch, now_min: int) -> list[int]:
         """Write all of it durably, or nothing; return the numbers of its messages. May run in a thread.

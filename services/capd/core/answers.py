@@ -204,7 +204,9 @@ class PoolAnswers:
             yield c.LogEvent("capd_told", note_id(row.id), None, {"to": asker.hex()})
         yield from self._holdings.told(row)
 
-    def _rescind(self, n: int, secret: bytes, asker: PublicKey) -> _Deciding[m.Rescinded]:
+    def _rescind(self, n: int, secret: bytes, asker: PublicKey) -> _Deciding[m.Rescinded | m.Done]:
+        if not self._holdings.has_secret(secret):
+            return m.Done(n, int(reasons.NO_SUCH_SECRET))
         ended, deeds = self._holdings.rescind(secret)
         yield from deeds
         yield from notes.rescinded(ended, asker.hex(), reasons.RESCINDED)

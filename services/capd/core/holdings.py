@@ -163,6 +163,10 @@ class Holdings:
             deeds += self._remember(secret, own_hash, max(row.create_time for row in ended) + LIFE_S)
         return ended, deeds
 
+    def has_secret(self, secret: bytes) -> bool:
+        """Whether the pool holds a message that the secret rescinds, or has rescinded."""
+        return self.pool.holds_rescindable(rescind_hash_of(secret))
+
     def expire_messages(self, now_s: int) -> tuple[list[Row], list[c.Deed]]:
         """End the messages whose own expiration has come; return their rows, and the deeds that keep the change."""
         ended = self.pool.expire(now_s)

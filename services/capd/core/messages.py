@@ -143,7 +143,7 @@ class Done(Struct, frozen=True):
 
 
 class Rescind(Struct, frozen=True):
-    """A request to end all messages that carry the hash of this secret."""
+    """A request to end all messages that carry the hash of this secret. If the pool holds none, `Done` says so."""
 
     n: int
     secret: bytes

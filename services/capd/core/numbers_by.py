@@ -18,6 +18,9 @@ class NumbersBy(Generic[Key]):
     def __iter__(self) -> Iterator[Key]:
         return iter(self._numbers)
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._numbers
+
     def __repr__(self) -> str:
         return f"<NumbersBy: {len(self._keys)} numbers of {len(self._numbers)} keys>"
 

@@ -84,6 +84,7 @@ class Pool:
         self._order: Order = Ranking(self._columns) if self._is_strict else FixedRanking()
         self._numbers: dict[int, int | tuple[int, ...]] = {}  # by a part of the id's hash, which takes less memory
         self._rescindable: NumbersBy[bytes] = NumbersBy()
+        self._past_rescinding: NumbersBy[bytes] = NumbersBy()
         self._expiring: NumbersBy[int] = NumbersBy()
         self.bytes = 0
         self.last = 0
@@ -149,8 +150,9 @@ class Pool:
         self._order.put(own, now_s)
         self.bytes += own.counted_bytes
         self.last = max(self.last, own.number)
-        if message.rescind_hash != NO_HASH and own.life is Life.HELD:
-            self._rescindable.add(message.rescind_hash, own.number)
+        if message.rescind_hash != NO_HASH:
+            by_hash = self._rescindable if own.life is Life.HELD else self._past_rescinding
+            by_hash.add(message.rescind_hash, own.number)
         if self._is_strict and own.expires_at != NEVER_S and own.life is Life.HELD:
             self._expiring.add(own.expires_at, own.number)
 
@@ -163,6 +165,7 @@ class Pool:
         self.bytes -= row.counted_bytes
         self._expiring.discard(row.number)
         self._rescindable.discard(row.number)
+        self._past_rescinding.discard(row.number)
         if row.life is not Life.HELD:
             return Lost(row, None)
         faded = reasons.FADED if own.has_faded(now_s) else reasons.DISPLACED
@@ -193,7 +196,14 @@ class Pool:
 
     def rescind(self, rescind_hash: bytes) -> list[Row]:
         """End all messages that this hash rescinds, and return their rows."""
-        return self._ended(self._rescindable.pop(rescind_hash), Disclose)
+        numbers = self._rescindable.pop(rescind_hash)
+        for number in numbers:
+            self._past_rescinding.add(rescind_hash, number)
+        return self._ended(numbers, Disclose)
+
+    def holds_rescindable(self, rescind_hash: bytes) -> bool:
+        """Whether the pool holds a message with this hash, which may have ended before."""
+        return rescind_hash in self._rescindable or rescind_hash in self._past_rescinding
 
     def expire(self, now_s: int) -> list[Row]:
         """End the messages whose own expiration has come, and return their rows."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,8 @@ from router.client.errors import ClientError
 from router.client.node import Node, connect
 from router.core.wire.crypto import SigningKey
 from router.core.wire.grouplink import new_group
+from router.core.wire.text import parse_key
+from router.disk.state.service_state import State
 from router.service import contract as c
 from router.service import memberships
 from router.service.memberships import AGAIN_S_MAX, LOOK_S, FollowedGroup, Memberships
@@ -165,14 +168,15 @@ class Refusing:
 
 async def test_a_group_that_is_refused_is_tried_again_after_a_pause_or_when_a_command_says_so(tmp_path: Path) -> None:
     node, log = Refusing(), logging.getLogger(__name__)
-    place = SimpleNamespace(home=Home(tmp_path))
-    host = SimpleNamespace(node=node, place=place, log=log, address=SigningKey(bytes(32)).public)
+    place, state = SimpleNamespace(home=Home(tmp_path)), State(tmp_path / "state")
+    host = SimpleNamespace(node=node, place=place, log=log, state=state)
     one = Memberships(host, lambda heard: None, lambda deed, error: None)  # type: ignore[arg-type]
     await one.change(c.Join(KEYS[0], tag="news"))
     await one.look(is_asked=False)
     assert node.tries == 1
     await one.look()
     assert node.tries == 2
+    state.close()
 
 
 def test_the_pauses_of_a_followed_group_grow_to_their_most_and_are_random() -> None:
@@ -194,15 +198,135 @@ class Silent:
         if group == KEYS[0]:
             await trio.sleep_forever()
         self.joined.append(group)
-        return SimpleNamespace(key=group, name=None, may_publish=False)
+        return SimpleNamespace(key=parse_key(group, "group"), name=None, may_publish=False)
 
     async def leave(self, group: str) -> None:
         self.joined.remove(group)
 
 
+class Subscribed:
+    """A node whose router keeps the subscriptions, `groups`, over the runs of a service. The groups of the home are
+    known by name, all others by key."""
+
+    def __init__(self, home: Home) -> None:
+        self.home, self.groups = home, set[bytes]()
+
+    async def join(self, group: str, *, raw: bool, local: bool) -> SimpleNamespace:
+        try:
+            name, link = keyring.find(self.home, group)
+            key = link.group
+        except keyring.KeyringError:
+            name, key = None, parse_key(group, "group")
+        self.groups.add(key)
+        return SimpleNamespace(key=key, name=name, may_publish=True)
+
+    async def leave(self, group: bytes) -> None:
+        self.groups.discard(group)
+
+
+@asynccontextmanager
+async def one_run(node: Subscribed) -> AsyncIterator[Memberships]:
+    """Yield what a run of a service has of its memberships, with the state that its earlier runs have left."""
+    place = SimpleNamespace(home=node.home, key=SigningKey(bytes(32)))
+    state = State(node.home.path / "state")
+    host = SimpleNamespace(node=node, place=place, log=logging.getLogger(__name__), state=state)
+    try:
+        yield Memberships(host, lambda heard: None, lambda deed, error: None)  # type: ignore[arg-type]
+    finally:
+        state.close()
+
+
+@pytest.fixture
+def subscribed(tmp_path: Path) -> Subscribed:
+    home = Home(tmp_path / "home")
+    home.create()
+    keyring.add_group(home, "news", NEWS)
+    return Subscribed(home)
+
+
+async def test_a_group_that_an_earlier_run_has_joined_by_its_key_stays_when_a_name_is_removed(
+    subscribed: Subscribed,
+) -> None:
+    async with one_run(subscribed) as first:
+        await first.change(c.Join("news"))
+        await first.change(c.Join(OTHER.group.hex(), raw=True))
+    keyring.remove_group(subscribed.home, "news")
+    async with one_run(subscribed) as second:
+        await second.change(c.Join("news"))
+        await second.look()
+    assert subscribed.groups == {OTHER.group}
+
+
+async def test_a_group_that_was_joined_by_its_key_and_by_its_name_stays_when_the_name_is_removed(
+    subscribed: Subscribed,
+) -> None:
+    async with one_run(subscribed) as first:
+        for group in ("news", NEWS.group.hex(), "news"):
+            await first.change(c.Join(group, raw=True))
+        keyring.remove_group(subscribed.home, "news")
+        await first.look()
+        assert subscribed.groups == {NEWS.group}
+    async with one_run(subscribed) as second:
+        await second.look()
+    assert subscribed.groups == {NEWS.group}
+
+
+@pytest.mark.parametrize("wished", [True, False])
+async def test_a_group_whose_name_was_removed_while_the_service_was_stopped_is_left(
+    subscribed: Subscribed, wished: bool
+) -> None:
+    async with one_run(subscribed) as first:
+        await first.change(c.Join("news"))
+    keyring.remove_group(subscribed.home, "news")
+    async with one_run(subscribed) as second:
+        if wished:
+            await second.change(c.Join("news"))
+        await second.look()
+        assert not subscribed.groups
+
+
+async def test_a_group_whose_name_was_given_to_another_while_the_service_was_stopped_is_left_for_that_one(
+    subscribed: Subscribed,
+) -> None:
+    async with one_run(subscribed) as first:
+        await first.change(c.Join("news"))
+    keyring.remove_group(subscribed.home, "news")
+    keyring.add_group(subscribed.home, "news", OTHER)
+    async with one_run(subscribed) as second:
+        await second.change(c.Join("news"))
+        assert subscribed.groups == {OTHER.group}
+    async with one_run(subscribed) as third:
+        await third.change(c.Leave("news"))
+        assert not subscribed.groups
+
+
+async def test_a_group_that_was_renamed_while_the_service_was_stopped_goes_with_its_new_name(
+    subscribed: Subscribed,
+) -> None:
+    async with one_run(subscribed) as first:
+        await first.change(c.Join("news"))
+    keyring.add_group(subscribed.home, "renamed", NEWS, rename=True)
+    async with one_run(subscribed) as second:
+        await second.look()
+        assert subscribed.groups == {NEWS.group}
+        keyring.remove_group(subscribed.home, "renamed")
+        await second.look()
+        assert not subscribed.groups
+
+
+async def test_a_state_that_knows_no_named_groups_lets_nothing_be_left(subscribed: Subscribed) -> None:
+    subscribed.groups = {NEWS.group, OTHER.group}
+    keyring.remove_group(subscribed.home, "news")
+    async with one_run(subscribed) as run:
+        await run.change(c.Join("news"))
+        await run.look()
+    assert subscribed.groups == {NEWS.group, OTHER.group}
+
+
 async def test_a_group_that_is_not_answered_holds_up_no_other_and_of_two_wishes_the_later_holds(tmp_path: Path) -> None:
     node = Silent()
-    host = SimpleNamespace(node=node, place=SimpleNamespace(home=Home(tmp_path)))
+    place, state = SimpleNamespace(home=Home(tmp_path), key=SigningKey(bytes(32))), State(tmp_path / "state")
+    host = SimpleNamespace(node=node, place=place, state=state)
     one = Memberships(host, lambda heard: None, lambda deed, error: None)  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:
         for wish in (c.Join(KEYS[0]), c.Join(KEYS[1]), c.Join(KEYS[2])):
@@ -214,3 +338,4 @@ async def test_a_group_that_is_not_answered_holds_up_no_other_and_of_two_wishes_
         await trio.testing.wait_all_tasks_blocked()
         assert node.joined == [KEYS[2]]
         nursery.cancel_scope.cancel()
+    state.close()

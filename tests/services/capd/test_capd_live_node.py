@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
+import msgspec
 import pytest
 from samples.capd import BORN, posted
 from samples.capd_host import ASKERS
@@ -18,6 +19,7 @@ from services.capd.core.message import CapdMessage
 from services.capd.core.nexa import commands as n
 from services.capd.core.nexa import own_commands as own
 from services.capd.core.nexa import questioning
+from services.capd.core.nexa.neighbours import DOOR
 from services.capd.core.pattern import Pattern
 from services.capd.settings import Settings
 
@@ -137,6 +139,40 @@ def test_standing_query_of_a_wallet_finds_what_a_node_holds_and_what_comes_there
     assert "capdremove" in node.heard_of
     post(node, posted(b"TKD\x0clate", 2.5, int(pool.now.wall_s) - 130))
     assert len(pool.matches) == 2
+
+
+@pytest.mark.parametrize("profile", ("strict", "compat"))
+@pytest.mark.parametrize("amount", [5, 450])
+def test_search_finds_the_newest_first_of_what_a_node_answers_on_one_page_or_several(profile: str, amount: int) -> None:
+    ours = msgspec.convert({"network": "regtest", "connect": [PLACE], "profile": profile}, Settings)
+    pool, node = Pool(ours), LiveNode()
+    old = offers(amount)
+    for one in old:
+        post(node, one)
+    Link(pool, node, PLACE)
+    pass_time(1, pool, node)
+    found = pool.ask(m.Query(1, Pattern.prefix(b"TKD\x0c"), True, 0, 8192))
+    assert found.ids == tuple(one.own_id() for one in old[::-1])
+
+
+@pytest.mark.parametrize("why", ("closed", "slow", "much"))
+def test_page_of_an_answer_is_kept_though_the_rest_does_not_come(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Pool()
+    client = greeted(pool)
+    client.say(FLOOR)
+    pool.ask(m.Watch(1, Pattern.prefix(b"TKD\x0c"), 600))
+    pool.pass_time(1)
+    if why == "much":
+        monkeypatch.setattr(questioning, "HELD_BYTES_MAX", 100)
+    [query] = asked(client)
+    page = offers(3)
+    reply(client, query, *page, total=6)
+    if why == "closed":
+        pool.hear(c.Came(DOOR, client.peer, b""))
+    elif why == "slow":
+        assert held(pool) == set()
+        pool.pass_time(questioning.HOLD_S + 1)
+    assert pool.ask(m.Query(1, ALL, True, 0, 9)).ids == tuple(one.own_id() for one in page)
 
 
 def test_search_does_not_wait_longer_than_seconds_and_others_do_not_wait() -> None:

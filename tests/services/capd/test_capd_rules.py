@@ -68,6 +68,17 @@ def test_crash_loses_no_message_and_nothing_decided_about_one() -> None:
     assert post(host, rescindable).held is Standing.RESCINDED and len(host.events("capd_accepted")) == 3
 
 
+def test_pool_says_that_it_holds_no_message_of_a_secret_but_not_of_one_that_has_rescinded() -> None:
+    host, unknown = Host(), m.Done(1, int(reasons.NO_SUCH_SECRET))
+    rescindable = posted(b"TKD\x0cof another", secret_hash=rescind_hash_of(SECRET))
+    assert host.ask(m.Rescind(1, SECRET)) == unknown
+    post(host, rescindable)
+    assert host.ask(m.Rescind(1, b"no secret at all")) == unknown
+    for ids in ((rescindable.own_id(),), (), ()):
+        assert host.ask(m.Rescind(1, SECRET)) == m.Rescinded(1, ids)
+        host.crash()
+
+
 def test_ends_of_messages_have_an_event_each() -> None:
     host = Host(Settings(pool_bytes=4096))
     short = posted(b"short", 2.5, expiration=20)

@@ -123,8 +123,8 @@ class Bringing:
     def answered(
         self, neighbour: Neighbour, content: bytes, messages: tuple[CapdMessage, ...], now: c.Now
     ) -> Iterator[c.Deed]:
-        """Judge the messages of an answer to the question for a content. What is below the pool's own line is left
-        out: a Nexa node holds for ever what has faded."""
+        """Judge the messages of an answer to the question for a content, in this order: the oldest first. What is below
+        the pool's own line is left out: a Nexa node holds for ever what has faded."""
         now_s, taken = int(now.wall_s), list[_Found]()
         neighbour.pay(len(messages) // UNIT_IDS, now.mono_s)
         for message in messages:

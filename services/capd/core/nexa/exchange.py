@@ -97,10 +97,11 @@ class Exchange:
         neighbour.coverage.greeted(self._holdings.pool.last)
         neighbour.lacking.is_listing = True
 
-    def closed(self, neighbour: Neighbour) -> None:
+    def closed(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
         """End the standing queries of a neighbour whose connection has ended, and what it was asked for."""
         self._serving.unsubscribe(neighbour)
         self._questioning.closed(neighbour)
+        yield from self._answers_came(now)
 
     def due(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
         """Request from a neighbour the messages that are due, announce to it what was not announced before, ask for its
@@ -108,6 +109,7 @@ class Exchange:
         if neighbour.is_open:
             self._lines_due(neighbour, now)
             self._questioning.due(neighbour, now.mono_s)
+            yield from self._answers_came(now)
             self._announcing.due(neighbour, now)
             self._fetching.due(neighbour, self._relay_line(now), now.mono_s)
             yield from self._serving.serve(neighbour, now)
@@ -167,8 +169,10 @@ class Exchange:
             case IdsReply(cookie, _, ids):  # we ask for messages
                 neighbour.pay(len(ids) // UNIT_IDS, mono_s)
                 self._questioning.refused(neighbour, cookie)
+                yield from self._answers_came(now)
             case BadLengthReply(cookie, _):
                 self._questioning.refused(neighbour, cookie)
+                yield from self._answers_came(now)
             case RescindSecrets(secrets):
                 yield from self._rescind(neighbour, secrets, now)
 
@@ -248,9 +252,14 @@ class Exchange:
             yield from self._bringing.unasked(neighbour, b"", now, 0)
             return
         neighbour.refund(1, now.mono_s)
-        yield from self._bringing.answered(neighbour, content, reply.messages, now)
-        self._tell(int(now.wall_s))
         self._questioning.answered(neighbour, reply, now.mono_s)
+        yield from self._answers_came(now)
+
+    def _answers_came(self, now: c.Now) -> Iterator[c.Deed]:
+        """Take the messages of answers that have come as far as they are waited for."""
+        for neighbour, content, messages in self._questioning.take():
+            yield from self._bringing.answered(neighbour, content, messages, now)
+            self._tell(int(now.wall_s))
 
     # -- rescinding ----------------------------------------------------------------------------------------
 

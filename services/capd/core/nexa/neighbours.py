@@ -165,7 +165,7 @@ class Neighbours:
     def _ended(self, neighbour: Neighbour, now: c.Now) -> Iterator[c.Deed]:
         del self._neighbours[neighbour.door, neighbour.peer]
         self._addresses.closed(neighbour.host, f"{neighbour.door} {neighbour.peer}")
-        self._exchange.closed(neighbour)
+        yield from self._exchange.closed(neighbour, now)
         reason, text = neighbour.fault or (reasons.GONE, "")
         if neighbour.fault is not None:
             self.refused[reason.word] += 1

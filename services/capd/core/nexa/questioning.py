@@ -1,20 +1,24 @@
 """Asks Nexa neighbours for what they hold: what wallets search and watch for, and, if it is wished, for everything.
 
 A node tells nobody what it held before, so it is asked by first bytes, page by page. What it answers is judged like any
-message before it is kept; it must begin with what was asked for. Everything is asked for by all prefixes of two bytes,
-one after the other; data of fewer bytes cannot be found so. Pools of ours are not asked: they list what they hold.
+message before it is kept; it must begin with what was asked for. It answers with the newest first, so the pages of an
+answer are held until all have come, and the oldest is taken first. Everything is asked for by all prefixes of two
+bytes, one after the other; data of fewer bytes cannot be found so. Pools of ours are not asked: they list what they
+hold.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from math import inf
 
 from msgspec import Struct, field
 
 from router.core.link.allowance import Allowance
 from services.capd.core.holdings import Holdings
 from services.capd.core.lookups import Lookups
+from services.capd.core.message import CapdMessage
 
 from .commands import MESSAGES, REPLY_MESSAGES_MAX, SUBSCRIBE, MessagesReply, PrefixQuery, Remove
 from .neighbour import Neighbour
@@ -27,6 +31,10 @@ PAGES_MAX = 50
 """Pages of one answer: 10,000 messages."""
 ANSWER_S = 30.0
 """Seconds that a neighbour has for an answer; when one is late, the fetching of everything ends."""
+HOLD_S = 2.0
+"""Seconds for which pages are held for the rest of an answer, less than a search waits; later pages are not held."""
+HELD_BYTES_MAX = 16 << 20
+"""Most bytes that are held of all answers together; beyond it, what has come of an answer is taken before the rest."""
 PREFIXES = 1 << 16
 GUESTS_MAX = 2
 """Neighbours that have dialled us themselves and that are asked for everything at the same time."""
@@ -35,13 +43,20 @@ COOKIE = 1 << 16
 
 
 class Question(Struct):
-    """A question to a neighbour: for which content, and how far its answer has come."""
+    """A question to a neighbour: for which content, and how far its answer has come. `held`: the messages that have
+    come and are not judged yet, the newest first."""
 
     content: bytes
     asked_s: float
     is_of_all: bool = False
     start: int = 0
     pages: int = 0
+    hold_until_s: float = inf
+    held: list[CapdMessage] = field(default_factory=list)
+
+
+Came = tuple[Neighbour, bytes, tuple[CapdMessage, ...]]
+"""Messages with which a neighbour has answered the question for a content."""
 
 
 class Questions(Struct):
@@ -72,6 +87,8 @@ class Questioning:
         self._of: dict[Neighbour, Questions] = {}
         self._upto: dict[str, int] = {}
         """The prefix at which the fetching from a dialled neighbour was cut off."""
+        self._held_bytes = 0
+        self._came: list[Came] = []
 
     def __repr__(self) -> str:
         return f"<Questioning of {len(self._of)} neighbours>"
@@ -105,6 +122,8 @@ class Questioning:
         """Forget a neighbour whose connection has ended, but not how far everything was fetched from it."""
         self._lookups.gone(neighbour)
         found = self._of.pop(neighbour, None)
+        for question in () if found is None else (*found.open.values(), *found.more):
+            self._let_go(neighbour, question)
         if found is not None and neighbour.target and found.left is not None:
             self._upto[neighbour.target] = found.at if found.left else 0
 
@@ -115,13 +134,18 @@ class Questioning:
             return None
         if cookie in found.open:
             return found.open[cookie].content
-        return next((content for content, one in found.standing.items() if one == cookie), None)
+        return next(self._standing(found, cookie), None)
 
     def answered(self, neighbour: Neighbour, reply: MessagesReply, now_s: float) -> None:
-        """Ask for the next page of an answer, if there is one, and what else may be asked now."""
+        """Take in a page of an answer, ask for the next one, if there is one, and what else may be asked now."""
         found = self._of[neighbour]
         question = found.open.pop(reply.cookie, None)
-        if question is not None:
+        if question is None:
+            self._came += [
+                (neighbour, content, reply.messages[::-1]) for content in self._standing(found, reply.cookie)
+            ]
+        else:
+            self._hold(neighbour, question, reply.messages, now_s)
             question.start += len(reply.messages)
             question.pages += 1
             if reply.messages and question.start < reply.total and question.pages < PAGES_MAX:
@@ -141,13 +165,41 @@ class Questioning:
         found = self._of.get(neighbour)
         return None if found is None else found.left
 
+    # -- what has come -------------------------------------------------------------------------------------
+
+    def take(self) -> list[Came]:
+        """Return the messages that are to be judged now, the oldest of each answer first, and forget them."""
+        came, self._came = self._came, []
+        return came
+
+    def _hold(self, neighbour: Neighbour, question: Question, messages: tuple[CapdMessage, ...], now_s: float) -> None:
+        """Hold a page for the rest of the answer, while there is time and room."""
+        question.hold_until_s = min(question.hold_until_s, now_s + HOLD_S)
+        question.held += messages
+        self._held_bytes += sum(one.counted_bytes for one in messages)
+        if now_s >= question.hold_until_s or self._held_bytes > HELD_BYTES_MAX:
+            self._let_go(neighbour, question)
+
+    def _let_go(self, neighbour: Neighbour, question: Question) -> None:
+        if question.held:
+            self._held_bytes -= sum(one.counted_bytes for one in question.held)
+            self._came.append((neighbour, question.content, tuple(question.held[::-1])))
+            question.held = []
+
     # -- questions -----------------------------------------------------------------------------------------
 
     def _may_fetch(self, neighbour: Neighbour) -> bool:
         guests = [one for one, found in self._of.items() if not one.target and found.left]
         return bool(neighbour.target) or len(guests) < GUESTS_MAX
 
+    @staticmethod
+    def _standing(found: Questions, cookie: int) -> Iterator[bytes]:
+        return (content for content, one in found.standing.items() if one == cookie)
+
     def _give_up(self, neighbour: Neighbour, found: Questions, now_s: float) -> None:
+        for one in (*found.open.values(), *found.more):
+            if now_s >= one.hold_until_s:
+                self._let_go(neighbour, one)
         late = [cookie for cookie, one in found.open.items() if now_s - one.asked_s >= ANSWER_S]
         for cookie in late:
             question = found.open.pop(cookie)
@@ -190,4 +242,5 @@ class Questioning:
         return found.cookies
 
     def _ended(self, neighbour: Neighbour, question: Question) -> None:
+        self._let_go(neighbour, question)
         self._lookups.answered(question.content, neighbour)
