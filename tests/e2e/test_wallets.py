@@ -61,8 +61,8 @@ async def test_public_names_of_the_pool_do_what_a_wallet_needs(tmp_path: Path) -
         assert (reply.id, reply.reply, reply.state) == (answer.id, b"I take it", "relayed") and reply.priority > 2
         for one in (*hits, reply):
             await one.settle()
-        for one in (first, first, first.secret):
-            await pool.rescind(one)
+        for what in (first, first, first.secret):
+            await pool.rescind(what)
         for unknown in (b"no secret", structs.replace(first, secret=b"another's")):
             with pytest.raises(capd.PoolError, match="no-such-secret") as refused:
                 await pool.rescind(unknown)
