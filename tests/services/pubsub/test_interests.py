@@ -18,6 +18,7 @@ from services.pubsub.core.meetings import interests
 from services.pubsub.core.meetings.filters import bits_of, tell
 from services.pubsub.core.meetings.interest_table import InterestLimits, InterestTable
 from services.pubsub.core.meetings.interests import SECRET, ExchangeLimits
+from services.pubsub.core.meetings.open_questions import AnswerTime, OpenQuestions
 from services.pubsub.core.messages import (
     AskInterests,
     Filter,
@@ -231,6 +232,37 @@ def test_who_answers_for_another_does_not_keep_the_true_answer_out() -> None:
     assert isinstance(one.said(two, told, source=liar.service.public)[0], c.Refuse)
     assert not one.said(two, told)
     assert isinstance(one.said(two, told)[0], c.Refuse), "one answer is taken"
+
+
+def test_an_answer_that_comes_late_is_left_out_and_is_not_counted_as_refused() -> None:
+    one, two = Side(1, GROUPS), Side(2, GROUPS[:1])
+    Sides(one).pass_time(5.0)
+    announce(one, two)
+    while not any(isinstance(decode_message(each.body), AskInterests) for each in one.take(c.Send)):
+        one.seconds += 1
+        one.hear(c.Tick())
+    one.seconds += 6
+    told = encode_message(TellInterests(make_filter(two.service, int(NOW.wall_s * 1000), bytes(128)), ()))
+    assert one.said(two, told) == []
+    assert isinstance(one.said(two, told)[0], c.Refuse), "one answer to one question"
+    one.seconds += 61
+    one.hear(c.Tick())
+    assert [each.fields["times"] for each in one.take(c.LogEvent)] == [1]
+
+
+def test_each_answer_ends_one_question_and_questions_are_remembered_for_a_time() -> None:
+    questions, (one, two, three) = OpenQuestions(5.0, 300.0, routers_max=2), GROUPS[:3]
+    for now_s in (0.0, 2.0, 4.0):
+        questions.add(one, now_s)
+    assert [questions.end(one, now_s) for now_s in (6.0, 6.5, 8.0, 8.5)] == [
+        AnswerTime.IN_TIME, AnswerTime.IN_TIME, AnswerTime.LATE, AnswerTime.NOT_ASKED,
+    ]  # fmt: skip
+    for router in (one, two):
+        questions.add(router, 10.0)
+    assert [questions.end(one, 314.0), questions.end(two, 315.0)] == [AnswerTime.LATE, AnswerTime.NOT_ASKED]
+    for router in (one, two, three):
+        questions.add(router, 400.0)
+    assert [questions.end(router, 401.0) for router in (one, two)] == [AnswerTime.NOT_ASKED, AnswerTime.IN_TIME]
 
 
 def test_who_speaks_for_another_is_refused() -> None:

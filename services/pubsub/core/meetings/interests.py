@@ -23,6 +23,7 @@ from services.pubsub.core.conduct.refusals import Refusals
 from services.pubsub.core.known import Known, Neighbour
 from services.pubsub.core.meetings.filters import SECRET_BYTES, tell
 from services.pubsub.core.meetings.interest_table import InterestLimits, InterestTable
+from services.pubsub.core.meetings.open_questions import AnswerTime, OpenQuestions
 from services.pubsub.core.messages import (
     FILTER_LABEL,
     AskInterests,
@@ -45,10 +46,11 @@ class ExchangeLimits(Struct, frozen=True):
 
     A period lasts `period_s`, and each of the first `fast_periods` after the start and after an added group lasts
     `fast_s`, give or take `jitter` of it; one lasts `calm_s` while something is shared with every known node. An answer
-    is accepted for `answer_s`. The own filter is made again `changed_s` after a group was added or removed, and every
-    `renew_s`. A filter that was made more than `life_s` ago, or `ahead_s` in the future, does not count. A router may
-    ask `asks_per_s`, and `asks_burst` at once; the questions of `routers_max` routers are counted. `signatures_per_s`
-    are verified for all routers together, `signatures_burst` of them at once.
+    is accepted for `answer_s`; one that comes within `late_s` more is left out, and is no misdeed. The own filter is
+    made again `changed_s` after a group was added or removed, and every `renew_s`. A filter that was made more than
+    `life_s` ago, or `ahead_s` in the future, does not count. A router may ask `asks_per_s`, and `asks_burst` at once;
+    the questions of `routers_max` routers are counted. `signatures_per_s` are verified for all routers together,
+    `signatures_burst` of them at once.
     """
 
     period_s: float = 10.0
@@ -57,6 +59,7 @@ class ExchangeLimits(Struct, frozen=True):
     calm_s: float = 300.0
     fast_periods: int = 15
     answer_s: float = 5.0
+    late_s: float = 300.0
     changed_s: float = 2.0
     renew_s: float = 8 * 3600.0
     life_s: float = 25 * 3600.0
@@ -86,7 +89,7 @@ class Interests:
         self._period_s = 0.0
         self._fast = 0
         self._groups: frozenset[PublicKey] = frozenset()
-        self._asked: dict[PublicKey, float] = {}
+        self._asked = OpenQuestions(limits.answer_s, limits.late_s, limits.routers_max)
         self._asks: dict[PublicKey, Allowance] = {}
         self._unanswered: dict[PublicKey, None] = {}
         self._signatures = Allowance(limits.signatures_per_s, limits.signatures_burst)
@@ -119,7 +122,7 @@ class Interests:
 
     def read(self, message: c.Message, said: AskInterests | TellInterests, now: c.Now) -> list[c.Deed]:
         """Return what follows from filters that another service asks for or tells; those that were not asked for, and
-        questions that come too often, are refused."""
+        questions that come too often, are refused; what comes late is left out."""
         router = message.via
         if self._table is None or router is None:
             return [c.Refuse(Reason.NOT_AUTHORISED, "only services of other routers exchange filters")]
@@ -127,10 +130,15 @@ class Interests:
         if not is_question and by is not None and by.service != message.source:
             self._refusals.count(router, Reason.NOT_AUTHORISED)
             return [c.Refuse(Reason.NOT_AUTHORISED, NOT_ITS_SERVICE)]  # the true answer may come yet
-        if not (self._may_ask(router, now) if is_question else self._asked.pop(router, 0.0) > now.mono_s):
-            reason = Reason.RATE_LIMITED if is_question else Reason.NOT_AUTHORISED
-            self._refusals.count(router, reason)
-            return [c.Refuse(reason, "a filter was not asked for" if not is_question else "asked too often")]
+        if is_question and not self._may_ask(router, now):
+            self._refusals.count(router, Reason.RATE_LIMITED)
+            return [c.Refuse(Reason.RATE_LIMITED, "asked too often")]
+        answer = AnswerTime.IN_TIME if is_question else self._asked.end(router, now.mono_s)
+        if answer is AnswerTime.NOT_ASKED:
+            self._refusals.count(router, Reason.NOT_AUTHORISED)
+            return [c.Refuse(Reason.NOT_AUTHORISED, "a filter was not asked for")]
+        if answer is AnswerTime.LATE:
+            return []
         for age, advert, found in said.view:
             self._take(self._table, router, age, advert, found, now)
         by = self._others.neighbour(router)
@@ -261,10 +269,9 @@ class Interests:
         period_s = self._limits.calm_s if is_calm else self._limits.period_s
         self._period_s = now.mono_s + (self._limits.fast_s if self._fast else period_s) * (1 + spread)
         self._fast = max(0, self._fast - 1)
-        self._asked = {router: until_s for router, until_s in self._asked.items() if until_s > now.mono_s}
         to = table.period()
         if to is not None and self.mine is not None:
-            self._asked[to.router] = now.mono_s + self._limits.answer_s
+            self._asked.add(to.router, now.mono_s)
             yield from self._others.learn(to.router, now)
             yield from self._send(to, AskInterests)
         if self._others.overlay is not None:
