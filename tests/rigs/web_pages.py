@@ -27,6 +27,8 @@ DMQ_STATUS: dict[str, Any] = {
             "bodies_requested": 3, "body_replies": 1, "bodies_received": 2, "bodies_omitted": 1,
         },
         "spaced_out": 0, "accepted": 2, "accepted_bytes": 600, "rejections": {}, "bytes_in": 900, "bytes_out": 90,
+        "waiting_turns": {"peers": 1, "messages": 2},
+        "doors": [{"listens_at": "127.0.0.1:3141", "connections": 2, "strangers": 1}],
         "hop_delay": {"median_s": 0.1, "p95_s": 0.1, "sum_s": 0.2, "buckets": [0, 2, *[0] * 9]},
     },
     "group": {"published": 1, "heard": 1, "duplicates": 0, "rejected": {}, "joined": True, "may_publish": True},

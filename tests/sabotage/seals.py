@@ -64,17 +64,15 @@ def doubled_deliveries(scene: Scene) -> None:
 
 
 def late_deliveries(scene: Scene) -> None:
-    """Date some deliveries an hour late."""
+    """Let some deliveries come an hour late, after all else but the last line."""
     scene.forget_witnesses()
     chance = scene.chance
 
     def change(rows: Rows) -> Rows:
-        def late(row: Line) -> Line:
-            if row.event != "delivered" or chance.random() < 0.5:
-                return row
-            return replace(row, t=row.t + HOUR_NS, mono=(row.mono or 0) + HOUR_NS)
-
-        return [late(row) for row in rows[:-1]] + rows[-1:]
+        late = [row for row in rows[:-1] if row.event == "delivered" and chance.random() >= 0.5]
+        is_late = {id(row) for row in late}
+        at_end = [replace(row, t=row.t + HOUR_NS, mono=(row.mono or 0) + HOUR_NS) for row in [*late, *rows[-1:]]]
+        return [row for row in rows[:-1] if id(row) not in is_late] + at_end
 
     scene.again(scene.victim(), change)
 

@@ -125,7 +125,10 @@ async def talk(stream: trio.SocketStream, word: str) -> str:
 
 
 async def at(home: Home, door: str) -> trio.SocketStream:
-    return await trio.open_unix_socket(str(home.path / f"{door}.sock"))
+    while True:
+        with suppress(ConnectionRefusedError):  # the socket is there a moment before it is listened at
+            return await trio.open_unix_socket(str(home.path / f"{door}.sock"))
+        await trio.sleep(0.02)
 
 
 def has_problem(text: str, services: dict[str, dict[str, Any]]) -> bool:
