@@ -24,9 +24,9 @@ class FanTerms(NamedTuple):
 
 
 class _Begun(NamedTuple):
-    """Whose message made a group wanted (None: it was so before the service came), and when."""
+    """Whose message made a group wanted (the service itself: it has joined it anew after a start), and when."""
 
-    publisher: bytes | None
+    publisher: bytes
     is_client: bool
     at_s: float
 
@@ -39,7 +39,7 @@ class FannedGroups:
         self._is_in = is_in
         self._terms: FanTerms | None = None
         self._groups: dict[bytes, _Begun] = {}
-        self._of = Counter[bytes | None]()
+        self._of = Counter[bytes]()
         self._of_clients = 0
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class FannedGroups:
         is_share_used = is_client and self._of_clients >= terms.groups_of_clients
         return not is_share_used and len(self._groups) < terms.groups and self._of[publisher] < terms.groups_of_one
 
-    def begin(self, group: bytes, publisher: bytes | None, is_client: bool, now_s: float) -> bool:
+    def begin(self, group: bytes, publisher: bytes, is_client: bool, now_s: float) -> bool:
         """Count a group for the app or client whose message was taken; return whether it is new."""
         if self._terms is None or group in self._groups:
             return False
