@@ -94,7 +94,11 @@ class StreamWriter(LinkWriter):
         self._scope.cancel()
 
     def _end_soon(self) -> None:
-        self._scope.deadline = trio.current_time() + self._goodbye_s
+        if self._is_writing:
+            self._limit_closing()  # else the writer does it, so that a stalled loop cannot cut the link before that
+
+    def _limit_closing(self) -> None:
+        self._scope.deadline = min(self._scope.deadline, trio.current_time() + self._goodbye_s)
 
     def use(self, scope: trio.CancelScope) -> None:
         """Let this scope end the link from now on, or at once if the link was already cut."""
@@ -111,6 +115,8 @@ class StreamWriter(LinkWriter):
             parts, self._parts = self._parts, []
             if parts:
                 self._is_writing = True
+                if self.closing is not None:
+                    self._limit_closing()
                 await stream.send_parts(parts)
                 self._is_writing = False
             if self._written is not None:

@@ -159,6 +159,15 @@ async def test_other_end_is_turned_down_by_its_hello_alone(says_hello: bool, aut
         assert (ends.connection.is_turned_down, ends.connection.is_up) == (says_hello, False)
 
 
+async def test_a_goodbye_is_written_even_by_a_loop_that_stood_still_for_longer_than_it_may_take(
+    autojump_clock: MockClock,
+) -> None:
+    async with connected(limits=LinkLimits(goodbye_s=1)) as ends:
+        ends.connection.link_writer.close(Reason.BAD_SIGNATURE, "false signatures")
+        autojump_clock.jump(5)
+        assert await ends.goodbye() == Ended(Reason.BAD_SIGNATURE, "false signatures")
+
+
 # -- what is read and not settled --------------------------------------------------------------------------------
 
 
