@@ -67,7 +67,7 @@ class Examination:
                 self._turn_away(job, row, (k, *refusal))
                 continue
             if plan.__class__ is Reason:
-                self._turn_away(job, row, (k, plan, ""))
+                self._turn_away(job, row, (k, plan, self._plans.refusal_text(plan, which, link)))
                 continue
             for_us = plan.__class__ is ForUs
             if for_us and (verdict := self._judge(link, row, arrived.data)):

@@ -55,13 +55,25 @@ class FannedGroups:
 
     def takes(self, group: bytes, publisher: bytes, is_client: bool) -> bool:
         """Whether the service takes a message of this app or client in a group that nobody here reads."""
+        return self._terms is not None and not self.bound(group, publisher, is_client)
+
+    def bound(self, group: bytes, publisher: bytes, is_client: bool) -> str:
+        """Return the bound beyond which such a message would be, as a sentence; empty if it is within all."""
         terms = self._terms
-        if terms is None or terms.is_full or group in terms.full:
-            return False
+        if terms is None:
+            return ""
+        if terms.is_full or group in terms.full:
+            of = "" if terms.is_full else " of this group"
+            return f"as many messages{of} as may be kept for readers elsewhere wait for them; publish it again later"
         if group in self._groups or self._is_in(group):
-            return True
-        is_share_used = is_client and self._of_clients >= terms.groups_of_clients
-        return not is_share_used and len(self._groups) < terms.groups and self._of[publisher] < terms.groups_of_one
+            return ""
+        if is_client and self._of_clients >= terms.groups_of_clients:
+            return f"clients publish in {self._of_clients} groups that nobody here reads, the most of all together"
+        if len(self._groups) >= terms.groups:
+            return f"messages are kept in {len(self._groups)} groups that nobody here reads, the most"
+        if self._of[publisher] >= terms.groups_of_one:
+            return f"you publish in {self._of[publisher]} groups that nobody here reads, the most of one app or client"
+        return ""
 
     def begin(self, group: bytes, publisher: bytes, is_client: bool, now_s: float) -> bool:
         """Count a group for the app or client whose message was taken; return whether it is new."""

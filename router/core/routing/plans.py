@@ -228,6 +228,12 @@ class Routing:
         service = self._groups.awaited(group)
         return service is not None and self._connected(service) is Standing.LOCAL
 
+    def unread_text(self, group: bytes, publisher: bytes, standing: Standing) -> str:
+        """Return why the pub/sub service does not take a message that has no subscribers: the bound, as a sentence;
+        empty if that is not asked."""
+        is_asked = standing in (Standing.LOCAL, Standing.CLIENT) and self._is_fanned_out(group, publisher, [])
+        return self._groups.fanned.bound(group, publisher, standing is not Standing.LOCAL) if is_asked else ""
+
     def _fanned_out(self, group: bytes, publisher: bytes, standing: Standing) -> list[bytes]:
         """Return the pub/sub service if it takes the message, else nobody."""
         takes = self._groups.may_fan_out(group, publisher, standing is not Standing.LOCAL)
@@ -297,6 +303,13 @@ class Plans:
                 self._plans.clear()
             self._plans[which] = plan
         return plan
+
+    def refusal_text(self, reason: Reason, which: PlanKey, link: Link) -> str:
+        """Return what is to be said of a message whose plan is this reason, beyond its sentence."""
+        kind, group, *_ = which
+        if reason is not Reason.NO_SUBSCRIBERS or kind != MULTICAST:
+            return ""
+        return self._routing.unread_text(group, link.key, link.standing)
 
     def not_kept(self, which: PlanKey, link: Link) -> tuple[bytes, ...]:
         """Return the subscribers that get nothing of a message because nothing is kept for them while away."""

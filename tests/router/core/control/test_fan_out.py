@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
 from router.core.neighbours.directory import Neighbour
 from router.core.routing.fanned import UNJOINED_S
+from router.core.routing.intake import Refusal
 from router.core.wire.admin import encode_inquiry
 from router.core.wire.control import Join, encode_control
 from router.core.wire.crypto import SigningKey
@@ -40,11 +43,20 @@ class House(OneRouter):
 
     def publish(self, link: int, key: SigningKey = GROUP) -> list[Reason]:
         """Publish a message in a group over a link; return why it is refused, if it is."""
+        return [reason for _, reason, _ in self.refusals(link, key)]
+
+    def text(self, link: int, key: SigningKey) -> str:
+        """Publish a message in a group over a link; return what is said of its refusal."""
+        [(_, reason, text)] = self.refusals(link, key)
+        assert reason is Reason.NO_SUBSCRIBERS
+        return text
+
+    def refusals(self, link: int, key: SigningKey) -> Sequence[Refusal]:
         self._minutes += 1
         self.settled()
         self.bring(link, seal_multicast(key, b"x", ttl_s=60, expiry_min=EXPIRY + self._minutes))
         self.cycle()
-        return [reason for _, reason, _ in self.settled()[link][1]]
+        return self.settled()[link][1]
 
     def owed(self) -> set[bytes]:
         """Return to whom the last message that was accepted is owed."""
@@ -130,6 +142,24 @@ def test_one_app_or_client_and_all_clients_together_leave_others_their_share() -
     assert [one.publish(one.alice, key) for key in OTHERS[1:]] == [[], [], REFUSED]
     assert one.publish(one.bob, OTHERS[1]) == [], "a group that counts already"
     assert one.publish(one.link(OTHERS[3].public, messages=9), OTHERS[3]) == [], "another app"
+
+
+def test_refusal_says_which_bound_the_message_is_beyond() -> None:
+    one = House(is_alone=True)
+    assert one.text(one.alice, OTHERS[0]) == "", "no service keeps such messages"
+    one = Alone(FanOut(9, 1, 1))
+    one.publish(one.bob, OTHERS[0])
+    one.publish(one.alice, OTHERS[1])
+    of_one = "you publish in 1 groups that nobody here reads, the most of one app or client"
+    assert one.text(one.alice, OTHERS[2]) == of_one
+    of_clients = "clients publish in 1 groups that nobody here reads, the most of all together"
+    assert one.text(one.bob, OTHERS[2]) == of_clients
+    one.tell(FanOut(2, 2, 2, full=(OTHERS[1].public,)))
+    assert one.text(one.alice, OTHERS[2]) == "messages are kept in 2 groups that nobody here reads, the most"
+    full = "as many messages{} as may be kept for readers elsewhere wait for them; publish it again later"
+    assert one.text(one.alice, OTHERS[1]) == full.format(" of this group")
+    one.tell(FanOut(9, 9, 9, is_full=True))
+    assert one.text(one.alice, OTHERS[2]) == full.format("")
 
 
 def test_group_that_the_service_takes_no_part_in_counts_for_a_minute_and_a_full_one_that_is_read_is_free() -> None:
