@@ -115,7 +115,7 @@ class Overlay:
 
     __slots__ = (
         "_asked", "_away", "_began_s", "_candidates", "_chance", "_fast", "_known", "_limits", "_members", "_next_s",
-        "_own", "_questions", "_rings",
+        "_own", "_questions", "_rings", "_unanswered",
     )  # fmt: skip
 
     def __init__(self, known: Known, own: PublicKey, chance: Chance, limits: OverlayLimits | None = None) -> None:
@@ -129,6 +129,7 @@ class Overlay:
         known.nearest_since = self._nearest_since
         self._candidates = Candidates(self._limits.candidates, barred)
         self._asked: dict[PublicKey, Question] = {}
+        self._unanswered: dict[PublicKey, Question] = {}  # the last ones, by whom was asked
         self._away: dict[PublicKey, float] = {}  # neighbours that did not answer, and the second of their removal
         self._next_s = self._began_s = -inf
         self._fast = self._limits.fast_periods
@@ -232,8 +233,8 @@ class Overlay:
         return Reply(by, tuple([self._told(one, by) for one in found])) if found else None
 
     def hear_answer(self, by: Neighbour, rings: Iterable[RingOf]) -> bool:
-        """Handle a neighbour's answer; return whether it was asked."""
-        if self._asked.pop(by.router, None) is None:
+        """Handle a neighbour's answer, which may come late; return whether it was asked."""
+        if self._asked.pop(by.router, None) is None and self._unanswered.pop(by.router, None) is None:
             return False
         self._take(by, rings)
         return True
@@ -348,6 +349,7 @@ class Overlay:
                 self._rings.asked(ring, self._members.period)
         self._questions += 1
         answer_s = self._limits.answer_s
+        self._unanswered.pop(partner.router, None)
         self._asked[partner.router] = Question(now_s + answer_s, first.topic.group, now_s + LATE_MOST * answer_s)
         return ExchangeRings(partner, tuple([self._told(one, partner) for one in rings]))
 
@@ -364,7 +366,9 @@ class Overlay:
     def _give_up(self, now_s: float) -> Iterator[ExchangeRings]:
         """Remove the members that did not answer, and ask the next on that side."""
         for router, question in [one for one in self._asked.items() if one[1].until_s <= now_s]:
-            del self._asked[router]
+            self._unanswered[router] = self._asked.pop(router)
+            if len(self._unanswered) > self._limits.candidates.resting_max:
+                del self._unanswered[next(iter(self._unanswered))]
             self._remove(router, now_s)
             ring = self._rings.get(question.group)
             if ring is None or self._questions >= self._limits.questions_max:

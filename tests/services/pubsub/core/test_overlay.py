@@ -338,6 +338,22 @@ def test_neighbour_that_was_slow_to_answer_is_back_on_all_rings_with_its_first_w
     assert all(slow.me.router in topic.neighbours for topic in one.known.topics.values())
 
 
+def test_late_answer_is_heard_once_and_brings_its_neighbour_back() -> None:
+    rings = settled_pair(4)
+    one, slow = rings.members
+    asked = list[Neighbour]()
+    while not asked:
+        rings.now_s += PERIOD_S
+        asked = [deed.to for deed in one.overlay.tick(rings.now_s) if isinstance(deed, ExchangeRings)]
+    rings.now_s += LATE_MOST * OverlayLimits().answer_s
+    one.overlay.tick(rings.now_s)
+    assert not any(topic.neighbours for topic in one.known.topics.values()), "taken for lost"
+    answer = [RingOf(next(iter(one.known.topics.values())).t[slow.me.router], ())]
+    assert one.overlay.hear_answer(slow.me, answer)
+    assert all(slow.me.router in topic.neighbours for topic in one.known.topics.values())
+    assert not one.overlay.hear_answer(slow.me, answer), "it was asked once"
+
+
 def test_neighbour_that_is_back_is_not_met_for_having_been_lost() -> None:
     """A meeting about thousands of groups took a service so long that others took its node for lost again."""
     rings = settled_pair(40)
