@@ -104,7 +104,7 @@ class PublishCounts:
             return
         self._messages += 1
         self._refused += 1
-        self._is_unread |= error.reason is Reason.NO_SUBSCRIBERS
+        self._is_unread |= error.reason is Reason.NO_SUBSCRIBERS and not error.said
         self._is_full |= error.reason is Reason.DISK_FULL
         self._is_unreached |= error.reason is Reason.NO_ROUTE
         self._note_refusal(error)

@@ -35,13 +35,15 @@ class Renewed(NodeUnavailable):
 
 
 class Refused(ClientError):
-    """The router refused a message. `reason.later`: the same message may be accepted later."""
+    """The router refused a message. `said`: what it says of that beyond the reason's sentence. `reason.later`: the same
+    message may be accepted later."""
 
     def __init__(self, reason: Reason, text: str = "", message: MessageId | None = None) -> None:
         whom = f"message {short(key_text('msg', message))} was refused" if message else "refused"
         said = f" ({text})" if text else ""
         super().__init__(f"{whom}, {reason.word}: {reason.sentence.rstrip('.')}{said}")
         self.reason = reason
+        self.said = text
         self.message = message
 
     @property

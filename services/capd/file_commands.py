@@ -162,10 +162,11 @@ class HandedIn:
 
 
 async def _hand_in(name: str, messages: Iterable[CapdMessage], handed_in: HandedIn) -> None:
-    """Hand in messages, as many at a time as the pool takes in one transaction, and count what became of each. Raise
-    `Malformed` when those before the damage have been handed in."""
+    """Hand in messages in their order, as many at a time as the pool takes in one transaction, and count what became of
+    each. Raise `Malformed` when those before the damage have been handed in."""
     damage: Malformed | None = None
     async with pool_client(name) as pool:
+        await pool.ask(m.Info)  # so that the pool's prekey is here: who waits for it goes on in any order
         room = trio.Semaphore(AT_ONCE)
 
         async def hand_in(first: int, some: list[CapdMessage]) -> None:
@@ -180,7 +181,7 @@ async def _hand_in(name: str, messages: Iterable[CapdMessage], handed_in: Handed
             first = 1
             try:
                 for some in batches(messages):
-                    await room.acquire()
+                    await room.acquire()  # the batch before has been sent by then
                     nursery.start_soon(hand_in, first, some)
                     first += len(some)
             except Malformed as error:

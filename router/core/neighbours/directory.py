@@ -38,6 +38,8 @@ class Standing(Enum):
 
 UNKNOWN = frozenset((Standing.MET, Standing.STRANGER))
 """The standings of keys that reach public services only, may ask nothing, and are charged to the share of strangers."""
+THROWAWAY = b""
+"""Stands for all throwaway keys of apps: an app that makes a new key each time gets no new share by it."""
 
 
 class Neighbour(Struct, frozen=True):
@@ -195,6 +197,10 @@ class Directory(Struct):
         self.locals.discard(key)
         self.revision += 1
         return True
+
+    def counted_as(self, key: bytes, standing: Standing) -> bytes:
+        """Return the key by which a neighbour's use of a bound is counted: one for all apps with throwaway keys."""
+        return THROWAWAY if standing is Standing.LOCAL and key not in self.locals else key
 
     def standing(self, key: bytes, owner: bool) -> Standing | None:
         """Return the standing of a proven key, None if it is rejected. `owner`: it came by the owner-only socket."""

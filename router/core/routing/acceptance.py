@@ -273,8 +273,9 @@ class Acceptance:
                 self._queues.reserve(recipient, parcel.signer, parcel.neighbour, parcel.count, size)
             self._pending.changes.parcels.append(parcel)
             if self._groups.fanning in parcel.recipients and parcel.kind == MULTICAST and not parcel.is_copy:
+                counted = self._directory.counted_as(batch.link.key, batch.link.standing)
                 is_client = batch.link.standing is not Standing.LOCAL
-                self._groups.begin_fan_out(parcel.signer, batch.link.key, is_client, now.mono_s)
+                self._groups.begin_fan_out(parcel.signer, counted, is_client, now.mono_s)
             if self._published.takes(parcel, batch.link):
                 parcel.recorded = True
                 self._published.note(parcel)

@@ -7,14 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
+from router.core.neighbours.directory import THROWAWAY
+
 UNJOINED_S = 60.0
 """Seconds after which a group for which such a message was taken is forgotten if the service has not joined it."""
 
 
 class FanTerms(NamedTuple):
     """What a service takes: messages in at most `groups` groups at once, of which one app or client has made at most
-    `groups_of_one` wanted, and all clients together `groups_of_clients`; none at all while it `is_full`, and none of
-    the groups that are `full`."""
+    `groups_of_one` wanted (all apps with throwaway keys count as one), and all clients together `groups_of_clients`;
+    none at all while it `is_full`, and none of the groups that are `full`."""
 
     groups: int
     groups_of_one: int
@@ -71,9 +73,14 @@ class FannedGroups:
             return f"clients publish in {self._of_clients} groups that nobody here reads, the most of all together"
         if len(self._groups) >= terms.groups:
             return f"messages are kept in {len(self._groups)} groups that nobody here reads, the most"
-        if self._of[publisher] >= terms.groups_of_one:
-            return f"you publish in {self._of[publisher]} groups that nobody here reads, the most of one app or client"
-        return ""
+        if self._of[publisher] < terms.groups_of_one:
+            return ""
+        if publisher == THROWAWAY:
+            return (
+                f"apps with throwaway keys publish in {self._of[publisher]} groups that nobody here reads, the most of "
+                "all together; sign on with a kept key (`--as`)"
+            )
+        return f"you publish in {self._of[publisher]} groups that nobody here reads, the most of one app or client"
 
     def begin(self, group: bytes, publisher: bytes, is_client: bool, now_s: float) -> bool:
         """Count a group for the app or client whose message was taken; return whether it is new."""

@@ -232,11 +232,13 @@ class Routing:
         """Return why the pub/sub service does not take a message that has no subscribers: the bound, as a sentence;
         empty if that is not asked."""
         is_asked = standing in (Standing.LOCAL, Standing.CLIENT) and self._is_fanned_out(group, publisher, [])
-        return self._groups.fanned.bound(group, publisher, standing is not Standing.LOCAL) if is_asked else ""
+        counted = self._directory.counted_as(publisher, standing)
+        return self._groups.fanned.bound(group, counted, standing is not Standing.LOCAL) if is_asked else ""
 
     def _fanned_out(self, group: bytes, publisher: bytes, standing: Standing) -> list[bytes]:
         """Return the pub/sub service if it takes the message, else nobody."""
-        takes = self._groups.may_fan_out(group, publisher, standing is not Standing.LOCAL)
+        counted = self._directory.counted_as(publisher, standing)
+        takes = self._groups.may_fan_out(group, counted, standing is not Standing.LOCAL)
         return [one for one in (self._groups.fanning,) if one is not None and takes]
 
     def _is_fanned_out(self, group: bytes, publisher: bytes, recipients: list[bytes]) -> bool:

@@ -22,8 +22,9 @@ class FanOut(Request, frozen=True):
     away the ids are told (`Published`). It holds as long as the service is connected, and until it is said anew.
 
     `groups_max`: in how many groups at once; `groups_of_one_max`: how many of these may be wanted because of one app or
-    client, `groups_of_clients_max`: because of all clients together; `full`: the groups of which nothing is taken now;
-    `is_full`: nothing is taken at all. What is beyond that is refused (`no-subscribers`) before it is acknowledged."""
+    client (all apps with throwaway keys count as one), `groups_of_clients_max`: because of all clients together;
+    `full`: the groups of which nothing is taken now; `is_full`: nothing is taken at all. What is beyond that is refused
+    (`no-subscribers`) before it is acknowledged."""
 
     groups_max: Annotated[int, Meta(ge=0)]
     groups_of_one_max: Annotated[int, Meta(ge=0)]

@@ -15,7 +15,6 @@ _HEAD = Struct("<QQ")
 HEAD_BYTES = _HEAD.size
 VERSIONS_MAX = 255
 """A greater number at the beginning is not a version: the file is something else."""
-_MESSAGE_BYTES_MIN = 15
 
 
 def encode_pool(messages: Iterable[CapdMessage]) -> bytes:
@@ -30,7 +29,7 @@ def may_be_pool_file(head: bytes) -> bool:
 
 
 def messages_in(data: bytes) -> Iterator[CapdMessage]:
-    """Yield the file's messages without judging them. Raise `Malformed` where the file is damaged or is no
+    """Yield the file's messages without judging them. Raise `Malformed` where the file is damaged, cut or is no
     msgpool.dat."""
     if len(data) < _HEAD.size:
         raise Malformed(f"it is no msgpool.dat: it has {len(data)} bytes, and one has {_HEAD.size} at least")
@@ -41,8 +40,6 @@ def messages_in(data: bytes) -> Iterator[CapdMessage]:
         raise Malformed(f"it is no msgpool.dat: {begins}; a message in hex is handed in with --hex")
     if version != VERSION:
         raise Malformed(f"it is of version {version}, and this program knows version {VERSION}")
-    if count * _MESSAGE_BYTES_MIN > reader.rest:
-        raise Malformed(f"its count is {count}, and {reader.rest} bytes hold no more than {reader.rest // 15} messages")
     for number in range(count):
         try:
             yield next_message(reader)

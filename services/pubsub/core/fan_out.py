@@ -20,8 +20,8 @@ GROUPS_MAX = 1_024
 """Most groups that are wanted only because something is published in them; the router refuses messages of further
 ones."""
 GROUPS_OF_ONE_MAX, GROUPS_OF_CLIENTS_MAX = 256, 512
-"""Most of these that are wanted because of one app or client, and because of all clients together, so that others have
-places left."""
+"""Most of these that are wanted because of one app or client, all apps with throwaway keys counting as one, and because
+of all clients together, so that others have places left."""
 WAITING_MAX, WAITING_OF_GROUP_MAX = 5_000, 1_000
 """From how many on that wait in such groups for a node that takes them, in all and in one, the router refuses further
 messages until a tenth has gone."""

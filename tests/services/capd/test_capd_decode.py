@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from router.cli import main
 from router.core.wire.codec import Malformed
 from services.capd.core.message import CapdMessage, read_message
-from services.capd.core.pool_file import encode_pool, messages_in
+from services.capd.core.pool_file import HEAD_BYTES, encode_pool, messages_in
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "capd"
 CASES = [one for one in json.loads((VECTORS / "messages.json").read_text())["cases"] if one["wire"]]
@@ -77,13 +77,22 @@ def test_decode_reads_a_file_of_the_reference(tmp_path: Path) -> None:
         ),
         (bytes(16), "it is no msgpool.dat: it begins with 0000000000000000"),
         (b"\2".ljust(16, b"\0"), "it is of version 2, and this program knows version 1"),
-        (b"\1".ljust(8, b"\0") + b"\xff" * 8, r"its count is 18446744073709551615, and 0 bytes hold no more than 0"),
+        (b"\1".ljust(8, b"\0") + b"\xff" * 8, "message 1 of 18446744073709551615: the data ends"),
         (encode_pool([]) + b"?", "1 bytes follow the 0 messages"),
     ),
 )
 def test_messages_in_rejects_a_file_of_another_kind(data: bytes, said: str) -> None:
     with pytest.raises(Malformed, match=said):
         list(messages_in(data))
+
+
+def test_messages_in_yields_what_comes_before_the_place_where_a_file_was_cut() -> None:
+    messages = [read_message(bytes.fromhex(case["wire"])) for case in CASES]
+    data, found = encode_pool(messages), list[CapdMessage]()
+    with pytest.raises(Malformed, match="message 3 of 15: the data ends"):
+        for one in messages_in(data[: HEAD_BYTES + sum(len(one.encoded()) for one in messages[:2]) + 9]):
+            found.append(one)
+    assert found == messages[:2]
 
 
 @settings(max_examples=settings().max_examples)

@@ -154,8 +154,12 @@ def test_refusal_says_which_bound_the_message_is_beyond() -> None:
     assert one.text(one.alice, OTHERS[2]) == of_one
     of_clients = "clients publish in 1 groups that nobody here reads, the most of all together"
     assert one.text(one.bob, OTHERS[2]) == of_clients
+    passing = [one.link(key.public, durable=False, messages=9) for key in OTHERS[:2]]
+    assert one.publish(passing[0], OTHERS[2]) == []
+    of_passing = "apps with throwaway keys publish in 1 groups that nobody here reads, the most of all together"
+    assert one.text(passing[1], OTHERS[3]) == f"{of_passing}; sign on with a kept key (`--as`)"
     one.tell(FanOut(2, 2, 2, full=(OTHERS[1].public,)))
-    assert one.text(one.alice, OTHERS[2]) == "messages are kept in 2 groups that nobody here reads, the most"
+    assert one.text(one.alice, OTHERS[3]) == "messages are kept in 3 groups that nobody here reads, the most"
     full = "as many messages{} as may be kept for readers elsewhere wait for them; publish it again later"
     assert one.text(one.alice, OTHERS[1]) == full.format(" of this group")
     one.tell(FanOut(9, 9, 9, is_full=True))
