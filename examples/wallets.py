@@ -16,7 +16,6 @@ import sys
 import trio
 
 import router
-from router.core.wire.grouplink import new_group, parse_link
 from services import capd
 
 OFFER = b"XCH\x01"
@@ -35,7 +34,7 @@ async def offer(name: str, text: str, home: str | None = None) -> None:
         print(f"{name} offers: {text}", flush=True)
         reply = await anext(pool)
         sealed = mine.open(reply.reply)
-        group = await node.join(parse_link(sealed.content.decode()))
+        group = await node.join(router.parse_link(sealed.content.decode()))
         await group.publish(f"{name}: agreed".encode())
         print(f"{name} hears {await heard(group, sealed.sender)}", flush=True)
         await reply.settle()
@@ -51,7 +50,7 @@ async def find(name: str, home: str | None = None) -> None:
         taken = await anext(pool)
         rest = taken.data[len(OFFER) + LENGTH_BYTES :]
         size = int.from_bytes(taken.data[len(OFFER) : len(OFFER) + LENGTH_BYTES])
-        link = new_group(secrets.token_bytes(32), secrets.token_bytes(32), f"swap-{taken.id[-8:]}")
+        link = router.new_group(secrets.token_bytes(32), secrets.token_bytes(32), f"swap-{taken.id[-8:]}")
         group = await node.join(link)
         await pool.reply(taken, router.Prekeys(name, home=home).seal(rest[:size], link.text().encode()))
         await taken.settle()  # not before: after a crash the offer comes again

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from router.client.received import Received
     from router.core.wire.crypto import MessageId, PublicKey, SigningKey
     from router.core.wire.errors import RouterError
-    from router.core.wire.grouplink import GroupLink
+    from router.core.wire.grouplink import GroupLink, new_group, parse_link
     from router.core.wire.reasons import Reason
     from router.core.wire.text import BadText, key_text, parse_key
     from router.settings.home import Home, HomeError
@@ -67,7 +67,9 @@ __all__ = [
     "connect",
     "connect_blocking",
     "key_text",
+    "new_group",
     "parse_key",
+    "parse_link",
 ]
 
 _PLACES = {
@@ -79,7 +81,7 @@ _PLACES = {
     "router.client.group": "Group Publisher",
     "router.core.wire.crypto": "MessageId PublicKey SigningKey",
     "router.core.wire.errors": "RouterError",
-    "router.core.wire.grouplink": "GroupLink",
+    "router.core.wire.grouplink": "GroupLink new_group parse_link",
     "router.core.wire.reasons": "Reason",
     "router.core.wire.text": "BadText key_text parse_key",
     "router.settings.home": "Home HomeError",

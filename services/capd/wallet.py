@@ -151,7 +151,9 @@ class NodePool:
 
     async def query(self, value: bytes = b"", mask: bytes | None = None, *, limit: int | None = None) -> list[Hit]:
         """Return the messages that match, the newest first; neighbours are asked for them as well, for three seconds
-        at most."""
+        at most. Raise `PoolError` for a limit below 1, and if the pool does not answer."""
+        if limit is not None and limit < 1:
+            raise PoolError(f"a limit of {limit} asks for nothing; give 1 or more, or none")
         try:
             pages = self._client.messages(_pattern(value, mask), 0, limit)
             return [Hit(read_message(wire), standing.value) async for standing, wire in pages]
@@ -162,8 +164,11 @@ class NodePool:
         """End a message that was posted as rescindable, given as it was posted, or by its secret, which a wallet keeps
         for the time after a restart. No pool of ours serves it any more. One that was rescinded before is no error.
         Raise `PoolError`, with `capd:no-such-secret`, if the pool holds no message that the secret rescinds."""
+        if not isinstance(offer, Offer | bytes):
+            said = f"an offer as `post` returned it, or its secret as bytes, is rescinded, not a {type(offer).__name__}"
+            raise PoolError(said)
         secret = offer if isinstance(offer, bytes) else offer.secret
-        if not isinstance(offer, bytes) and not secret:
+        if isinstance(offer, Offer) and not secret:
             raise PoolError(f"{offer.id} was not posted with rescindable=True")
         if not 0 < len(secret) <= SECRET_BYTES_MAX:
             raise PoolError(f"the secret has {len(secret)} bytes; one has 1 to {SECRET_BYTES_MAX}")

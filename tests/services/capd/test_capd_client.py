@@ -83,6 +83,10 @@ async def test_wallet_is_told_of_too_much_data_before_the_pool_is_asked_and_the_
     async with one_service(tmp_path, monkeypatch, "capd", MUTE, module="mute") as (_, node), open_pool(node) as pool:
         with pytest.raises(PoolError, match=r"^capd:too-large: this is 101 bytes of data, and the pool takes 100 in"):
             await pool.post(bytes(101))
+        with pytest.raises(PoolError, match="or its secret as bytes, is rescinded, not a str"):
+            await pool.rescind("0a" * 20)  # type: ignore[arg-type]
+        with pytest.raises(PoolError, match="a limit of -1 asks for nothing"):
+            await pool.query(limit=-1)
 
 
 async def test_post_is_repeated_where_its_answer_was_lost_and_says_in_the_end_that_nothing_is_known(
