@@ -29,6 +29,8 @@ NOBODY_HEARD = (
     "if another node is on this network: see that `router lan on` there was run, too, that the firewall lets UDP port "
     "4100 and multicast in, and that the access point does not keep its guests apart; two machines on one cable tell"
 )
+NAMED_MAX = 3
+"""Most neighbours without a link that a finding names."""
 
 
 def judge_node(running: Running | None, why: str, version: str) -> Finding:
@@ -228,6 +230,10 @@ def judge_sampling(sampling: SamplingFacts) -> Finding:
         return Finding("sampling", True, f"learns of other cores from {', '.join(sources)}; exchanges {known} now")
     if sampling.known:
         return Finding("sampling", True, f"learns of other cores from those it knows: it exchanges {known} now")
+    if sampling.away:
+        whom = f"{', '.join(sampling.away[:NAMED_MAX])}{' and others' * (len(sampling.away) > NAMED_MAX)}"
+        remedy = "a minute after its link is up look again; `router peers` says when it is dialled"
+        return Finding("sampling", None, f"knows no other core yet, and has no link with {whom} now", remedy)
     remedy = "`router peer add` of one core that knows others is enough"
     return Finding("sampling", None, "knows no other core, and nobody to ask", remedy)
 

@@ -303,6 +303,11 @@ def test_lan(lan: LanFacts, ok: bool | None, said: str) -> None:
     [
         (SamplingFacts(), None, "has no address where others reach it, so it takes no part in"),
         (SamplingFacts(known=0), None, "knows no other core, and nobody to ask; `router peer add` of one"),
+        (
+            SamplingFacts(known=0, away=("hub", "lab", "sea", "far")),
+            None,
+            "knows no other core yet, and has no link with hub, lab, sea and others now; a minute after",
+        ),
         (SamplingFacts(known=2), True, "from those it knows: it exchanges 2 other cores now"),
         (
             SamplingFacts(("hub", "lab"), ("hub", "far"), 1),
