@@ -96,7 +96,8 @@ def take_one(file: str, passphrase_file: Path | None, plain: bool, every_s: int 
         return
     if keep is not None:
         raise click.UsageError("--keep belongs to --every: one snapshot removes no other")
-    runs, home = bool(invocation().home.holder), invocation().home.path
+    chosen = invocation().home_to_change  # copies are staged in it
+    runs, home = bool(chosen.holder), chosen.path
     if file == "-" and standard_output("name a file").isatty():
         raise click.UsageError("a snapshot is no text for a terminal: name a file, or pipe it")
     _check_place(file)
@@ -160,7 +161,7 @@ def schedule(off: bool, as_json: bool) -> None:
 
 def _schedule(directory: str, every_s: int, keep: int, passphrase_file: Path | None, plain: bool) -> None:
     """Let the node make snapshots in the directory; a running one begins at once."""
-    home = invocation().home
+    home = invocation().home_to_change
     if directory == "-":
         raise click.UsageError("--every writes many snapshots: name a directory")
     if not plain and passphrase_file is None:
@@ -185,7 +186,7 @@ def _write_schedule(values: dict[str, object]) -> bool:
     """Write the section of `router.toml`, and have the running node read it; return whether one runs."""
     from router.cli.ask import reload_node
 
-    home = invocation().home
+    home = invocation().home_to_change
     try:
         configuration.edit_backup(home.config_path, values)
     except ConfigError as error:

@@ -29,12 +29,21 @@ class Invocation:
 
     @property
     def home(self) -> Home:
-        """Return the home of an existing node; if there is none, raise `Failure` with the command that makes one."""
+        """Return the home of an existing node, for a command that changes no file in it; if there is none, raise
+        `Failure` with the command that makes one."""
         home = self.chosen_home
         if home.holds_node:
             return home
         home.check_key()  # a store without its key needs another remedy
         raise Failure(Exit.NO_NODE, f"no node at {home.path}: `router init` makes one")
+
+    @property
+    def home_to_change(self) -> Home:
+        """Return `home` for a command that writes to it. Raise `StoreError` if this program does not read its
+        format."""
+        home = self.home
+        home.check_format()
+        return home
 
     @property
     def home_to_write(self) -> Home:

@@ -130,7 +130,7 @@ def remove(name: str, as_json: bool) -> None:
     it, an app that runs goes on until it ends, and whoever else has the link keeps it: to shut somebody out, make a new
     group.
     """
-    home = invocation().home
+    home = invocation().home_to_change
     found, link = keyring.find(home, name)
     if readers := _readers(home, link):
         leave = "; ".join(f"`router leave {found} --as {one}`" for one in readers[:READERS_SHOWN])

@@ -135,7 +135,7 @@ def invite(
     if wish["read_only"] and group is None:
         raise click.UsageError("--read-only needs a --group.")
     qr.check(draw)
-    home = invocation().home
+    home = invocation().home_to_change
     settings = settings_that_let_in(home)
     issued = issue(home, settings, _addresses(home, settings, at), group, **wish)
     print_issued(issued, issued.link, draw, as_json)
@@ -283,7 +283,7 @@ def revoke(id: str, with_guests: bool, as_json: bool) -> None:
     Guests that it has let in stay; `router peer remove` removes one, and --with-guests all of them. One that is blocked
     stays blocked.
     """
-    home = invocation().home
+    home = invocation().home_to_change
     found = ask(home, "uninvite", f"{id} {WITH_GUESTS}" if with_guests else id)
     if with_guests:
         _remove(home, [PublicKey(bytes.fromhex(one)) for one in found["removed"]])

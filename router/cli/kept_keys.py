@@ -96,6 +96,7 @@ def renew(name: str, url: str | None, as_json: bool) -> None:
     The old key is good for nothing then. A running app of that name signs on anew by itself.
     """
     home = invocation().home if url is None else invocation().chosen_home
+    home.check_format()
     _check_renewable(name)
     try:
         said = _renewed(home, name) if url is None else _renewed_at(home, name, url)
@@ -124,7 +125,7 @@ def rotate_node(again: bool, as_json: bool) -> None:
     """
     from router.settings import node_rotation
 
-    home = invocation().home
+    home = invocation().home_to_change
     if not again and not node_rotation.has_begun(home):
         present = keyring.load(home, keyring.NODE).public
         _check_age("this node", [one for one in own_successions.read(home.key_path.parent) if one.new == present])
@@ -153,7 +154,7 @@ def rotate(service: str, again: bool, as_json: bool) -> None:
     it has granted stay; for seven days it also has what comes to its old address. Neighbours hear of another key of
     pubsub and discovery when they are linked the next time; whoever names another service by its address is to be told.
     """
-    home = invocation().home
+    home = invocation().home_to_change
     name = _service_key(home, service)
     said = _rotated(home, name, again)
     if as_json:
@@ -317,6 +318,7 @@ def check_name(home: Home, name: str | None) -> None:
     known = keyring.names(home)
     if name is None or name in known or name == keyring.NODE:
         return
+    home.check_format()
     near = get_close_matches(keyring.checked(name), [one for one in known if one != keyring.NODE], n=1)
     if near and input_at_terminal() and at_terminal():
         asked = f'there is no key "{name}", but one "{near[0]}"; make a new one'

@@ -12,12 +12,13 @@ import click
 from router.cli import qr
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import facts, hint, say, say_json
+from router.cli.output import facts, hint, note, say, say_json
 from router.core.wire.address import AddressSource, parse_address, refusal_of
 from router.core.wire.text import key_text
 from router.settings import config, config_services, keyring
 from router.settings.config_services import OF_A_CORE, OF_AN_EDGE, NewHomeService, Residents
 from router.settings.config_text import toml_value
+from router.settings.home import Home
 from router.settings.keyring import NAME_FORM, NAME_PATTERN
 from router.transport import contract as transport
 
@@ -69,7 +70,7 @@ def init(
     home = invocation().chosen_home
     kind = cast(config.Role, role or "edge")
     residents = {**RESIDENTS[kind], **{one: RESIDENTS[kind].get(one, APART) for one in services}}
-    is_new = home.create(kind, listen, residents, advertise, name)
+    had_key, is_new = home.holds_node, home.create(kind, listen, residents, advertise, name)
     settings, _ = config.load(home.config_path)
     urls = _urls(settings)
     _check_stands(wanted, settings, home.config_path)
@@ -77,6 +78,8 @@ def init(
     if as_json:
         say_json({"address": address, "role": settings.node.role, "home": str(home.path), "created": is_new})
         return
+    if said := _there_before(home, had_key, is_new):
+        note(said)
     say(key_text("addr", address))
     facts(
         [
@@ -88,6 +91,15 @@ def init(
     )
     if urls and all("//127.0.0.1:" in url or "//localhost:" in url or "//[::1]:" in url for url in urls):
         hint(f"other machines cannot reach it there; for that, write listen = [{EVERYWHERE}] into {home.config_path}")
+
+
+def _there_before(home: Home, had_key: bool, is_new: bool) -> str:
+    """Return what of the node was there before the command, which stays as it is; "" if nothing was."""
+    if had_key:
+        key_stays = f"the key of a node was at {home.path} already and stays; {home.config_path.name} is new"
+        both_stay = f"a node was at {home.path} already: its key and {home.config_path.name} stay as they are"
+        return key_stays if is_new else both_stay
+    return "" if is_new else f"{home.config_path} was there already and stays; the key is new"
 
 
 class _Wanted(NamedTuple):

@@ -97,6 +97,7 @@ def add(address: str, yes: bool, timeout_s: float, as_json: bool, **given: Any) 
     for url in edit.urls:
         transport.check(url)
     home = invocation().chosen_home
+    home.check_format()
     config = configuration.load(home.config_path)[0]
     key = None if given_link.is_given(address) else _known(home, Names(home, config), address)
     if key is None:
@@ -168,6 +169,7 @@ def block(address: str, as_json: bool) -> None:
     `router peer unblock ADDRESS` lets it in again.
     """
     home = invocation().chosen_home
+    home.check_format()
     key = _neighbour(home, Names.of(home), address)
     received.withdraw(home, key)
     try:
@@ -192,6 +194,7 @@ def unblock(address: str, as_json: bool) -> None:
     What ended when it was blocked does not come back: it joins its groups again when it connects.
     """
     home = invocation().chosen_home
+    home.check_format()
     key = _neighbour(home, Names.of(home), address)
     known = _peer(home, key)
     shown = _shown(known)
@@ -213,7 +216,7 @@ def remove(address: str, as_json: bool) -> None:
     Its entry is deleted, and its subscriptions, its queue and its invitations here end at once; so do the rights of a
     guest that could not be written into `router.toml` yet, if the node runs.
     """
-    home = invocation().home
+    home = invocation().home_to_change
     key = Names.of(home).address(address)
     known = _peer(home, key)
     received.withdraw(home, key)

@@ -53,6 +53,7 @@ def own_link(key: SigningKey, home: Home, config: Config) -> str:
     if not found:
         said = "others cannot reach this node, so it has no link"
         raise Failure(Exit.USAGE, f"{said}: name an address they reach it at in node.advertise, or in node.listen")
+    home.check_format()  # a key that is missing is made
     services = {
         role.advertised_as: keyring.load_or_create(home, key_name(name)).public for role, name in _public_roles(config)
     }

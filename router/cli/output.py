@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, closing, suppress
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -20,6 +20,8 @@ from router.core.wire.text import Kind, clean, key_text, short
 
 DAY_S = 86_400
 NAME_MAX = 19
+COLOURLESS = ("dumb", "unknown")
+"""The terminals, by TERM, that say that they know no colours and no bold."""
 READER_GONE_S = 1.0
 """How long a command whose reader has gone goes on: one that reads no more lines than it wants leaves just before the
 command ends."""
@@ -129,7 +131,12 @@ def columns(heads: Sequence[str], rows: Sequence[Sequence[object]], empty: str) 
 
 def emphasised(text: str) -> str:
     """Return a text in bold, unless the terminal says that it knows none."""
-    return text if os.environ.get("TERM") in ("dumb", "unknown") else click.style(text, bold=True)
+    return text if os.environ.get("TERM") in COLOURLESS else click.style(text, bold=True)
+
+
+def has_colours(stream: TextIO) -> bool:
+    """Whether the stream is a terminal that shows colours, and whose user wants them (https://no-color.org)."""
+    return stream.isatty() and os.environ.get("TERM") not in COLOURLESS and not os.environ.get("NO_COLOR")
 
 
 def clipped(text: str, most: int) -> str:

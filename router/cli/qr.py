@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from warnings import catch_warnings
@@ -14,7 +15,7 @@ from warnings import catch_warnings
 import click
 
 from router.cli.exits import Exit, Failure
-from router.cli.output import note
+from router.cli.output import has_colours, note, say
 from router.core.wire.link_text import TYPES, read_link
 from router.disk import private_file
 
@@ -29,6 +30,10 @@ PICTURE_SCALE = 8
 LEVELS = (("m", 362), ("l", 458))
 """Error-correction levels, the better one first, with the most characters that fit into 73 modules a side (version 14).
 """
+LINES = 23
+"""Lines of a code on a terminal of 24, whose last one is the prompt's."""
+_BLACK_ON_WHITE, _AS_BEFORE = "\x1b[30;47;107m", "\x1b[0m"  # 47 where the bright 107 is not known
+_BLOCKS = {(True, True): "█", (True, False): "▀", (False, True): "▄", (False, False): " "}
 PIXELS_MAX = 40_000_000
 SIDE_PIXELS_MAX = 65_535
 """Pixels of a side that the reader of codes takes."""
@@ -110,13 +115,35 @@ def show(text: str, draw: Drawing, *, leave_out: str, on_terminal: bool) -> None
             code.save(out, kind=kind, scale=PICTURE_SCALE, border=PICTURE_BORDER, light="#fff")
             _write(name, out.getvalue(), TYPES[read_link(text, *TYPES)[0]].exposes)
     if draw.terminal and on_terminal and sys.stdout is not None:
-        code.terminal(out=sys.stdout, border=BORDER, compact=True)
+        say(drawn(text, leave_out, coloured=has_colours(sys.stdout)).removesuffix("\n"))
 
 
-def _code(text: str, leave_out: str) -> segno.QRCode:
+def drawn(text: str, leave_out: str, *, coloured: bool) -> str:
+    """Return the lines of a code for a terminal, two modules one above the other in a letter: black on white by colours
+    of its own, else light in the terminal's own, whose ground should be dark. Raise `Failure`.
+
+    A code that fits `LINES` only with less error correction has less."""
+    code, small = _code(text, leave_out), _code(text, leave_out, LEVELS[1:])
+    if _lines(code) > LINES >= _lines(small):
+        code = small
+    if not coloured:
+        out = io.StringIO()
+        code.terminal(out=out, border=BORDER, compact=True)
+        return out.getvalue()
+    rows = [[bool(one) for one in row] for row in code.matrix_iter(border=BORDER)]
+    pairs = zip_longest(rows[::2], rows[1::2], fillvalue=[False] * len(rows[0]))
+    letters = ("".join(_BLOCKS[half] for half in zip(upper, lower, strict=True)) for upper, lower in pairs)
+    return "".join(f"{_BLACK_ON_WHITE}{line}{_AS_BEFORE}\n" for line in letters)
+
+
+def _lines(code: segno.QRCode) -> int:
+    return (int(code.symbol_size(border=BORDER)[1]) + 1) // 2
+
+
+def _code(text: str, leave_out: str, levels: Sequence[tuple[str, int]] = LEVELS) -> segno.QRCode:
     import segno
 
-    for level, most in LEVELS:
+    for level, most in levels:
         if len(text) <= most:
             return segno.make(text, error=level, micro=False)
     said = f"this link has {len(text)} characters, and a code that fits a terminal holds {LEVELS[-1][1]}"

@@ -92,13 +92,15 @@ class Options(TypedDict, total=False):
 
 
 class SignOn:
-    """The settings with keys and paths resolved. Raises `ClientError`, `KeyringError`, `HomeError`."""
+    """The settings with keys and paths resolved. Raises `ClientError`, `KeyringError`, `HomeError`, `StoreError`."""
 
     def __init__(self, settings: Settings) -> None:
         _check(settings)
         self.settings = settings
         self.home = Home.chosen(settings.home)
         self.durable = settings.key is not None or settings.as_name is not None
+        if self.durable:  # its key and its state are written into the home
+            self.home.check_format()
         self.key = self._key()
         self.state = self._state()
         """What this app remembers, in memory for a throwaway key."""

@@ -60,6 +60,7 @@ class Prekeys:
         if as_name == keyring.NODE:
             raise ClientError(f'"{keyring.NODE}" is the name of the router\'s own key; choose another one for the app')
         chosen = Home.chosen(home)
+        chosen.check_format()
         self._key = keyring.load_or_create(chosen, as_name)
         self._state = state_of(chosen, as_name)
         self._least = life_file.least_number(chosen.path)

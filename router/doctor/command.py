@@ -39,7 +39,7 @@ from router.doctor.finding import (
     Running,
     SamplingFacts,
 )
-from router.doctor.home_probe import probe_apps, probe_descriptors, probe_disk
+from router.doctor.home_probe import probe_apps, probe_descriptors, probe_disk, probe_format
 from router.settings import config as configuration
 from router.settings import keyring
 from router.settings.config import Config
@@ -69,6 +69,7 @@ class Facts:
     taken: dict[str, str] = field(default_factory=dict)
     dials: dict[str, DialResult] = field(default_factory=dict)
     addresses: list[AdvertisedAddress] = field(default_factory=list)
+    format_fault: str = ""
     unusable_states: list[str] = field(default_factory=list)
     interfaces: tuple[InterfaceCheck, ...] = ()
     why_not_asked: str = ""
@@ -137,6 +138,7 @@ async def _gather(facts: Facts, home: Home, config: Config, key: SigningKey | No
 
 async def _gather_machine(facts: Facts, home: Home) -> None:
     facts.disk = await probe_disk(home)
+    facts.format_fault = await probe_format(home)
     facts.unusable_states = await probe_apps(home)
     facts.interfaces = await network.probe_interfaces()
 
@@ -253,6 +255,7 @@ def _judged(
     yield network_checks.judge_lan(
         LanFacts(facts.interfaces, network.tunnel(), facts.lan_rows, why, facts.lan_problem, facts.lan_full)
     )
+    yield from home_checks.judge_warnings("format", filter(None, (facts.format_fault,)))
     yield home_checks.judge_disk(disk, config)
     yield home_checks.judge_sync(disk, config)
     yield from home_checks.judge_backup(running, config)

@@ -18,6 +18,7 @@ from router.client.options import APPS
 from router.client.sealing.rows import OWN_PREKEYS
 from router.disk.state.app_state import AppState
 from router.disk.state.environment import StateError
+from router.disk.store.terms import StoreError
 from router.doctor.finding import Descriptors, DiskFacts
 from router.settings.home import Home
 
@@ -62,6 +63,22 @@ def _disk(home: Home, place: Path) -> DiskFacts:
         log_bytes=sum(size for path, size in sizes.items() if path.parent == home.log_path),
         newest_s=max((newest for _, _, newest in _files(home.path)), default=0.0),
     )
+
+
+async def probe_format(home: Home) -> str:
+    """Return why this program may change nothing in the home, "" if it may; also of a disk that hangs, which is told of
+    anyway."""
+    with trio.move_on_after(DISK_S):
+        return await trio.to_thread.run_sync(_format_fault, home, abandon_on_cancel=True)
+    return ""
+
+
+def _format_fault(home: Home) -> str:
+    try:
+        home.check_format()
+    except StoreError as error:
+        return str(error)
+    return ""
 
 
 async def probe_apps(home: Home) -> list[str]:

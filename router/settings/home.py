@@ -120,10 +120,12 @@ class Home:
         advertise: tuple[str, ...] = (),
         name: str = "",
     ) -> bool:
-        """Make all that is missing, with a commented `router.toml`; return whether that file is new. Raise `HomeError`.
+        """Make all that is missing, with a commented `router.toml`; return whether that file is new. Raise `HomeError`,
+        or `StoreError` before anything is changed, see `check_format`.
 
         `residents`: the services that it names."""
         _check_volume(self.path)
+        self.check_format()
         try:
             if not self.config_path.exists():
                 _check_owner(self.path)
@@ -241,6 +243,11 @@ class Home:
                     "%s was open to others (mode %03o): it is 700 now; see what they left there", self.path, mode
                 )
 
+    def check_format(self) -> None:
+        """Raise `StoreError` if another version of the program wrote the store in a format that this one does not
+        read: then nothing of the home may be changed. It only reads."""
+        _load_and_check_format(self.store_path, is_open=bool(self.holder))
+
     def check_key(self) -> None:
         """Raise `HomeError` if there is a store but not its router's key: a new key would be another router's."""
         if not self.holds_node and (owner := _load_owner(self.store_path)):
@@ -339,6 +346,12 @@ def is_mount_point(mountinfo: str, folder: str) -> bool:
     """Whether that text (proc_pid_mountinfo(5), where some characters are octal numbers) lists the folder."""
     places = (line.split(" ", 5)[4] for line in mountinfo.splitlines())
     return any(re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), one) == folder for one in places)
+
+
+def _load_and_check_format(store: Path, *, is_open: bool) -> None:
+    from router.disk.store.file import check_format
+
+    check_format(store, is_open=is_open)
 
 
 def _load_owner(store: Path) -> bytes | None:

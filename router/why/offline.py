@@ -56,6 +56,7 @@ def why(home: Home, typed: str) -> dict[str, Any]:
 
 
 def _read(home: Home, typed: str, ttl_s_max: int) -> dict[str, Any]:
+    home.check_format()  # the states of services are opened to write
     now = Now(time.time_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
     try:
         return _by_both(home, typed, now, ttl_s_max)

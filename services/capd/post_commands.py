@@ -148,6 +148,8 @@ async def _post_all(wish: Wish, keep_s: int | None, name: str, as_json: bool) ->
     """Post a message; with `keep_s`, go on for that long: post it anew before its life ends, and rescind the one
     before."""
     end_s = time.monotonic() + (keep_s or 0)
+    if wish.rescindable:  # its secret is kept in the home
+        invocation().home.check_format()
     async with pool_client(name) as pool:
         last: Solved | None = None
         is_late = False

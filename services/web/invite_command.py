@@ -32,7 +32,7 @@ def invite(group: str, service: str, draw: qr.Drawing, as_json: bool, **wish: An
     Its secret stands behind the #, which browsers send to nobody.
     """
     qr.check(draw)
-    home = invocation().home
+    home = invocation().home_to_change
     ask_service(home, service, "status")
     site = _site(service, written_settings(home, service))
     issued = issue(home, settings_that_let_in(home), (address_to_dial(site.link_url),), group, **wish)

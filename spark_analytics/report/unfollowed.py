@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from spark_analytics.judgement.lives import RESTORED
+
 Row = Mapping[str, Any]
 
 SEALED_MINUTES = 1440
@@ -31,6 +33,12 @@ def unfollowed(summary: Row, pair: Row) -> Unfollowed:
     if any((file["router"], file["status"]) == (taker, "tail") for file in summary["files"]):
         newest = f"Its unsealed events were given too: give those of {taker} from a later time, and audit again."
     if not log["whole"]:
+        lacks = [hole["why"] for hole in summary["holes"] if hole["router"] == taker]
+        if lacks and all(why.endswith(RESTORED) for why in lacks):
+            text = f"the log of {taker}, which was restored from a snapshot: the log of what it did since that is lost"
+            return Unfollowed(
+                "info", text, "Nothing can be given: no file holds it, unless the disk of before can be read."
+            )
         text = f"what is known of the log of {taker}: it is not whole"
         return Unfollowed("info", text, f"Give the missing files of {taker} too, and audit again.")
     if log["pruned_to"]:

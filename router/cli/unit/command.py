@@ -333,6 +333,7 @@ def _check_free(home: Home) -> None:
     """Raise `Failure` if a node runs on this home already."""
     if not home.holds_node:
         return
+    home.check_format()
     try:
         with home.lock():
             pass

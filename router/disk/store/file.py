@@ -15,7 +15,7 @@ import lmdb
 
 from router.core.wire.text import key_text
 from router.disk.limits import StoreLimits
-from router.disk.room import DATA, allot_lock_file, check_data_file, lack_of_room
+from router.disk.room import DATA, LOCK, allot_lock_file, check_data_file, lack_of_room
 from router.disk.store.rows import READABLE, VERSION, read_subscription
 from router.disk.store.terms import StoreError
 
@@ -87,15 +87,16 @@ def epoch_of(path: Path, meta: Sequence[Any], router_key: bytes) -> bytes:
     return bytes(epoch)
 
 
-def check_format(path: Path) -> None:
-    """Raise `StoreError` if the store in the folder `path` has a format that this program does not read.
+def check_format(path: Path, *, is_open: bool = False) -> None:
+    """Raise `StoreError` if the store in the folder `path` has a format that this program does not read. `is_open`:
+    a node may have it open.
 
     It only reads, so that a store of a newer program is left as it is; other faults are found when it is opened.
     """
     try:
         if not (path / DATA).exists() or not (path / DATA).stat().st_size:
             return
-        with reading(path, "meta") as meta:
+        with reading(path, "meta", is_open=is_open) as meta:
             said = meta.get(b"store")
             version = cbor2.loads(said)[0] if said else VERSION
     except (lmdb.Error, OSError, ValueError, TypeError, LookupError, *UNREADABLE):
@@ -185,12 +186,15 @@ def life_number(path: Path) -> int:
 
 
 @contextmanager
-def reading(path: Path, name: str) -> Iterator[Any]:
-    """Give a read-only cursor over one database of the store in the folder `path`. Errors of LMDB pass:
+def reading(path: Path, name: str, *, is_open: bool = False) -> Iterator[Any]:
+    """Give a read-only cursor over one database of the store in the folder `path`. `is_open`: a node may have it open,
+    so that the pages which are read here are kept for the reader, and the file is left to it. Errors of LMDB pass:
     `NotFoundError` means that there is no database of that name."""
     check_data_file(path)
-    with lmdb.open(str(path), max_dbs=1, lock=False, readonly=True) as environment:
-        _make_readable(environment, path)
+    is_shared = is_open and (path / LOCK).exists()
+    with lmdb.open(str(path), max_dbs=1, lock=is_shared, readonly=True) as environment:
+        if not is_shared:
+            _make_readable(environment, path)
         with environment.begin() as txn:
             yield txn.cursor(environment.open_db(name.encode(), txn, create=False))
 

@@ -39,6 +39,17 @@ def test_init_again_changes_nothing(router: Run, home: Path) -> None:
     assert (home / "router.toml").read_text() == before
 
 
+def test_init_says_what_of_the_node_was_there_before(router: Run, home: Path) -> None:
+    first, again = router("init"), router("init")
+    assert first.stderr == "" and again.stdout == first.stdout
+    assert again.stderr == f"a node was at {home} already: its key and router.toml stay as they are\n"
+    (home / "router.toml").unlink()
+    assert router("init").stderr == f"the key of a node was at {home} already and stays; router.toml is new\n"
+    (home / "keys" / "node.key").unlink()
+    assert router("init").stderr == f"{home / 'router.toml'} was there already and stays; the key is new\n"
+    assert router("init", "--json").stderr == ""
+
+
 def test_init_says_where_the_node_listens_and_where_others_reach_it(router: Run, home: Path) -> None:
     given = ("--role", "core", "--listen", "tls://0.0.0.0:4101", "--advertise", "tls://hub.example:4101")
     lines(router("init", *given))

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import pty
+import re
 import stat
+import subprocess
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from warnings import catch_warnings
@@ -13,16 +17,18 @@ import pytest
 import segno
 from click.testing import Result
 from PIL import Image, ImageOps
-from rigs.commands import Run
+from rigs.commands import ROUTER, Run
 from samples.codes import code
 from samples.core import ADVERTISEMENTS
 
 from router.cli import qr
 from router.cli.exits import Failure
+from router.cli.output import has_colours
 from router.core.wire.grouplink import new_group, parse_link
 
 LINKS = [new_group(bytes((n,)) * 32, b"k" * 32, f"group-{n}").text() for n in (1, 2)]
 LINK, OTHER = LINKS
+COLOURED = re.compile(r"^\x1b\[30;47;107m([ \u2580\u2584\u2588]+)\x1b\[0m$", re.MULTILINE)
 LONGEST = "upsycle:" + "A" * (qr.LEVELS[-1][1] - 8)
 
 
@@ -38,13 +44,13 @@ def turned(image: Image.Image, degrees: int, ground: int) -> Image.Image:
     return wide.rotate(degrees, resample=Image.Resampling.BICUBIC, fillcolor=ground)
 
 
-def terminal(text: str, *, dark: bool, gap: int) -> Image.Image:
-    """Return a terminal's picture of the code: half blocks of 8 x 8 pixels, with or without light lines between
-    rows."""
-    out = io.StringIO()
-    segno.make(text, error="m", micro=False).terminal(out=out, border=qr.BORDER, compact=True)
-    rows = out.getvalue().splitlines()
-    ground, ink = (0, 255) if dark else (255, 0)
+def terminal(drawn: str, *, dark: bool, gap: int) -> Image.Image:
+    """Return a terminal's picture of a drawn code: half blocks of 8 x 8 pixels, with or without lines of the ground
+    between rows. `dark`: the terminal's own colours, which a code with colours of its own does not take."""
+    rows = COLOURED.findall(drawn)
+    is_coloured = bool(rows)
+    rows = rows or drawn.splitlines()
+    ground, ink = (0, 255) if dark and not is_coloured else (255, 0)
     image = Image.new("L", (8 * max(map(len, rows)) + 80, (16 + gap) * len(rows) + 80), ground)
     halves = {"█": (True, True), "▀": (True, False), "▄": (False, True), " ": (False, False)}
     for (y, row), half in product(enumerate(rows), (0, 1)):
@@ -74,8 +80,60 @@ def test_codes_are_read_in_every_size_and_direction(text: str) -> None:
 def test_codes_are_read_from_photographs_and_terminals() -> None:
     for kind in ("PNG", "JPEG"):
         assert qr.texts_in(picture(code(LINK), kind), "it") == [LINK]
-    for dark, gap in product((False, True), (0, 1, 2)):
-        assert qr.texts_in(picture(terminal(LINK, dark=dark, gap=gap)), "it") == [LINK], (dark, gap)
+    for coloured, dark, gap in product((False, True), (False, True), (0, 1, 2)):
+        drawn = qr.drawn(LINK, "", coloured=coloured)
+        assert qr.texts_in(picture(terminal(drawn, dark=dark, gap=gap)), "it") == [LINK], (coloured, dark, gap)
+
+
+def test_a_code_with_colours_is_dark_on_light_on_every_terminal() -> None:
+    """The first lines are the light border, and what is drawn of a code is dark: the picture is not inverted."""
+    image = terminal(qr.drawn(LINK, "", coloured=True), dark=True, gap=0)
+    assert {image.getpixel((at, at)) for at in range(40, 40 + 8 * qr.BORDER)} == {255}
+    assert image.getpixel((40 + 8 * qr.BORDER + 1, 40 + 8 * qr.BORDER + 1)) == 0
+    plain = qr.drawn(LINK, "", coloured=False)
+    assert "\x1b" not in plain and set(plain) == set(" \u2580\u2584\u2588\n")
+
+
+@pytest.mark.parametrize(("length", "rows"), [(60, 19), (106, 23), (107, 23), (134, 23), (135, 27)])
+def test_a_code_that_fits_24_lines_by_less_correction_has_less(length: int, rows: int) -> None:
+    text = LONGEST[:length]
+    for coloured in (False, True):
+        drawn = qr.drawn(text, "", coloured=coloured)
+        assert len(drawn.splitlines()) == rows
+        assert qr.texts_in(picture(terminal(drawn, dark=False, gap=0)), "it") == [text]
+
+
+def test_a_code_at_a_terminal_has_colours(router: Run, home: Path) -> None:
+    [link] = router("group", "new", "family").stdout.splitlines()
+    command = [*ROUTER, "--home", str(home), "group", "share", "family", "--no-hints", "--qr"]
+    variables = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {"TERM": "xterm"}
+    rows = at_a_terminal(command, variables).partition("upsycle:")[0]
+    assert len(COLOURED.findall(rows)) == rows.count("\n") > 0
+    assert qr.texts_in(picture(terminal(rows, dark=True, gap=0)), "it") == [link]
+
+
+def test_no_colours_are_given_to_a_pipe_to_a_dumb_terminal_or_to_who_wants_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ours, its = pty.openpty()
+    with os.fdopen(ours, "wb"), os.fdopen(its, "w") as stream, (tmp_path / "file").open("w") as file:
+        for term, no_color, coloured in (("xterm", "", True), ("xterm", "1", False), ("dumb", "", False)):
+            monkeypatch.setenv("TERM", term)
+            monkeypatch.setenv("NO_COLOR", no_color)
+            assert (has_colours(stream), has_colours(file)) == (coloured, False), (term, no_color)
+
+
+def at_a_terminal(command: list[str], environment: dict[str, str]) -> str:
+    """Return what the command writes to a terminal."""
+    ours, its = pty.openpty()
+    found = bytearray()
+    with subprocess.Popen(command, stdin=its, stdout=its, stderr=subprocess.DEVNULL, env=environment):
+        os.close(its)
+        with suppress(OSError):  # of a terminal that nobody has open any more
+            while read := os.read(ours, 65_536):
+                found += read
+    os.close(ours)
+    return found.decode().replace("\r\n", "\n")
 
 
 def test_a_transparent_ground_is_white() -> None:

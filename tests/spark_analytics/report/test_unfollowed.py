@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from samples.audit_logs import A, B, Log, audited, name
 
+from spark_analytics.judgement.lives import RESTORED
 from spark_analytics.report.unfollowed import unfollowed
 
 HOUR = 3600
@@ -57,3 +58,18 @@ def test_a_queue_that_is_not_told_of_gives_no_alarm(tmp_path: Path) -> None:
     assert unfollowed(found, pair).level == "warning"
     others = [queue for queue in found["queues"] if queue["recipient"] != name(B)]
     assert unfollowed(found | {"queues": others}, pair).level == "info"
+
+
+@pytest.mark.parametrize(
+    ("why", "remedy"), [(RESTORED, "Nothing can be given"), ("a file is missing", "Give the missing")]
+)
+def test_no_file_is_asked_for_that_a_restored_router_lacks(why: str, remedy: str, tmp_path: Path) -> None:
+    found = audited(*logs(tmp_path, [0, DAY, 2 * DAY], 1), at=3 * DAY)
+    [pair] = found["custody"]
+    logs_of = [log | {"whole": log["router"] != name(B)} for log in found["logs"]]
+    holes = [
+        {"router": name(B), "first_seq": 5, "last_seq": 9, "why": f"restored on X from a snapshot of Y; {RESTORED}"}
+    ]
+    holes.append(holes[0] | {"why": f"in short: {why}"})
+    said = unfollowed(found | {"logs": logs_of, "holes": holes}, pair)
+    assert (said.level, said.remedy.startswith(remedy)) == ("info", True), said

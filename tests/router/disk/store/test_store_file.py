@@ -19,7 +19,7 @@ from samples.stores import KEYS, WALL_S, apply, opened, parcel
 from router.core.routing.effects import Changes
 from router.core.wire.text import key_text
 from router.disk.room import DATA, FREE_BYTES_MIN
-from router.disk.store.file import owner, unusable
+from router.disk.store.file import check_format, owner, unusable
 from router.disk.store.rows import VERSION
 from router.disk.store.terms import StoreError
 
@@ -52,6 +52,31 @@ def test_a_newer_store_with_other_tables_is_refused_and_left_as_it_is(tmp_path: 
     with pytest.raises(StoreError, match=f"has format {VERSION + 1}, this program reads format {VERSION}: run the "):
         opened(tmp_path)
     assert (tmp_path / "data.mdb").read_bytes() == before
+
+
+def test_the_format_of_a_store_that_a_newer_node_has_open_is_told_and_the_file_left_to_it(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    program = (
+        "import cbor2, lmdb, sys\n"
+        "env = lmdb.open(sys.argv[1], max_dbs=20)\n"
+        "with env.begin(write=True, db=env.open_db(b'meta')) as txn:\n"
+        "    txn.put(b'store', cbor2.dumps([int(sys.argv[2]), b'', b'']))\n"
+        "print(flush=True)\n"
+        "sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path), str(VERSION + 1)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as node:
+        assert node.stdout is not None and node.stdout.readline()
+        before = (tmp_path / DATA).read_bytes()
+        with pytest.raises(
+            StoreError, match=f"has format {VERSION + 1}, this program reads format {VERSION}: run the "
+        ):
+            check_format(tmp_path, is_open=True)
+        assert (tmp_path / DATA).read_bytes() == before
+        assert node.stdin is not None
+        node.stdin.close()
+    check_format(tmp_path / "none", is_open=True)
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("content", [b"not a store" * 2000, bytes(40_000), b"\xff" * 100])
