@@ -97,9 +97,8 @@ class Dialler:
         self._approaches: dict[bytes, Approach] = {}
         self._answered_by_others: dict[bytes, tuple[PublicKey, str]] = {}  # the key that may be a neighbour's successor
         self._successors = SuccessorDials()
-        self._lengths = DialPauses(
-            BackOff(pause_s_min=self._link.dial_backoff_s_min, pause_s_max=self._link.dial_backoff_s_max)
-        )
+        back_off = BackOff(pause_s_min=self._link.dial_backoff_s_min, pause_s_max=self._link.dial_backoff_s_max)
+        self._lengths = DialPauses(back_off)
         self._logged: dict[bytes, deque[str]] = {}  # the last problems of a neighbour that were logged
         self._rests = False
         self._room = trio.Semaphore(self._link.dials_max)
@@ -204,9 +203,7 @@ class Dialler:
     async def _is_wanted(self, key: bytes) -> bool:
         self._asked.discard(key)
         known = self._neighbours.get(key)
-        if known is None:
-            return False
-        return known.uplink or await self._waiting(key) or key in self._asked
+        return known is not None and (known.uplink or await self._waiting(key) or key in self._asked)
 
     def _attempt(self, key: bytes) -> trio.CancelScope:
         scope = self._attempts[key] = trio.CancelScope()
