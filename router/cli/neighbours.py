@@ -26,6 +26,7 @@ from router.cli.output import (
 )
 from router.cli.preflight import check_neighbour, was_own
 from router.cli.spans import Seconds
+from router.cli.waiting_messages import ended_text, tell_of_waiting
 from router.client.errors import NodeUnavailable
 from router.core.control.guests import EXPEL
 from router.core.neighbours.directory import CONFIG, INVITED
@@ -165,12 +166,13 @@ def _redeem(invitation: Invitation, edit: _Edit, yes: bool, timeout_s: float, as
 def block(address: str, as_json: bool) -> None:
     """Shut a key out.
 
-    Its connection is closed, and its subscriptions and its queue end at once. Its entry stays, and
-    `router peer unblock ADDRESS` lets it in again.
+    Its connection is closed, and its subscriptions and its queue end at once; if messages wait in that, the command
+    says how many, and at a terminal asks first. Its entry stays, and `router peer unblock ADDRESS` lets it in again.
     """
     home = invocation().chosen_home
     home.check_format()
     key = _neighbour(home, Names.of(home), address)
+    waited = tell_of_waiting(home, key, _shown(_peer(home, key)))
     received.withdraw(home, key)
     try:
         running = _change(BlockPeer(key))
@@ -181,7 +183,7 @@ def block(address: str, as_json: bool) -> None:
         raise Failure(Exit.FAILED, said) from None
     known = _peer(home, key)
     shown = _shown(known)
-    _tell(f"{shown} is blocked", known, running, as_json)
+    _tell(f"{shown} is blocked{ended_text(waited)}", known, running, as_json, waited)
     note(f"`router peer unblock {shown}` lets it in again")
 
 
@@ -214,15 +216,17 @@ def remove(address: str, as_json: bool) -> None:
     """Remove a neighbour.
 
     Its entry is deleted, and its subscriptions, its queue and its invitations here end at once; so do the rights of a
-    guest that could not be written into `router.toml` yet, if the node runs.
+    guest that could not be written into `router.toml` yet, if the node runs. If messages wait for it, the command says
+    how many, and at a terminal asks first.
     """
     home = invocation().home_to_change
     key = Names.of(home).address(address)
     known = _peer(home, key)
+    waited = tell_of_waiting(home, key, _shown(known))
     received.withdraw(home, key)
     ended = _expel(home, key)
     if ended and not _is_in_file(home, key):
-        _tell_removed(known, True, as_json)
+        _tell_removed(known, True, as_json, waited)
         return
     try:
         running = _change(RemovePeer(key))
@@ -230,11 +234,11 @@ def remove(address: str, as_json: bool) -> None:
         if not ended:
             raise
         raise Failure(Exit.FAILED, f"{_ended(key, ended)} its entry stays: {error}") from None
-    _tell_removed(known, running, as_json)
+    _tell_removed(known, running, as_json, waited)
 
 
-def _tell_removed(known: Peer, running: bool, as_json: bool) -> None:
-    _tell(f"{_shown(known)} is no neighbour any more", known, running, as_json)
+def _tell_removed(known: Peer, running: bool, as_json: bool, waited: int) -> None:
+    _tell(f"{_shown(known)} is no neighbour any more{ended_text(waited)}", known, running, as_json, waited)
     address = key_text("addr", known.address)
     said = "like any stranger it may still connect, and meet the readers of groups whose links it has"
     note(f"{said}; `router peer block {address}` shuts it out")
@@ -478,10 +482,10 @@ def _change(change: PeerChange) -> bool:
     return reload_node(home)
 
 
-def _tell(sentence: str, peer: Peer, running: bool, as_json: bool) -> None:
-    """Print the result. `running`: a node runs and has read the change."""
+def _tell(sentence: str, peer: Peer, running: bool, as_json: bool, ended: int = 0) -> None:
+    """Print the result. `running`: a node runs and has read the change; `ended`: how many messages that ended."""
     if as_json:
-        say_json({**asdict(peer), "running": running})
+        say_json({**asdict(peer), "running": running, **({"ended_messages": ended} if ended else {})})
     else:
         say(sentence)
 

@@ -8,6 +8,7 @@ judged again once they are resolved, and dialled within a budget, of which those
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -24,6 +25,7 @@ from router.core.wire.address import AddressSource, IpAddress, ip_address_of, re
 from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.reasons import Reason
 from router.core.wire.text import BadText, key_text, short
+from router.node.dial_pauses import DialPauses
 from router.node.successor_dials import Answerer, SuccessorDials
 from router.settings.config import Link
 from router.transport import contract as transport
@@ -34,6 +36,9 @@ log = logging.getLogger(__name__)
 
 HURRIED_S = 2.0
 """The longest pause between two dials of a neighbour whose answer a command waits for."""
+LOGGED_MAX = 8
+"""The most problems of a neighbour that are remembered as logged: addresses that rest or answer by turns have several.
+"""
 ASKS_SUCCESSOR = Reason.CONNECT_FAILED, "the key that answered is asked first whether it has followed that one"
 OnFailed = Callable[[Neighbour, str, bool], None]
 """Callback that gets why a neighbour was not connected to, and whether the cause was other than its refusal."""
@@ -92,7 +97,9 @@ class Dialler:
         self._approaches: dict[bytes, Approach] = {}
         self._answered_by_others: dict[bytes, tuple[PublicKey, str]] = {}  # the key that may be a neighbour's successor
         self._successors = SuccessorDials()
-        self._back_off = BackOff(pause_s_min=self._link.dial_backoff_s_min, pause_s_max=self._link.dial_backoff_s_max)
+        back_off = BackOff(pause_s_min=self._link.dial_backoff_s_min, pause_s_max=self._link.dial_backoff_s_max)
+        self._lengths = DialPauses(back_off)
+        self._logged: dict[bytes, deque[str]] = {}  # the last problems of a neighbour that were logged
         self._rests = False
         self._room = trio.Semaphore(self._link.dials_max)
         self._room_of_doubted = trio.Semaphore(max(1, self._link.dials_max // 2))
@@ -115,6 +122,7 @@ class Dialler:
         for key in before:
             if before[key] != self._neighbours.get(key):
                 self.problems.pop(key, None)
+                self._logged.pop(key, None)
                 if key in self._attempts:
                     self._attempts[key].cancel()
         for key, one in self._neighbours.items():
@@ -164,12 +172,13 @@ class Dialler:
                 if not await self._is_wanted(key):
                     return
                 if self._neighbours.get(key) == neighbour:
-                    await self._pause(key, failures)
+                    await self._pause(neighbour, failures)
                 failures = self._failures_here(key, failures, 0)
                 if self._neighbours.get(key) != neighbour:
                     failures = 0
         finally:
             del self._attempts[key]
+            self._lengths.forget(key)
             self._asked.discard(key)
             self._moved.discard(key)
 
@@ -180,20 +189,21 @@ class Dialler:
             return min(failures, most)
         return failures
 
-    async def _pause(self, key: bytes, failures: int) -> None:
+    async def _pause(self, neighbour: Neighbour, failures: int) -> None:
+        key, now_s = neighbour.key, trio.current_time()
+        approach = self._approaches.get(key)
+        has_moved = bool(neighbour.said_urls) and (approach is None or approach.last_url != neighbour.said_urls[0])
         with self._attempt(key) as scope:
-            self._pauses[key] = trio.current_time(), scope
+            self._pauses[key] = now_s, scope
             try:
-                await trio.sleep(self._back_off.pause_s(failures, self._draw()))
+                await trio.sleep(self._lengths.pause_s(key, failures, self._draw(), now_s, has_moved=has_moved))
             finally:
                 del self._pauses[key]
 
     async def _is_wanted(self, key: bytes) -> bool:
         self._asked.discard(key)
         known = self._neighbours.get(key)
-        if known is None:
-            return False
-        return known.uplink or await self._waiting(key) or key in self._asked
+        return known is not None and (known.uplink or await self._waiting(key) or key in self._asked)
 
     def _attempt(self, key: bytes) -> trio.CancelScope:
         scope = self._attempts[key] = trio.CancelScope()
@@ -202,6 +212,7 @@ class Dialler:
     async def _connect(self, neighbour: Neighbour, failures: int) -> int:
         """Dial, and serve the connection to its end; return how many attempts in a row have failed."""
         stream = None
+        self._lengths.begin(neighbour.key, trio.current_time())
         with self._attempt(neighbour.key):
             stream = await self._dial(neighbour)
             if stream is None:
@@ -220,6 +231,7 @@ class Dialler:
             self._note(neighbour, words.text, is_logged=words.is_logged)
             if trio.current_time() - began > self._link.dial_backoff_s_max or self._is_let_in_now(neighbour, words):
                 failures = 0
+                self._lengths.lost(neighbour.key, trio.current_time())
         return min(failures + 1, 32)
 
     def _is_let_in_now(self, neighbour: Neighbour, last_words: LastWords) -> bool:
@@ -244,8 +256,9 @@ class Dialler:
         doubted = urls if neighbour.doubted else neighbour.said_urls
         others: list[Answerer] = []
         attempt = partial(self._dial_at, neighbour, others)
+        resolve = partial(transport.resolve, timeout_s=self._link.dial_timeout_s)
         try:
-            stream, problems = await approach.dial(urls, self._resolve, attempt, doubted=doubted)
+            stream, problems = await approach.dial(urls, resolve, attempt, doubted=doubted)
         except ConnectFailed as error:
             successor = await self._dial_successor(neighbour, others, error)
             if successor is None:
@@ -254,9 +267,6 @@ class Dialler:
         if problems:
             self._note(neighbour, problems_text(problems))
         return stream
-
-    async def _resolve(self, url: str) -> Sequence[str]:
-        return await transport.resolve(url, timeout_s=self._link.dial_timeout_s)
 
     async def _dial_successor(
         self, neighbour: Neighbour, others: Sequence[Answerer], failed: ConnectFailed
@@ -316,6 +326,8 @@ class Dialler:
             refused = self._why_not(neighbour, at, source)
             refused = refused or budget.begin(neighbour.key, at, trio.current_time())
             if refused is not None:
+                if (until_s := budget.rests_until_s(at)) > trio.current_time():
+                    self._lengths.skipped(neighbour.key, until_s)
                 raise ConnectFailed(*refused)
             try:
                 stream = await self._connect_to(neighbour, one)
@@ -333,13 +345,17 @@ class Dialler:
         return refusal_of(at, source, on_loopback=self._on_loopback())
 
     def _note(self, neighbour: Neighbour, problem: str, *, is_logged: bool = False) -> None:
-        """Keep why the last attempt failed, "" if it did not; log each new reason once.
+        """Keep why the last attempt failed, "" if it did not; log each new reason once, until an attempt succeeds.
 
         It is a warning only for a neighbour that the operator has chosen, since others come and go."""
         if self._neighbours.get(neighbour.key) != neighbour:
             return  # the configuration has changed since
         level = logging.WARNING if neighbour.learned in (CONFIG, INVITED) else logging.INFO
-        if problem and not is_logged and self.problems.get(neighbour.key) != problem and log.isEnabledFor(level):
+        logged = self._logged.setdefault(neighbour.key, deque(maxlen=LOGGED_MAX))
+        if not problem:
+            logged.clear()
+        elif not is_logged and problem not in logged and log.isEnabledFor(level):
+            logged.append(problem)
             log.log(level, "%s: %s", neighbour.name or short(key_text("addr", neighbour.key)), problem)
         self.problems[neighbour.key] = problem
 

@@ -57,6 +57,11 @@ class Approach:
     def __repr__(self) -> str:
         return f"<approach: {self._last.address if self._last is not None else 'nothing has answered'}>"
 
+    @property
+    def last_url(self) -> str:
+        """Return the URL that answered last, "" if none has."""
+        return self._last.url if self._last is not None else ""
+
     async def dial(
         self, urls: Sequence[str], resolve: Resolve, attempt: Attempt, *, doubted: Container[str] = ()
     ) -> Answer:

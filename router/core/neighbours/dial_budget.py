@@ -64,10 +64,11 @@ What the system knows of MAC addresses tells its hosts apart no better: whoever 
 unsigned answers of neighbour discovery too, so each dial would count for another host, and reach the victim with the
 next packet, whose MAC address is right again. Nor does a share for some dials help, as each address is the source of
 the datagram that names it, and ten forged ones look as ten honest ones do."""
-NEIGHBOUR_LIMITS = DialLimits(connections=20, absent_s_min=5.0, absent_s_max=30.0)
+NEIGHBOUR_LIMITS = DialLimits(connections=45, of_prefix=90, absent_s_min=5.0, absent_s_max=15.0)
 """The limits on addresses that a neighbour says itself, of which each has three at most, and which the operator chose
-to connect to: who waits for one that moves finds it within half a minute. Where somebody else answers, the address
-rests as long as any."""
+to connect to: who waits for one that moves finds it within half a minute, so 42 dials in vain within the window are
+usual, and two such neighbours may be in one network. Where another key answers, the address rests as long as any; where
+somebody answers who shows none, as a forwarding does for a router that is away, as briefly for ten minutes."""
 _HOST_BYTES = 8
 """Length of the part of an IPv6 address that its host cannot choose."""
 
@@ -136,6 +137,11 @@ class DialBudget:
             self._prefixes.setdefault(prefix, deque()).append(now_s)
         return None
 
+    def rests_until_s(self, at: IpAddress) -> float:
+        """Return until when an address that was dialled in vain rests, 0 if that is not known of it."""
+        place = self._places.get(at)
+        return place.rests_until_s if place is not None else 0.0
+
     def end(self, key: bytes, at: IpAddress, now_s: float, found: WhoAnswered, answered_by: bytes = b"") -> None:
         """Record how a connection began, where `key` was expected; unless it is there, the address rests for all but
         `answered_by`, the router that is."""
@@ -165,7 +171,7 @@ class DialBudget:
             return limits.rest_s_min, limits.rest_s_max
         place.doubted_s = now_s if place.doubted_s is None else place.doubted_s
         if now_s < place.doubted_s + limits.window_s:
-            return limits.absent_s_min, limits.rest_s_min
+            return limits.absent_s_min, limits.absent_s_max
         if key == place.found:
             place.found = b""
         return limits.rest_s_min, limits.rest_s_max
@@ -190,8 +196,8 @@ class DialBudget:
         if place is not None:
             _drop_before(place.dials, since_s)
             if place.rests_until_s > now_s:
-                left = apart_words(int((place.rests_until_s - now_s) * 1e9)).removesuffix(" ahead of")
-                return f"it was last dialled in vain, and rests for {left}"
+                whole = apart_words(int(place.rest_s * 1e9)).removesuffix(" ahead of")
+                return f"it was last dialled in vain, and rests for {whole} after that"
             keys = {one for _, one in place.dials} | {key}
             if len(place.dials) >= limits.connections or len(keys) > limits.keys:
                 return f"it was dialled {len(place.dials)} times lately, for {len(keys - {key})} other keys"

@@ -12,7 +12,9 @@ import pytest
 from rigs.commands import Run, run_in, start_node, stop_node
 from rigs.ports import free_port
 
+from router.cli import waiting_messages
 from router.cli.ask import ask
+from router.cli.exits import Exit
 from router.cli.output import problems
 from router.core.wire.crypto import SigningKey
 from router.core.wire.invitation import parse_peer_link
@@ -108,14 +110,24 @@ def test_a_message_to_a_router_names_what_to_send_to_instead(pair: Pair) -> None
         assert "`router keys` there lists them" in result.stderr
 
 
-def test_while_the_uplink_is_away_it_is_said_to_be_unknown(tmp_path: Path) -> None:
+def test_while_the_uplink_is_away_it_is_said_to_be_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = Home(tmp_path / "home")
     edge = run_in(home.path)
     edge("init"), edge("group", "new", "friends")
     edge("peer", "add", SigningKey(b"h" * 32).public.hex(), "tls://127.0.0.1:1", "--name", "hub", "--uplink")
     process, _ = start_node(home.path, "--verifiers", "0")
     result = edge("pub", "friends", "hello")
+    with monkeypatch.context() as patched:
+        patched.setattr(waiting_messages, "input_at_terminal", lambda: True)
+        patched.setattr(waiting_messages, "at_terminal", lambda: True)
+        kept = edge("peer", "remove", "hub")
+    [still] = json.loads(edge("queue", "--json").stdout)
+    removed = edge("peer", "remove", "hub")
     assert stop_node(process) == 0
+    assert kept.exit_code == Exit.INTERRUPTED and "1 message for hub waits here; to keep what waits" in kept.stderr
+    assert (still["name"], still["messages"], kept.stdout) == ("hub", 1, "")
+    assert "1 message for hub waits here and will end: dropped, reason left; to keep what waits" in removed.stderr
+    assert removed.stdout == "hub is no neighbour any more; 1 message that waited for it has ended\n"
     assert result.exit_code == 0
     assert "it is not known yet whether anybody gets it" in result.stderr and "waits for hub" in result.stderr
     assert f"why {result.stdout.strip()}` tells later" in result.stderr

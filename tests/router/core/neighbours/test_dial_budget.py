@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address
+from itertools import pairwise
 
 import pytest
 
@@ -52,6 +53,19 @@ def rests(found: WhoAnswered, times: int, step_s: float, answered_by: bytes = b"
     return waited
 
 
+@pytest.mark.parametrize("found", [WhoAnswered.NOBODY, WhoAnswered.OTHER])
+def test_address_that_a_neighbour_says_is_dialled_every_fifteen_seconds_until_it_is_there(found: WhoAnswered) -> None:
+    """Nobody answers, or a forwarding for a router that is away does; the budget lasts for each of ten minutes."""
+    budget, dialled, now_s = DialBudgets(Refusals()).of(AddressSource.NEIGHBOUR), list[float](), 0.0
+    while now_s < (TEN_MINUTES_S if found is WhoAnswered.OTHER else 6 * TEN_MINUTES_S):
+        assert budget.begin(key(1), place(), now_s) is None
+        dialled.append(now_s)
+        budget.end(key(1), place(), now_s, found)
+        now_s = budget.rests_until_s(place())
+    waits = [later - earlier for earlier, later in pairwise(dialled)]
+    assert waits[:3] == [5.0, 10.0, 15.0] and set(waits[3:]) == {15.0}
+
+
 def test_another_key_lets_the_address_rest_for_twice_as_long_each_time_up_to_a_day() -> None:
     waited = rests(WhoAnswered.OTHER, 12, 60, answered_by=key(9))
     assert waited[:4] == [0, 600, 1200, 2400] and waited[-1] == DAY_S == max(waited)
@@ -95,7 +109,7 @@ def test_the_address_of_the_router_that_was_expected_there_costs_nothing() -> No
     refused = budget.begin(key(3), place(), 101)
     assert refused is not None and refused[0] is DIAL_BUDGET
     said = "45.0.0.1:4100 is named by an advertisement and not dialled now"
-    assert refused[1] == f"{said}: it was last dialled in vain, and rests for 10.0 minutes"
+    assert refused[1] == f"{said}: it was last dialled in vain, and rests for 10.0 minutes after that"
 
 
 @pytest.mark.parametrize("is_known", [True, False])
