@@ -24,6 +24,7 @@ Verify = Callable[[bytes, bytes, bytes], bool]
 """`(key, message, signature)`: whether the signature over the message is by that key."""
 
 _HEX32 = re.compile("[0-9a-f]{64}")
+_WORD = re.compile("[a-z][a-z0-9_:-]{0,63}")
 _HEX64 = re.compile("[0-9a-f]{128}")
 _CHAIN = re.compile(f"(?:[0-9a-f]{{{2 * SUCCESSION_BYTES}}}){{1,{SUCCESSIONS_MAX}}}")
 _STATEMENT = re.compile(
@@ -33,11 +34,13 @@ _STATEMENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first line of a segment or tail. `predecessor`: digest of the segment before; None in the very first."""
+    """The first line of a segment or tail. `predecessor`: digest of the segment before; None in the very first;
+    `reasons`: the words that may stand in it beside those of all routers; None: it does not say so."""
 
     router: str
     first_seq: int
     predecessor: str | None
+    reasons: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,12 @@ def read_header(row: Mapping[str, Any]) -> Header:
     if row.get("schema") != SCHEMA:
         raise ValueError(f"a header of the schema {row.get('schema')!r:.60}, where {SCHEMA!r} should be")
     _expect_columns(row, "header", hexes=("router",), positive=("first_seq",))
-    return Header(row["router"], row["first_seq"], row.get("predecessor"))
+    reasons = row.get("reasons")
+    if reasons is not None and not (isinstance(reasons, list) and all(map(_is_word, reasons))):
+        raise ValueError("a header whose reasons are no list of words")
+    return Header(
+        row["router"], row["first_seq"], row.get("predecessor"), None if reasons is None else frozenset(reasons)
+    )
 
 
 def read_footer(row: Mapping[str, Any]) -> Footer:
@@ -169,6 +177,10 @@ def read_footer(row: Mapping[str, Any]) -> Footer:
         signature,
         successions,
     )
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and _WORD.fullmatch(value) is not None
 
 
 def is_natural(value: object) -> bool:
