@@ -66,7 +66,7 @@ class Sealer:
         self._size = 0
         self._since = 0.0
         self._listed: frozenset[str] | None = None
-        self._known_count = 0
+        self._known_count = self._naming_bytes = 0
         self._missing = 0
         self.next_seq = segments.last_sealed() + 1
 
@@ -117,12 +117,13 @@ class Sealer:
         return missing
 
     def due(self, now: float, *, early: bool = False) -> bool:
-        """Whether the open segment has reached its size or age, does not name all reasons that are known now, or is to
-        be closed `early`, and the previous one is closed."""
+        """Whether the open segment has reached its size (without the reasons that it names) or age, does not name all
+        that are known now, or is to be closed `early`, and the previous one is closed."""
         limits = self._segments.limits
         old = now - self._since >= limits.segment_s
         is_open = self._file is not None and self._closing is None
-        return is_open and (early or old or self._size >= limits.segment_bytes or self._is_outdated())
+        is_full = self._size - self._naming_bytes >= limits.segment_bytes
+        return is_open and (early or old or is_full or self._is_outdated())
 
     def seal(self) -> int:
         """Close the open segment, if there is one, and return the last sealed sequence number.
@@ -174,7 +175,9 @@ class Sealer:
         before = self._closing.footer.sha256 if self._closing else self._segments.predecessor()
         self._known_count, words = known_count(), listed()
         self._listed = None if words is None else frozenset(words)
-        self._write(encode_lines([header(first, before, words)]))
+        named = encode_lines([header(first, before, words)])
+        self._naming_bytes = len(named) - len(encode_lines([header(first, before)]))
+        self._write(named)
 
     def _is_outdated(self) -> bool:
         """Whether more reasons are known than when the header was written, which names them."""

@@ -66,3 +66,18 @@ def test_a_header_names_none_where_they_are_too_many(tmp_path: Path, monkeypatch
 
 def test_a_header_with_the_most_reasons_is_one_that_readers_keep_whole() -> None:
     assert reasons.LISTED_BYTES_MAX < HEADER_BYTES_MAX - 1024
+
+
+def test_how_many_services_there_are_does_not_change_where_segments_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lines_of_full(directory: Path) -> int:
+        _, sealer = open_log(directory, segment_bytes=2000)
+        store = Store()
+        while not sealer.due(0):
+            sealer.add(store.commit(outward(1)), 0)
+        return sealer.seal()
+
+    many = lines_of_full(tmp_path / "many")
+    monkeypatch.setattr(reasons, "LISTED_BYTES_MAX", 0)
+    assert lines_of_full(tmp_path / "none") == many > 3
