@@ -94,7 +94,6 @@ class Reading:
         self._verify = verify
         self._known = known
         self._doubted = doubted
-        self._named: dict[frozenset[str], frozenset[str]] = {}
 
     def take(self, fact: FileFacts) -> None:
         kind = role(fact.path)
@@ -138,16 +137,12 @@ class Reading:
                 footer.lines,
                 footer.predecessor,
                 footer.sha256,
-                (_seal(footer, fact.path, True, self._same(header.reasons)),),
+                (_seal(footer, fact.path, True, header.reasons),),
             )
         )
 
     def _is_doubted(self, fact: FileFacts) -> bool:
         return fact.is_odd or fact.path in self._doubted
-
-    def _same(self, reasons: frozenset[str] | None) -> frozenset[str] | None:
-        """Return the set that an earlier file named, if it is the same one: files are many, such sets few."""
-        return None if reasons is None else self._named.setdefault(reasons, reasons)
 
     def _good_footer(self, fact: FileFacts) -> tuple[Footer, Header] | tuple[None, None]:
         """Return footer and header if these, signature and digest vouch for the file; None otherwise."""
