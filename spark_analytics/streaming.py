@@ -291,7 +291,7 @@ class Stream:
         for name, table, since in tables.hours(lambda one: self.writer.read(self.spark, one, whole[one].schema)):
             self._write(name, table, since)
             whole[name] = table
-        findings = find(self.spark, tables, made.words, made.told())
+        findings = find(self.spark, tables, made.words, made.evidence, made.told())
         return summary.build(findings, made.evidence, span.as_of_ns, "spark", run)
 
     def _write(self, name: str, table: DataFrame, since: int | None) -> None:

@@ -3,11 +3,15 @@ the local engine asks by itself."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from router.audit.database import Database
 from spark_analytics.judgement.claim_sql import IS_UNEVEN, TEXTS, UNLINKED
 from spark_analytics.judgement.conflicts import row_of
+from spark_analytics.judgement.evidence import Evidence
+from spark_analytics.judgement.unnamed_reasons import unnamed
+from spark_analytics.report.reasons import SENTENCES
 
 Rows = list[dict[str, Any]]
 
@@ -147,6 +151,27 @@ def claims(tables: Database) -> Rows:
         ids = _ids(tables, told) if claim == "left-out" and told else {}
         found += [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
     return found
+
+
+def unnamed_reasons(tables: Database, evidence: Evidence, reasons: Iterable[Mapping[str, Any]]) -> Rows:
+    """Return the claims of messages that ended for a reason that the segment does not name. `reasons`: the rows of
+    `findings/reasons.sql`."""
+    told = unnamed(evidence, reasons, SENTENCES)
+    if told is None:
+        return []
+    numbers = {log.router: number for number, log in enumerate(evidence.logs)}
+    files = [(numbers[router], *rest) for router, *rest in told.files]
+    tables.run(
+        "CREATE TABLE telling AS SELECT unnest(?::INTEGER[]) AS router, unnest(?::BIGINT[]) AS first_seq,"
+        " unnest(?::BIGINT[]) AS last_seq, unnest(?::INTEGER[]) AS number",
+        [list(column) for column in zip(*files, strict=True)],
+    )
+    tables.run(
+        "CREATE TABLE named_reason AS SELECT unnest(?::INTEGER[]) AS number, unnest(?::VARCHAR[]) AS reason",
+        [[number for number, _ in told.named], [reason for _, reason in told.named]],
+    )
+    tables.run("CREATE TABLE asked_reason AS SELECT unnest(?::VARCHAR[]) AS reason", [told.asked])
+    return tables.find("unnamed")
 
 
 def _filled(text: str) -> str:

@@ -11,7 +11,7 @@ import duckdb
 from msgspec import Struct
 
 from router.audit import load, publish
-from router.audit.claims import claims
+from router.audit.claims import claims, unnamed_reasons
 from router.audit.database import MEMORY_BYTES, Database, database, threads_for
 from router.audit.file_facts import content, read_facts
 from router.audit.listing import Listing
@@ -152,7 +152,7 @@ def _added_up(
     for number, table in enumerate(TABLES):
         report("adding up", number / len(TABLES))
         tables.make(f"{table}_of_many" if table == "message_id" and len(evidence.logs) > BITS_OF_ROUTERS else table)
-    return _findings(tables, span.as_of_ns), evidence
+    return _findings(tables, evidence, span.as_of_ns), evidence
 
 
 def _note_evidence(tables: Database, evidence: Evidence) -> None:
@@ -182,14 +182,14 @@ def _note_evidence(tables: Database, evidence: Evidence) -> None:
                 tables.run("INSERT INTO holes_ahead VALUES (?, ?, ?)", [number, first, hole.last_seq])
 
 
-def _findings(tables: Database, as_of_ns: int) -> dict[str, Sequence[dict[str, Any]]]:
+def _findings(tables: Database, evidence: Evidence, as_of_ns: int) -> dict[str, Sequence[dict[str, Any]]]:
     span = tables.find("span")
     windows = summary.windows_of(span[0]["min_minute"], span[0]["max_minute"], as_of_ns)
     tables.let(step=windows.step, first_window=windows.first, last_window=windows.last)
     found: dict[str, Sequence[dict[str, Any]]] = {"span": span} | {name: tables.find(name) for name in FINDINGS}
     if tables.rows("SELECT 1 FROM unsent LIMIT 1"):
         found["unsent"] = tables.find("unsent")
-    told = claims(tables)
+    told = claims(tables) + unnamed_reasons(tables, evidence, found["reasons"])
     if tables.rows("SELECT 1 FROM message_id WHERE NOT has_origin LIMIT 1"):
         sound = tables.rows("SELECT key FROM routers WHERE is_whole AND pruned_to = 0")
         told += circles.claims(tables.find("circles"), {row["key"] for row in sound})

@@ -90,7 +90,7 @@ def audit(
                 days.write_raw(spark, evidence.files, facts, given.uris, span, writer)
             reached = _write_gold(spark, tables, writer)
         report("adding up")
-        findings = find(spark, tables, words)
+        findings = find(spark, tables, words, evidence)
     finally:
         tables.forget()
     evidence = given.named(evidence)

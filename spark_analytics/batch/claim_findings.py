@@ -15,6 +15,7 @@ from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement.claim_sql import NEVER_AGAIN
 from spark_analytics.judgement.schema import ENDS, VIA_BYTES
+from spark_analytics.judgement.unnamed_reasons import CLAIM, Unnamed
 
 Rows = list[dict[str, Any]]
 _FACTS = {
@@ -178,6 +179,20 @@ def unanswered(tables: Tables) -> Rows:
     """Find messages that ended as unconfirmed although their ttl asks for an answer. Follows `findings/unanswered.sql`
     of the local engine."""
     return told_of(tables, "answer-owed", tables.rows.where("event = 'unconfirmed'"), "asks")
+
+
+def unnamed(tables: Tables, told: Unnamed) -> Rows:
+    """Find messages that ended for a reason that the segment does not name. Follows `findings/unnamed.sql` of the local
+    engine."""
+    session = tables.rows.sparkSession
+    keys = tables.routers.select(F.col("number").alias("router"), F.col("router").alias("key"))
+    files = table_of(session, told.files, "key string, first_seq long, last_seq long, number long").join(keys, "key")
+    asked = F.broadcast(table_of(session, [(reason,) for reason in told.asked], "reason string"))
+    ends = tables.rows.where(F.col("event").isin(*ENDS) & F.col("recipient").isNotNull())
+    ends = ends.join(asked, "reason", "left_semi").join(F.broadcast(files.drop("key")), "router", "inner")
+    named_here = F.broadcast(table_of(session, told.named, "number long, reason string"))
+    ends = ends.where("seq BETWEEN first_seq AND last_seq").join(named_here, ["number", "reason"], "left_anti")
+    return told_of(tables, CLAIM, ends, "true")
 
 
 def gone_there(tables: Tables, words: Rows) -> tuple[Rows, Rows]:

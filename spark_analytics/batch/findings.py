@@ -15,8 +15,11 @@ from spark_analytics.batch.gold.pieces import bits_of, cut, ended_bits, flying_b
 from spark_analytics.batch.gold.tables import NotIncremental, Tables
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.span import Span, first_of
+from spark_analytics.judgement import unnamed_reasons
+from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.judgement.schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
 from spark_analytics.report import summary
+from spark_analytics.report.reasons import SENTENCES
 
 from . import circle_findings, claim_findings, conflict_findings, judged_claims
 from .gold import abuse_hour, hop_latency, queue_minute, service_unit
@@ -26,7 +29,9 @@ KNOWN_EVENTS = frozenset(("accepted", *OUTWARD_EVENTS, *TURNED_EVENTS, *STATE_EV
 QUEUES_MAX, FLAPS_MAX, ABUSE_MAX, EXAMPLES_MAX = 50, 50, 200, 20
 
 
-def find(spark: SparkSession, tables: Tables, words: Rows, told: Mapping[str, Rows] | None = None) -> dict[str, Rows]:
+def find(
+    spark: SparkSession, tables: Tables, words: Rows, evidence: Evidence, told: Mapping[str, Rows] | None = None
+) -> dict[str, Rows]:
     """Return all findings; `words`: rows of `tally`, with the routers' keys; `told`: what logs tell of each other, if
     it was found otherwise: `unsent`, `went_on`, and as `claims` those of two logs and of the texts."""
     lines, (first, last), told_windows = tables.sums_of_lines, tables.first_and_last, tables.windows
@@ -36,7 +41,6 @@ def find(spark: SparkSession, tables: Tables, words: Rows, told: Mapping[str, Ro
     outside = {row["router"]: row for row in rows(named(_outside(tables), tables.routers))}
     totals = _totals(tables, lines, words, outside, is_again=distinct[0]["accepted_again"] > 0)
     is_lost = any(row["unaccounted"] for row in totals)
-    is_broken = any(row["broken"] for row in custody)
     windows = _windows(tables, step, totals)
     latencies = _latencies(tables, step)
     has_negative = any(row["negative"] for row in outside.values())
@@ -49,14 +53,14 @@ def find(spark: SparkSession, tables: Tables, words: Rows, told: Mapping[str, Ro
         "totals": totals,
         "distinct": distinct,
         "custody": custody,
-        "broken": _broken(tables) if is_broken else [],
+        "broken": _broken(tables) if any(row["broken"] for row in custody) else [],
         "unaccounted": _unaccounted(spark, tables) if is_lost else [],
         **windows,
         "overdue": conflict_findings.overdue(tables, windows["due"]),
         "early": conflict_findings.early(tables.everything) if is_early else [],
         "again": conflict_findings.again(tables, words),
         **told,
-        "claims": [*claims, *told["claims"]],
+        "claims": [*claims, *_unnamed(tables, words, evidence), *told["claims"]],
         **latencies,
         "queues": _queues(tables, told_windows),
         **_changes(tables, told_windows),
@@ -80,6 +84,12 @@ def _claims(tables: Tables, words: Rows, totals: Rows, *, has_negative: bool, is
         *(claim_findings.not_owed(tables.everything) if any(row["strays"] for row in totals) else []),
         *(claim_findings.unlike(tables.everything) if is_unlike else []),
     ]
+
+
+def _unnamed(tables: Tables, words: Rows, evidence: Evidence) -> Rows:
+    """Return the claims of ends for a reason that the segment does not name."""
+    found = unnamed_reasons.unnamed(evidence, words, SENTENCES)
+    return claim_findings.unnamed(tables.everything, found) if found else []
 
 
 def _told(tables: Tables, words: Rows, distinct: Mapping[str, int]) -> dict[str, Rows]:

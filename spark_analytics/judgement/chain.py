@@ -36,6 +36,8 @@ class Seal(NamedTuple):
     followers: tuple[str, ...] = ()
     """The keys that have followed the router's first one, by which it is called."""
     min_t: int = 0
+    reasons: frozenset[str] | None = None
+    """The words that its header names; None: it does not say so."""
 
 
 class Summed(NamedTuple):

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from .schema import SCHEMA, VERSION
@@ -24,6 +25,8 @@ Verify = Callable[[bytes, bytes, bytes], bool]
 """`(key, message, signature)`: whether the signature over the message is by that key."""
 
 _HEX32 = re.compile("[0-9a-f]{64}")
+_WORD = re.compile("[a-z][a-z0-9_:-]{0,63}")
+_NO_REASONS = "a header whose reasons are no list of words"
 _HEX64 = re.compile("[0-9a-f]{128}")
 _CHAIN = re.compile(f"(?:[0-9a-f]{{{2 * SUCCESSION_BYTES}}}){{1,{SUCCESSIONS_MAX}}}")
 _STATEMENT = re.compile(
@@ -33,11 +36,13 @@ _STATEMENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first line of a segment or tail. `predecessor`: digest of the segment before; None in the very first."""
+    """The first line of a segment or tail. `predecessor`: digest of the segment before; None in the very first;
+    `reasons`: the words that may stand in it beside those of all routers; None: it does not say so."""
 
     router: str
     first_seq: int
     predecessor: str | None
+    reasons: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,7 @@ def read_header(row: Mapping[str, Any]) -> Header:
     if row.get("schema") != SCHEMA:
         raise ValueError(f"a header of the schema {row.get('schema')!r:.60}, where {SCHEMA!r} should be")
     _expect_columns(row, "header", hexes=("router",), positive=("first_seq",))
-    return Header(row["router"], row["first_seq"], row.get("predecessor"))
+    return Header(row["router"], row["first_seq"], row.get("predecessor"), _reasons(row.get("reasons")))
 
 
 def read_footer(row: Mapping[str, Any]) -> Footer:
@@ -169,6 +174,23 @@ def read_footer(row: Mapping[str, Any]) -> Footer:
         signature,
         successions,
     )
+
+
+def _reasons(said: object) -> frozenset[str] | None:
+    """Return the words that a header names; None if it does not say so. Raise `ValueError` if they are none."""
+    if said is None:
+        return None
+    if not isinstance(said, list) or not all(isinstance(word, str) for word in said):
+        raise ValueError(_NO_REASONS)
+    return _set_of(tuple(said))
+
+
+@lru_cache(maxsize=1024)
+def _set_of(words: tuple[str, ...]) -> frozenset[str]:
+    """Return the same set for the same words: files are many, and what they name is the same in most."""
+    if not all(map(_WORD.fullmatch, words)):
+        raise ValueError(_NO_REASONS)
+    return frozenset(words)
 
 
 def is_natural(value: object) -> bool:

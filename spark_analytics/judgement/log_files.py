@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from .chain import Seal
-from .footer import Footer, Verify, decode_line, read_footer, read_header
+from .footer import Footer, Header, Verify, decode_line, read_footer, read_header
 from .line_grammar import LINE_BYTES_MAX, is_line
 from .schema import AHEAD_MAX, SCHEMA, VERSION, named_seq, role
 from .segment_lines import PROBLEMS_MAX, TOO_LONG, TOO_MANY, Lines, contradicts_itself, examine, lines_of, why_no_line
@@ -111,8 +111,8 @@ class Reading:
             self._take_segment(fact)
 
     def _take_segment(self, fact: FileFacts) -> None:
-        footer = self._good_footer(fact)
-        if footer is None:
+        footer, header = self._good_footer(fact)
+        if footer is None or header is None:
             foreign = _foreign(fact)
             if foreign is not None:
                 self.files.append(foreign[0])
@@ -137,30 +137,30 @@ class Reading:
                 footer.lines,
                 footer.predecessor,
                 footer.sha256,
-                (_seal(footer, fact.path, True),),
+                (_seal(footer, fact.path, True, header.reasons),),
             )
         )
 
     def _is_doubted(self, fact: FileFacts) -> bool:
         return fact.is_odd or fact.path in self._doubted
 
-    def _good_footer(self, fact: FileFacts) -> Footer | None:
-        """Return the footer if header, footer, signature and digest vouch for the file; None otherwise."""
+    def _good_footer(self, fact: FileFacts) -> tuple[Footer, Header] | tuple[None, None]:
+        """Return footer and header if these, signature and digest vouch for the file; None otherwise."""
         if self._is_doubted(fact):
-            return None
+            return None, None
         if not all(is_line(line.removesuffix(b"\n")) for line in (fact.head, fact.last)):
-            return None
+            return None, None
         try:
             header, footer = read_header(decode_line(fact.head)), read_footer(decode_line(fact.last))
         except ValueError:
-            return None
+            return None, None
         same = (header.router, header.first_seq, header.predecessor) == (
             footer.router,
             footer.first_seq,
             footer.predecessor,
         )
         whole = same and footer.segments == 1 and footer.sha256 == fact.digest and fact.last.endswith(b"\n")
-        return footer if whole and self._is_authentic(footer, fact.last) else None
+        return (footer, header) if whole and self._is_authentic(footer, fact.last) else (None, None)
 
     def _footer_unread(self, fact: FileFacts, found: Lines | None) -> Footer | None:
         """Return the authentic footer of a file whose reading was cut off before it; None if there is none."""
@@ -294,7 +294,7 @@ class Reading:
                     self._say(seen.path, 0, UNREACHABLE)
 
 
-def _seal(footer: Footer, path: str, is_kept: bool) -> Seal:
+def _seal(footer: Footer, path: str, is_kept: bool, reasons: frozenset[str] | None = None) -> Seal:
     return Seal(
         footer.router,
         footer.first_seq,
@@ -309,6 +309,7 @@ def _seal(footer: Footer, path: str, is_kept: bool) -> Seal:
         footer.max_t,
         footer.followers,
         footer.min_t,
+        reasons,
     )
 
 

@@ -9,9 +9,9 @@ from spark_analytics.judgement.circles import CLAIM as CIRCLE
 from spark_analytics.judgement.comparison import ABSENT, BEYOND, OTHER, SAME, UNKNOWN
 from spark_analytics.judgement.conflicts import UNLIKE_FACTS
 from spark_analytics.judgement.schema import ENDS
+from spark_analytics.judgement.unnamed_reasons import CLAIM as UNNAMED
 
 from .finding import Finding, Row, many, ranked, say, utc
-from .reasons import SENTENCES
 
 _WHOEVER = "The router has a defect, or whoever has its key wrote the log"
 
@@ -132,6 +132,13 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         _WHOEVER,
         "Ask its signer for whom the message was, and compare the log with those of its neighbours.",
     ),
+    "unknown-reason": (
+        "bad",
+        "says that {count} ended for {peer} for a reason that neither the router nor its services have: the segment's "
+        "header, which names them, does not name it. The first is {id}, accepted in event {accepted}, ended in {event}",
+        _WHOEVER,
+        "Ask the recipient whether the messages are there, and publish again what is not.",
+    ),
     "left-out": (
         "bad",
         "does not name {peer} as a recipient of {count}, although by its own log {peer} had joined the group (event "
@@ -240,11 +247,13 @@ def claims(summary: Row) -> Iterator[Finding]:
 
 
 def unknown_reasons(summary: Row) -> Iterator[Finding]:
-    """Yield a finding for each router that ended messages for a reason that is none of a router; those of services have
-    a colon."""
+    """Yield a finding for each router that ended messages for a reason that is none of a router, where no segment says
+    which its services have; those of services have a colon."""
     counts: dict[str, Counter[str]] = {}
+    told = {row["router"] for row in summary["claims"] if row["claim"] == UNNAMED}
     for row in summary["reasons"]:
-        if not row["at_door"] and row["event"] in ENDS and row["reason"] not in SENTENCES and ":" not in row["reason"]:
+        is_end = not row["at_door"] and row["event"] in ENDS and row["router"] not in told
+        if is_end and not row["known"] and ":" not in row["reason"]:
             counts.setdefault(row["router"], Counter())[row["reason"]] += row["count"]
     for router, found in sorted(counts.items()):
         yield say(

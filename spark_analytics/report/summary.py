@@ -41,7 +41,7 @@ A missing table reads as empty. The summary does not depend on the order of the 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spark_analytics.judgement.comparison import compared
@@ -49,8 +49,10 @@ from spark_analytics.judgement.conflicts import claims, placed, pruned_open, uns
 from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.judgement.latency import percentile
 from spark_analytics.judgement.schema import STATES
+from spark_analytics.judgement.unnamed_reasons import is_everywhere, named_by
 
 from .finding import utc
+from .reasons import SENTENCES
 from .sentences import sentences, verdict_of
 
 WINDOWS_MAX = 120
@@ -68,7 +70,6 @@ _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720)
 _DAY = 1440
 _PASSED_ON = {  # Unchanged, ordered by these columns; a minus sign: greatest first.
     "windows": ("router", "window"),
-    "reasons": ("router", "event", "reason", "at_door"),
     "routes": ("router", "window", "event"),
     "flaps": ("-changes", "router", "subject"),
     "abuse": ("-count", "router", "hour", "peer", "prefix", "signer", "reason", "event"),
@@ -145,6 +146,7 @@ def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, ru
         "hops": _latencies(found.get("hops", ()), ("router", "recipient", "event")),
         "queues": _queues(found, span["max_minute"] // step * step if span else 0, step, as_of_ns),
         **{name: _ordered(found.get(name, ()), order) for name, order in _PASSED_ON.items()},
+        "reasons": _ordered(_reasons(found.get("reasons", ()), evidence), ("router", "event", "reason", "at_door")),
         **_conflicts(found, evidence),
         "alarms": _alarms(found.get("alarms", ())),
         "lost": _ordered(found.get("unaccounted", ()), ("router", "parcel", "recipient")),
@@ -206,6 +208,14 @@ def _conflicts(found: Findings, evidence: Evidence) -> dict[str, Any]:
         "overdue": placed(found.get("overdue", ()), evidence, ("router",)),
         "pruned_open": _pruned_open(found, evidence),
     }
+
+
+def _reasons(rows: Iterable[Row], evidence: Evidence) -> Iterator[Row]:
+    """Yield the rows, each with `known`: whether all routers have the reason, or a segment of this one names it."""
+    named = named_by(evidence)
+    for row in rows:
+        is_known = is_everywhere(row["reason"], SENTENCES) or row["reason"] in named.get(row["router"], ())
+        yield {**row, "known": is_known}
 
 
 def _alarms(rows: Iterable[Row]) -> list[dict[str, Any]]:

@@ -21,18 +21,23 @@ MS = 1_000_000
 MINUTE_NS = 60_000_000_000
 HOUR_NS = 60 * MINUTE_NS
 WAITS = ("delivered", "acked")
+CLOCK_STEP = "clock_step"
 
 
 class Taken(NamedTuple):
-    """A parcel as a router accepted it: its `accepted` event, and that event's boot."""
+    """A parcel as a router accepted it: its `accepted` event, that event's boot, and its place among all events."""
 
     event: Accepted
     boot: bytes
+    place: int
 
-    def wait_ns(self, event: Outward, boot: bytes) -> int:
+    def wait_ns(self, event: Outward, boot: bytes, place: int, steps: Sequence[int]) -> int:
+        """Return the wait until `event`; -1 if it is over a start and a jump of the clock, so that nothing tells it.
+        `steps`: the places of the router's `clock_step` events."""
         if boot == self.boot:
             return event.mono_ns - self.event.mono_ns
-        return event.at_ns - self.event.at_ns
+        is_over_step = bool(steps) and self.place < steps[-1] and place > steps[0]
+        return -1 if is_over_step else event.at_ns - self.event.at_ns
 
 
 class RouterTruth:
@@ -50,9 +55,10 @@ class RouterTruth:
         self.abuse: Counter[tuple[Any, ...]] = Counter()
         self.waits_ns: dict[str, Counter[int]] = {name: Counter() for name in WAITS}
         self._parcels: dict[int, Taken] = {}
-        for _, boot, events in node.log:
-            for event in events:
-                self._note(event, boot)
+        placed = [*enumerate((event, boot) for _, boot, events in node.log for event in events)]
+        steps = [place for place, (event, _) in placed if not isinstance(event, Accepted) and event.event == CLOCK_STEP]
+        for place, (event, boot) in placed:
+            self._note(event, boot, place, steps)
         self.windows: defaultdict[int, Counter[str]] = defaultdict(Counter)
         for (at, _), ends in self.book.ends.items():
             minute = self._parcels[self.book.parcels[at]].event.at_ns // MINUTE_NS
@@ -61,7 +67,7 @@ class RouterTruth:
     def __repr__(self) -> str:
         return f"<truth of {self.name}: {sum(self.lines.values())} lines>"
 
-    def _note(self, event: Event, boot: bytes) -> None:
+    def _note(self, event: Event, boot: bytes, place: int, steps: Sequence[int]) -> None:
         word = "accepted" if isinstance(event, Accepted) else event.event
         count = span(event) if isinstance(event, Accepted) else stands_for(event)
         self.end_t = event.at_ns
@@ -69,12 +75,12 @@ class RouterTruth:
         self.counts[word] += count
         match event:
             case Accepted():
-                self._parcels[event.first] = Taken(event, boot)
+                self._parcels[event.first] = Taken(event, boot, place)
             case Outward():
                 if event.reason is not None:
                     self.reasons[word, reason_word(event.reason), False] += count
                 if word in WAITS:
-                    wait_ns = self._parcels[event.parcel].wait_ns(event, boot)
+                    wait_ns = self._parcels[event.parcel].wait_ns(event, boot, place, steps)
                     if wait_ns >= 0:  # a clock may have been set back meanwhile
                         self.waits_ns[word][wait_ns] += count
             case Turned():

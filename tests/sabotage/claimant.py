@@ -33,8 +33,9 @@ class CannotLie(Exception):
     """The log has no lines of the kind that a lie needs."""
 
 
-def in_a_log(*lies: Lie, level: str = "bad") -> Callable[[Scene], None]:
-    """Return the sabotage that tells these lies in the log of a victim. `level`: of the finding."""
+def in_a_log(*lies: Lie, level: str = "bad", names_reasons: bool = True) -> Callable[[Scene], None]:
+    """Return the sabotage that tells these lies in the log of a victim. `level`: of the finding; `names_reasons`: as of
+    `seal_again`."""
 
     def sabotage(scene: Scene) -> None:
         scene.forget_witnesses()
@@ -50,7 +51,7 @@ def in_a_log(*lies: Lie, level: str = "bad") -> Callable[[Scene], None]:
                 return rows
 
             try:
-                scene.again(victim, change)
+                scene.again(victim, change, names_reasons=names_reasons)
             except CannotLie:
                 unable.append(victim)
                 continue
@@ -208,12 +209,21 @@ def _unlinked(victim: str, rows: Rows) -> tuple[Rows, str]:
     return [replace(row, link=FAR) if row is ends[0] else row for row in rows], said
 
 
-def _unknown_reason(victim: str, rows: Rows) -> tuple[Rows, str]:
-    """Say that a message was refused for a reason that there is not."""
+def _refused_for(reason: str, said: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a message that arrived was refused for this reason."""
     _, end = _nth(rows, 5)
-    refused = replace(end, event="refused", reason="not-today", duration_ns=0)
-    said = "for a reason that this audit does not know: not-today 1"
-    return [refused if row is end else row for row in rows], said
+    refused = replace(end, event="refused", reason=reason, duration_ns=0)
+    return [refused if row is end else row for row in rows], said.format(end.recipient)
+
+
+def _invented_reason(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a message was refused for a reason that looks like one of a service, and that no service there has."""
+    return _refused_for("capd:not-today", "1 message ended for {} for a reason that neither the router nor its", rows)
+
+
+def _unknown_reason(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a message was refused for a reason that there is not, in a log that does not name reasons."""
+    return _refused_for("not-today", "for a reason that this audit does not know: not-today 1", rows)
 
 
 OF_ONE: tuple[Lie, ...] = (
@@ -227,6 +237,7 @@ OF_ONE: tuple[Lie, ...] = (
     _not_begun,
     _unlinked,
     _time_back,
+    _invented_reason,
 )
 claims_in_one_log = in_a_log(*OF_ONE)
 """All of them in the log of one victim."""
@@ -263,7 +274,7 @@ def flooded_by_nobody(scene: Scene) -> None:
 
 
 CLAIMS: tuple[Callable[[Scene], None], ...] = (
-    *map(in_a_log, OF_ONE), in_a_log(_unknown_reason, level="warning"), footer_of_other_times,
+    *map(in_a_log, OF_ONE), in_a_log(_unknown_reason, level="warning", names_reasons=False), footer_of_other_times,
 )  # fmt: skip
 CLAIMS_OF_TWO = (flooded_by_nobody,)
 """Claims that the log of another router contradicts, which must be sound; `of_two.py` has more."""

@@ -56,9 +56,11 @@ class Unit:
 
 @dataclass
 class Run:
-    """A router's state at the end of its log; `seq`, `settled_ns`: see `log_end.sql`."""
+    """A router's state at the end of its log; `seq`, `settled_ns`: see `log_end.sql`; `steps`: the events at which its
+    clock jumped."""
 
     seq: int = 0
+    steps: list[int] = field(default_factory=list)
     end_ns: int = 0
     settled_ns: int = 0
     is_doubted: bool = False
@@ -72,6 +74,7 @@ class Run:
                 self.seq, self.settled_ns, self.is_doubted = row["seq"], row["t"], False
                 self.open_links.clear()
             case "clock_step":
+                self.steps.append(row["seq"])
                 self.settled_ns, self.is_doubted = row["t"], fields.get("doubted") is True
             case "link_up":
                 self.open_links.add(fields.get("link"))
@@ -106,7 +109,6 @@ class Ledger:
         self.acked_t: dict[tuple[str, int, str], int] = {}
         self.strays: Counter[tuple[str, str]] = Counter()
         self.waits: dict[str, Counter[int]] = {"delivered": Counter(), "acked": Counter()}
-        self.negative = 0
         ordered = [self.lines[key] for key in sorted(self.lines)]
         for row in ordered:
             self.starts.setdefault(row["router"], row)
@@ -145,10 +147,9 @@ class Ledger:
         if parcel is not None and event in self.waits and row["recipient"] in parcel["recipients"]:
             same = row["boot"] == parcel["boot"]
             wait_ns = row["mono"] - parcel["mono"] if same else row["t"] - parcel["t"]
-            wait_ns = -1 if row["seq"] < parcel["seq"] else wait_ns
-            if wait_ns < 0:
-                self.negative += 1
-            else:
+            steps = self.runs[router].steps
+            is_told = same or not steps or parcel["seq"] > steps[-1] or row["seq"] < steps[0]
+            if wait_ns >= 0 and is_told and row["seq"] > parcel["seq"]:
                 self.waits[event][wait_ns] += sum(count for _, count in row["ranges"])
 
     # -- what it says ----------------------------------------------------------------------------------------

@@ -201,8 +201,9 @@ def ended_before_it_began(scene: Scene) -> None:
 
 def only_looks_so(scene: Scene) -> None:
     """Write what only looks like a lie, each into a log of its own: a link that is named just before something is
-    handed to it; an end before its acceptance by a wall clock that was set back, or by the monotonic clock of another
-    run; and a stranger in a log of which the first lines are missing, or pruned."""
+    handed to it, beside reasons that an app gave by their number and by the word of a service; an end before its
+    acceptance by a wall clock that was set back, or by the monotonic clock of another run; and a stranger in a log of
+    which the first lines are missing, or pruned."""
     scene.forget_witnesses()
     whom, set_back_ns = scene.chance.randbytes(32).hex(), 10**15
 
@@ -211,7 +212,13 @@ def only_looks_so(scene: Scene) -> None:
         at, line = next((at, row) for at, row in enumerate(claimed, 1) if row.first == FAR)
         fields = {"peer": whom, "link": FAR, "standing": "router"}
         up = Line(1, "link_up", 0, 1, line.t, line.mono, line.router, line.boot, count=1, fields=fields)
-        return [*claimed[:at], up, *claimed[at:]]
+        ends = [row for row in claimed if row.event == "delivered"]
+        words = {id(end): word for end, word in zip(ends, ("reason-70", "invite:ended"), strict=False)}
+        given = [
+            replace(row, event="refused", reason=words[id(row)], duration_ns=0) if id(row) in words else row
+            for row in claimed
+        ]
+        return [*given[:at], up, *given[at:]]
 
     def clock_set_back(rows: Rows) -> Rows:
         claimed = _claimed(rows, whom, 0)

@@ -64,16 +64,17 @@ def seal(
     *,
     version: int = 1,
     encode: Callable[[Rows], bytes] = encode_lines,
+    reasons: Sequence[str] | None = None,
 ) -> list[Path]:
     """Write each part as a signed segment, the first after `predecessor`. `encode` may write lines that no router
-    would."""
+    would; `reasons`: the words that each header names."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for rows in parts:
         tally = SegmentTotals(rows[0].seq)
         for row in rows:
             tally.note(row)
-        data = encode_lines([replace(header(rows[0], predecessor), v=version)]) + encode(rows)
+        data = encode_lines([replace(header(rows[0], predecessor, reasons), v=version)]) + encode(rows)
         tally.digest.update(data)
         footer = sign(replace(tally.footer(key.public.hex(), predecessor), v=version), key)
         path = directory / file_name(rows[0].seq)
@@ -83,13 +84,18 @@ def seal(
     return paths
 
 
-def seal_again(directory: Path, key: SigningKey, change: Callable[[Rows], Rows], parts: int = 5) -> list[Path]:
-    """Write the whole log again, as a router would have written the lines that `change` returns."""
+def seal_again(
+    directory: Path, key: SigningKey, change: Callable[[Rows], Rows], parts: int = 5, *, names_reasons: bool = True
+) -> list[Path]:
+    """Write the whole log again, as a router would have written the lines that `change` returns; unless
+    `names_reasons`, one of an earlier version, of which no header names reasons."""
     old = segments(directory)
+    with old[0].path.open("rb") as file:
+        reasons = decode_line(file.readline()).reasons if names_reasons else None
     rows = renumbered(change(read_rows(one.path for one in old)))
     for one in old:
         one.path.unlink()
-    return seal(directory, key, in_parts(rows, parts))
+    return seal(directory, key, in_parts(rows, parts), reasons=reasons)
 
 
 def digest(path: Path) -> str:

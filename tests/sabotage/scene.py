@@ -176,8 +176,9 @@ class Scene:
         for router, directory in self.logs.items():
             seal_again(directory, self.keys[router], without_heads, self.chance.randrange(4, 8))
 
-    def again(self, router: str, change: Callable[[Rows], Rows]) -> None:
-        seal_again(self.logs[router], self.keys[router], change, self.chance.randrange(4, 8))
+    def again(self, router: str, change: Callable[[Rows], Rows], *, names_reasons: bool = True) -> None:
+        parts = self.chance.randrange(4, 8)
+        seal_again(self.logs[router], self.keys[router], change, parts, names_reasons=names_reasons)
 
 
 def without_heads(rows: Rows) -> Rows:

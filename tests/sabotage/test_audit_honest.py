@@ -54,6 +54,7 @@ OWN: dict[str, tuple[str, set[str]]] = {
     "not_begun": ("claims", {"not-begun"}),
     "time_back": ("claims", {"time-back"}),
     "other_time": ("claims", {"other-time"}),
+    "invented_reason": ("claims", {"unknown-reason"}),
     "unlinked": ("claims", {"never-linked"}),
     "acked_by_a_stranger": ("claims", {"never-linked"}),
     "another_ttl": ("claims", {"other-ttl"}),

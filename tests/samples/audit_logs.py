@@ -110,14 +110,17 @@ class Log:
         """Leave out sequence numbers."""
         self.seq += n
 
-    def write(self, directory: Path, cuts: Sequence[int] = ()) -> Path:
-        """Write the log in segments: a new one begins at each of the `cuts` in the list of lines."""
+    def write(
+        self, directory: Path, cuts: Sequence[int] = (), reasons: Sequence[Sequence[str] | None] | None = None
+    ) -> Path:
+        """Write the log in segments: a new one begins at each of the `cuts` in the list of lines. `reasons`: those that
+        the header of each segment names, None of one that does not say so."""
         directory.mkdir(parents=True, exist_ok=True)
         predecessor = None
         edges = [0, *cuts, len(self.lines)]
-        for start, stop in pairwise(edges):
+        for (start, stop), named in zip(pairwise(edges), reasons or [None] * (len(edges) - 1), strict=True):
             part = self.lines[start:stop]
-            data = sealed(part, predecessor, self.key)
+            data = sealed(part, predecessor, self.key, named)
             (directory / file_name(part[0].seq)).write_bytes(data)
             predecessor = decode_line(data.splitlines()[-1])["sha256"]
         return directory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from struct import pack
 
@@ -35,22 +36,26 @@ def numbered(first_seq: int, last_seq: int, at_ns: int = 5, key: SigningKey = KE
     return events_of(*(outward(at_ns) for _ in range(first_seq, last_seq + 1)), first_seq=first_seq, key=key)
 
 
-def tail(found: list[Line], predecessor: str | None = None) -> bytes:
-    """Return header and lines as bytes."""
-    return encode_lines([header(found[0], predecessor), *found])
+def tail(found: list[Line], predecessor: str | None = None, reasons: Sequence[str] | None = None) -> bytes:
+    """Return header and lines as bytes; `reasons`: what the header names."""
+    return encode_lines([header(found[0], predecessor, reasons), *found])
 
 
-def footer(found: list[Line], predecessor: str | None = None, key: SigningKey = KEY) -> Line:
+def footer(
+    found: list[Line], predecessor: str | None = None, key: SigningKey = KEY, reasons: Sequence[str] | None = None
+) -> Line:
     tally = SegmentTotals(found[0].seq)
-    tally.digest.update(tail(found, predecessor))
+    tally.digest.update(tail(found, predecessor, reasons))
     for row in found:
         tally.note(row)
     return sign(tally.footer(key.public.hex(), predecessor), key)
 
 
-def sealed(found: list[Line], predecessor: str | None = None, key: SigningKey = KEY) -> bytes:
+def sealed(
+    found: list[Line], predecessor: str | None = None, key: SigningKey = KEY, reasons: Sequence[str] | None = None
+) -> bytes:
     """Return a segment's bytes."""
-    return tail(found, predecessor) + encode_lines([footer(found, predecessor, key)])
+    return tail(found, predecessor, reasons) + encode_lines([footer(found, predecessor, key, reasons)])
 
 
 WHOLE = sealed(events_of(RouterChange(4, 5, "start", ()), accepted(3), outward(9), outward(2), first_seq=10), "ab" * 32)

@@ -132,7 +132,8 @@ class Writer:
             if row.event == "seal":
                 return row
             if number == 1:
-                return header(self._names.line(replace(row, seq=row.first_seq)), self._digest(row.predecessor))
+                first = self._names.line(replace(row, seq=row.first_seq))
+                return header(first, self._digest(row.predecessor), row.reasons)
             renamed = self._names.line(row)
             head = self._head(row.fields) if row.event == "link" and row.fields else None
             return replace(renamed, fields={**(renamed.fields or {}), "head_digest": head}) if head else renamed

@@ -83,7 +83,9 @@ class Line(Struct, frozen=True, gc=False, omit_defaults=True):
     predecessor: str | None = None
     sha256: str | None = None
     signature: str | None = None
-    successions: str | None = None  # beside the schema: of the footers of a router whose key has been followed
+    # beside the schema: of the footers of a router whose key has been followed, and of headers
+    successions: str | None = None
+    reasons: Sequence[str] | None = None
 
 
 # The schema of every line in Spark's type names, in the order of the columns.
@@ -93,7 +95,7 @@ _SPARK = {
     "dict[str, int]": "MAP<STRING,BIGINT>",
 }  # fmt: skip
 COLUMNS = {name: _SPARK[kind.removesuffix(" | None")] for name, kind in Line.__annotations__.items()}
-del COLUMNS["successions"]
+del COLUMNS["successions"], COLUMNS["reasons"]
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)

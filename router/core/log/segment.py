@@ -33,8 +33,10 @@ def file_name(first_seq: int) -> str:
     return f"events-{first_seq:016d}.jsonl"
 
 
-def header(first: Line, predecessor: str | None) -> Line:
-    """Return the header before the line `first`; `predecessor`: the previous segment's digest, None without one."""
+def header(first: Line, predecessor: str | None, reasons: Sequence[str] | None = None) -> Line:
+    """Return the header before the line `first`; `predecessor`: the previous segment's digest, None without one;
+    `reasons`: the words that may stand in the segment beside the first ones (`reasons.listed`), None if it does not say
+    so."""
     return Line(
         VERSION,
         "segment",
@@ -43,6 +45,7 @@ def header(first: Line, predecessor: str | None) -> Line:
         schema=SCHEMA,
         first_seq=first.seq,
         predecessor=predecessor,
+        reasons=reasons,
     )
 
 

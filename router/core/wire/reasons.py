@@ -16,6 +16,12 @@ OTHERS = (256, 1023)
 """The range of all other services; two of them on one node must choose different numbers."""
 WORD = re.compile(r"[a-z][a-z0-9_:-]{0,63}")
 REASON_MAX = (1 << 16) - 1
+LISTED_MIN = 35
+"""The least number of a reason that segments of the event log name: the words of those before are the same in all
+versions."""
+LISTED_BYTES_MAX = 32_768
+"""Most bytes of the list of these words, each with two quotes and a comma: readers of a segment keep 64 KiB of its
+header."""
 NOT_DECLARED = "A service ended it for a reason of its own, which this node has no words for."
 
 
@@ -112,6 +118,19 @@ def by_word(word: str) -> Reason | None:
     """Return the reason with this word, the router's or a declared one; None if there is none."""
     known = (one for one in Reason._value2member_map_.values() if isinstance(one, Reason))
     return next((one for one in known if one.word == word), None)
+
+
+def listed() -> tuple[str, ...] | None:
+    """Return the words of all reasons from `LISTED_MIN` on that this process knows, in order of their numbers; None if
+    they take more than `LISTED_BYTES_MAX`."""
+    known = sorted(one for one in Reason._value2member_map_.values() if isinstance(one, Reason) and one >= LISTED_MIN)
+    words = tuple(one.word for one in known)
+    return words if sum(len(word) + 3 for word in words) <= LISTED_BYTES_MAX else None
+
+
+def known_count() -> int:
+    """Return how many reasons this process knows: those that are declared later are more."""
+    return len(Reason._value2member_map_)
 
 
 def reason_from(number: int) -> Reason:

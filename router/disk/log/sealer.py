@@ -9,10 +9,13 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
+from msgspec.structs import replace
+
 from router.core.log.events import Logged, decode_events
 from router.core.log.life import LEAP_MIN
 from router.core.log.line import Line, encode_lines, event_rows, gaps
 from router.core.log.segment import SegmentTotals, file_name, header, sign
+from router.core.wire.reasons import LISTED_MIN, by_word, known_count, listed
 from router.disk.log.eventlog import OPEN, Segments
 from router.disk.log.file import finish, not_written, open_private, throw_away
 from router.disk.log.index import Growing, IndexedLines
@@ -62,6 +65,8 @@ class Sealer:
         self._index = Growing()
         self._size = 0
         self._since = 0.0
+        self._listed: frozenset[str] | None = None
+        self._known_count = self._naming_bytes = 0
         self._missing = 0
         self.next_seq = segments.last_sealed() + 1
 
@@ -92,6 +97,8 @@ class Sealer:
         try:
             if self._file is None:
                 self._begin(found[0], now)
+            elif self._is_outdated():
+                found = [self._numbered(row) for row in found]
             self._index.note(self._size, events)
             if first_seq > self.next_seq:
                 self._index.note_gap(self.next_seq, first_seq - self.next_seq)
@@ -110,12 +117,13 @@ class Sealer:
         return missing
 
     def due(self, now: float, *, early: bool = False) -> bool:
-        """Whether the open segment has reached its size or age, or is to be closed `early`, and the previous one is
-        closed."""
+        """Whether the open segment has reached its size (without the reasons that it names) or age, does not name all
+        that are known now, or is to be closed `early`, and the previous one is closed."""
         limits = self._segments.limits
         old = now - self._since >= limits.segment_s
         is_open = self._file is not None and self._closing is None
-        return is_open and (early or old or self._size >= limits.segment_bytes)
+        is_full = self._size - self._naming_bytes >= limits.segment_bytes
+        return is_open and (early or old or is_full or self._is_outdated())
 
     def seal(self) -> int:
         """Close the open segment, if there is one, and return the last sealed sequence number.
@@ -165,7 +173,22 @@ class Sealer:
         self._size = 0
         self._since = now
         before = self._closing.footer.sha256 if self._closing else self._segments.predecessor()
-        self._write(encode_lines([header(first, before)]))
+        self._known_count, words = known_count(), listed()
+        self._listed = None if words is None else frozenset(words)
+        named = encode_lines([header(first, before, words)])
+        self._naming_bytes = len(named) - len(encode_lines([header(first, before)]))
+        self._write(named)
+
+    def _is_outdated(self) -> bool:
+        """Whether more reasons are known than when the header was written, which names them."""
+        return self._known_count != known_count()
+
+    def _numbered(self, row: Line) -> Line:
+        """Return the line with its reason by number, if the header does not name its word."""
+        if row.reason is None or self._listed is None or row.reason in self._listed:
+            return row
+        found = by_word(row.reason)
+        return row if found is None or found < LISTED_MIN else replace(row, reason=f"reason-{int(found)}")
 
     def unsealed(self) -> list[IndexedLines]:
         """Return the segments without a name yet, oldest first: at most one being closed and the open one."""

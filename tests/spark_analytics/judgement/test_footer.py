@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from samples.logs import KEY, OTHER
 
 from router.core.log.line import Line, encode_lines
-from router.core.log.segment import sign, signed_bytes
+from router.core.log.segment import SCHEMA, sign, signed_bytes
 from router.core.wire.codec import encode
 from router.core.wire.crypto import verify
 from spark_analytics.judgement.footer import Footer, decode_line, read_footer, read_header
@@ -149,3 +149,20 @@ def test_any_value_is_read_or_refused_in_words(value: Any) -> None:
             assert read_footer(row(**{column: value})).is_authentic(verify) == (value == row()[column])
         except ValueError as error:
             assert 0 < len(str(error)) < 200
+
+
+def header(**changed: Any) -> dict[str, Any]:
+    line = Line(1, "segment", router=KEY.public.hex(), boot="00" * 16, schema=SCHEMA, first_seq=10, reasons=["a:b"])
+    return decode_line(encode_lines([line])) | changed
+
+
+def test_a_header_says_which_reasons_may_stand_in_its_segment() -> None:
+    assert read_header(header()).reasons == frozenset({"a:b"})
+    assert read_header(header(reasons=[])).reasons == frozenset()
+    assert read_header(header(reasons=None)).reasons is None
+
+
+@pytest.mark.parametrize("said", ["a:b", 7, {"a:b": 1}, ["a:b", 7], [""], ["A"], ["a b"], ["a" * 65], [["a"]], [None]])
+def test_other_reasons_make_no_header(said: object) -> None:
+    with pytest.raises(ValueError, match="a header whose reasons are no list of words"):
+        read_header(header(reasons=said))

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from samples.logs import BOOT, KEY, OTHER
 from samples.segments import ROUTER, WHOLE, events_of, footer, outward
 
-from router.core.log.line import Line, decode_line, gaps
-from router.core.log.segment import SEAL_LABEL, file_name, fold, is_authentic, sign, signed_bytes
+from router.core.log.line import Line, decode_line, encode_line, gaps
+from router.core.log.segment import SEAL_LABEL, file_name, fold, header, is_authentic, sign, signed_bytes
 from router.core.wire.crypto import verify
 
 CDDL = Validator(Path(__file__).parents[4] / "cddl" / "segment.cddl")
@@ -47,6 +47,8 @@ def test_header_and_footer() -> None:
 def test_header_and_footer_are_what_the_cddl_says() -> None:
     first, *_, last = WHOLE.splitlines()
     assert CDDL.validate(json.loads(first), "header")
+    naming = encode_line(header(decode_line(WHOLE.splitlines()[1]), None, ("dmq:expired",)))
+    assert naming.endswith(b',"reasons":["dmq:expired"]}') and CDDL.validate(json.loads(naming), "header")
     assert CDDL.validate(json.loads(last), "footer")
     assert CDDL.validate(signed_bytes(FOOTER).removeprefix(SEAL_LABEL), "sealed", require_deterministic=True)
 
