@@ -30,8 +30,10 @@ from router.disk.snapshot.series import newest_beside, newest_of_each
 from router.disk.snapshot.steady_writer import SteadyWriter
 from router.disk.snapshot.terms import SALT_BYTES, Manifest, SnapshotFault, usual_cost
 from router.settings import config as configuration
+from router.settings import keyring, own_successions
 from router.settings.config_backup import EVERY_S_MAX, EVERY_S_MIN, KEEP_MAX, Backup
 from router.settings.config_text import ConfigError
+from router.settings.home import Home
 
 NEWEST_MAX = 4
 """How many nodes' newest snapshots an error names."""
@@ -102,6 +104,7 @@ def take_one(file: str, passphrase_file: Path | None, plain: bool, every_s: int 
         raise click.UsageError("a snapshot is no text for a terminal: name a file, or pipe it")
     _check_place(file)
     passphrase = None if plain else _ask_passphrase(passphrase_file, is_new=True)
+    _check_whose(file, chosen, passphrase)
     said = f"no snapshot of {home} was taken"
     with _faults(said):
         seal = None if passphrase is None else seal_key(passphrase, usual_cost(token_bytes(SALT_BYTES)))
@@ -331,6 +334,35 @@ def _check_place(file: str) -> None:
         raise Failure(Exit.FAILED, f"{file} cannot be looked at: {error.strerror}; choose another place") from None
     if found and found != FIRST:
         raise Failure(Exit.USAGE, f"{file} is there already, and no snapshot: name another file")
+
+
+def _check_whose(file: str, home: Home, passphrase: bytes | None) -> None:
+    """Raise `Failure` if the snapshot in the file, whose place another one is to take, is of another node; say so if
+    that cannot be told, as of one that was sealed by another passphrase."""
+    path = Path(file)
+    if file == "-" or not path.exists() or not path.stat().st_size or keyring.fault(home, keyring.NODE):
+        return
+
+    def given() -> bytes:
+        if passphrase is None:
+            raise SnapshotFault("it is sealed, and no passphrase was given")
+        return passphrase
+
+    try:
+        with path.open("rb", buffering=0) as content:
+            said = manifest_ahead(SnapshotReader(content, given), content.fileno())
+        fault = "" if said else "an earlier program wrote it"
+    except (SnapshotFault, OSError) as error:
+        said, fault = None, str(error)
+    if said is None:
+        note(f"{file} is replaced, and of which node its snapshot was cannot be told: {fault}")
+        return
+    own = {bytes(keyring.load(home, keyring.NODE).public), *own_successions.former_keys(home.key_path.parent)}
+    if said.router and said.router not in own:
+        whose = key_text("addr", said.router)
+        raise Failure(
+            Exit.USAGE, f"{file} is a snapshot of another node, {whose}: name another file, or remove that one"
+        )
 
 
 @contextmanager

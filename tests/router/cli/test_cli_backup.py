@@ -93,6 +93,32 @@ def test_no_moment_is_held_while_the_key_is_made(
     assert held[0] is False
 
 
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_a_snapshot_of_another_home_is_not_replaced(is_plain: bool, home: Path, secret: Path, tmp_path: Path) -> None:
+    file, other = tmp_path / "snapshot", run_in(tmp_path / "other")
+    how = ("--plain",) if is_plain else ("--passphrase-file", str(secret))
+    assert [run_in(home)("backup", str(file), *how).exit_code for _ in range(2)] == [0, 0]
+    before, [address] = file.read_bytes(), run_in(home)("id").stdout.splitlines()
+    assert other("init").exit_code == 0
+    refused = other("backup", str(file), *how)
+    assert (refused.exit_code, file.read_bytes() == before) == (2, True)
+    assert f"{file} is a snapshot of another node, {address}: name another file" in refused.stderr
+    assert run_in(home)("keys", "rotate-node").exit_code == 0
+    assert run_in(home)("backup", str(file), *how).exit_code == 0
+
+
+def test_a_snapshot_that_cannot_be_opened_is_replaced_and_that_is_said(
+    home: Path, secret: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "snapshot"
+    assert run_in(home)("backup", str(file), "--passphrase-file", str(secret)).exit_code == 0
+    secret.write_text("another passphrase\n")
+    for how in (("--passphrase-file", str(secret)), ("--plain",)):
+        replaced = run_in(home)("backup", str(file), *how)
+        assert replaced.exit_code == 0, replaced.stderr
+        assert f"{file} is replaced, and of which node its snapshot was cannot be told: " in replaced.stderr
+
+
 def test_a_plain_snapshot_is_listed_and_verified(home: Path, tmp_path: Path) -> None:
     file = tmp_path / "snapshot"
     taken = run_in(home)("backup", str(file), "--plain")
