@@ -220,7 +220,7 @@ def remove(address: str, as_json: bool) -> None:
     how many, and at a terminal asks first.
     """
     home = invocation().home_to_change
-    key = Names.of(home).address(address)
+    key = _neighbour(home, Names.of(home), address)
     known = _peer(home, key)
     waited = tell_of_waiting(home, key, _shown(known))
     received.withdraw(home, key)

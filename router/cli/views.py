@@ -69,6 +69,7 @@ def _glance(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("durability", found["durability"]),
         *([("restored", _restored(one))] if (one := found.get("restored")) else []),
         *([("copy", found["copy"]["problem"])] if found.get("copy") else []),
+        *([("key", found["superseded"]["problem"])] if found.get("superseded") else []),
         *(("alarm", one["text"]) for one in found.get("alarms", ())),
         *([("clock", found["clock"]["problem"])] if found["clock"]["problem"] else []),
         *([("backup", backup_line(one))] if (one := found.get("backup")) else []),

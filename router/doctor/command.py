@@ -241,6 +241,7 @@ def _judged(
     yield network_checks.judge_node(running, facts.why_not_running, own_version())
     if running is not None:
         yield from network_checks.judge_copy(running)
+        yield from network_checks.judge_superseded(running)
         yield from network_checks.judge_alarms(running)
     yield network_checks.judge_clock(running, config.limits.clock_offset_s_max, time.time(), disk.newest_s)
     listen = listeners_of(facts, config)

@@ -63,6 +63,13 @@ def judge_copy(running: Running) -> Iterator[Finding]:
         yield Finding("copy", False, said, remedy)
 
 
+def judge_superseded(running: Running) -> Iterator[Finding]:
+    """Judge whether neighbours refuse this node's key, since another has taken its place there."""
+    if found := running.status.get("superseded"):
+        said, remedy = split_remedy(found["problem"])
+        yield Finding("key", False, said, remedy)
+
+
 def judge_alarms(running: Running) -> Iterator[Finding]:
     """Report what the node finds wrong with itself: each alarm that stands, or that there is none."""
     found = running.status.get("alarms", ())

@@ -345,7 +345,8 @@ class Connection:
             return LastWords(NOT_NOW + (text or reason.sentence))
         if reason is Reason.RENEWED:
             more = FROM_BACKUP if text == SIGN_ON_ANEW else ""
-            return LastWords(f"{NOT_LET_IN}: {text or reason.sentence}{more}", lets_in=False)
+            said = f"{NOT_LET_IN}: {text or reason.sentence}{more}"
+            return LastWords(said, lets_in=False, is_superseded=text == SIGN_ON_ANEW)
         if reason is Reason.NOT_AUTHORISED:
             said = text if "; " in text else f"{text}; {ASK_AGAIN}"
             return LastWords(f"{NOT_LET_IN}: {said}" if text else TURNED_AWAY, lets_in=False)

@@ -27,6 +27,7 @@ from router.core.wire.reasons import Reason
 from router.core.wire.text import BadText, key_text, short
 from router.node.dial_pauses import DialPauses
 from router.node.successor_dials import Answerer, SuccessorDials
+from router.node.superseded import Formers, explained
 from router.settings.config import Link
 from router.transport import contract as transport
 from router.transport.contract import ConnectFailed, Stream
@@ -50,20 +51,23 @@ class LastWords(NamedTuple):
     `text`: a sentence for the operator, "" if nothing is wrong; `lets_in`: False if this node is refused there;
     `is_displaced`: another connection of this node's key took over there, maybe one that the other end dialled;
     `is_logged`: the log has the cause, as the neighbour gave it before it ended the connection; `is_other`: another key
-    answered than the one that was dialled, and has not shown that it followed that one."""
+    answered than the one that was dialled, and has not shown that it followed that one; `is_superseded`: another key
+    has the place of this node's there."""
 
     text: str = ""
     lets_in: bool = True
     is_displaced: bool = False
     is_logged: bool = False
     is_other: bool = False
+    is_superseded: bool = False
 
 
 class Dialler:
     """Keeps one dialling task per key. `run(stream, expect)` serves a connection until it ends.
 
     `waiting(key)` asks the message router whether messages are queued for the key; `draw()` returns a number in [0, 1)
-    for the jitter; `on_loopback()` whether this node is reached on its own machine only.
+    for the jitter; `on_loopback()` whether this node is reached on its own machine only; `formers(key)` the keys that a
+    neighbour has had before.
     """
 
     def __init__(
@@ -78,6 +82,7 @@ class Dialler:
         on_loopback: Callable[[], bool],
         budgets: DialBudgets,
         on_failed: OnFailed = lambda neighbour, text, let_in: None,
+        formers: Formers = lambda key: (),
     ) -> None:
         self._key = key
         self._link = link
@@ -88,6 +93,7 @@ class Dialler:
         self._on_loopback = on_loopback
         self._budgets = budgets
         self._on_failed = on_failed
+        self._formers = formers
         self._neighbours = {one.key: one for one in neighbours}
         self._attempts: dict[bytes, trio.CancelScope] = {}  # around the present dial or pause of each task
         self._pauses: dict[bytes, tuple[float, trio.CancelScope]] = {}  # when each began, and what ends it
@@ -307,7 +313,10 @@ class Dialler:
 
     async def _connect_to(self, neighbour: Neighbour, one: DialTarget) -> Stream:
         expect, timeout_s = PublicKey(neighbour.key), self._link.dial_timeout_s
-        return await transport.dial(one.address, self._key, expect, timeout_s=timeout_s)
+        try:
+            return await transport.dial(one.address, self._key, expect, timeout_s=timeout_s)
+        except ConnectFailed as error:
+            raise explained(error, neighbour.key, self._formers) from None
 
     async def _dial_doubted(self, neighbour: Neighbour, one: DialTarget) -> Stream:
         """Dial an address of an advertised neighbour if it counts and the budget allows. An attempt that is given up
@@ -323,7 +332,7 @@ class Dialler:
         source = _source(neighbour, one)
         budget = self._budgets.of(source)
         async with self._room_of_doubted, self._room:  # the others are dialled, however many of these do not answer
-            refused = self._why_not(neighbour, at, source)
+            refused = _why_not(neighbour, at, source, on_loopback=self._on_loopback())
             refused = refused or budget.begin(neighbour.key, at, trio.current_time())
             if refused is not None:
                 if (until_s := budget.rests_until_s(at)) > trio.current_time():
@@ -339,11 +348,6 @@ class Dialler:
             budget.end(neighbour.key, at, trio.current_time(), WhoAnswered.EXPECTED)
             return stream
 
-    def _why_not(self, neighbour: Neighbour, at: IpAddress, source: AddressSource) -> tuple[Reason, str] | None:
-        if source is AddressSource.NEIGHBOUR:
-            return why_not_dialled(at, neighbour.urls, on_loopback=self._on_loopback())
-        return refusal_of(at, source, on_loopback=self._on_loopback())
-
     def _note(self, neighbour: Neighbour, problem: str, *, is_logged: bool = False) -> None:
         """Keep why the last attempt failed, "" if it did not; log each new reason once, until an attempt succeeds.
 
@@ -358,6 +362,14 @@ class Dialler:
             logged.append(problem)
             log.log(level, "%s: %s", neighbour.name or short(key_text("addr", neighbour.key)), problem)
         self.problems[neighbour.key] = problem
+
+
+def _why_not(
+    neighbour: Neighbour, at: IpAddress, source: AddressSource, *, on_loopback: bool
+) -> tuple[Reason, str] | None:
+    if source is AddressSource.NEIGHBOUR:
+        return why_not_dialled(at, neighbour.urls, on_loopback=on_loopback)
+    return refusal_of(at, source, on_loopback=on_loopback)
 
 
 def _source(neighbour: Neighbour, one: DialTarget) -> AddressSource:

@@ -72,6 +72,7 @@ from router.node.questions.status import StatusQuestions
 from router.node.residents import Residents
 from router.node.snapshots import Snapshots
 from router.node.start_files import StartFiles
+from router.node.superseded import Superseded
 from router.node.taking_up import offer_to_all, take_up
 from router.node.welcome import offer_to, welcome
 from router.service.running import guests_url, inside_url
@@ -192,6 +193,7 @@ class RunningNode:
             self._wall = wall_clock.WallClock(now, clock_limits(config), disk.clock())
             now = self._wall.now(now)
             self._directory = directory(config, self._key.public)
+            self._superseded = Superseded(self._directory)
             keys = self._home.key_path.parent
             self._key_files = KeyFiles(keys)
             self._admit_services(config)
@@ -262,6 +264,7 @@ class RunningNode:
             lambda: self._directory.is_on_loopback,
             budgets,
             self._not_connected,
+            self._directory.successors.formers,
         )
         if self._is_barred:
             found.rest()
@@ -366,6 +369,7 @@ class RunningNode:
             "pid": os.getpid(),
             "descriptors": descriptors.in_use(),
             "verifiers": verifiers(self._config),
+            "superseded": self._superseded.facts(),
         }
 
     def reload(self) -> str:
@@ -432,6 +436,7 @@ class RunningNode:
             log.info("%s: %s", stream.where, await connection.run())
         except* Exception:  # one neighbour's input must not end the node
             log.exception("%s: a fault of this program ended the connection", stream.where)
+        self._superseded.heard(stream.peer or expect, is_superseded=connection.last_words.is_superseded)
         if expect is not None and stream.peer not in (None, expect) and connection.is_turned_down:
             return connection.last_words._replace(is_other=True)
         if expect is not None and self._guest.has_heard_block(expect):

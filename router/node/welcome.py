@@ -11,6 +11,7 @@ from router.core.link.session import Offer, Welcome
 from router.core.neighbours.directory import Directory, Standing
 from router.core.routing.admission import SIGN_ON_ANEW
 from router.core.wire.crypto import PublicKey
+from router.core.wire.reasons import Reason
 from router.settings.config import Config
 from router.transport.contract import Stream
 
@@ -22,7 +23,7 @@ def welcome(directory: Directory, config: Config, owner: bool, key: PublicKey) -
     if standing is Standing.STRANGER:
         return Welcome(True, min(limits.strangers_frame_bytes_max, limits.frame_bytes_max))
     if standing is None and bytes(key) in directory.successors:
-        return Welcome(refused=SIGN_ON_ANEW)
+        return Welcome(refused=SIGN_ON_ANEW, reason=Reason.RENEWED)
     if standing is None:
         ended_s = directory.ended_s(bytes(key))
         return Welcome(refused=f"its time here ended on {_utc(ended_s)}") if ended_s else None

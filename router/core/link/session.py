@@ -122,12 +122,13 @@ class Offer(Struct, frozen=True):
 
 
 class Welcome(NamedTuple):
-    """The terms for a peer whose key is proven; `frame_bytes_max` may be less than our hello announced. `refused`: the
-    reason, as told to a peer that is not let in."""
+    """The terms for a peer whose key is proven; `frame_bytes_max` may be less than our hello announced. `refused`,
+    `reason`: why a peer is not let in, as told to it."""
 
     is_stranger: bool = False
     frame_bytes_max: int | None = None
     refused: str = ""
+    reason: Reason = Reason.NOT_AUTHORISED
 
 
 LIMITS = LinkLimits()
@@ -400,7 +401,7 @@ class Session:
         if (found is None or found.refused) and self._follows_one_let_in(key, hello):
             found = Welcome(is_stranger=True)
         if found is None or found.refused:
-            raise RemoteProtocolError(Reason.NOT_AUTHORISED, found.refused if found is not None else "")
+            raise RemoteProtocolError(*((found.reason, found.refused) if found else (Reason.NOT_AUTHORISED, "")))
         if found.frame_bytes_max is not None:
             bytes_max = self.machine.table[St.OPEN].bytes_max
             self.machine.table = in_force(*self._terms, min(bytes_max, found.frame_bytes_max))

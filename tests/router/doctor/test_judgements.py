@@ -114,6 +114,12 @@ def test_a_copy() -> None:
     assert list(of_network.judge_copy(running(copy=None))) == []
 
 
+def test_key_that_another_has_the_place_of() -> None:
+    (one,) = of_network.judge_superseded(running(superseded={"problem": "renewed at hub; restore a snapshot"}))
+    assert (one.ok, one.found, one.remedy) == (False, "renewed at hub", "restore a snapshot")
+    assert list(of_network.judge_superseded(running(superseded=None))) == []
+
+
 def test_alarms_of_the_node_about_itself() -> None:
     assert [one.ok for one in of_network.judge_alarms(running())] == [True]
     (one,) = of_network.judge_alarms(running(alarms=[{"text": "the queue of bob is full; bring that recipient back"}]))

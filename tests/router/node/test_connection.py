@@ -361,7 +361,8 @@ async def test_a_node_whose_key_or_claim_to_one_is_refused_is_told_why(text: str
     async with connected() as ends:
         ends.session.goodbye(Reason.RENEWED, text)
         await ends.flush()
-        assert ends.connection.last_words == LastWords(f"{NOT_LET_IN}: {text}{more}", lets_in=False)
+        said = f"{NOT_LET_IN}: {text}{more}"
+        assert ends.connection.last_words == LastWords(said, lets_in=False, is_superseded=bool(more))
 
 
 async def test_a_node_that_is_shown_a_later_run_of_its_key_says_that_it_stops() -> None:

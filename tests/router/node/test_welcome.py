@@ -13,6 +13,7 @@ from router.core.neighbours.directory import Directory, Neighbour
 from router.core.neighbours.successors import Successor
 from router.core.routing.admission import SIGN_ON_ANEW
 from router.core.wire.crypto import PublicKey
+from router.core.wire.reasons import Reason
 from router.node.welcome import offer_to, welcome
 from router.settings.config import Config
 from router.settings.config_limits import Limits
@@ -68,5 +69,5 @@ def test_a_renewed_key_is_told_so_where_no_strangers_are_let_in() -> None:
     found = directory(strangers=False)
     found.succeed(Successor(bytes(BOB.public), bytes(ALICE.public), 0, 1))
     found.replace_neighbours(found.configured.values())
-    assert welcome(found, CONFIG, False, BOB.public) == Welcome(refused=SIGN_ON_ANEW)
+    assert welcome(found, CONFIG, False, BOB.public) == Welcome(refused=SIGN_ON_ANEW, reason=Reason.RENEWED)
     assert welcome(found, CONFIG, False, ALICE.public) == Welcome()
