@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from router.audit.database import Database
-from spark_analytics.judgement.claim_sql import IS_UNEVEN, TEXTS, UNLINKED
+from spark_analytics.judgement.claim_sql import IS_UNEVEN, TEXTS, UNJUDGED, UNLINKED
 from spark_analytics.judgement.conflicts import row_of
 
 Rows = list[dict[str, Any]]
@@ -147,6 +147,13 @@ def claims(tables: Database) -> Rows:
         ids = _ids(tables, told) if claim == "left-out" and told else {}
         found += [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
     return found
+
+
+def unjudged(tables: Database) -> Rows:
+    """Return where logs do not show who was left out, if anybody joined."""
+    if not tables.rows("SELECT 1 FROM change WHERE event = 'join' LIMIT 1"):
+        return []
+    return tables.rows(_NAMED.format(text=_filled(UNJUDGED)))
 
 
 def _filled(text: str) -> str:
