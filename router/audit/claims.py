@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from router.audit.database import Database
-from spark_analytics.judgement.claim_sql import IS_UNEVEN, TEXTS, UNLINKED
+from spark_analytics.judgement.claim_sql import IS_UNEVEN, TEXTS, UNJUDGED, UNLINKED
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.judgement.unnamed_reasons import unnamed
@@ -172,6 +172,13 @@ def unnamed_reasons(tables: Database, evidence: Evidence, reasons: Iterable[Mapp
     )
     tables.run("CREATE TABLE asked_reason AS SELECT unnest(?::VARCHAR[]) AS reason", [told.asked])
     return tables.find("unnamed")
+
+
+def unjudged(tables: Database) -> Rows:
+    """Return where logs do not show who was left out, if anybody joined."""
+    if not tables.rows("SELECT 1 FROM change WHERE event = 'join' LIMIT 1"):
+        return []
+    return tables.rows(_NAMED.format(text=_filled(UNJUDGED)))
 
 
 def _filled(text: str) -> str:

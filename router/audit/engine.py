@@ -11,7 +11,7 @@ import duckdb
 from msgspec import Struct
 
 from router.audit import load, publish
-from router.audit.claims import claims, unnamed_reasons
+from router.audit.claims import claims, unjudged, unnamed_reasons
 from router.audit.database import MEMORY_BYTES, Database, database, threads_for
 from router.audit.file_facts import content, read_facts
 from router.audit.listing import Listing
@@ -195,4 +195,4 @@ def _findings(tables: Database, evidence: Evidence, as_of_ns: int) -> dict[str, 
         told += circles.claims(tables.find("circles"), {row["key"] for row in sound})
     if tables.rows("SELECT 1 FROM message_id WHERE is_unlike LIMIT 1"):
         told += tables.find("unlike")
-    return {**found, "claims": told}
+    return {**found, "claims": told, "unjudged": unjudged(tables)}

@@ -104,6 +104,7 @@ def _told(tables: Tables, words: Rows, distinct: Mapping[str, int]) -> dict[str,
         "went_on": went_on,
         "barred": claim_findings.barred(tables.others, tables) if is_barred else [],
         "claims": [*refused, *judged_claims.claims(tables, words), *circles],
+        "unjudged": judged_claims.unjudged(judged_claims.change_of(tables.others), tables, words),
     }
 
 

@@ -49,6 +49,13 @@ def claims(tables: Tables, words: Rows) -> Rows:
     return found
 
 
+def unjudged(change: DataFrame, tables: Tables, words: Rows) -> Rows:
+    """Return where logs do not show who was left out, if anybody joined. `change`: as of `change_of`."""
+    if not any(row["event"] == "join" for row in words):
+        return []
+    return rows(named(made(claim_sql.UNJUDGED, {"change": change, "log": log_of(tables)}, 0), tables.routers))
+
+
 def acked(lines: DataFrame) -> DataFrame:
     """Return the links over which messages were acknowledged, each with its first line that says so."""
     by_link = lines.where("event = 'acked'").groupBy("router", "boot", "link", "recipient")

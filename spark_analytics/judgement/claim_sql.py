@@ -44,10 +44,17 @@ NEVER_AGAIN = ("no-subscribers", "no-route", "bad-signature", "expiry-too-far")
 """Reasons for which no router refuses a message that it has accepted: it knows its id, and says that it has it."""
 FULL = "queue-full-recipient"
 
+_IS_COUNTED = "event = 'leave' AND subscriber IS NULL AND coalesce(standing, '') <> 'stranger'"
 _STAY = f"""
 line AS (
-    SELECT change.*, sum(CASE WHEN event = 'start' THEN 1 ELSE 0 END)
-        OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run
+    SELECT change.*,
+        sum(CASE WHEN event = 'start' THEN 1 ELSE 0 END)
+            OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run,
+        max(CASE WHEN event = 'start' THEN seq ELSE 0 END)
+            OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run_seq,
+        max(CASE WHEN event = 'start' THEN t ELSE 0 END)
+            OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run_t,
+        {_IS_COUNTED} AS is_counted
     FROM {{change}} change
 ),
 told AS (
@@ -55,12 +62,12 @@ told AS (
     FROM line JOIN {{log}} log ON log.router = line.router
     WHERE log.is_whole
     GROUP BY line.router
-    HAVING sum(CASE WHEN event = 'leave' AND subscriber IS NULL THEN 1 ELSE 0 END) = 0
 ),
 doubtful AS (
-    SELECT DISTINCT router, CASE WHEN event = 'renewal' THEN old_key ELSE peer END AS peer
+    SELECT router, CASE WHEN event = 'renewal' THEN old_key ELSE peer END AS peer, min(seq) AS seq, min(t) AS t
     FROM line
     WHERE event = 'renewal' OR event = 'config' AND is_doubtful
+    GROUP BY router, CASE WHEN event = 'renewal' THEN old_key ELSE peer END
 ),
 service AS (
     SELECT DISTINCT router, subscriber FROM line WHERE event = 'join' AND service IS NOT NULL
@@ -68,8 +75,15 @@ service AS (
 membership AS (
     SELECT router, subscriber, group_key, event, service, seq, t,
         lead(seq) OVER (PARTITION BY router, subscriber, group_key ORDER BY seq) AS to_seq,
-        lead(t) OVER (PARTITION BY router, subscriber, group_key ORDER BY seq) AS to_t
-    FROM line
+        lead(t) OVER (PARTITION BY router, subscriber, group_key ORDER BY seq) AS to_t, sure_seq, sure_t
+    FROM (
+        SELECT line.*,
+            min(CASE WHEN is_counted THEN run_seq END)
+                OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS sure_seq,
+            min(CASE WHEN is_counted THEN run_t END)
+                OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS sure_t
+        FROM line
+    ) line
     WHERE event IN ('join', 'leave') AND subscriber IS NOT NULL AND group_key IS NOT NULL
 ),
 presence AS (
@@ -87,11 +101,12 @@ stay AS (
         greatest(membership.seq, presence.seq) AS from_seq,
         greatest(membership.t, presence.t) AS from_t,
         least(
-            coalesce(membership.to_seq, {NS_MAX}), coalesce(presence.to_seq, {NS_MAX}), coalesce(stopped.seq, {NS_MAX})
+            coalesce(membership.to_seq, {NS_MAX}), coalesce(presence.to_seq, {NS_MAX}), coalesce(stopped.seq, {NS_MAX}),
+            coalesce(doubtful.seq, {NS_MAX}), coalesce(sure_seq, {NS_MAX})
         ) AS to_seq,
         least(
             coalesce(membership.to_t, {NS_MAX}), coalesce(presence.to_t, {NS_MAX}), coalesce(stopped.t, {NS_MAX}),
-            log.end_ns
+            coalesce(doubtful.t, {NS_MAX}), coalesce(sure_t, {NS_MAX}), log.end_ns
         ) AS to_t
     FROM membership
     JOIN told ON told.router = membership.router
@@ -100,14 +115,43 @@ stay AS (
     LEFT JOIN stopped ON stopped.router = presence.router AND stopped.run = presence.run
     LEFT JOIN doubtful ON doubtful.router = membership.router AND doubtful.peer = membership.subscriber
     WHERE membership.event = 'join' AND membership.service IS NULL AND membership.seq > told_seq
-        AND presence.event = 'link_up' AND doubtful.peer IS NULL
+        AND presence.event = 'link_up'
         AND (presence.standing = 'local' OR presence.standing = 'client' AND log.pruned_to = 0)
 )"""
 """When apps and clients were in a group and connected, by a log that is whole: from the later of `join` and `link_up`
-to the first of `leave`, `link_down` and the next start. A log in which some leaves are only counted is not judged, nor
-a key whose rights were changed, that is an uplink, or that was renewed; clients only by a log that begins with its
-first event, which tells of uplinks. Services are left out: to some the router says the ids alone. A log names them from
-the first `config` on that has `clock_moves_s_max`."""
+to the first of `leave`, `link_down`, the next start, and the line by which the key's rights are changed, it becomes an
+uplink or is renewed. Leaves that are only counted, but for strangers', may be of anybody who had joined, and of any
+time since the start of that run; clients are judged only by a log that begins with its first event, which tells of
+uplinks. Services are left out: to some the router says the ids alone. A log names them from the first `config` on that
+has `clock_moves_s_max`. `UNJUDGED` tells what is not judged by this."""
+
+UNJUDGED = f"""
+WITH {_STAY},
+joined AS (
+    SELECT membership.router, membership.subscriber, min(membership.seq) AS seq
+    FROM membership
+    WHERE event = 'join' AND service IS NULL
+    GROUP BY membership.router, membership.subscriber
+)
+SELECT joined.router, 'config' AS cause, CAST(NULL AS STRING) AS peer, min(told_seq) AS seq
+FROM joined JOIN told ON told.router = joined.router
+WHERE told_seq IS NULL OR joined.seq <= told_seq
+GROUP BY joined.router
+UNION ALL
+SELECT joined.router, 'leave', CAST(NULL AS STRING), min(line.seq)
+FROM joined
+JOIN told ON told.router = joined.router
+JOIN line ON line.router = joined.router AND line.is_counted AND line.seq > joined.seq
+GROUP BY joined.router
+UNION ALL
+SELECT joined.router, 'rights', joined.subscriber, doubtful.seq
+FROM joined
+JOIN told ON told.router = joined.router
+JOIN doubtful ON doubtful.router = joined.router AND doubtful.peer = joined.subscriber
+"""
+"""Where logs, though whole, do not show who was left out: `router`, `cause`, `peer`, `seq`. `config`: before the first
+`config` that has `clock_moves_s_max`, in `seq`, or anywhere; `leave`: some leaves are only counted, first in `seq`;
+`rights`: those of `peer` changed in `seq`, or it was renewed there."""
 
 LACKING = f"""
 WITH {_STAY},

@@ -29,6 +29,7 @@ Findings are lists of rows, by name (whole numbers; keys in hex; a window is its
     again           router count arrival first_seq seq      arrival, first_seq, seq: of the least
     early           router count sure seq arrival recipient expired_t due_ns    from seq on: of the first
     claims          claim router peer count first{seq accepted_seq id}
+    unjudged        router cause peer seq               where it is not known who was left out, and why
     barred          router peer count lost withheld seq    peer: of which router says that it passes nothing on
     went_on         router recipient count              messages that expired and that the recipient has accepted
     services        router service messages owed done ended pending unknown unaccounted doubled
@@ -54,6 +55,7 @@ from spark_analytics.judgement.unnamed_reasons import is_everywhere, named_by
 from .finding import utc
 from .reasons import SENTENCES
 from .sentences import sentences, verdict_of
+from .unjudged import unjudged
 
 WINDOWS_MAX = 120
 FORECAST_WINDOWS = 4
@@ -141,6 +143,7 @@ def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, ru
         "latency_ms": _percentiles(row for row in found.get("latency", ()) if row["event"] == "delivered"),
         "custody_ms": _percentiles(row for row in found.get("latency", ()) if row["event"] == "acked"),
         **_of_evidence(evidence),
+        "limits": [*evidence.limits, *unjudged(found.get("unjudged", ()))],
         "by_router": by_router,
         "latency": _latencies(found.get("latency", ()), ("window", "event")),
         "hops": _latencies(found.get("hops", ()), ("router", "recipient", "event")),
@@ -174,7 +177,6 @@ def _of_evidence(evidence: Evidence) -> dict[str, Any]:
         "files": [file._asdict() for file in evidence.files if file.status != "good"],
         "problems": [str(problem) for problem in evidence.problems[:PROBLEMS_MAX]],
         "problems_more": max(0, len(evidence.problems) - PROBLEMS_MAX),
-        "limits": list(evidence.limits),
     }
 
 

@@ -28,6 +28,7 @@ from spark_analytics.batch.gold.accepted import arrivals_twice
 from spark_analytics.batch.gold.kept import CutOff, cut_off
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import NotIncremental, Tables
+from spark_analytics.batch.judged_claims import unjudged
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.session import ADAPTIVE
 from spark_analytics.batch.silver import Part
@@ -113,7 +114,8 @@ class Increment:
         """Return what logs tell of each other, as `findings.find` takes it."""
         is_barred = any(row["event"] == "pubsub_barred" for row in self.words)
         barred = rows(self.tables.given["barred"]) if is_barred else []
-        return {"barred": barred, **self.two_logs.told(self.left_out, self.door_and_clock)}
+        told = self.two_logs.told(self.left_out, self.door_and_clock)
+        return {"barred": barred, **told, "unjudged": unjudged(self.left_out.change, self.tables, self.words)}
 
     def open_units(self) -> DataFrame:
         """Return the rows of `delivery` that may still change."""

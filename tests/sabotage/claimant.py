@@ -116,7 +116,7 @@ def _left_out(victim: str, rows: Rows) -> tuple[Rows, str]:
             case "join":
                 joined.add((fields["subscriber"], fields["group"]))
             case "leave":
-                joined.discard((fields["subscriber"], fields["group"]))
+                joined.discard((fields.get("subscriber"), fields.get("group")))
             case "link_up" if fields.get("standing") == "local":
                 linked.add(fields["peer"])
             case "link_down":
@@ -131,6 +131,16 @@ def _left_out(victim: str, rows: Rows) -> tuple[Rows, str]:
     others = [one for one in line.recipients or () if one != able[0]]
     kept = [row for row in rows if not _is_of(row, line, able[0])]
     return [replace(row, recipients=others) if row is line else row for row in kept], said
+
+
+def _left_out_and_excused(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Leave a subscriber out, and write at the log's end what would excuse it of later messages: its right to join is
+    revoked, and leaves of strangers are counted."""
+    rows, said = _left_out(victim, rows)
+    last, whom = rows[-1], said.split()[6]
+    end = Line(1, "config", 0, 1, last.t, last.mono, last.router, last.boot, count=1)
+    config = replace(end, fields={"peer": whom, "revoked": "join"})
+    return [*rows, config, replace(end, event="leave", fields={"standing": "stranger", "times": 1})], said
 
 
 def _not_full(victim: str, rows: Rows) -> tuple[Rows, str]:
@@ -274,7 +284,8 @@ def flooded_by_nobody(scene: Scene) -> None:
 
 
 CLAIMS: tuple[Callable[[Scene], None], ...] = (
-    *map(in_a_log, OF_ONE), in_a_log(_unknown_reason, level="warning", names_reasons=False), footer_of_other_times,
+    *map(in_a_log, OF_ONE), in_a_log(_left_out_and_excused),
+    in_a_log(_unknown_reason, level="warning", names_reasons=False), footer_of_other_times,
 )  # fmt: skip
 CLAIMS_OF_TWO = (flooded_by_nobody,)
 """Claims that the log of another router contradicts, which must be sound; `of_two.py` has more."""

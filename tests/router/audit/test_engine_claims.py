@@ -110,6 +110,15 @@ LEFT_OUT: dict[str, Case] = {
     "told": then(present, sent),
     "told of a client": then(begun, lambda log: linked(log, standing="client"), joined, sent),
     "told after a start": then(present, lambda log: begun(log, 2), lambda log: linked(log, 3), sent),
+    "though its rights changed later": then(present, sent, said("config", 9, peer=APP, revoked="join")),
+    "though it was renewed later": then(present, sent, said("renewal", 9, old=APP, new=OTHER_APP, service="router")),
+    "though strangers left": then(present, said("leave", standing="stranger", times=3), sent),
+    "though leaves of a later run are counted": then(
+        present, sent, lambda log: begun(log, 9), said("leave", 10, standing="local", times=3)
+    ),
+    "though leaves of an earlier run are counted": then(
+        begun, said("leave", 1, standing="local", times=3), lambda log: begun(log, 2), linked, joined, sent
+    ),
     "told though a link before went": then(present, said("link_up", peer=APP, link=8, standing="local"), down, sent),
 }
 NOT_LEFT_OUT: dict[str, Case] = {
@@ -128,6 +137,14 @@ NOT_LEFT_OUT: dict[str, Case] = {
     "without a right": then(present, said("config", peer=APP, revoked="join"), sent),
     "renewed": then(present, said("renewal", old=APP, new=OTHER_APP, service="router"), sent),
     "some leaves counted": then(present, said("leave", standing="local", times=3), sent),
+    "leaves counted later": then(present, sent, said("leave", 9, standing="local", times=3)),
+    "leaves counted in the run after it joined": then(
+        present,
+        lambda log: begun(log, 2),
+        lambda log: linked(log, 3),
+        sent,
+        said("leave", 9, standing="local", times=3),
+    ),
     "an older log": then(without_mark, sent),
     "a hole": then(hole, sent),
 }
@@ -136,6 +153,32 @@ NOT_LEFT_OUT: dict[str, Case] = {
 def test_a_subscriber_that_is_left_out_is_told(tmp_path: Path) -> None:
     found = claimed({**LEFT_OUT, **NOT_LEFT_OUT}, tmp_path)
     assert found == {**{case: [("left-out", 2)] for case in LEFT_OUT}, **{case: [] for case in NOT_LEFT_OUT}}
+
+
+def test_where_nobody_is_judged_to_be_left_out_is_among_the_limits(tmp_path: Path) -> None:
+    cases = {
+        "older": then(without_mark, sent),
+        "late": then(without_mark, begun, sent),
+        "counted": then(present, said("leave", standing="local", times=3), sent),
+        "rights": then(present, said("config", peer=APP, revoked="join"), sent),
+        "sound": then(present, said("leave", standing="stranger", times=3), sent),
+    }
+    logs = {case: Log(SigningKey(case.encode().ljust(32)[:32])) for case in cases}
+    for case, write in cases.items():
+        write(logs[case])
+        logs[case].write(tmp_path / case)
+    limits = audited(tmp_path)["limits"]
+    told = {case: [text for text in limits if name(logs[case].key) in text and "left out" in text] for case in cases}
+    older, late, counted, rights = (name(logs[case].key) for case in ("older", "late", "counted", "rights"))
+    assert told["sound"] == []
+    [text] = told["older"]
+    assert f"in the log of {older}: no `config` line tells `clock_moves_s_max` in it" in text
+    [text] = told["late"]
+    assert f"in the log of {late} before event 5: no" in text
+    [text] = told["counted"]
+    assert f"The log of {counted} only counts some of those who left groups, first in event 5" in text
+    [text] = told["rights"]
+    assert f"the log of {rights} tells" in text and text.endswith(f"{APP} (5).")
 
 
 # -- the log itself ---------------------------------------------------------------------------------------

@@ -1,0 +1,35 @@
+"""Say what the logs given do not show about subscribers that were left out (`claim_sql.UNJUDGED`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+NAMED_MAX = 20
+"""Most keys of one log that are named."""
+_CAUSES = {
+    "config": "Who was left out of messages is not judged in the log of {router}{until}: "
+    "no `config` line tells `clock_moves_s_max` {there}.",
+    "leave": "The log of {router} only counts some of those who left groups, first in event {seq}: whoever had joined "
+    "before such a line is not judged to be left out from the start of that run on.",
+    "rights": "From the event named, the log of {router} tells that the rights of these keys changed or that another "
+    "key followed them: whether they are left out from there on is not judged: {peers}.",
+}
+
+
+def unjudged(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a sentence for each log and cause. `rows`: those of `claim_sql.UNJUDGED`, with the router's key."""
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault((row["router"], row["cause"]), []).append(row)
+    for (router, cause), own in sorted(found.items()):
+        seq = own[0]["seq"]
+        peers = sorted(f"{row['peer']} ({row['seq']})" for row in own)
+        more = [f"and {len(peers) - NAMED_MAX} more"] if len(peers) > NAMED_MAX else []
+        yield _CAUSES[cause].format(
+            router=router,
+            seq=seq,
+            until="" if seq is None else f" before event {seq}",
+            there="in it" if seq is None else "before that",
+            peers=", ".join([*peers[:NAMED_MAX], *more]),
+        )
