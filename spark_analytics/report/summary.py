@@ -30,7 +30,8 @@ Findings are lists of rows, by name (whole numbers; keys in hex; a window is its
     early           router count sure seq arrival recipient expired_t due_ns    from seq on: of the first
     claims          claim router peer count first{seq accepted_seq id}
     barred          router peer count lost withheld seq    peer: of which router says that it passes nothing on
-    went_on         router recipient count              messages that expired and that the recipient has accepted
+    went_on         router recipient event count        messages that expired or were refused, and that the recipient
+                                                        accepted from there
     services        router service messages owed done ended pending unknown unaccounted doubled
     service_ends    router service state recipient reason count number    number: of the least message
     overdue         router count recipients is_doubted recipient seq parcel due_ns    from recipient on: first due
@@ -75,7 +76,7 @@ _PASSED_ON = {  # Unchanged, ordered by these columns; a minus sign: greatest fi
     "custody": ("router", "recipient"),
     "broken": ("router", "recipient", "id"),
     "spans": ("router", "hole_first"),
-    "went_on": ("router", "recipient"),
+    "went_on": ("router", "recipient", "event"),
     "events": ("router", "event"),
     "future": ("router",),
     "quality": ("check", "router"),
