@@ -136,7 +136,7 @@ def claims(tables: Database) -> Rows:
     """Return the claims, each with its first line. A message left out is named by the first one of its line."""
     tables.run(f"CREATE TABLE unlinked AS {_filled(UNLINKED)}")
     found = [*tables.find("claims")]
-    if tables.rows("SELECT 1 FROM gone_there WHERE NOT is_expired LIMIT 1"):
+    if tables.rows("SELECT 1 FROM gone_there WHERE is_never LIMIT 1"):
         found += tables.find("refused_there")
     if tables.rows("SELECT 1 FROM block WHERE (delivered | acked) & (~forwarded) <> 0 LIMIT 1"):
         found += tables.find("unwritten")

@@ -26,6 +26,8 @@ _FACTS = {
     "ttl_s": "other-ttl",
 }
 """The claim for each fact but the size, in order of precedence."""
+GONE = ("expired", "refused")
+"""How a message ends on the way to a router, which may have accepted it."""
 ENDED = (
     "router", "parcel", "taker", "event", "reason", "seq", "t", "count", "kind", "group_key", "accepted_t", "ids",
 )  # fmt: skip
@@ -197,10 +199,10 @@ def unnamed(tables: Tables, told: Unnamed) -> Rows:
 
 def gone_there(tables: Tables, words: Rows) -> tuple[Rows, Rows]:
     """Find messages that ended as refused or expired at a neighbour which by its own log had accepted them from here:
-    the claims that it refused them afterwards, and how many expired ones went on. Follows `gone_there` of the local
+    the claims that it refused them afterwards, and how many went on. Follows `gone_there` of the local
     engine. `words`: rows of `findings.tally`."""
     ends = {(row["event"], row["reason"]) for row in words if not row["at_door"]}
-    if not any(event == "expired" or (event == "refused" and reason in NEVER_AGAIN) for event, reason in ends):
+    if not any(event in GONE for event, _ in ends):
         return [], []
     ended = each_message(ended_on_the_way(tables.rows, tables.accepted, tables.routers))
     once = tables.accepted_id.where("times = 1 AND NOT has_copy").select("id", "router")
@@ -210,12 +212,11 @@ def gone_there(tables: Tables, words: Rows) -> tuple[Rows, Rows]:
 
 def ended_on_the_way(rows: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataFrame:
     """Return the lines of messages that expired on the way to a router with a log here, or that it is said to have
-    refused for a reason of `NEVER_AGAIN`: columns `ENDED`, with the `ids` of these messages, 32 bytes each, and the
+    refused: columns `ENDED`, with the `ids` of these messages, 32 bytes each, and the
     `kind`, `group_key` and time (`accepted_t`) of their acceptance."""
     keys = routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient"))
-    reasons = ", ".join(f"'{reason}'" for reason in NEVER_AGAIN)
     ended = (
-        rows.where(f"event = 'expired' OR event = 'refused' AND reason IN ({reasons})")
+        rows.where(F.col("event").isin(*GONE))
         .join(F.broadcast(keys), "recipient", "inner")
         .withColumn("parts", F.expr("concat(array(array(range_first, range_count)), coalesce(more_ranges, array()))"))
     )
@@ -256,7 +257,8 @@ def refused_there(tables: Tables, there: DataFrame, words: Rows) -> Rows:
     here = F.broadcast(steady.select(F.col("number").alias("router")))
     whole = F.broadcast(steady.where("is_whole").select(F.col("number").alias("taker")))
     found = (
-        there.where("event = 'refused'")
+        there.where(F.col("event") == "refused")
+        .where(F.col("reason").isin(*NEVER_AGAIN))
         .join(here, "router", "left_semi")
         .join(whole, "taker", "left_semi")
         .join(F.broadcast(apart(tables)), ["router", "taker"], "inner")
@@ -290,11 +292,11 @@ def _accepted_at(tables: Tables, told: Rows) -> dict[tuple[int, str], int]:
 
 
 def went_on(tables: Tables, there: DataFrame) -> Rows:
-    """Count the messages that expired on the way to a router which had accepted them. `there`: as of
-    `accepted_there`."""
-    sums = there.where("event = 'expired'").groupBy("router", "taker").agg(F.count("*").alias("count"))
+    """Count the messages that expired on the way to a router which accepted them, or are said to have been refused by
+    it. `there`: as of `accepted_there`."""
+    sums = there.groupBy("router", "taker", "event").agg(F.count("*").alias("count"))
     found = named(sums.join(_keys(tables), "taker", "inner"), tables.routers)
-    return rows(found.select("router", F.col("peer").alias("recipient"), "count"))
+    return rows(found.select("router", F.col("peer").alias("recipient"), "event", "count"))
 
 
 def apart(tables: Tables) -> DataFrame:

@@ -40,8 +40,13 @@ HINT = "/*+ BROADCAST(cut) */"
 """For `{hint}`: lines are many, and those who join are few; a comment for DuckDB."""
 PARTS, PART_MIN = 512, 4096
 """Into how many parts a log is cut, and the fewest events in one: a line is compared with who was there in its part."""
-NEVER_AGAIN = ("no-subscribers", "no-route", "bad-signature", "expiry-too-far")
-"""Reasons for which no router refuses a message that it has accepted: it knows its id, and says that it has it."""
+NEVER_AGAIN = (
+    "malformed", "bad-signature", "no-subscribers", "no-route", "blocked", "index-full", "clock-doubted", "disk-full",
+    "queue-full-node",
+)  # fmt: skip
+"""Reasons for which no router refuses a message that it has accepted: it knows its id, and says that it has it. For any
+other a neighbour may, or the router itself decides so: for its own queues and lengths, for rates and rights, which are
+looked at before the index on disk, and for an expiry too far ahead from a neighbour that became a stranger."""
 FULL = "queue-full-recipient"
 
 _IS_COUNTED = "event = 'leave' AND subscriber IS NULL AND coalesce(standing, '') <> 'stranger'"

@@ -266,12 +266,19 @@ def unknown_reasons(summary: Row) -> Iterator[Finding]:
 
 
 def went_on(summary: Row) -> Iterator[Finding]:
-    """Yield a finding for messages that expired on the way to a router that had accepted them."""
+    """Yield a finding for messages that expired on the way to a router that accepted them, or are said to have been
+    refused by it."""
     for row in summary["went_on"]:
+        whom = row["recipient"]
+        how, why = (
+            ("that expired", "had accepted them from there, and the acknowledgement was lost")
+            if row["event"] == "expired"
+            else ("refused", "accepted them from there")
+        )
         yield say(
             "info",
-            f"{many(row['count'], 'message')} that expired at {row['router']} for {row['recipient']} went on: the log "
-            f"of {row['recipient']} tells that it had accepted them from there, and the acknowledgement was lost.",
+            f"{many(row['count'], 'message')} {how} at {row['router']} for {whom} went on: the log of {whom} "
+            f"tells that it {why}.",
         )
 
 

@@ -31,7 +31,8 @@ Findings are lists of rows, by name (whole numbers; keys in hex; a window is its
     claims          claim router peer count first{seq accepted_seq id}
     unjudged        router cause peer seq               where it is not known who was left out, and why
     barred          router peer count lost withheld seq    peer: of which router says that it passes nothing on
-    went_on         router recipient count              messages that expired and that the recipient has accepted
+    went_on         router recipient event count        messages that expired or were refused, and that the recipient
+                                                        accepted from there
     services        router service messages owed done ended pending unknown unaccounted doubled
     service_ends    router service state recipient reason count number    number: of the least message
     overdue         router count recipients is_doubted recipient seq parcel due_ns    from recipient on: first due
@@ -78,7 +79,7 @@ _PASSED_ON = {  # Unchanged, ordered by these columns; a minus sign: greatest fi
     "custody": ("router", "recipient"),
     "broken": ("router", "recipient", "id"),
     "spans": ("router", "hole_first"),
-    "went_on": ("router", "recipient"),
+    "went_on": ("router", "recipient", "event"),
     "events": ("router", "event"),
     "future": ("router",),
     "quality": ("check", "router"),

@@ -28,7 +28,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 18
+VERSION = 19
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -77,7 +77,7 @@ from a neighbour whose log tells of the taking over; `unsent`: messages that a n
 tell more; `carriers`: messages accepted for other routers themselves; `turned`, `handed`, `clock`: as of
 `door_and_clock`; `acked`: as of `judged_claims`, as many rows as links that were used."""
 SUSPECTS = {
-    "gone_there": "id binary, router long, taker long, event string, seq long, t long",
+    "gone_there": "id binary, router long, taker long, event string, reason string, seq long, t long",
     "missing": "id binary, router long, brought long, seq long, i long, t long, ttl_s long, kind string",
     "lacking": "router long, seq long, n long, group_key string, peer string, recipients array<string>, alone string,"
     " first_id binary",

@@ -19,7 +19,7 @@ from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.judged_claims import log_of, made, unread
 from spark_analytics.batch.local_rows import table_of
-from spark_analytics.judgement.claim_sql import JOINED_THERE, NEVER_AGAIN
+from spark_analytics.judgement.claim_sql import JOINED_THERE
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.schema import SLACK_NS
 
@@ -60,7 +60,7 @@ class TwoLogs:
         self._older = older
         self._newcomers = tables.routers.where(F.col("router").isin(*sorted(newcomers))) if newcomers else None
         ends = {(row["event"], row["reason"]) for row in words if not row["at_door"]}
-        self._has_gone = any(event == "expired" or reason in NEVER_AGAIN for event, reason in ends)
+        self._has_gone = any(event in claim_findings.GONE for event, _ in ends)
         self._has_unread = ("refused", "no-subscribers") in ends
         self._gone = cut_off(self._gone_lines(late))
         self._candidates = cut_off(self._messages_gone())
@@ -190,7 +190,7 @@ class TwoLogs:
             carried = {(row["router"], row["destination"]): row["n"] for row in rows(sums)}
         return {
             "unsent": conflict_findings.named_unsent(tables, unsent, carried),
-            "went_on": claim_findings.went_on(tables, self._there) if "expired" in kinds else [],
+            "went_on": claim_findings.went_on(tables, self._there) if kinds.intersection(claim_findings.GONE) else [],
             "claims": [
                 *(claim_findings.refused_there(tables, self._there, words) if "refused" in kinds else []),
                 *(self._joined_there(left_out) if self._has_unread else []),

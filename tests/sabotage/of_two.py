@@ -12,6 +12,7 @@ from router.core.log.line import Line
 from sabotage.claimant import CannotLie
 from sabotage.logs import Rows, read_rows, segments
 from sabotage.scene import Scene
+from spark_analytics.judgement.claim_sql import NEVER_AGAIN
 
 FAR = 10**9
 """An arrival number that no sample reaches."""
@@ -107,6 +108,18 @@ def delivered_to_nobody(scene: Scene) -> None:
 
 def refused_though_taken(scene: Scene) -> None:
     """Say that a neighbour refused a message which it accepted, as its own log tells."""
+    giver, taker = _refuse(scene, scene.chance.choice(NEVER_AGAIN))
+    scene.tell("bad", f"The router {giver} says that {taker} refused 1 message which {taker}, by its own log,")
+
+
+def refused_for_load(scene: Scene) -> None:
+    """Say so for a reason for which a neighbour may refuse what it has accepted."""
+    giver, taker = _refuse(scene, scene.chance.choice(("rate-limited", "not-authorised", "peer-refused", "too-large")))
+    scene.tell("", f"1 message refused at {giver} for {taker} went on: the log of {taker} tells that it")
+
+
+def _refuse(scene: Scene, reason: str) -> tuple[str, str]:
+    """Let a message that a neighbour accepted be refused by it; return the router and the neighbour."""
 
     def change(scene: Scene, giver: str, taker: str) -> Rows:
         rows, there = _steady(scene, giver, taker)
@@ -116,10 +129,9 @@ def refused_though_taken(scene: Scene) -> None:
         if len(ends) < 3:  # the clocks' bounds rest on the others
             raise CannotLie
         lie = max(ends, key=lambda row: row.duration_ns or 0)
-        return [replace(row, event="refused", reason="bad-signature") if row is lie else row for row in rows]
+        return [replace(row, event="refused", reason=reason) if row is lie else row for row in rows]
 
-    giver, taker = _by_a_giver(scene, change)
-    scene.tell("bad", f"The router {giver} says that {taker} refused 1 message which {taker}, by its own log,")
+    return _by_a_giver(scene, change)
 
 
 def _steady(scene: Scene, giver: str, taker: str) -> tuple[Rows, Rows]:
@@ -295,6 +307,7 @@ OF_TWO = (
     other_facts,
     delivered_to_nobody,
     refused_though_taken,
+    refused_for_load,
     refused_where_somebody_had_joined,
     lost_acknowledgement,
     _in_a_circle(2),

@@ -22,7 +22,7 @@ from router.audit.export.pseudonyms import Pseudonyms
 from router.audit.listing import list_logs
 from sabotage import saboteur
 from sabotage.liar import only_looks_so
-from sabotage.of_two import lost_acknowledgement
+from sabotage.of_two import lost_acknowledgement, refused_for_load
 from sabotage.saboteur import SABOTAGES
 from sabotage.scene import Scene, copied
 
@@ -79,7 +79,7 @@ BESIDE = {
 }
 """Claims that a lie may bring about as well: it writes a ttl, a time, or who brought a message, that is not true; only
 whoever brought a message is not sent it."""
-SEEMING = (None, only_looks_so, lost_acknowledgement)
+SEEMING = (None, only_looks_so, lost_acknowledgement, refused_for_load)
 """What honest routers write that only looks like a lie."""
 faults = st.lists(st.sampled_from(FAULTS), max_size=FAULTS_MAX)
 

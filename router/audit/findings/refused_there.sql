@@ -13,7 +13,7 @@ known AS (
     SEMI JOIN steady USING (router)
     SEMI JOIN steady there ON there.router = gone_there.taker
     JOIN routers whole ON whole.router = gone_there.taker
-    WHERE NOT is_expired AND whole.is_whole AND lower_ns <= coalesce(upper_ns, lower_ns)
+    WHERE is_never AND whole.is_whole AND lower_ns <= coalesce(upper_ns, lower_ns)
         AND there_t - lower_ns < gone_there.t
 )
 SELECT 'refused-there' AS claim, routers.key AS router, takers.key AS peer, count(*) AS count,

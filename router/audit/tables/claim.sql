@@ -23,23 +23,24 @@ SELECT router, boot, file, min(seq) AS seq,
 FROM events
 GROUP BY router, boot, file;
 
--- Messages that ended as expired, or were refused for a reason for which nobody refuses what it has accepted, at a
+-- Messages that ended as expired or refused (`is_never`: for a reason for which nobody refuses what it has accepted) at a
 -- recipient whose log says that it accepted them first from this very router. A message that this router accepted
 -- more than once, or sent on as a copy, may have gone there another time. The steps are tables of numbers: DuckDB 2.0
 -- fails with an internal error ("dict-surviving join") where the right side of a join is made of text of `events`.
 CREATE TABLE ended_there AS
-SELECT e.router, there.router AS taker, e.event = 'expired' AS is_expired, e.seq, e.t, e.parcel,
-    e.range_first, e.n, e.more_ranges
+SELECT e.router, there.router AS taker, e.event = 'expired' AS is_expired,
+    e.event = 'refused' AND coalesce(list_contains(getvariable('never_again'), e.reason), FALSE) AS is_never,
+    e.seq, e.t, e.parcel, e.range_first, e.n, e.more_ranges
 FROM events e JOIN routers there ON there.key = e.recipient
-WHERE e.event = 'expired' OR e.event = 'refused' AND list_contains(getvariable('never_again'), e.reason);
+WHERE e.event IN ('expired', 'refused');
 
 CREATE TABLE part_there AS
-SELECT router, taker, is_expired, seq, t, parcel,
+SELECT router, taker, is_expired, is_never, seq, t, parcel,
     unnest(list_concat([[range_first, n]], coalesce(more_ranges, []))) AS part
 FROM ended_there;
 
 CREATE TABLE message_there AS
-SELECT ended.router, taker, is_expired, ended.seq, ended.t, line.line,
+SELECT ended.router, taker, is_expired, is_never, ended.seq, ended.t, line.line,
     unnest(range(greatest(0, part[1] - ended.parcel), least(line.n, part[1] - ended.parcel + part[2])))::INTEGER AS i
 FROM (SELECT line, router, parcel, n FROM accepted WHERE is_within) line
 JOIN part_there ended ON ended.router = line.router AND ended.parcel = line.parcel;
@@ -66,7 +67,8 @@ there AS (
     FROM (SELECT line, seq FROM accepted) line JOIN acceptance USING (line)
     GROUP BY router, low, high
 )
-SELECT here.router, here.taker, is_expired, here.seq, here.t, here.line, i, first.t AS there_t, there.seq AS there_seq
+SELECT here.router, here.taker, is_expired, is_never, here.seq, here.t, here.line, i, first.t AS there_t,
+    there.seq AS there_seq
 FROM id_there here
 SEMI JOIN once USING (router, low, high)
 JOIN there USING (taker, low, high)

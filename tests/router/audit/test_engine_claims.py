@@ -5,6 +5,7 @@ The logs of all cases are audited at once: a case is a router of its own, or two
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -279,7 +280,9 @@ def test_a_neighbour_that_accepted_what_it_is_said_to_have_refused_is_told(tmp_p
 
     cases: dict[str, tuple[Pair, list[tuple[str, int]]]] = {
         "refused": (handed, [("refused-there", 1)]),
+        "no room on the disk": (lambda here, there: handed(here, there, "disk-full"), [("refused-there", 1)]),
         "no right any more": (lambda here, there: handed(here, there, "not-authorised"), []),
+        "too many a second": (lambda here, there: handed(here, there, "rate-limited"), []),
         "accepted later": (lambda here, there: handed(here, there, at=60), []),
         "brought by another": (lambda here, there: handed(here, there, peer=APP), []),
         "a clock was set": (stepped, []),
@@ -289,8 +292,10 @@ def test_a_neighbour_that_accepted_what_it_is_said_to_have_refused_is_told(tmp_p
     assert {case: [one for one in rows if one[0] != "never-linked"] for case, rows in found.items()} == {
         case: rows for case, (_, rows) in cases.items()
     }
-    [row] = summary["went_on"]
-    assert row["count"] == 1 and any("went on: the log of" in one["text"] for one in summary["findings"])
+    refused = len(cases) - 2
+    assert Counter(row["event"] for row in summary["went_on"]) == {"expired": 1, "refused": refused}
+    assert {row["count"] for row in summary["went_on"]} == {1}
+    assert sum("went on: the log of" in one["text"] for one in summary["findings"]) == refused + 1
 
 
 def test_nobody_had_joined_at_a_neighbour_where_somebody_had_is_told(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_multicast_of_which_a_pruned_log_need_not_tell_is_not_kept(
 
 def test_what_ended_on_the_way_is_told_when_the_other_log_has_it(spark: SparkSession) -> None:
     line = (A, 1, B, "expired", "ttl-expired", 9, 3 * HOUR, 2, "multicast", "g", HOUR, HAD + LOST)
-    known = [(KNOWN, A, B, "expired", 8, 3 * HOUR)]
+    known = [(KNOWN, A, B, "expired", "ttl-expired", 8, 3 * HOUR)]
     said = [(KNOWN, A, HOUR, 3, -1, False, 1, 1, 3), (KNOWN, B, HOUR, 4, A, False, 1, 1, 4)]
     batch = Batch(spark, 9 * HOUR, gone=[line], gone_there=known, ids=[*said, (HAD, A, HOUR, 1, -1, False, 1, 1, 1)])
     assert {bytes(row["id"]) for row in rows(batch.two.wanted)} == {KNOWN, HAD}
