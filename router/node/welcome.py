@@ -20,10 +20,10 @@ def welcome(directory: Directory, config: Config, owner: bool, key: PublicKey) -
     """Return the welcome of a proven key; None if it is rejected without a reason. `owner`: it came by the owner's
     socket."""
     standing, limits = directory.standing(bytes(key), owner), config.limits
+    if standing in (None, Standing.STRANGER) and bytes(key) in directory.successors:
+        return Welcome(refused=SIGN_ON_ANEW, reason=Reason.RENEWED)
     if standing is Standing.STRANGER:
         return Welcome(True, min(limits.strangers_frame_bytes_max, limits.frame_bytes_max))
-    if standing is None and bytes(key) in directory.successors:
-        return Welcome(refused=SIGN_ON_ANEW, reason=Reason.RENEWED)
     if standing is None:
         ended_s = directory.ended_s(bytes(key))
         return Welcome(refused=f"its time here ended on {_utc(ended_s)}") if ended_s else None

@@ -392,12 +392,13 @@ class Session:
 
     def _up(self, key: PublicKey, hello: link_items.Hello) -> Up:
         """Admit the proven key, or end the session before anything else of the peer's is read."""
-        expect = self._expect
+        expect, found = self._expect, self._welcome(key)
         if expect is not None and expect != key and not leads(hello.was, expect, key):
+            if found is not None and found.reason is Reason.RENEWED:  # it hears that it is superseded, and says so
+                raise RemoteProtocolError(found.reason, found.refused)
             raise RemoteProtocolError(
                 Reason.NOT_AUTHORISED, f"expected {expect.hex()}, but {key.hex()} answered, and shows no succession"
             )
-        found = self._welcome(key)
         if (found is None or found.refused) and self._follows_one_let_in(key, hello):
             found = Welcome(is_stranger=True)
         if found is None or found.refused:

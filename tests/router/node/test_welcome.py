@@ -65,8 +65,9 @@ def test_a_hello_says_less_to_a_stranger_that_the_transport_has_proven(peer: Pub
     assert narrow == ((8192, 3, 5000) if is_narrow else (whole.frame_bytes_max, 8, 4096))
 
 
-def test_a_renewed_key_is_told_so_where_no_strangers_are_let_in() -> None:
-    found = directory(strangers=False)
+@pytest.mark.parametrize("strangers", [False, True])
+def test_a_renewed_key_is_told_so_whether_or_not_strangers_are_let_in(strangers: bool) -> None:
+    found = directory(strangers=strangers)
     found.succeed(Successor(bytes(BOB.public), bytes(ALICE.public), 0, 1))
     found.replace_neighbours(found.configured.values())
     assert welcome(found, CONFIG, False, BOB.public) == Welcome(refused=SIGN_ON_ANEW, reason=Reason.RENEWED)

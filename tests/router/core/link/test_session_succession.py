@@ -71,3 +71,18 @@ def test_one_that_follows_a_key_that_is_let_in_comes_up_as_a_stranger() -> None:
     ):
         with pytest.raises(RemoteProtocolError):
             comes(was, NEW, judge)
+
+
+def test_key_that_another_has_the_place_of_is_told_so_also_where_it_answers_in_place_of_the_dialled_one() -> None:
+    """Its home was restored from a snapshot of before the renewal; whom it had followed before that makes it nothing
+    else."""
+
+    def judge(key: PublicKey) -> Welcome:
+        return Welcome(refused="renewed", reason=Reason.RENEWED) if key == BOB.public else Welcome()
+
+    for was in ((), chain(GROUP, BOB)):
+        dialler = Session(offer(), ALICE, dialler=True, peer=BOB.public, expect=NEW.public, welcome=judge)
+        listener = Session(replace(offer(), was=was), BOB, dialler=False, peer=ALICE.public)
+        with pytest.raises(RemoteProtocolError, match="renewed") as error:
+            exchange(dialler, listener)
+        assert error.value.reason is Reason.RENEWED
