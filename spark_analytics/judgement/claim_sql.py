@@ -170,6 +170,9 @@ cut AS (
     FROM stay JOIN width ON width.router = stay.router
     WHERE from_seq < least(to_seq, last_seq) AND first_seq < to_seq
 ),
+inside AS (
+    SELECT DISTINCT router, peer FROM presence WHERE event = 'link_up' AND standing = 'local'
+),
 placed AS (
     SELECT sent.*, CAST(floor(seq / size) AS BIGINT) AS part FROM {{sent}} sent JOIN width ON width.router = sent.router
 )
@@ -177,13 +180,16 @@ SELECT {{hint}} placed.router, cut.subscriber, placed.seq, placed.n, max(joined_
 FROM placed
 JOIN cut ON cut.router = placed.router AND cut.group_key = placed.group_key AND cut.part = placed.part
 LEFT JOIN service ON service.router = placed.router AND service.subscriber = placed.alone
+LEFT JOIN inside ON inside.router = placed.router AND inside.peer = placed.peer
 WHERE placed.seq > from_seq AND placed.seq < to_seq AND cut.subscriber <> placed.peer
-    AND service.subscriber IS NULL AND NOT array_contains(placed.recipients, cut.subscriber)
+    AND (service.subscriber IS NULL OR inside.peer IS NOT NULL)
+    AND NOT array_contains(placed.recipients, cut.subscriber)
 GROUP BY placed.router, cut.subscriber, placed.seq, placed.n
 """
 """Multicasts that were not owed to an app or client that was in the group and connected, line by line. `sent`: accepted
 multicasts (`router`, `seq`, `n`, `group_key`, `peer`, `recipients`; `alone`: the recipient if there is one only, to
-leave aside what is asked for as history, which the pub/sub service alone is given)."""
+leave aside what is asked for as history, which the pub/sub service alone is given: by another router, never by an app
+of this one)."""
 
 LEFT_OUT = f"""
 SELECT router, subscriber AS peer, CAST(sum(n) AS BIGINT) AS count, min(seq) AS seq,
