@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from router.audit.database import Database
-from spark_analytics.judgement.claim_sql import IS_UNEVEN, TEXTS, UNJUDGED, UNLINKED
+from spark_analytics.judgement.claim_sql import IS_UNEVEN, OF_LINES, TEXTS, UNJUDGED, UNLINKED
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.judgement.unnamed_reasons import unnamed
@@ -94,6 +94,12 @@ _SOURCES = {
         WHERE event IN ('forwarded', 'pulled')
         GROUP BY router, recipient
     )""",
+    "copied": """(
+        SELECT router, peer, sum(n)::BIGINT AS count, min(seq) AS seq
+        FROM accepted_line
+        WHERE kind = 'copy' AND is_asked(t)
+        GROUP BY router, peer
+    )""",
     "owed": f"""(
         SELECT line.router, recipient, line.seq, line.n, line.bytes
         FROM accepted line
@@ -115,6 +121,7 @@ an audit of few lines that is what costs."""
 _IS_TOLD = "SELECT 1 WHERE EXISTS (SELECT 1 FROM change WHERE clock_moves_s_max IS NOT NULL)"
 """Whether any log says who joins and leaves: those of earlier versions do not."""
 _ANY = {
+    "copied-by-nobody": f"{_IS_TOLD} AND EXISTS (SELECT 1 FROM accepted WHERE kind = 'copy')",
     "joined-there": f"{_IS_TOLD} AND EXISTS (SELECT 1 FROM events WHERE event = 'refused'"
     " AND reason = 'no-subscribers' AND recipient IS NOT NULL)",
     "left-out": _IS_TOLD,
@@ -148,7 +155,7 @@ def claims(tables: Database) -> Rows:
         if claim in _ANY and not tables.rows(_ANY[claim]):
             continue
         told = tables.rows(_NAMED.format(text=_filled(text)))
-        ids = _ids(tables, told) if claim == "left-out" and told else {}
+        ids = _ids(tables, told) if claim in OF_LINES and told else {}
         found += [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
     return found
 

@@ -14,7 +14,18 @@ from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement import claim_sql
-from spark_analytics.judgement.claim_sql import CHANGES, FIELDS, FULL, HINT, IS_DOUBTFUL, NUMBERS, TEXTS, UNBORNE_MIN
+from spark_analytics.judgement.claim_sql import (
+    CHANGES,
+    COPIED,
+    FIELDS,
+    FULL,
+    HINT,
+    IS_DOUBTFUL,
+    NUMBERS,
+    OF_LINES,
+    TEXTS,
+    UNBORNE_MIN,
+)
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.schema import ENDS, NUMBER_OF_TEXT, TURNED_EVENTS
 
@@ -31,6 +42,7 @@ def claims(tables: Tables, words: Rows) -> Rows:
     wanted = [
         *asked(words),
         "not-begun",
+        "copied-by-nobody",
         *(["other-time"] if moved else []),
         *(["time-back"] if _paced(tables) else []),
     ]
@@ -41,7 +53,7 @@ def claims(tables: Tables, words: Rows) -> Rows:
             continue
         sources = {"change": change, "log": log, **_sources(claim, tables, moved)}
         told = rows(named(made(TEXTS[claim], sources, joins), tables.routers))
-        ids = _ids(tables, told) if claim == "left-out" and told else {}
+        ids = _ids(tables, told) if claim in OF_LINES and told else {}
         found += [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
     if any(row["event"] == "acked" for row in words):
         links = rows(unlinked(change, log, acked(tables.rows)))
@@ -148,6 +160,8 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
             return {"timed": lines.join(F.broadcast(boots), ["router", "boot"], "left_semi")}
         case "time-back":
             return {"paced": _lines_paced(tables)}
+        case "copied-by-nobody":
+            return {"copied": _copied(tables)}
         case "not-begun":
             return {"boot": _boots(tables)}
         case "not-handed":
@@ -189,6 +203,21 @@ def _boots(tables: Tables) -> DataFrame:
         firsts[key] = min(row["seq"], firsts.get(key, row["seq"]))
     found = [(*key, seq) for key, seq in firsts.items()]
     return table_of(tables.rows.sparkSession, found, "router long, boot long, seq long")
+
+
+def _copied(tables: Tables) -> DataFrame:
+    lines = tables.accepted.where("is_within AND said.kind = 'copy'").groupBy(
+        "router", F.col("said.peer").alias("peer")
+    )
+    return lines.agg(F.sum("n").alias("count"), F.min("seq").alias("seq"))
+
+
+def copied_by_nobody(tables: Tables, change: DataFrame) -> Rows:
+    """Return the claims of copies that no service sent. `tables`: of all lines; `change`: as of `change_of`."""
+    sources = {"change": change, "log": log_of(tables), "copied": _copied(tables)}
+    told = rows(named(made(COPIED, sources, 0), tables.routers))
+    ids = _ids(tables, told)
+    return [row_of("copied-by-nobody", row, ids.get((row["router"], row["seq"]))) for row in told]
 
 
 def _sent(tables: Tables) -> DataFrame:

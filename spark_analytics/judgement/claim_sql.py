@@ -175,6 +175,9 @@ cut AS (
     FROM stay JOIN width ON width.router = stay.router
     WHERE from_seq < least(to_seq, last_seq) AND first_seq < to_seq
 ),
+inside AS (
+    SELECT DISTINCT router, peer FROM presence WHERE event = 'link_up' AND standing = 'local'
+),
 placed AS (
     SELECT sent.*, CAST(floor(seq / size) AS BIGINT) AS part FROM {{sent}} sent JOIN width ON width.router = sent.router
 )
@@ -182,13 +185,16 @@ SELECT {{hint}} placed.router, cut.subscriber, placed.seq, placed.n, max(joined_
 FROM placed
 JOIN cut ON cut.router = placed.router AND cut.group_key = placed.group_key AND cut.part = placed.part
 LEFT JOIN service ON service.router = placed.router AND service.subscriber = placed.alone
+LEFT JOIN inside ON inside.router = placed.router AND inside.peer = placed.peer
 WHERE placed.seq > from_seq AND placed.seq < to_seq AND cut.subscriber <> placed.peer
-    AND service.subscriber IS NULL AND NOT array_contains(placed.recipients, cut.subscriber)
+    AND (service.subscriber IS NULL OR inside.peer IS NOT NULL)
+    AND NOT array_contains(placed.recipients, cut.subscriber)
 GROUP BY placed.router, cut.subscriber, placed.seq, placed.n
 """
 """Multicasts that were not owed to an app or client that was in the group and connected, line by line. `sent`: accepted
 multicasts (`router`, `seq`, `n`, `group_key`, `peer`, `recipients`; `alone`: the recipient if there is one only, to
-leave aside what is asked for as history, which the pub/sub service alone is given)."""
+leave aside what is asked for as history, which the pub/sub service alone is given: by another router, never by an app
+of this one)."""
 
 LEFT_OUT = f"""
 SELECT router, subscriber AS peer, CAST(sum(n) AS BIGINT) AS count, min(seq) AS seq,
@@ -392,7 +398,38 @@ messages and, if all were as large as the largest line, in bytes. `owed`, `ended
 said, what was accepted (`router`, `recipient`, `seq`, `n`, `bytes`) and what ended (`count`; `is_full`: for that
 reason)."""
 
+COPIED = """
+WITH told AS (
+    SELECT router, min(seq) AS told_seq FROM {change} WHERE clock_moves_s_max IS NOT NULL GROUP BY router
+),
+service AS (
+    SELECT router, subscriber AS peer FROM {change} WHERE event = 'join' AND service IS NOT NULL
+    UNION
+    SELECT router, new_key FROM {change} WHERE event = 'renewal'
+),
+inside AS (
+    SELECT DISTINCT router, peer FROM {change} WHERE event = 'link_up' AND standing = 'local'
+),
+unnamed AS (
+    SELECT DISTINCT router FROM {change} WHERE event = 'join' AND subscriber IS NULL
+)
+SELECT copied.router, coalesce(copied.peer, log.key) AS peer, count, seq, CAST(NULL AS BIGINT) AS accepted_seq
+FROM {copied} copied
+JOIN {log} log ON log.router = copied.router
+JOIN told ON told.router = copied.router
+LEFT JOIN service ON service.router = copied.router AND service.peer = copied.peer
+LEFT JOIN inside ON inside.router = copied.router AND inside.peer = copied.peer
+LEFT JOIN unnamed ON unnamed.router = copied.router
+WHERE is_whole AND pruned_to = 0 AND seq > told_seq AND service.peer IS NULL
+    AND (inside.peer IS NULL OR unnamed.router IS NULL)
+"""
+"""Copies, which services alone send on, brought by a key that is none of the router's services by its own log, which
+begins with its first event: none by that key has joined a group. Where some who joined are only counted, services may
+be among them, so then only those are judged that never had a link as a program of the router itself, which a log always
+names. `copied`: copies that were accepted (`router`, `peer`, `count`, `seq` of the first line)."""
+
 TEXTS = {
+    "copied-by-nobody": COPIED,
     "left-out": LEFT_OUT,
     "joined-there": JOINED_THERE,
     "other-time": CLOCK,
@@ -402,3 +439,5 @@ TEXTS = {
     "not-full": NOT_FULL,
 }
 """The texts by claim."""
+OF_LINES = ("left-out", "copied-by-nobody")
+"""The claims about accepted lines, each named by the first message of its line."""

@@ -146,6 +146,13 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         _WHOEVER,
         "Publish again what that recipient lacks.",
     ),
+    "copied-by-nobody": (
+        "bad",
+        "says that {peer} sent {count} on as copies, which services alone send, although by its own log no service has "
+        "that key: the first is {id}, accepted in {event}",
+        _WHOEVER,
+        "Publish again what its subscribers lack: a copy goes to one router alone.",
+    ),
     "refused-there": (
         "bad",
         "says that {peer} refused {count} which {peer}, by its own log, had accepted from it before: the first is "

@@ -13,9 +13,18 @@ from pyspark.sql import functions as F
 from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.gold.names import named, rows
-from spark_analytics.batch.judged_claims import SECOND_NS, acked, asked, log_of, made, never_linked, unlinked
+from spark_analytics.batch.judged_claims import (
+    SECOND_NS,
+    acked,
+    asked,
+    copied_by_nobody,
+    log_of,
+    made,
+    never_linked,
+    unlinked,
+)
 from spark_analytics.batch.span import Span
-from spark_analytics.judgement.claim_sql import BACK, BACK_NS, CLOCK, IS_UNEVEN, NOT_BEGUN, NOT_HANDED
+from spark_analytics.judgement.claim_sql import BACK, BACK_NS, CLOCK, COPIED, IS_UNEVEN, NOT_BEGUN, NOT_HANDED, NS_MAX
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.schema import SLACK_NS, TURNED_EVENTS
 
@@ -92,6 +101,9 @@ class DoorAndClock:
         self._all = {name: past(name).unionByName(table) for name, table in new.items()}
         boots = self._all["clock"].groupBy("router", "boot")
         self._unlinked = cut_off(unlinked(change, log_of(tables), added_up("acked", self._all["acked"])))
+        copies = past("arrivals").unionByName(tables.arrivals_now.drop("is_open")).where("kind = 'copy'")
+        copied = copies.groupBy("router", "peer").agg(F.sum("messages").alias("count"), F.lit(NS_MAX).alias("seq"))
+        self._copied = made(COPIED, {"change": change, "log": log_of(tables), "copied": copied}, 0)
         self._moved = boots.agg(F.expr(f"max({APART}) - min({APART})").alias("ns")).where(f"ns > {SECOND_NS}L")
 
         before = F.lag("mono").over(Window.partitionBy("router", "boot").orderBy("seq"))
@@ -100,8 +112,13 @@ class DoorAndClock:
     def kinds(self) -> DataFrame:
         """Return a row `other-time` for each boot in which the clocks moved apart, `time-back` for each line at which
         the monotonic one went back, and `never-linked` for each link over which messages were acknowledged before it
-        was up."""
-        found = {"other-time": self._moved, "time-back": self._back, "never-linked": self._unlinked}
+        was up, `copied-by-nobody` for each key that brought copies and is no service."""
+        found = {
+            "other-time": self._moved,
+            "time-back": self._back,
+            "never-linked": self._unlinked,
+            "copied-by-nobody": self._copied,
+        }
         return reduce(DataFrame.unionByName, (table.select(F.lit(kind).alias("kind")) for kind, table in found.items()))
 
     def told(self, kinds: Collection[str]) -> Rows:
@@ -115,6 +132,8 @@ class DoorAndClock:
             found += self._found("time-back", BACK, {"paced": self._all["clock"]})
         if "never-linked" in kinds:
             found += never_linked(self._tables.everything, rows(self._unlinked))
+        if "copied-by-nobody" in kinds:
+            found += copied_by_nobody(self._tables.everything, self._change)
         if self._is_flooded:
             turned, handed = (added_up(name, self._all[name]) for name in ("turned", "handed"))
             found += self._found("not-handed", NOT_HANDED, {"turned": turned, "handed": handed})

@@ -91,7 +91,7 @@ def by_service(log: Log) -> None:
     joined(log, service="pubsub")
 
 
-def as_history(log: Log) -> None:
+def as_service(log: Log) -> None:
     present(log)
     log.state("join", 2, subscriber=OTHER_APP, group=G, service="pubsub")
 
@@ -111,6 +111,11 @@ LEFT_OUT: dict[str, Case] = {
     "told": then(present, sent),
     "told of a client": then(begun, lambda log: linked(log, standing="client"), joined, sent),
     "told after a start": then(present, lambda log: begun(log, 2), lambda log: linked(log, 3), sent),
+    "to a service alone, by an app": then(
+        as_service,
+        said("link_up", peer=message_id("publisher"), link=9, standing="local"),
+        lambda log: sent(log, peer=message_id("publisher")),
+    ),
     "though its rights changed later": then(present, sent, said("config", 9, peer=APP, revoked="join")),
     "though it was renewed later": then(present, sent, said("renewal", 9, old=APP, new=OTHER_APP, service="router")),
     "though strangers left": then(present, said("leave", standing="stranger", times=3), sent),
@@ -130,10 +135,14 @@ NOT_LEFT_OUT: dict[str, Case] = {
     "before it came again": then(present, lambda log: begun(log, 2), sent),
     "its own message": then(present, lambda log: sent(log, peer=APP)),
     "another group": then(present, lambda log: sent(log, group=message_id("other"))),
-    "a copy": then(present, lambda log: sent(log, kind="copy")),
+    "a copy": then(as_service, lambda log: sent(log, kind="copy", peer=OTHER_APP)),
     "a stranger": then(begun, lambda log: linked(log, standing="stranger"), joined, sent),
     "a service": then(by_service, sent),
-    "history": then(as_history, sent),
+    "history": then(
+        as_service,
+        said("link_up", peer=message_id("router"), link=9, standing="peer"),
+        lambda log: sent(log, peer=message_id("router")),
+    ),
     "an uplink": then(present, said("config", peer=APP, uplink=True), sent),
     "without a right": then(present, said("config", peer=APP, revoked="join"), sent),
     "renewed": then(present, said("renewal", old=APP, new=OTHER_APP, service="router"), sent),
@@ -180,6 +189,36 @@ def test_where_nobody_is_judged_to_be_left_out_is_among_the_limits(tmp_path: Pat
     assert f"The log of {counted} only counts some of those who left groups, first in event 5" in text
     [text] = told["rights"]
     assert f"the log of {rights} tells" in text and text.endswith(f"{APP} (5).")
+
+
+def copied(*before: Case, peer: str | None = OTHER_APP) -> Case:
+    """Accept two copies that `peer` brought."""
+    return then(begun, *before, lambda log: sent(log, kind="copy", peer=peer))
+
+
+def test_copies_that_no_service_sent_are_told(tmp_path: Path) -> None:
+    local = said("link_up", peer=OTHER_APP, link=8, standing="local")
+    by_router = said("link_up", peer=OTHER_APP, link=8, standing="peer")
+    by_service = said("join", subscriber=OTHER_APP, group=G, service="pubsub")
+    counted = said("join", standing="local", times=3)
+    told = {
+        "a router": copied(by_router),
+        "an app": copied(local, said("join", subscriber=OTHER_APP, group=G)),
+        "a router, joins counted": copied(by_router, counted),
+        "another service": copied(local, said("join", subscriber=APP, group=G, service="pubsub")),
+    }
+    quiet = {
+        "a service": copied(local, by_service),
+        "a service that is named later": then(
+            copied(local), said("join", 9, subscriber=OTHER_APP, group=G, service="pubsub")
+        ),
+        "a local key, joins counted": copied(local, counted),
+        "a service's next key": copied(local, said("renewal", old=APP, new=OTHER_APP, service="router")),
+        "older": then(without_mark, lambda log: sent(log, kind="copy", peer=OTHER_APP)),
+        "with a hole": then(hole, lambda log: sent(log, kind="copy", peer=OTHER_APP)),
+    }
+    found = claimed({**told, **quiet}, tmp_path)
+    assert found == {**{case: [("copied-by-nobody", 2)] for case in told}, **{case: [] for case in quiet}}
 
 
 # -- the log itself ---------------------------------------------------------------------------------------

@@ -67,6 +67,20 @@ def left_out(*later: Case) -> Case:
     return write
 
 
+def copied(log: Log) -> None:
+    """Let a router bring a copy, as services alone do."""
+    begun(log)
+    log.state("link_up", 1, peer=OTHER_APP, link=7, standing="peer")
+    log.accepted(1, [f"{name(log.key)} copy"], [APP], 4, kind="copy", peer=OTHER_APP)
+    log.outward("forwarded", [(1, 1)], 4, recipient=APP, parcel=1)
+    log.outward("delivered", [(1, 1)], 4, recipient=APP, parcel=1)
+    log.state("stop", LATE)
+
+
+def counted(log: Log) -> None:
+    log.state("leave", 50, standing="local", times=3)
+
+
 def renewed(log: Log) -> None:
     log.state("renewal", 50, old=APP, new=OTHER_APP, service="router")
 
@@ -87,7 +101,13 @@ PAIRS: dict[str, Pair] = {
     "restored": taken_again,
     "carried": brought("multicast", 2 * DAY_S, 2 * DAY_S - 1),
 }
-ALONE: dict[str, Case] = {"left out": left_out(), "excused": left_out(renewed), "barred": left_out(barred)}
+ALONE: dict[str, Case] = {
+    "left out": left_out(),
+    "excused": left_out(counted),
+    "renewed later": left_out(renewed),
+    "barred": left_out(barred),
+    "copied": copied,
+}
 
 
 def _files(directory: Path) -> tuple[list[list[Path]], list[list[Path]]]:
@@ -148,7 +168,7 @@ def test_what_two_logs_tell_is_told_as_soon_as_it_can_be(spark: SparkSession, tm
             assert published(out, table) == published(local, table), table
         told.append(found)
     counts = {row["claim"]: row["count"] for row in told[-1]["claims"]}
-    assert counts.keys() >= {"refused-there", "joined-there", "left-out"}
+    assert counts.keys() >= {"refused-there", "joined-there", "left-out", "copied-by-nobody"}
     assert {row["count"] for row in told[-1]["unsent"]} == {1} and len(told[-1]["unsent"]) == 3
     assert [row["count"] for row in told[-1]["went_on"]] == [1] and len(told[-1]["barred"]) == 1
     assert len(told[0]["claims"]) < len(told[-1]["claims"]), "a later file shows a claim"
