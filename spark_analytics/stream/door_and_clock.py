@@ -99,8 +99,8 @@ class DoorAndClock:
 
     def kinds(self) -> DataFrame:
         """Return a row `other-time` for each boot in which the clocks moved apart, `time-back` for each line at which
-        the monotonic one went back, and `never-linked` for each link over which messages were acknowledged before it
-        was up."""
+        the monotonic one went back, and `never-linked` for each link over which messages arrived while it was not
+        up."""
         found = {"other-time": self._moved, "time-back": self._back, "never-linked": self._unlinked}
         return reduce(DataFrame.unionByName, (table.select(F.lit(kind).alias("kind")) for kind, table in found.items()))
 
