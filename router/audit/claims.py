@@ -74,7 +74,10 @@ _SOURCES = {
     )""",
     "timed": _TIMED,
     "acked": """(
-        SELECT router, boot, link, recipient, min(seq) AS seq FROM events WHERE event = 'acked' GROUP BY ALL
+        SELECT router, boot, link, recipient, min(seq) AS seq, max(seq) AS last_seq
+        FROM events
+        WHERE event IN ('delivered', 'acked')
+        GROUP BY ALL
     )""",
     "boot": "(SELECT router, boot, min(seq) AS seq FROM stretch GROUP BY router, boot)",
     "paced": f"""(

@@ -31,6 +31,7 @@ from spark_analytics.judgement.schema import ENDS, NUMBER_OF_TEXT, TURNED_EVENTS
 
 Rows = list[dict[str, Any]]
 SECOND_NS = 10**9
+ARRIVALS = ("delivered", "acked")
 JOINS_MAX = 200_000
 """Most joins for which the times that somebody was in a group are sent to all partitions."""
 
@@ -55,7 +56,7 @@ def claims(tables: Tables, words: Rows) -> Rows:
         told = rows(named(made(TEXTS[claim], sources, joins), tables.routers))
         ids = _ids(tables, told) if claim in OF_LINES and told else {}
         found += [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
-    if any(row["event"] == "acked" for row in words):
+    if any(row["event"] in ARRIVALS for row in words):
         links = rows(unlinked(change, log, acked(tables.rows)))
         found += never_linked(tables, links) if links else []
     return found
@@ -69,9 +70,10 @@ def unjudged(change: DataFrame, tables: Tables, words: Rows) -> Rows:
 
 
 def acked(lines: DataFrame) -> DataFrame:
-    """Return the links over which messages were acknowledged, each with its first line that says so."""
-    by_link = lines.where("event = 'acked'").groupBy("router", "boot", "link", "recipient")
-    return by_link.agg(F.min("seq").alias("seq"))
+    """Return the links over which messages were delivered or acknowledged, each with the first line that says so and
+    the last."""
+    by_link = lines.where(F.col("event").isin(*ARRIVALS)).groupBy("router", "boot", "link", "recipient")
+    return by_link.agg(F.min("seq").alias("seq"), F.max("seq").alias("last_seq"))
 
 
 def unlinked(change: DataFrame, log: DataFrame, acked: DataFrame) -> DataFrame:
@@ -80,14 +82,14 @@ def unlinked(change: DataFrame, log: DataFrame, acked: DataFrame) -> DataFrame:
 
 
 def never_linked(tables: Tables, links: Rows) -> Rows:
-    """Return the claims of messages that were acknowledged over these links before they were up. `tables`: of all
-    lines; `links`: rows of `unlinked`."""
+    """Return the claims of messages that arrived over these links while they were not up. `tables`: of all lines;
+    `links`: rows of `unlinked`."""
     names = ("router", "boot", "link", "recipient")
-    told = [tuple(row[name] for name in (*names, "linked_seq")) for row in links]
-    columns = "router long, boot long, link long, recipient string, linked_seq long"
+    told = [tuple(row[name] for name in (*names, "linked_seq", "down_seq")) for row in links]
+    columns = "router long, boot long, link long, recipient string, linked_seq long, down_seq long"
     wanted = F.broadcast(table_of(tables.rows.sparkSession, told, columns))
-    ends = tables.rows.where("event = 'acked'").join(wanted, list(names), "inner")
-    return told_of(tables, "never-linked", ends.where("seq < coalesce(linked_seq, seq + 1)"), "true")
+    ends = tables.rows.where(F.col("event").isin(*ARRIVALS)).join(wanted, list(names), "inner")
+    return told_of(tables, "never-linked", ends.where(claim_sql.OFF_LINK), "true")
 
 
 def made(text: str, sources: Mapping[str, DataFrame], joins: int) -> DataFrame:

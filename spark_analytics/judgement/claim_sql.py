@@ -314,10 +314,13 @@ first line)."""
 
 UNLINKED = """
 WITH linked AS (
-    SELECT router, boot, link, peer, min(seq) AS seq
+    SELECT router, boot, link, peer, min(seq) AS seq, max(seq) AS last_seq
     FROM {change}
     WHERE event = 'link_up' AND peer IS NOT NULL
     GROUP BY router, boot, link, peer
+),
+down AS (
+    SELECT router, boot, link, seq FROM {change} WHERE event = 'link_down'
 ),
 begun AS (
     SELECT DISTINCT router, boot FROM {change} WHERE event = 'start'
@@ -325,7 +328,8 @@ begun AS (
 followed AS (
     SELECT DISTINCT router, old_key FROM {change} WHERE event = 'renewal'
 )
-SELECT acked.router, acked.boot, acked.link, acked.recipient, min(linked.seq) AS linked_seq
+SELECT acked.router, acked.boot, acked.link, acked.recipient, min(linked.seq) AS linked_seq,
+    min(CASE WHEN down.seq > linked.last_seq THEN down.seq END) AS down_seq
 FROM {acked} acked
 JOIN {log} log ON log.router = acked.router
 JOIN (SELECT DISTINCT router FROM linked) telling ON telling.router = acked.router
@@ -333,15 +337,22 @@ LEFT JOIN begun ON begun.router = acked.router AND begun.boot = acked.boot
 LEFT JOIN followed ON followed.router = acked.router AND followed.old_key = acked.recipient
 LEFT JOIN linked ON linked.router = acked.router AND linked.boot = acked.boot AND linked.link = acked.link
     AND (linked.peer = acked.recipient OR followed.old_key IS NOT NULL)
+LEFT JOIN down ON down.router = acked.router AND down.boot = acked.boot AND down.link = acked.link
 WHERE is_whole AND (pruned_to = 0 OR begun.boot IS NOT NULL)
-GROUP BY acked.router, acked.boot, acked.link, acked.recipient, acked.seq
+GROUP BY acked.router, acked.boot, acked.link, acked.recipient, acked.seq, acked.last_seq
 HAVING min(linked.seq) IS NULL OR min(linked.seq) > acked.seq
+    OR min(CASE WHEN down.seq > linked.last_seq THEN down.seq END) < acked.last_seq
 """
-"""Links over which a neighbour is said to have taken messages over before the log tells that they were up, if it does
-at all (`router`, `boot`, `link`, `recipient`; `linked_seq`: where it tells so), of logs that are whole from the start
+"""Links over which messages are said to have reached an app or a neighbour before the log tells that they were up, if
+it does at all, or after it tells that they went down for good (`router`, `boot`, `link`, `recipient`; `linked_seq`,
+`down_seq`: where it tells so). A router names a link before it hands anything over on it, and hears nothing of one that
+is down. Told of logs that are whole from the start
 of that run on, or from their first event on. A log that names no neighbour of any link is not judged. A key that was
 followed by another is told of by its own name, and its links by the later one. `acked`: the links over which messages
-were acknowledged (`router`, `boot`, `link`, `recipient`, `seq` of the first line)."""
+were delivered or acknowledged (`router`, `boot`, `link`, `recipient`, `seq` and `last_seq` of the first line and the
+last)."""
+OFF_LINK = "(seq < coalesce(linked_seq, seq + 1) OR seq > coalesce(down_seq, seq))"
+"""SQL for whether a line at `seq`, about a link that `UNLINKED` finds, tells of it while it was not up."""
 
 NOT_HANDED = f"""
 WITH said AS (

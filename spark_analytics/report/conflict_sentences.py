@@ -98,8 +98,8 @@ _ONE_OF_TWO = "One of the two signed what is not true"
 _CLAIMS: dict[str, tuple[str, str, str, str]] = {
     "never-linked": (
         "bad",
-        "says that {count} reached {peer}, although its log, which is whole there, tells of no link with that "
-        "neighbour under that number before, in the same run: the first is {id}, accepted in event {accepted}, ended "
+        "says that {count} reached {peer}, although its log, which is whole there, tells of no link with it that was "
+        "up then, under that number and in the same run: the first is {id}, accepted in event {accepted}, ended "
         "in {event}",
         _WHOEVER,
         "Ask the recipient whether the messages are there, and publish again what is not.",

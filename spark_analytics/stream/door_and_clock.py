@@ -111,8 +111,8 @@ class DoorAndClock:
 
     def kinds(self) -> DataFrame:
         """Return a row `other-time` for each boot in which the clocks moved apart, `time-back` for each line at which
-        the monotonic one went back, and `never-linked` for each link over which messages were acknowledged before it
-        was up, `copied-by-nobody` for each key that brought copies and is no service."""
+        the monotonic one went back, `never-linked` for each link over which messages arrived while it was not up, and
+        `copied-by-nobody` for each key that brought copies and is no service."""
         found = {
             "other-time": self._moved,
             "time-back": self._back,

@@ -69,7 +69,7 @@ ADDED = {
     "turned": "router long, peer string, seq long, t long, count long",
     "handed": "router long, recipient string, count long",
     "clock": "router long, boot long, seq long, t long, mono long",
-    "acked": "router long, boot long, link long, recipient string, seq long",
+    "acked": "router long, boot long, link long, recipient string, seq long, last_seq long",
 }
 """Tables whose rows of one key are summed: all in one part of each batch, a column for each table. `gone`: lines of
 messages that ended on the way to a router with a log here (`two_logs`); `followed_to`: the last acceptance of a message
@@ -116,7 +116,7 @@ KEYS = {
     "clock": ("router", "boot", "seq"),
     "acked": ("router", "boot", "link", "recipient"),
 }  # fmt: skip
-GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns", "followed_seq")
+GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns", "followed_seq", "last_seq")
 LEAST = ("pending_due_ns", "upper_ns", "first", "seq", "t", "mono")
 """The columns that are merged by taking the least value. Columns in neither this, `GREATEST` nor a key are sums."""
 SCHEMAS = {

@@ -210,13 +210,36 @@ def _not_owed(victim: str, rows: Rows) -> tuple[Rows, str]:
     return [*rows[: at + 1], replace(end, recipient=NOBODY), *rows[at + 1 :]], said
 
 
-def _unlinked(victim: str, rows: Rows) -> tuple[Rows, str]:
-    """Say that a message was taken over on a link that never was up."""
-    ends = [end for _, end in list(_arrived(rows))[RESERVED:] if end.event == "acked"]
+def _over_no_link(rows: Rows, event: str) -> tuple[Rows, str]:
+    ends = [end for _, end in list(_arrived(rows))[RESERVED:] if end.event == event]
     if not ends:
         raise CannotLie
     said = f"says that 1 message reached {ends[0].recipient}, although its log, which is whole there, tells of no link"
     return [replace(row, link=FAR) if row is ends[0] else row for row in rows], said
+
+
+def _unlinked(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a message was taken over on a link that never was up."""
+    return _over_no_link(rows, "acked")
+
+
+def _delivered_unlinked(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a message was delivered to an app on a link that never was up."""
+    return _over_no_link(rows, "delivered")
+
+
+def _after_down(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Write that a link was down before the last message that reached somebody on it."""
+    lasts = {(row.boot, row.link): row for row in rows if row.event in ENDS and row.n == 1}
+    downs = [row for row in rows if row.event == "link_down" and "link" in (row.fields or {})]
+    for down in downs:
+        end = lasts.get((down.boot, (down.fields or {})["link"]))
+        if end is not None and (end.ranges or [(0, 0)])[0][1] == 1 and len(end.ranges or ()) == 1:
+            said = f"says that 1 message reached {end.recipient}, although its log, which is whole there, tells of no"
+            early = replace(down, t=end.t, mono=end.mono)
+            kept = [row for row in rows if row is not down]
+            return [one for row in kept for one in ((early, row) if row is end else (row,))], said
+    raise CannotLie
 
 
 def _refused_for(reason: str, said: str, rows: Rows) -> tuple[Rows, str]:
@@ -246,6 +269,8 @@ OF_ONE: tuple[Lie, ...] = (
     _not_owed,
     _not_begun,
     _unlinked,
+    _delivered_unlinked,
+    _after_down,
     _time_back,
     _invented_reason,
 )

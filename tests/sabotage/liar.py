@@ -190,9 +190,11 @@ def ended_before_it_began(scene: Scene) -> None:
     victim, app = scene.victim(), scene.chance.randbytes(32).hex()
 
     def change(rows: Rows) -> Rows:
+        claimed = _claimed(rows, app, -1_000_000)
+        boot = next(row.boot for row in claimed if row.first == FAR)
         return [
-            replace(row, event="delivered") if row.recipient == app and row.event == "acked" else row
-            for row in _claimed(rows, app, -1_000_000)
+            _up(rows[0], app, boot),
+            *(replace(row, event="delivered") if _is_far(row) and row.event == "acked" else row for row in claimed),
         ]
 
     scene.again(victim, change)
@@ -210,15 +212,13 @@ def only_looks_so(scene: Scene) -> None:
     def linked_late(rows: Rows) -> Rows:
         claimed = _claimed(rows, whom, 0)
         at, line = next((at, row) for at, row in enumerate(claimed, 1) if row.first == FAR)
-        fields = {"peer": whom, "link": FAR, "standing": "router"}
-        up = Line(1, "link_up", 0, 1, line.t, line.mono, line.router, line.boot, count=1, fields=fields)
         ends = [row for row in claimed if row.event == "delivered"]
         words = {id(end): word for end, word in zip(ends, ("reason-70", "invite:ended"), strict=False)}
         given = [
             replace(row, event="refused", reason=words[id(row)], duration_ns=0) if id(row) in words else row
             for row in claimed
         ]
-        return [*given[:at], up, *given[at:]]
+        return [*given[:at], _up(line, whom), *given[at:]]
 
     def clock_set_back(rows: Rows) -> Rows:
         claimed = _claimed(rows, whom, 0)
@@ -226,7 +226,14 @@ def only_looks_so(scene: Scene) -> None:
         end, fields = claimed[at], {"by_s": -set_back_ns // 10**9, "doubted": False}
         then = Line(1, "clock_step", 0, 1, end.t, end.mono, end.router, end.boot, count=1, fields=fields)
         back = replace(then, t=end.t - set_back_ns)
-        return [*claimed[:at], back, replace(end, event="delivered", t=back.t), then, *claimed[at + 1 :]]
+        return [
+            _up(rows[0], whom, end.boot),
+            *claimed[:at],
+            back,
+            replace(end, event="delivered", t=back.t),
+            then,
+            *claimed[at + 1 :],
+        ]
 
     def other_run(rows: Rows) -> Rows:
         other = "6" * 32
@@ -236,7 +243,7 @@ def only_looks_so(scene: Scene) -> None:
             else row
             for row in _claimed(rows, whom, 0)
         ]
-        return [_start(rows[0], other), *claimed]
+        return [_start(rows[0], other), _up(rows[0], whom, other), *claimed]
 
     def stranger(rows: Rows) -> Rows:
         half = len(rows) // 2
@@ -257,6 +264,12 @@ def only_looks_so(scene: Scene) -> None:
 def _start(line: Line, boot: str | None) -> Line:
     """Return a start of another run, for the place before that line."""
     return Line(1, "start", 0, 1, line.t, line.mono, line.router, boot, count=1)
+
+
+def _up(line: Line, whom: str, boot: str | None = None) -> Line:
+    """Return that the link of `_claimed` came up, for the place before or after that line."""
+    fields = {"peer": whom, "link": FAR, "standing": "router"}
+    return Line(1, "link_up", 0, 1, line.t, line.mono, line.router, boot or line.boot, count=1, fields=fields)
 
 
 def _is_far(row: Line) -> bool:

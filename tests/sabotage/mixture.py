@@ -148,6 +148,7 @@ PAIRS: dict[str, Callable[[Log, Log], object]] = {
     "refused": handed,
     "joined": unread(2),
     "expired": partial(handed, reason="ttl-expired", event="expired"),
+    "rates": partial(handed, reason="rate-limited"),
     "unlike": unlike,
     "restored": taken_again,
 }
@@ -166,6 +167,7 @@ def pairs(directory: Path) -> list[str]:
         "The router {} says that {} refused 1 message which".format(*routers["refused"]),
         "The router {} says that {} refused 1 message because nobody there".format(*routers["joined"]),
         "1 message that expired at {} for {} went on".format(*routers["expired"]),
+        "1 message refused at {} for {} went on".format(*routers["rates"]),
         f"The router {routers['restored'][0]} was restored on ",
         *(
             "The routers {} and {} tell another ".format(*sorted(routers["unlike"], reverse=True))

@@ -64,12 +64,14 @@ def doubled_deliveries(scene: Scene) -> None:
 
 
 def late_deliveries(scene: Scene) -> None:
-    """Let some deliveries come an hour late, after all else but the last line."""
+    """Let some deliveries over links that stay up come an hour late, after all else but the last line."""
     scene.forget_witnesses()
     chance = scene.chance
 
     def change(rows: Rows) -> Rows:
-        late = [row for row in rows[:-1] if row.event == "delivered" and chance.random() >= 0.5]
+        down = {(row.boot, (row.fields or {}).get("link")) for row in rows if row.event == "link_down"}
+        ends = [row for row in rows[:-1] if row.event == "delivered" and (row.boot, row.link) not in down]
+        late = [row for row in ends if chance.random() >= 0.5]
         is_late = {id(row) for row in late}
         at_end = [replace(row, t=row.t + HOUR_NS, mono=(row.mono or 0) + HOUR_NS) for row in [*late, *rows[-1:]]]
         return [row for row in rows[:-1] if id(row) not in is_late] + at_end

@@ -56,6 +56,8 @@ OWN: dict[str, tuple[str, set[str]]] = {
     "other_time": ("claims", {"other-time"}),
     "invented_reason": ("claims", {"unknown-reason"}),
     "unlinked": ("claims", {"never-linked"}),
+    "delivered_unlinked": ("claims", {"never-linked"}),
+    "after_down": ("claims", {"never-linked"}),
     "acked_by_a_stranger": ("claims", {"never-linked"}),
     "another_ttl": ("claims", {"other-ttl"}),
     "other_facts": ("claims", {"other-kind", "other-sender", "other-destination", "other-expiry", "other-size"}),

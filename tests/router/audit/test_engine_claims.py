@@ -62,6 +62,7 @@ def present(log: Log) -> None:
 
 def sent(log: Log, at: float = 5, first: int = 1, **columns: Any) -> None:
     """Accept two messages for another app."""
+    log.state("link_up", at, peer=OTHER_APP, link=2, standing="local")
     log.accepted(
         first, [f"{log.key.public.hex()} {first}", f"{log.key.public.hex()} again"], [OTHER_APP], at, **columns
     )
@@ -364,9 +365,9 @@ def test_more_turned_away_than_a_neighbour_handed_over_is_not_borne_out(tmp_path
 # -- links --------------------------------------------------------------------------------------------------
 
 
-def over(*links: tuple[int, int, str], number: int = 2, start: bool = True) -> Case:
-    """Let a message be acknowledged by APP over the link 2 at 6; `links`: when, under which number and in which run
-    other links with it came up."""
+def over(*links: tuple[int, int, str], start: bool = True, end: str = "acked", down: int | None = None) -> Case:
+    """Let a message reach APP over the link 2 at 6, by this `end`; `links`: when, under which number and in which run
+    other links with it came up; `down`: when the link 2 went down."""
 
     def write(log: Log) -> None:
         if start:
@@ -374,19 +375,21 @@ def over(*links: tuple[int, int, str], number: int = 2, start: bool = True) -> C
         log.state("link_up", 1, peer=OTHER_APP, link=1, standing="peer")
         log.accepted(1, range(1), [APP], 2)
         lines = [(at, "link_up", link, boot) for at, link, boot in links]
-        for at, event, link, boot in sorted([*lines, (6, "acked", number, "0" * 32)]):
-            if event == "acked":
+        if down is not None:
+            lines.append((down, "link_down", 2, "0" * 32))
+        for at, event, link, boot in sorted([*lines, (6, end, 2, "0" * 32)]):
+            if event == end:
                 log.outward("forwarded", [(1, 1)], at)
-                log.outward("acked", [(1, 1)], at)
+                log.outward(end, [(1, 1)], at)
             else:
                 if boot != "0" * 32:
                     log._add("start", at, boot=boot, fields={})
-                log._add("link_up", at, boot=boot, fields={"peer": APP, "link": link, "standing": "peer"})
+                log._add(event, at, boot=boot, fields={"peer": APP, "link": link, "standing": "peer"})
 
     return write
 
 
-def test_what_was_acknowledged_over_a_link_that_was_not_up_is_told(tmp_path: Path) -> None:
+def test_what_arrived_over_a_link_that_was_not_up_is_told(tmp_path: Path) -> None:
     here, other = "0" * 32, "1" * 32
     cases = {
         "up": (over((3, 2, here)), 0),
@@ -395,6 +398,12 @@ def test_what_was_acknowledged_over_a_link_that_was_not_up_is_told(tmp_path: Pat
         "another number": (over((3, 4, here)), 1),
         "only later": (over((8, 2, here)), 1),
         "in another run": (over((3, 2, other)), 1),
+        "delivered": (over((3, 2, here), end="delivered"), 0),
+        "delivered over no link": (over(end="delivered"), 1),
+        "down after it": (over((3, 2, here), down=7), 0),
+        "down before it": (over((3, 2, here), down=5), 1),
+        "down, and up again": (over((3, 2, here), (5, 2, here), down=4), 0),
+        "delivered after it went down": (over((3, 2, here), end="delivered", down=5), 1),
     }
     found = claimed({case: write for case, (write, _) in cases.items()}, tmp_path)
     assert {case: dict(rows).get("never-linked", 0) for case, rows in found.items()} == {

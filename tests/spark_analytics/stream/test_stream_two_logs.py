@@ -55,6 +55,7 @@ def left_out(*later: Case) -> Case:
     def write(log: Log) -> None:
         begun(log)
         log.state("link_up", 1, peer=APP, link=7, standing="local")
+        log.state("link_up", 1, peer=OTHER_APP, link=2, standing="local")
         log.state("join", 1, subscriber=APP, group=G)
         for first in (1, 3):
             log.accepted(first, [f"{name(log.key)} {first}", f"{name(log.key)} {first + 1}"], [OTHER_APP], 4 + first)
@@ -89,6 +90,19 @@ def barred(log: Log) -> None:
     log.noted("pubsub_barred", 1, "pubsub:withholds", 60, router=APP, lost=3, withheld=1, for_s=3600)
 
 
+def after_down(log: Log) -> None:
+    """Let a message be delivered on a link that went down before the last two came."""
+    begun(log)
+    log.state("link_up", 1, peer=APP, link=2, standing="local")
+    for first in (1, 2, 3):
+        log.accepted(first, [f"{name(log.key)} {first}"], [APP], 4 * first)
+        log.outward("forwarded", [(first, 1)], 4 * first, parcel=first)
+        log.outward("delivered", [(first, 1)], 4 * first + 1, parcel=first)
+        if first == 1:
+            log.state("link_down", 6, peer=APP, link=2, standing="local")
+    log.state("stop", LATE)
+
+
 PAIRS: dict[str, Pair] = {
     "refused": handed,
     "not authorised": lambda here, there: handed(here, there, "not-authorised"),
@@ -107,6 +121,7 @@ ALONE: dict[str, Case] = {
     "renewed later": left_out(renewed),
     "barred": left_out(barred),
     "copied": copied,
+    "down": after_down,
 }
 
 
@@ -168,7 +183,9 @@ def test_what_two_logs_tell_is_told_as_soon_as_it_can_be(spark: SparkSession, tm
             assert published(out, table) == published(local, table), table
         told.append(found)
     counts = {row["claim"]: row["count"] for row in told[-1]["claims"]}
-    assert counts.keys() >= {"refused-there", "joined-there", "left-out", "copied-by-nobody"}
+    assert counts.keys() >= {"refused-there", "joined-there", "left-out", "copied-by-nobody", "never-linked"}
     assert {row["count"] for row in told[-1]["unsent"]} == {1} and len(told[-1]["unsent"]) == 3
-    assert [row["count"] for row in told[-1]["went_on"]] == [1] and len(told[-1]["barred"]) == 1
+    assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "expired"] == [1]
+    assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "refused"] == [1, 1, 1, 1]
+    assert len(told[-1]["barred"]) == 1
     assert len(told[0]["claims"]) < len(told[-1]["claims"]), "a later file shows a claim"
