@@ -136,10 +136,7 @@ def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, ru
         "residual": sums["owed"] - sum(sums[state] for state in STATES),
         "as_of": utc(as_of_ns),
         "watermark": _watermark(found.get("ends", ()), evidence, as_of_ns),
-        "span": {
-            "from": utc(span["min_minute"] * MINUTE_NS) if span else None,
-            "until": utc((span["max_minute"] + 1) * MINUTE_NS) if span else None,
-        },
+        "span": _from_until(span),
         "step_minutes": step,
         "latency_ms": _percentiles(row for row in found.get("latency", ()) if row["event"] == "delivered"),
         "custody_ms": _percentiles(row for row in found.get("latency", ()) if row["event"] == "acked"),
@@ -158,6 +155,13 @@ def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, ru
     }
     told = sentences(said)
     return {"verdict": verdict_of(told), "findings": told, **said, "engine": engine, "run": dict(run)}
+
+
+def _from_until(span: Row | None) -> dict[str, str | None]:
+    """Return the time from the first minute of the lines to the end of the last one; None for both without lines."""
+    if span is None:
+        return {"from": None, "until": None}
+    return {"from": utc(span["min_minute"] * MINUTE_NS), "until": utc((span["max_minute"] + 1) * MINUTE_NS)}
 
 
 def _ordered(rows: Iterable[Row], columns: Iterable[str]) -> list[dict[str, Any]]:

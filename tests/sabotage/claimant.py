@@ -104,8 +104,8 @@ def _before_its_place(victim: str, rows: Rows) -> tuple[Rows, str]:
     return [*rest[:at], replace(end, t=line.t, mono=line.mono), *rest[at:]], said
 
 
-def _left_out(victim: str, rows: Rows) -> tuple[Rows, str]:
-    """Leave a subscriber that has joined and is connected out of the recipients."""
+def _left_of(rows: Rows) -> tuple[Line, str]:
+    """Return an accepted multicast, and a subscriber among its recipients that has joined and is connected."""
     joined: set[tuple[object, object]] = set()
     linked: set[object] = set()
     for line in rows:
@@ -124,13 +124,29 @@ def _left_out(victim: str, rows: Rows) -> tuple[Rows, str]:
             case "accepted" if line.kind == "multicast" and line.n == 1 and len(line.recipients or ()) > 1:
                 able = [one for one in line.recipients or () if one in linked and (one, line.group) in joined]
                 if able:
-                    break
-    else:
-        raise CannotLie
-    said = f"The router {victim} does not name {able[0]} as a recipient of 1 message, although"
-    others = [one for one in line.recipients or () if one != able[0]]
-    kept = [row for row in rows if not _is_of(row, line, able[0])]
+                    return line, able[0]
+    raise CannotLie
+
+
+def _left_out(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Leave a subscriber that has joined and is connected out of the recipients."""
+    line, able = _left_of(rows)
+    said = f"The router {victim} does not name {able} as a recipient of 1 message, although"
+    others = [one for one in line.recipients or () if one != able]
+    kept = [row for row in rows if not _is_of(row, line, able)]
     return [replace(row, recipients=others) if row is line else row for row in kept], said
+
+
+def _given_to_a_service(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Name a service as the only recipient of what an app published, as if it had been asked for as history."""
+    inside = {(row.fields or {}).get("peer") for row in rows if (row.fields or {}).get("standing") == "local"}
+    line, able = _left_of([row for row in rows if row.event != "accepted" or row.peer in inside])
+    kept = [replace(row, recipient=NOBODY) if _is_of(row, line, able) else row for row in rows]
+    others = [row for row in kept if row.parcel != line.first or row.recipient in (None, NOBODY)]
+    end = Line(1, "join", 0, 1, rows[-1].t, rows[-1].mono, rows[-1].router, rows[-1].boot, count=1)
+    join = replace(end, fields={"subscriber": NOBODY, "group": line.group, "service": "pubsub"})
+    said = f"The router {victim} does not name {able} as a recipient of 1 message, although"
+    return [*(replace(row, recipients=[NOBODY]) if row is line else row for row in others), join], said
 
 
 def _left_out_and_excused(victim: str, rows: Rows) -> tuple[Rows, str]:
@@ -141,6 +157,20 @@ def _left_out_and_excused(victim: str, rows: Rows) -> tuple[Rows, str]:
     end = Line(1, "config", 0, 1, last.t, last.mono, last.router, last.boot, count=1)
     config = replace(end, fields={"peer": whom, "revoked": "join"})
     return [*rows, config, replace(end, event="leave", fields={"standing": "stranger", "times": 1})], said
+
+
+def _copied_by_nobody(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a key that is no service sent a message on as a copy."""
+    old = next((row for row in rows if row.event == "accepted" and row.kind == "multicast"), None)
+    if old is None:
+        raise CannotLie
+    copy = replace(
+        old, n=1, count=1, first=FAR, ids=f"{FAR:064x}", sizes=[9], ttls=[60], expiries=[(old.expiries or [0])[0]],
+        recipients=[], kind="copy", peer=NOBODY,
+    )  # fmt: skip
+    at = next(number for number, row in enumerate(rows) if row is old)
+    said = f"The router {victim} says that {NOBODY} sent 1 message on as copies, which services alone send"
+    return [*rows[: at + 1], copy, *rows[at + 1 :]], said
 
 
 def _not_full(victim: str, rows: Rows) -> tuple[Rows, str]:
@@ -309,8 +339,13 @@ def flooded_by_nobody(scene: Scene) -> None:
 
 
 CLAIMS: tuple[Callable[[Scene], None], ...] = (
+<<<<<<< HEAD
     *map(in_a_log, OF_ONE), in_a_log(_left_out_and_excused),
     in_a_log(_unknown_reason, level="warning", names_reasons=False), footer_of_other_times,
+=======
+    *map(in_a_log, OF_ONE), in_a_log(_left_out_and_excused), in_a_log(_copied_by_nobody), in_a_log(_given_to_a_service),
+    in_a_log(_unknown_reason, level="warning"), footer_of_other_times,
+>>>>>>> 03b4dfc9b4d12be71f7b85312715fad79a2eb933
 )  # fmt: skip
 CLAIMS_OF_TWO = (flooded_by_nobody,)
 """Claims that the log of another router contradicts, which must be sound; `of_two.py` has more."""

@@ -159,7 +159,7 @@ class Ledger:
         by_router = {router: self._router(router) for router in sorted(self.ends)}
         names = ("owed", *STATES, "duplicates", "redelivered", "deferred", "contradictions", "strays")
         sums = {name: sum(one[name] for one in by_router.values()) for name in names}
-        ids = {unit_id for row in self.parcels.values() for unit_id in _ids(row)}
+        ids = {unit_id for row in self.parcels.values() if row["kind"] != "copy" for unit_id in _ids(row)}
         return {
             "messages": len(ids), **sums, "residual": sums["owed"] - sum(sums[state] for state in STATES),
             "latency_ms": _said(self.waits["delivered"]), "custody_ms": _said(self.waits["acked"]),
