@@ -339,13 +339,8 @@ def flooded_by_nobody(scene: Scene) -> None:
 
 
 CLAIMS: tuple[Callable[[Scene], None], ...] = (
-<<<<<<< HEAD
-    *map(in_a_log, OF_ONE), in_a_log(_left_out_and_excused),
-    in_a_log(_unknown_reason, level="warning", names_reasons=False), footer_of_other_times,
-=======
     *map(in_a_log, OF_ONE), in_a_log(_left_out_and_excused), in_a_log(_copied_by_nobody), in_a_log(_given_to_a_service),
-    in_a_log(_unknown_reason, level="warning"), footer_of_other_times,
->>>>>>> 03b4dfc9b4d12be71f7b85312715fad79a2eb933
+    in_a_log(_unknown_reason, level="warning", names_reasons=False), footer_of_other_times,
 )  # fmt: skip
 CLAIMS_OF_TWO = (flooded_by_nobody,)
 """Claims that the log of another router contradicts, which must be sound; `of_two.py` has more."""
