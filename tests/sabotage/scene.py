@@ -23,6 +23,10 @@ from sabotage.logs import LogFile, Rows, read_rows, seal_again, segments
 LEVELS = ("", "warning", "bad")
 
 
+class NoLogLeft(Exception):
+    """All logs of a fleet that are large enough have been changed, or must stay as they are."""
+
+
 class Scene:
     """The changes to the logs, and the findings of an audit.
 
@@ -56,8 +60,10 @@ class Scene:
     # -- choosing --------------------------------------------------------------------------------------------
 
     def victim(self, segments_min: int = 1) -> str:
-        """Choose a router whose log is untouched so far."""
+        """Choose a router whose log is untouched so far. Raise `NoLogLeft` without one."""
         able = [one for one in self._untouched if len(segments(self.logs[one])) >= segments_min]
+        if not able:
+            raise NoLogLeft
         chosen: str = self.chance.choice(able)
         self._untouched.remove(chosen)
         return chosen

@@ -7,6 +7,7 @@ their logs is drawn. The faults never touch the log of a liar, nor the sound log
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,7 +25,7 @@ from sabotage import saboteur
 from sabotage.liar import only_looks_so
 from sabotage.of_two import lost_acknowledgement, refused_for_load
 from sabotage.saboteur import SABOTAGES
-from sabotage.scene import Scene, copied
+from sabotage.scene import NoLogLeft, Scene, copied
 
 WORLDS = 8
 """Fleets that other long tests read, too."""
@@ -124,7 +125,8 @@ def test_an_honest_router_is_never_accused(examples: int, fleets: Fleets) -> Non
             if seeming is not None:
                 seeming(scene)
             for fault in faults:
-                fault(scene)
+                with suppress(NoLogLeft):  # of ten, where something seems a lie and segments were moved
+                    fault(scene)
             listing = list_logs([scene.directory])
             if is_export:
                 export(*evidence_of(listing), Path(name) / "out", lambda: Pseudonyms(bytes(32)))
@@ -145,7 +147,8 @@ def test_a_lie_is_told_of_and_of_nobody_else(examples: int, fleets: Fleets) -> N
             SABOTAGES[lie](scene)
             liars = scene.touched()
             for fault in faults:
-                fault(scene)
+                with suppress(NoLogLeft):  # of ten, where something seems a lie and segments were moved
+                    fault(scene)
             found = audit(list_logs([scene.directory]), AuditSpan(scene.as_of_ns))
             part, claims = OWN[lie]
             assert found[part], lie
