@@ -192,31 +192,34 @@ def test_where_nobody_is_judged_to_be_left_out_is_among_the_limits(tmp_path: Pat
     assert f"the log of {rights} tells" in text and text.endswith(f"{APP} (5).")
 
 
-def copied(*before: Case, peer: str | None = OTHER_APP) -> Case:
+COPIER = SigningKey(b"r" * 32).public.hex()
+
+
+def copied(*before: Case, peer: str | None = COPIER) -> Case:
     """Accept two copies that `peer` brought."""
     return then(begun, *before, lambda log: sent(log, kind="copy", peer=peer))
 
 
 def test_copies_that_no_service_sent_are_told(tmp_path: Path) -> None:
-    local = said("link_up", peer=OTHER_APP, link=8, standing="local")
-    by_router = said("link_up", peer=OTHER_APP, link=8, standing="peer")
-    by_service = said("join", subscriber=OTHER_APP, group=G, service="pubsub")
+    local = said("link_up", peer=COPIER, link=8, standing="local")
+    by_router = said("link_up", peer=COPIER, link=8, standing="peer")
+    by_service = said("join", subscriber=COPIER, group=G, service="pubsub")
     counted = said("join", standing="local", times=3)
     told = {
         "a router": copied(by_router),
-        "an app": copied(local, said("join", subscriber=OTHER_APP, group=G)),
+        "an app": copied(local, said("join", subscriber=COPIER, group=G)),
         "a router, joins counted": copied(by_router, counted),
         "another service": copied(local, said("join", subscriber=APP, group=G, service="pubsub")),
     }
     quiet = {
         "a service": copied(local, by_service),
         "a service that is named later": then(
-            copied(local), said("join", 9, subscriber=OTHER_APP, group=G, service="pubsub")
+            copied(local), said("join", 9, subscriber=COPIER, group=G, service="pubsub")
         ),
         "a local key, joins counted": copied(local, counted),
-        "a service's next key": copied(local, said("renewal", old=APP, new=OTHER_APP, service="router")),
-        "older": then(without_mark, lambda log: sent(log, kind="copy", peer=OTHER_APP)),
-        "with a hole": then(hole, lambda log: sent(log, kind="copy", peer=OTHER_APP)),
+        "a service's next key": copied(local, said("renewal", old=APP, new=COPIER, service="router")),
+        "older": then(without_mark, lambda log: sent(log, kind="copy", peer=COPIER)),
+        "with a hole": then(hole, lambda log: sent(log, kind="copy", peer=COPIER)),
     }
     found = claimed({**told, **quiet}, tmp_path)
     assert found == {**{case: [("copied-by-nobody", 2)] for case in told}, **{case: [] for case in quiet}}
