@@ -64,6 +64,7 @@ PLACES = {
     "router.node.peers_file": "invitation",
     "router.node.residents": "service",
     "router.node.snapshots": "snapshot",
+    "router.node.superseded": "key",
     "router.node.taking_up": "configuration",
     "router.node.verifiers": "fault",
     "router.service.host": "service",

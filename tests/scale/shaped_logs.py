@@ -92,12 +92,14 @@ class Router:
         expiry = expiry_min(END_NS // SECOND + TTL_S)
         self._columns = [array("I", [value] * shape.batch).tobytes() for value in (SIZE, TTL_S, expiry)]
 
-    def begin(self, now: int, others: list[Router]) -> None:
+    def begin(self, now: int, others: list[Router], one: bytes) -> None:
+        """Write the start, and that all others, its own apps and that one are connected."""
         self._at(now)
         self._log.put(RouterChange(now, UP_NS, "start", ()))
-        self._links = {other.key: link for link, other in enumerate(others, 2)}
-        for link, other in enumerate(others, 2):
-            fields = (("peer", other.key), ("link", link), ("standing", "friend"))
+        standings = {**{other.key: "friend" for other in others}, **dict.fromkeys((*self.apps, one), "local")}
+        self._links = {key: link for link, key in enumerate(standings, 1)}
+        for key, link in self._links.items():
+            fields = (("peer", key), ("link", link), ("standing", standings[key]))
             self._log.put(RouterChange(now, UP_NS, "link_up", fields))
 
     def accept(self, now: int, way: Way, neighbour: bytes, owed: bytes, ids: bytes) -> int:
@@ -128,9 +130,7 @@ class Router:
     def _outward(self, event: str, first: int, recipient: bytes) -> None:
         log, spans = self._log, ((first, self._batch),)
         log.put(
-            Outward(
-                log.t, log.mono, event, recipient, self._links.get(recipient, 1), spans, None, 0, WAITING, 1000, first
-            )
+            Outward(log.t, log.mono, event, recipient, self._links[recipient], spans, None, 0, WAITING, 1000, first)
         )
 
 
@@ -147,7 +147,7 @@ class Fleet:
         """Write all logs; return the time after their last line, in nanoseconds."""
         shape = self._shape
         for router in self._routers:
-            router.begin(shape.begin_ns, [other for other in self._routers if other is not router])
+            router.begin(shape.begin_ns, [other for other in self._routers if other is not router], self._one)
         flying: deque[Parcel] = deque()
         step_ns = shape.days * DAY_NS // shape.parcels
         for number in range(1, shape.parcels + 1):
