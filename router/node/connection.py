@@ -113,10 +113,10 @@ class StreamWriter(LinkWriter):
             await self._work.wait()
             self._work = trio.Event()
             parts, self._parts = self._parts, []
+            if self.closing is not None:
+                self._limit_closing()
             if parts:
                 self._is_writing = True
-                if self.closing is not None:
-                    self._limit_closing()
                 await stream.send_parts(parts)
                 self._is_writing = False
             if self._written is not None:
