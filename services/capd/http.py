@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from router.core.link.allowance import Allowance
+from router.core.link.allowance import Shares
 from router.core.wire.codec import Malformed
 from router.core.wire.reasons import Reason
 from router.service import contract as c
@@ -46,7 +46,7 @@ class CapdOverHttp:
         self._turns = SearchTurns(self._questions, self.limits)
         self._watching = Watching(self._questions, self._turns, self.limits)
         self._solving = SolvingForOthers(settings.solve_cpu_percent, self._questions, self.limits, setup.chance)
-        self._shares: dict[str, Allowance] = {}
+        self._shares: Shares[str] = Shares(self.limits.units_per_s, self.limits.units_burst, CALLERS_MAX)
 
     def __repr__(self) -> str:
         return f"<the pool over HTTP: {self._questions!r}, {self._turns!r}, {self._watching!r}, {self._solving!r}>"
@@ -66,7 +66,7 @@ class CapdOverHttp:
         """Decide about a request. Raise `BadRequest`."""
         is_post, is_search = request.operation == "postMessage", request.operation in ("findMessages", "watchMessages")
         cost = self.limits.post_units if is_post else self.limits.search_units if is_search else 1
-        if not self._may(request.caller, cost, now):
+        if not self._shares.take(request.caller, cost, now.mono_s):
             said = "your address has asked for more than one may in this time; ask again later"
             yield refused(request.number, 429, "asks-too-much", said, ("Retry-After", "10"))
             return
@@ -84,14 +84,6 @@ class CapdOverHttp:
             case "poolInfo":
                 then = partial(self._info, request.number)
                 yield from self._questions.ask(m.Info, number=request.number, then=then, now=now)
-
-    def _may(self, caller: str, units: int, now: c.Now) -> bool:
-        """Charge a caller for a request; return False if its share is used up."""
-        share = self._shares.pop(caller, None) or Allowance(self.limits.units_per_s, self.limits.units_burst)
-        self._shares[caller] = share
-        if len(self._shares) > CALLERS_MAX:
-            del self._shares[next(iter(self._shares))]
-        return share.take(units, now.mono_s)
 
     # -- posting and rescinding ----------------------------------------------------------------------------
 
@@ -155,7 +147,7 @@ class CapdOverHttp:
         start = f.count_of(parameters, "start", 0, f.UINT32_MAX)
         most = m.PAGE_IDS_MAX if ids else m.PAGE_MESSAGES_MAX
         limit = f.count_of(parameters, "limit", self.limits.page_default, most, 1)
-        if not self._may(request.caller, limit // (100 if ids else 10), now):
+        if not self._shares.take(request.caller, limit // (100 if ids else 10), now.mono_s):
             said = "your address has searched for more than one may in this time; ask again later"
             yield refused(request.number, 429, "asks-too-much", said, ("Retry-After", "10"))
             return

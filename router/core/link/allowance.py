@@ -1,6 +1,11 @@
-"""A rate limit: a number of tokens a second, some of which may be saved up."""
+"""A rate limit: a number of tokens a second, some of which may be saved up; one for all, or one for each key."""
 
 from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class Allowance:
@@ -31,3 +36,30 @@ class Allowance:
         if self.per_s:
             self.take(0, now)
             self._left -= count
+
+
+class Shares(Generic[Key]):
+    """An allowance for each key, as for each router that asks. Of more than `keys_max` keys that which was used longest
+    ago is forgotten; its allowance is full when it is used again."""
+
+    __slots__ = ("_allowances", "burst", "keys_max", "per_s")
+
+    def __init__(self, per_s: float, burst: float, keys_max: int) -> None:
+        self.per_s = per_s
+        self.burst = burst
+        self.keys_max = keys_max
+        self._allowances: dict[Key, Allowance] = {}  # the one that was used last stands last
+
+    def __len__(self) -> int:
+        return len(self._allowances)
+
+    def __repr__(self) -> str:
+        return f"<shares of {len(self)} keys, each {self.per_s:g} a second>"
+
+    def take(self, key: Key, count: int, now: float) -> bool:
+        """Take `count` tokens of this key's at `now` (monotonic seconds), and return whether there were as many."""
+        allowance = self._allowances.pop(key, None) or Allowance(self.per_s, self.burst)
+        while len(self._allowances) >= self.keys_max:
+            del self._allowances[next(iter(self._allowances))]
+        self._allowances[key] = allowance
+        return allowance.take(count, now)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import NamedTuple
 
-from router.core.link.allowance import Allowance
+from router.core.link.allowance import Allowance, Shares
 from router.core.service.meetings import Cause, Common, Drop, LetGo, MeetingLimits, Meetings, Say
 from router.core.service.meetings import Deed as Decided
 from router.core.wire.crypto import PublicKey
@@ -59,7 +59,7 @@ class Host:
         self.dialled: dict[int, list[object]] = {}  # being dialled, and what is to be said then
         self.waiting: deque[int] = deque()  # to be dialled, once others are up
         self.adverts: dict[PublicKey, None] = {}
-        self.asks: dict[PublicKey, Allowance] = {}
+        self.asks: Shares[PublicKey] = Shares(limits.asks_per_s, limits.asks_burst, limits.routers_max)
         self.signatures = Allowance(limits.signatures_per_s, limits.signatures_burst)
 
     def __repr__(self) -> str:
@@ -185,7 +185,7 @@ class MeetingNetwork(Network):
         by = self.nodes[event.by].key
         if not node.known.shared_with(by):
             self.dropped["meet first"] += 1
-        elif not self._may_ask(self.hosts[node.number], by):
+        elif not self.hosts[node.number].asks.take(by, 1, self.engine.now_s):
             self.dropped["asked too often"] += 1
         else:
             super()._ask_rings(node, event._replace(rings=self._judged(node, by, event.rings)))
@@ -194,14 +194,6 @@ class MeetingNetwork(Network):
         by = self.nodes[event.by].key
         if node.known.shared_with(by):
             super()._tell_rings(node, event._replace(rings=self._judged(node, by, event.rings)))
-
-    def _may_ask(self, host: Host, by: PublicKey) -> bool:
-        limits = self._rings_limits
-        allowance = host.asks.pop(by, None) or Allowance(limits.asks_per_s, limits.asks_burst)
-        while len(host.asks) >= limits.routers_max:
-            del host.asks[next(iter(host.asks))]
-        host.asks[by] = allowance
-        return allowance.take(1, self.engine.now_s)
 
     def _judged(self, node: Node, by: PublicKey, rings: Iterable[o.RingOf]) -> tuple[o.RingOf, ...]:
         """Return the members whose advertisements are known, or have been verified now; the sender's own is with

@@ -11,7 +11,7 @@ from math import inf
 
 from msgspec import Struct
 
-from router.core.link.allowance import Allowance
+from router.core.link.allowance import Allowance, Shares
 from router.core.service.meetings import GoOn
 from router.core.wire.crypto import KEY_BYTES, PublicKey, digest
 from router.core.wire.meeting import TAG_BYTES, TAGS_STEP, Meeting
@@ -95,10 +95,10 @@ class Agreeing:
     ) -> None:
         self._wanted = wanted
         self._random = random
-        self._limits = limits or AgreeingLimits()
+        self._limits = limits = limits or AgreeingLimits()
         self._runs: dict[bytes, Run] = {}
-        self._groups = Allowance(self._limits.groups_per_s, self._limits.groups_burst)
-        self._of_one: dict[bytes, Allowance] = {}  # by router; the one that began something last stands last
+        self._groups = Allowance(limits.groups_per_s, limits.groups_burst)
+        self._of_one: Shares[bytes] = Shares(limits.of_one_per_s, limits.of_one_burst, limits.routers_max)
 
     def __repr__(self) -> str:
         return f"<{len(self._runs)} agreements by ranges>"
@@ -168,12 +168,8 @@ class Agreeing:
     def _group_set(self, told: GoOn, now_s: float) -> GroupSet | None:
         """Return what is wanted, filled up with random keys, so that no count is told exactly; None if too many groups
         are compared already, or this router has begun too many agreements."""
-        limits, wanted = self._limits, self._wanted()
-        its = self._of_one.pop(told.router, None) or Allowance(limits.of_one_per_s, limits.of_one_burst)
-        self._of_one[told.router] = its
-        if len(self._of_one) > limits.routers_max:
-            del self._of_one[next(iter(self._of_one))]
-        if not its.take(1, now_s) or not self._groups.take(max(1, len(wanted)), now_s):
+        wanted = self._wanted()
+        if not self._of_one.take(told.router, 1, now_s) or not self._groups.take(max(1, len(wanted)), now_s):
             return None
         missing = -len(wanted) % TAGS_STEP if wanted else TAGS_STEP
         return GroupSet(told.meeting, [*wanted, *[self._random(KEY_BYTES) for _ in range(missing)]])

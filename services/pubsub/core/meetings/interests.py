@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
-from router.core.link.allowance import Allowance
+from router.core.link.allowance import Allowance, Shares
 from router.core.service.adverts import Verified
 from router.core.wire.address import AddressSource
 from router.core.wire.advert import Advertisement, decode_advertisement
@@ -90,7 +90,7 @@ class Interests:
         self._fast = 0
         self._groups: frozenset[PublicKey] = frozenset()
         self._asked = OpenQuestions(limits.answer_s, limits.late_s, limits.routers_max)
-        self._asks: dict[PublicKey, Allowance] = {}
+        self._asks: Shares[PublicKey] = Shares(limits.asks_per_s, limits.asks_burst, limits.routers_max)
         self._unanswered: dict[PublicKey, None] = {}
         self._signatures = Allowance(limits.signatures_per_s, limits.signatures_burst)
         self._refusals = Refusals()
@@ -130,7 +130,7 @@ class Interests:
         if not is_question and by is not None and by.service != message.source:
             self._refusals.count(router, Reason.NOT_AUTHORISED)
             return [c.Refuse(Reason.NOT_AUTHORISED, NOT_ITS_SERVICE)]  # the true answer may come yet
-        if is_question and not self._may_ask(router, now):
+        if is_question and not self._asks.take(router, 1, now.mono_s):
             self._refusals.count(router, Reason.RATE_LIMITED)
             return [c.Refuse(Reason.RATE_LIMITED, "asked too often")]
         answer = AnswerTime.IN_TIME if is_question else self._asked.end(router, now.mono_s)
@@ -237,14 +237,6 @@ class Interests:
     def _count(self, by: PublicKey | None, reason: Reason) -> None:
         if by is not None:
             self._refusals.count(by, reason)
-
-    def _may_ask(self, router: PublicKey, now: c.Now) -> bool:
-        limits = self._limits
-        allowance = self._asks.pop(router, None) or Allowance(limits.asks_per_s, limits.asks_burst)
-        while len(self._asks) >= limits.routers_max:
-            del self._asks[next(iter(self._asks))]
-        self._asks[router] = allowance
-        return allowance.take(1, now.mono_s)
 
     def _hurry(self, table: InterestTable, now: c.Now) -> list[c.Deed]:
         """Let no calm period go on if a node is known with which nothing is shared."""

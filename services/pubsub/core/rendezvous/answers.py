@@ -7,7 +7,7 @@ from heapq import nsmallest
 
 from msgspec import Struct
 
-from router.core.link.allowance import Allowance
+from router.core.link.allowance import Shares
 from router.core.wire.advert import Advertisement
 from router.core.wire.crypto import PublicKey
 from services.pubsub.core.rendezvous.contacts import Contacts
@@ -27,7 +27,7 @@ class AnswerLimits(Struct, frozen=True):
 class PointAnswers:
     """Answers questions about points. `advert_of` returns the advertisement of a known router, None if it is gone."""
 
-    __slots__ = ("_advert_of", "_asks", "_limits", "_store", "contacts")
+    __slots__ = ("_advert_of", "_asks", "_store", "contacts")
 
     def __init__(
         self,
@@ -39,15 +39,15 @@ class PointAnswers:
         self.contacts = contacts
         self._store = store
         self._advert_of = advert_of
-        self._limits = limits or AnswerLimits()
-        self._asks: dict[PublicKey, Allowance] = {}
+        limits = limits or AnswerLimits()
+        self._asks: Shares[PublicKey] = Shares(limits.asks_per_s, limits.asks_burst, limits.routers_max)
 
     def __repr__(self) -> str:
         return f"<answers from {self.contacts!r} and {self._store!r}>"
 
     def answer(self, asked: AskPoint, by: Contact, now_s: float) -> TellPoint | None:
         """Return the answer to a router that is connected; None if it has asked too often."""
-        if not self._may_ask(by.router, now_s):
+        if not self._asks.take(by.router, 1, now_s):
             return None
         place = place_of(asked.point)
         if asked.record is None:
@@ -66,10 +66,3 @@ class PointAnswers:
         ]
         adverts = (self._advert_of(router) for _, router in nsmallest(NEAR_MAX, rows))
         return tuple([one for one in adverts if one is not None])
-
-    def _may_ask(self, router: PublicKey, now_s: float) -> bool:
-        allowance = self._asks.pop(router, None) or Allowance(self._limits.asks_per_s, self._limits.asks_burst)
-        while len(self._asks) >= self._limits.routers_max:
-            del self._asks[next(iter(self._asks))]
-        self._asks[router] = allowance
-        return allowance.take(1, now_s)

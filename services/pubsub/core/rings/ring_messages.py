@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
-from router.core.link.allowance import Allowance
+from router.core.link.allowance import Allowance, Shares
 from router.core.service.adverts import Verified
 from router.core.wire.address import AddressSource
 from router.core.wire.advert import Advertisement, decode_advertisement
@@ -67,7 +67,7 @@ class Rings:
         self._others = others
         self._partners = partners
         self._limits = limits = limits or RingsLimits()
-        self._asks: dict[PublicKey, Allowance] = {}
+        self._asks: Shares[PublicKey] = Shares(limits.asks_per_s, limits.asks_burst, limits.routers_max)
         self._signatures = Allowance(limits.signatures_per_s, limits.signatures_burst)
         self._refusals = Refusals()
         self._renew_s = 0.0
@@ -100,7 +100,7 @@ class Rings:
         if not self._known.is_partner(router):
             self._refusals.count(router, MEET_FIRST)
             return [c.Refuse(MEET_FIRST, "no group is shared; meet first")]
-        if isinstance(said, AskRings) and not self._may_ask(router, now):
+        if isinstance(said, AskRings) and not self._asks.take(router, 1, now.mono_s):
             self._refusals.count(router, Reason.RATE_LIMITED)
             return [c.Refuse(Reason.RATE_LIMITED, "one question about rings a second is answered")]
         members = [self._judged(router, one, now) for one in said.adverts]
@@ -119,14 +119,6 @@ class Rings:
         return [*self._partners.keep(router), *self._carry_out(decided, now), *self._go_on(overlay, now)]
 
     # -- what comes in -----------------------------------------------------------------------------------------------
-
-    def _may_ask(self, router: PublicKey, now: c.Now) -> bool:
-        limits = self._limits
-        allowance = self._asks.pop(router, None) or Allowance(limits.asks_per_s, limits.asks_burst)
-        while len(self._asks) >= limits.routers_max:
-            del self._asks[next(iter(self._asks))]
-        self._asks[router] = allowance
-        return allowance.take(1, now.mono_s)
 
     def _judged(self, by: PublicKey, advert: Advertisement, now: c.Now) -> Neighbour | None:
         """Return the member that an advertisement names, None if the advertisement does not count."""
