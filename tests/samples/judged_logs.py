@@ -46,9 +46,14 @@ class Judged(NamedTuple):
         """Whether a bad finding or a warning is about that router."""
         return bool(self.told(case, "bad") or self.told(case, "warning"))
 
+    def totals(self, case: str) -> dict[str, Any]:
+        """Return the sums of that router."""
+        [row] = self.rows("by_router", case)
+        return row
+
     def states(self, case: str) -> dict[str, int]:
         """Return the states that have any units of that router, and how many are owed."""
-        [row] = self.rows("by_router", case)
+        row = self.totals(case)
         return {state: row[state] for state in ("owed", *STATES) if row[state]}
 
 
