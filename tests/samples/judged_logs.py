@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,10 +57,13 @@ class Judged(NamedTuple):
         return {state: row[state] for state in ("owed", *STATES) if row[state]}
 
 
-def judged(cases: Mapping[str, Write], directory: Path, at: float = LATE) -> Judged:
+def judged(
+    cases: Mapping[str, Write], directory: Path, at: float = LATE, folders: Iterable[str] | None = None
+) -> Judged:
+    """Audit the logs of all cases, each in a folder below `directory`."""
     logs = {case: log_of(case) for case in cases}
-    for number, (case, write) in enumerate(cases.items()):
-        write(logs[case], directory / str(number))
+    for (case, write), folder in zip(cases.items(), folders or map(str, range(len(cases))), strict=True):
+        write(logs[case], directory / folder)
     found = audited(directory, at=at)
     assert found["residual"] == 0
     return Judged(found, logs)
