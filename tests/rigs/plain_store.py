@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -61,7 +61,11 @@ class Disk:
     life: Life = field(default_factory=Life)
 
     def copied(self) -> Disk:
-        return Disk(**{one.name: copy(getattr(self, one.name)) for one in fields(self)})
+        made = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict):
+                setattr(made, name, value.copy())
+        return made
 
     def is_owed(self, first: int) -> bool:
         return any(parcel == first for _, parcel in self.owed)
@@ -73,6 +77,19 @@ class Disk:
         while sum(len(self.parcels[one].blob) for one in rest) > bytes_max:
             ended.append(rest.pop(0))
         return ended
+
+    def kept_too_long(self, wall_s: int, limits: StoreLimits) -> int | None:
+        """Return the parcel that was kept the longest if its time is over or all that are kept are too large."""
+        if not self.kept:
+            return None
+        first = min(self.kept, key=lambda one: (self.kept[one], one))
+        size = sum(len(self.parcels[one].blob) for one in self.kept)
+        return None if size <= limits.keep_bytes_max and self.kept[first] + limits.keep_s > wall_s else first
+
+    def dead_ids(self, wall_s: int) -> list[tuple[int, bytes]]:
+        """Return the ids of messages that have expired for so long that they cannot be accepted again."""
+        dead_before = (wall_s - KEEP_AFTER_EXPIRY_S - EPOCH_S) // 60
+        return [one for one in self.ids if one[0] < dead_before]
 
 
 class NoRecords:
@@ -237,13 +254,12 @@ class PlainStore:
                 disk.due[first] = again_s
 
     def has_dead_rows(self, wall_s: int) -> bool:
-        disk = self.disk.copied()
-        swept, self._swept_at_s = self._swept_at_s, 0
-        self._sweep(disk, wall_s)
-        self._swept_at_s = swept
-        is_sealed = any(seq <= self._sealed_seq for seq in self.disk.log)
-        return is_sealed or any(
-            len(getattr(disk, name)) < len(getattr(self.disk, name)) for name in ("parcels", "ids", "carried")
+        disk, limits = self.disk, self._limits
+        return bool(
+            any(seq <= self._sealed_seq for seq in disk.log)
+            or disk.gone_before(wall_s, limits.history_bytes_max)
+            or disk.kept_too_long(wall_s, limits) is not None
+            or disk.dead_ids(wall_s)
         )
 
     def _sweep(self, disk: Disk, wall_s: int) -> dict[bytes, int]:
@@ -252,16 +268,12 @@ class PlainStore:
             del disk.carried[first]
             if not disk.is_owed(first):
                 del disk.parcels[first]
-        for first in sorted(disk.kept, key=lambda one: (disk.kept[one], one)):
-            size = sum(len(disk.parcels[one].blob) for one in disk.kept)
-            if size <= limits.keep_bytes_max and disk.kept[first] + limits.keep_s > wall_s:
-                break
+        while (first := disk.kept_too_long(wall_s, limits)) is not None:
             del disk.kept[first], disk.parcels[first]
         if wall_s <= self._swept_at_s:
             return {}
         self._swept_at_s = wall_s
-        dead_before = (wall_s - KEEP_AFTER_EXPIRY_S - EPOCH_S) // 60
-        dead = [one for one in disk.ids if one[0] < dead_before]
+        dead = disk.dead_ids(wall_s)
         for one in dead:
             del disk.ids[one]
         return dict(Counter(disk.holders.pop(one) for one in dead))

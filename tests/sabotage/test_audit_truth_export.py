@@ -61,10 +61,8 @@ def told(summary: dict[str, Any], renamed: Callable[[str], str] = str) -> dict[s
 def test_an_export_of_what_was_spoilt(name: str, seed: int, fleets: Fleets, tmp_path: Path) -> None:
     """Quickly: several spoilt logs at once, beside sound ones, and a footer that an export must not set right."""
     nodes, messages = SHAPES[seed % len(SHAPES)]
-    if name == SEVERAL:
-        nodes, messages = 10, 200
-    elif name in BESIDE_A_SOUND_LOG:
-        nodes, messages = 10, 400
+    if name in (*QUICK, *BESIDE_A_SOUND_LOG):
+        nodes, messages = 10, 200 if seed == 0 else 400
     scene = copied(fleets(nodes, messages, seed), tmp_path / "logs", seed)
     spoil(scene, SETS[name])
     listing = list_logs([scene.directory])

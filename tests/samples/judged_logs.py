@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,16 +46,24 @@ class Judged(NamedTuple):
         """Whether a bad finding or a warning is about that router."""
         return bool(self.told(case, "bad") or self.told(case, "warning"))
 
+    def totals(self, case: str) -> dict[str, Any]:
+        """Return the sums of that router."""
+        [row] = self.rows("by_router", case)
+        return row
+
     def states(self, case: str) -> dict[str, int]:
         """Return the states that have any units of that router, and how many are owed."""
-        [row] = self.rows("by_router", case)
+        row = self.totals(case)
         return {state: row[state] for state in ("owed", *STATES) if row[state]}
 
 
-def judged(cases: Mapping[str, Write], directory: Path, at: float = LATE) -> Judged:
+def judged(
+    cases: Mapping[str, Write], directory: Path, at: float = LATE, folders: Iterable[str] | None = None
+) -> Judged:
+    """Audit the logs of all cases, each in a folder below `directory`."""
     logs = {case: log_of(case) for case in cases}
-    for number, (case, write) in enumerate(cases.items()):
-        write(logs[case], directory / str(number))
+    for (case, write), folder in zip(cases.items(), folders or map(str, range(len(cases))), strict=True):
+        write(logs[case], directory / folder)
     found = audited(directory, at=at)
     assert found["residual"] == 0
     return Judged(found, logs)

@@ -1,53 +1,106 @@
-"""Messages followed from one router to the next, and the clocks of both compared."""
+"""Messages followed from one router to the next, and the clocks of both compared.
+
+The logs of all cases are audited at once: a case is two routers of its own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from samples.audit_logs import APP, LATE, SECOND, A, B, Log, audited, message_id, name, states
+from samples.audit_logs import APP, LATE, SECOND, A, B, Log, audited, message_id, name
+from samples.judged_logs import ids, log_of
 from samples.mesh_logs import BOUNDS_NS, write_mesh
 
 from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
+from spark_analytics.judgement.schema import STATES
 
 TO_APP: dict[str, Any] = {"source": APP, "destination": APP, "group": None}
+Pair = Callable[[Log, Log, Path, Path], object]
+"""Writes the logs of a router and of the next one, each into its directory."""
+CASES: dict[str, Pair] = {}
 
 
-def handed_over(ids: int, at: float = 0, acked: float = 4, end: str = "acked") -> Log:
-    """Return A's log: messages 0 .. ids-1 accepted, and taken over by B, by this word for it."""
-    log = Log(A)
-    log.accepted(1, range(ids), [name(B)], at=at)
-    log.outward(end, [(1, ids)], at=acked, recipient=name(B))
+def case(write: Pair) -> Pair:
+    CASES[write.__name__] = write
+    return write
+
+
+class Followed(NamedTuple):
+    """The audit of all cases' logs, and the two of each case."""
+
+    found: dict[str, Any]
+    logs: Mapping[str, tuple[Log, Log]]
+
+    def custody(self, case: str) -> list[dict[str, Any]]:
+        """Return the handovers of the case's first router, all of them to the second."""
+        here, there = self.logs[case]
+        rows = [row for row in self.found["custody"] if row["router"] == name(here.key)]
+        assert all(row["recipient"] == name(there.key) for row in rows)
+        return [{column: row[column] for column in row.keys() - {"router", "recipient"}} for row in rows]
+
+    def states(self, case: str) -> dict[str, int]:
+        """Return the states that have any units of both routers, and how many are owed."""
+        both = {name(log.key) for log in self.logs[case]}
+        rows = [row for row in self.found["by_router"] if row["router"] in both]
+        sums = {state: sum(row[state] for row in rows) for state in ("owed", *STATES)}
+        return {state: count for state, count in sums.items() if count}
+
+    def broken(self, case: str) -> list[dict[str, Any]]:
+        return [row for row in self.found["broken"] if row["router"] == name(self.logs[case][0].key)]
+
+    def is_bad(self, case: str) -> bool:
+        """Whether something bad is found about the case's first router."""
+        router = name(self.logs[case][0].key)
+        return any(router in row["text"] for row in self.found["findings"] if row["level"] == "bad")
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
+    directory = tmp_path_factory.mktemp("pairs")
+    logs = {case: (log_of(case), log_of(f"{case} there")) for case in CASES}
+    for case, write in CASES.items():
+        write(*logs[case], directory / case / "a", directory / case / "b")
+    return Followed(audited(directory), logs)
+
+
+def handed_over(log: Log, there: Log, count: int, at: float = 0, acked: float = 4, end: str = "acked") -> Log:
+    """Write that messages were accepted, and taken over by the next router, by this word for it."""
+    log.accepted(1, ids(log, count), [name(there.key)], at=at)
+    log.outward(end, [(1, count)], at=acked, recipient=name(there.key))
     log.state("stop", LATE)
     return log
 
 
-def taken(*ids: int, at: float = 2, end: float = LATE) -> Log:
-    """Return B's log: it accepted these messages, and delivered them."""
-    log = Log(B)
+def taken(log: Log, here: Log, *numbers: int, at: float = 2, end: float = LATE) -> Log:
+    """Write that the next router accepted these messages, and delivered them."""
     log.state("start", 0)
-    if ids:
-        log.accepted(1, ids, at=at, peer=name(A))
-        log.outward("delivered", [(1, len(ids))], at=at + 1)
+    if numbers:
+        every = ids(here, max(numbers) + 1)
+        log.accepted(1, [every[number] for number in numbers], at=at, peer=name(here.key))
+        log.outward("delivered", [(1, len(numbers))], at=at + 1)
     log.state("stop", end)
     return log
 
 
-def only(summary: dict[str, Any]) -> dict[str, Any]:
-    [row] = summary["custody"]
-    assert (row.pop("router"), row.pop("recipient")) == (name(A), name(B))
-    return dict(row)
+def one_message(here: Log, number: int) -> str:
+    return message_id(ids(here, number + 1)[number])
 
 
-def test_followed_and_the_bounds_of_the_clocks(tmp_path: Path) -> None:
-    found = audited(handed_over(40).write(tmp_path / "a"), taken(*range(40)).write(tmp_path / "b"))
-    assert only(found) == {
-        "acked": 40, "followed": 40, "broken": 0, "unknown": 0, "lower_ns": -2 * SECOND, "upper_ns": 2 * SECOND,
-    }  # fmt: skip
-    assert states(found) == {"owed": 80, "acked": 40, "delivered": 40}
-    assert found["messages"] == 40
+@case
+def all_taken(here: Log, there: Log, a: Path, b: Path) -> None:
+    handed_over(here, there, 40).write(a)
+    taken(there, here, *range(40)).write(b)
+
+
+def test_followed_and_the_bounds_of_the_clocks(followed: Followed) -> None:
+    assert followed.custody("all_taken") == [
+        {"acked": 40, "followed": 40, "broken": 0, "unknown": 0, "lower_ns": -2 * SECOND, "upper_ns": 2 * SECOND}
+    ]
+    assert followed.states("all_taken") == {"owed": 80, "acked": 40, "delivered": 40}
 
 
 def test_clocks_are_bounded_by_what_this_router_brought_first(tmp_path: Path) -> None:
@@ -55,88 +108,152 @@ def test_clocks_are_bounded_by_what_this_router_brought_first(tmp_path: Path) ->
     the other router sends on is no second acceptance."""
     found = audited(*write_mesh(tmp_path, A, B))
     lower_ns, upper_ns = BOUNDS_NS
-    assert only(found) == {
-        "acked": 3, "followed": 3, "broken": 0, "unknown": 0, "lower_ns": lower_ns, "upper_ns": upper_ns,
-    }  # fmt: skip
+    assert found["custody"] == [
+        {
+            "router": name(A), "recipient": name(B), "acked": 3, "followed": 3, "broken": 0, "unknown": 0,
+            "lower_ns": lower_ns, "upper_ns": upper_ns,
+        }
+    ]  # fmt: skip
     assert found["early"] == [] and found["verdict"] == "good"
 
 
-def test_what_came_from_elsewhere_bounds_a_clock_on_one_side(tmp_path: Path) -> None:
+@case
+def from_elsewhere(here: Log, there: Log, a: Path, b: Path) -> None:
+    handed_over(here, there, 1).write(a)
+    taken(there, here).accepted(1, ids(here, 1), at=-50)
+    there.write(b)
+
+
+def test_what_came_from_elsewhere_bounds_a_clock_on_one_side(followed: Followed) -> None:
     """The other router has it before it acknowledges it, whoever brought it."""
-    there = taken()
-    there.accepted(1, [0], at=-50)
-    found = only(audited(handed_over(1).write(tmp_path / "a"), there.write(tmp_path / "b")))
-    assert (found["followed"], found["lower_ns"], found["upper_ns"]) == (1, -54 * SECOND, None)
+    [row] = followed.custody("from_elsewhere")
+    assert (row["followed"], row["lower_ns"], row["upper_ns"]) == (1, -54 * SECOND, None)
 
 
-@pytest.mark.parametrize(("kind", "broken"), [("unicast", 1), ("multicast", 0), ("copy", 0)])
-def test_a_pruned_log_lacks_a_multicast_that_came_from_elsewhere(kind: str, broken: int, tmp_path: Path) -> None:
-    log, there = Log(A), Log(B)
-    for at in (-20, -10, LATE):
-        there.state("join", at)
-    log.accepted(1, [0], [name(B)], kind=kind, **(TO_APP if kind == "unicast" else {}))
-    log.outward("acked", [(1, 1)], at=4, recipient=name(B))
-    log.state("stop", LATE)
-    directory = there.write(tmp_path / "b", [1])
-    kept = max(directory.glob("events-*"))
-    assert Segments(directory, B, LogLimits()).prune(0.0, 0.0, kept.stat().st_size) == 1
-    found = only(audited(log.write(tmp_path / "a"), directory))
-    assert (found["broken"], found["unknown"]) == (broken, 1 - broken)
+def pruned_of(kind: str) -> Pair:
+    def write(here: Log, there: Log, a: Path, b: Path) -> None:
+        for at in (-20, -10, LATE):
+            there.state("join", at)
+        here.accepted(1, ids(here, 1), [name(there.key)], kind=kind, **(TO_APP if kind == "unicast" else {}))
+        here.outward("acked", [(1, 1)], at=4, recipient=name(there.key))
+        here.state("stop", LATE)
+        here.write(a)
+        kept = max(there.write(b, [1]).glob("events-*"))
+        assert Segments(b, there.key, LogLimits()).prune(0.0, 0.0, kept.stat().st_size) == 1
+
+    return write
 
 
-@pytest.mark.parametrize(("end", "broken"), [(4 + 599, 0), (4 + 601, 1)])
+BROKEN_IF_PRUNED = {"unicast": 1, "multicast": 0, "copy": 0}
+CASES |= {f"pruned {kind}": pruned_of(kind) for kind in BROKEN_IF_PRUNED}
+
+
+@pytest.mark.parametrize("kind", BROKEN_IF_PRUNED)
+def test_a_pruned_log_lacks_a_multicast_that_came_from_elsewhere(kind: str, followed: Followed) -> None:
+    [row] = followed.custody(f"pruned {kind}")
+    assert (row["broken"], row["unknown"]) == (BROKEN_IF_PRUNED[kind], 1 - BROKEN_IF_PRUNED[kind])
+
+
+def ending_at(end: float) -> Pair:
+    def write(here: Log, there: Log, a: Path, b: Path) -> None:
+        handed_over(here, there, 1).write(a)
+        taken(there, here, end=end).write(b)
+
+    return write
+
+
+BROKEN_IF_ENDING = {4 + 599: 0, 4 + 601: 1}
+CASES |= {f"ending at {end}": ending_at(end) for end in BROKEN_IF_ENDING}
+
+
+@pytest.mark.parametrize("end", BROKEN_IF_ENDING)
 def test_log_that_was_copied_before_all_handovers_is_not_accused_for_a_clock_some_minutes_ahead(
-    end: int, broken: int, tmp_path: Path
+    end: int, followed: Followed
 ) -> None:
     """Nothing is followed there that could tell by how much."""
-    found = only(audited(handed_over(1).write(tmp_path / "a"), taken(end=end).write(tmp_path / "b")))
-    assert (found["broken"], found["unknown"]) == (broken, 1 - broken)
+    [row] = followed.custody(f"ending at {end}")
+    assert (row["broken"], row["unknown"]) == (BROKEN_IF_ENDING[end], 1 - BROKEN_IF_ENDING[end])
 
 
-def test_broken_is_named_and_bad(tmp_path: Path) -> None:
-    found = audited(handed_over(3).write(tmp_path / "a"), taken(0, 2).write(tmp_path / "b"))
-    assert {**only(found), "lower_ns": 0, "upper_ns": 0} == {
-        "acked": 3, "followed": 2, "broken": 1, "unknown": 0, "lower_ns": 0, "upper_ns": 0,
-    }  # fmt: skip
-    assert found["broken"] == [{"router": name(A), "recipient": name(B), "id": message_id(1)}]
-    assert found["verdict"] == "bad"
+@case
+def one_lost(here: Log, there: Log, a: Path, b: Path) -> None:
+    handed_over(here, there, 3).write(a)
+    taken(there, here, 0, 2).write(b)
 
 
-@pytest.mark.parametrize("case", ["ends before", "has a hole"])
-def test_unknown_where_the_other_log_does_not_reach(tmp_path: Path, case: str) -> None:
-    there = taken(0, end=3.5 if case == "ends before" else LATE)
-    cuts = [1, 2] if case == "has a hole" else []
-    directory = there.write(tmp_path / "b", cuts)
-    if case == "has a hole":
-        sorted(directory.iterdir())[1].unlink()
-    found = only(audited(handed_over(3).write(tmp_path / "a"), directory))
-    unknown = 2 if case == "ends before" else 3
-    assert (found["followed"], found["broken"], found["unknown"]) == (3 - unknown, 0, unknown)
+@case
+def one_lost_as_delivered(here: Log, there: Log, a: Path, b: Path) -> None:
+    handed_over(here, there, 3, end="delivered").write(a)
+    taken(there, here, 0, 2).write(b)
 
 
-def test_what_is_called_delivered_to_a_router_is_followed_like_what_it_acknowledged(tmp_path: Path) -> None:
-    found = audited(handed_over(3, end="delivered").write(tmp_path / "a"), taken(0, 2).write(tmp_path / "b"))
-    assert only(found) == {
-        "acked": 3, "followed": 2, "broken": 1, "unknown": 0, "lower_ns": -2 * SECOND, "upper_ns": 2 * SECOND,
-    }  # fmt: skip
-    assert [row["id"] for row in found["broken"]] == [message_id(1)] and found["verdict"] == "bad"
+def is_broken(case: str, followed: Followed) -> None:
+    here, there = followed.logs[case]
+    assert followed.custody(case) == [
+        {"acked": 3, "followed": 2, "broken": 1, "unknown": 0, "lower_ns": -2 * SECOND, "upper_ns": 2 * SECOND}
+    ]
+    lost = {"router": name(here.key), "recipient": name(there.key), "id": one_message(here, 1)}
+    assert followed.broken(case) == [lost] and followed.is_bad(case)
 
 
-def test_what_is_delivered_to_the_router_itself_was_handed_to_nobody(tmp_path: Path) -> None:
-    log = Log(A)
-    log.accepted(1, [1], [name(A)])
-    log.outward("delivered", [(1, 1)], at=1, recipient=name(A))
-    assert audited(log.write(tmp_path / "a"))["custody"] == []
+def test_broken_is_named_and_bad(followed: Followed) -> None:
+    is_broken("one_lost", followed)
+    assert followed.found["verdict"] == "bad"
 
 
-def test_without_the_other_log_nothing_is_said(tmp_path: Path) -> None:
-    assert audited(handed_over(3).write(tmp_path / "a"))["custody"] == []
+def test_what_is_called_delivered_to_a_router_is_followed_like_what_it_acknowledged(followed: Followed) -> None:
+    is_broken("one_lost_as_delivered", followed)
 
 
-def test_what_was_for_the_next_router_itself_is_at_its_goal(tmp_path: Path) -> None:
-    log = Log(A)
-    log.accepted(1, range(2), [name(B)], kind="unicast", destination=name(B), group=None, source=APP)
-    log.outward("acked", [(1, 2)], recipient=name(B))
-    log.state("stop", LATE)
-    found = audited(log.write(tmp_path / "a"), taken().write(tmp_path / "b"))
-    assert found["custody"] == [] and states(found) == {"owed": 2, "acked": 2}
+@case
+def ends_before(here: Log, there: Log, a: Path, b: Path) -> None:
+    handed_over(here, there, 3).write(a)
+    taken(there, here, 0, end=3.5).write(b)
+
+
+@case
+def with_hole(here: Log, there: Log, a: Path, b: Path) -> None:
+    handed_over(here, there, 3).write(a)
+    taken(there, here, 0).write(b, [1, 2])
+    sorted(b.iterdir())[1].unlink()
+
+
+@pytest.mark.parametrize(("case", "unknown"), [("ends_before", 2), ("with_hole", 3)])
+def test_unknown_where_the_other_log_does_not_reach(case: str, unknown: int, followed: Followed) -> None:
+    [row] = followed.custody(case)
+    assert (row["followed"], row["broken"], row["unknown"]) == (3 - unknown, 0, unknown)
+    assert not followed.is_bad(case)
+
+
+@case
+def to_itself(here: Log, _: Log, a: Path, __: Path) -> None:
+    here.accepted(1, ids(here, 1), [name(here.key)])
+    here.outward("delivered", [(1, 1)], at=1, recipient=name(here.key))
+    here.write(a)
+
+
+def test_what_is_delivered_to_the_router_itself_was_handed_to_nobody(followed: Followed) -> None:
+    assert followed.custody("to_itself") == [] and followed.states("to_itself") == {"owed": 1, "delivered": 1}
+
+
+@case
+def alone(here: Log, there: Log, a: Path, _: Path) -> None:
+    handed_over(here, there, 3).write(a)
+
+
+def test_without_the_other_log_nothing_is_said(followed: Followed) -> None:
+    assert followed.custody("alone") == [] and followed.states("alone") == {"owed": 3, "acked": 3}
+
+
+@case
+def at_its_goal(here: Log, there: Log, a: Path, b: Path) -> None:
+    goal = name(there.key)
+    here.accepted(1, ids(here, 2), [goal], kind="unicast", destination=goal, group=None, source=APP)
+    here.outward("acked", [(1, 2)], recipient=goal)
+    here.state("stop", LATE)
+    here.write(a)
+    taken(there, here).write(b)
+
+
+def test_what_was_for_the_next_router_itself_is_at_its_goal(followed: Followed) -> None:
+    assert followed.custody("at_its_goal") == [] and followed.states("at_its_goal") == {"owed": 2, "acked": 2}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 from click.testing import CliRunner
 from sabotage.logs import renumbered
 from samples.audit_logs import APP, LATE, OTHER_APP, SECOND, START, A, B, C, Log, message_id, name
 from samples.detour_logs import chain
+from samples.judged_logs import ids, log_of
 
 from router.audit.ask.answer import answer
 from router.audit.ask.catalogue import all_questions
@@ -99,13 +102,14 @@ def test_queue_hour_tells_growth_when_it_is_full_and_the_week_before(tmp_path: P
 
 
 def test_a_queue_without_a_known_limit_or_with_an_endless_one_is_never_full(tmp_path: Path) -> None:
-    for number, limit in enumerate(("many", "9" * 18)):
-        log = Log()
+    full_in_s = {"many": None, "9" * 18: FULL_S_MAX}
+    logs = {limit: log_of(limit) for limit in full_in_s}
+    for limit, log in logs.items():
         log.state("config", 0, queue_messages_max=limit)
-        log.accepted(1, range(4), ttl=LATE * 2)
+        log.accepted(1, ids(log, 4), ttl=LATE * 2)
         log.state("stop", LATE)
-        [row] = rows(written(tmp_path / str(number), log), "queue_hour")
-        assert row["full_in_s"] == (FULL_S_MAX if number else None)
+    found = {row["router"]: row["full_in_s"] for row in rows(written(tmp_path, *logs.values()), "queue_hour")}
+    assert {limit: found[name(log.key)] for limit, log in logs.items()} == full_in_s
 
 
 def test_service_hour_counts_the_events_of_services(tmp_path: Path) -> None:
@@ -186,29 +190,33 @@ def test_an_export_has_the_same_journeys_and_hours_under_other_names(tmp_path: P
         assert sorted(map(str, renamed)) == sorted(map(str, rows(tmp_path / "again", table))) != [], table
 
 
-def test_a_copy_is_not_an_arrival_of_its_own_in_a_journey(tmp_path: Path) -> None:
-    log = Log()
-    log.accepted(1, ["m"], [APP], at=10, peer=name(B))
-    log.outward("delivered", [(1, 1)], at=12)
-    log.accepted(2, ["m"], [name(B)], at=11, kind="copy", peer=message_id("service"))
-    log.outward("acked", [(2, 1)], at=12, recipient=name(B), parcel=2)
-    log.accepted(3, ["alone"], [name(B)], at=13, kind="copy", peer=message_id("service"))
-    log.state("stop", LATE)
-    found = {row["id"]: row for row in rows(written(tmp_path, log), "journey")}
-    both, alone = found[message_id("m")], found[message_id("alone")]
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, dict[str, Any]]:
+    """Return the journeys in the logs of a router with copies and of one with parts of a parcel, by id."""
+    copies, parts = Log(), Log(B)
+    copies.accepted(1, ["m"], [APP], at=10, peer=name(C))
+    copies.outward("delivered", [(1, 1)], at=12)
+    copies.accepted(2, ["m"], [name(C)], at=11, kind="copy", peer=message_id("service"))
+    copies.outward("acked", [(2, 1)], at=12, recipient=name(C), parcel=2)
+    copies.accepted(3, ["alone"], [name(C)], at=13, kind="copy", peer=message_id("service"))
+    parts.accepted(1, range(3), [APP, OTHER_APP])
+    parts.outward("delivered", [(1, 3)], at=1)
+    parts.outward("delivered", [(2, 1)], at=4, recipient=OTHER_APP)
+    parts.outward("delivered", [(1, 1)], at=0.5, recipient=OTHER_APP)
+    for log in (copies, parts):
+        log.state("stop", LATE)
+    return {row["id"]: row for row in rows(written(tmp_path_factory.mktemp("settled"), copies, parts), "journey")}
+
+
+def test_a_copy_is_not_an_arrival_of_its_own_in_a_journey(settled: Mapping[str, dict[str, Any]]) -> None:
+    both, alone = settled[message_id("m")], settled[message_id("alone")]
     assert (both["t"], both["owed"], both["arrived"], both["neighbour"]) == (START + 10 * SECOND, 2, 2, None)
     assert (alone["t"], alone["owed"], alone["lost"]) == (START + 13 * SECOND, 1, 1)
 
 
-def test_a_part_of_a_parcel_has_its_own_time_until_it_was_settled(tmp_path: Path) -> None:
-    log = Log()
-    log.accepted(1, range(3), [APP, OTHER_APP])
-    log.outward("delivered", [(1, 3)], at=1)
-    log.outward("delivered", [(2, 1)], at=4, recipient=OTHER_APP)
-    log.outward("delivered", [(1, 1)], at=0.5, recipient=OTHER_APP)
-    log.state("stop", LATE)
-    found = {row["id"]: row["settled_ns"] for row in rows(written(tmp_path, log), "journey")}
-    assert [found[message_id(number)] for number in range(3)] == [SECOND, 4 * SECOND, SECOND]
+def test_a_part_of_a_parcel_has_its_own_time_until_it_was_settled(settled: Mapping[str, dict[str, Any]]) -> None:
+    found = [settled[message_id(number)]["settled_ns"] for number in range(3)]
+    assert found == [SECOND, 4 * SECOND, SECOND]
 
 
 def test_custody_hour_tells_when_messages_vanished(tmp_path: Path) -> None:

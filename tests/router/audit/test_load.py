@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from samples.audit_logs import APP, LATE, B, Log, audited, states
+from samples.judged_logs import Judged, ids, judged
 
+from router.audit import load
 from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX
 
 
@@ -20,10 +22,27 @@ def log(parcels: int) -> Log:
     return found
 
 
-@pytest.mark.parametrize("name", ["a b", "it's", 'q"', "[ab]*?", "$x;--", "日本", os.fsdecode(b"\xff\xfe")])
-def test_paths_of_any_characters(tmp_path: Path, name: str) -> None:
-    directory = log(2).write(tmp_path / name)
-    assert states(audited(directory)) == {"owed": 2, "delivered": 2}
+NAMES = ["a b", "it's", 'q"', "[ab]*?", "$x;--", "日本", os.fsdecode(b"\xff\xfe")]
+
+
+def named(log: Log, directory: Path) -> None:
+    log.accepted(1, ids(log, 2))
+    log.outward("delivered", [(1, 2)])
+    log.state("stop", LATE)
+    log.write(directory)
+
+
+@pytest.fixture(scope="module")
+def of_names(tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    """Return the audit of logs in directories of these names, each file read by DuckDB."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "SMALL_BYTES", -1)
+        return judged(dict.fromkeys(map(ascii, NAMES), named), tmp_path_factory.mktemp("names"), folders=NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_paths_of_any_characters(name: str, of_names: Judged) -> None:
+    assert of_names.states(ascii(name)) == {"owed": 2, "delivered": 2}
 
 
 def test_a_pattern_in_a_name_means_no_other_file(tmp_path: Path) -> None:

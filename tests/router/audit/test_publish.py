@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,18 @@ def logs(directory: Path) -> Path:
     return directory
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Return the directory of an audit, which no test changes, and its summary."""
+    directory = tmp_path_factory.mktemp("made")
+    out = directory / "new" / "out"
+    return out, audit(list_logs([logs(directory / "logs")]), AuditSpan(START + LATE * 10**9), out=out)
+
+
 @pytest.fixture
-def made(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
-    out = tmp_path / "new" / "out"
-    return out, audit(list_logs([logs(tmp_path / "logs")]), AuditSpan(START + LATE * 10**9), out=out)
+def copy(made: tuple[Path, dict[str, Any]], tmp_path: Path) -> Path:
+    """Return a copy of that directory."""
+    return shutil.copytree(made[0], tmp_path / "out")
 
 
 def rows(out: Path, table: str) -> list[dict[str, Any]]:
@@ -96,21 +105,20 @@ def test_the_other_tables(made: tuple[Path, dict[str, Any]]) -> None:
     assert [row["verdict"] for row in rows(out, "audit_run")] == [summary["verdict"]]
 
 
-def test_an_earlier_audit_is_replaced(made: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    out, _ = made
-    (out / "report.html").write_text("old")
-    audit(list_logs([tmp_path / "logs" / "a"]), AuditSpan(START), out=out)
-    assert (out / "report.html").read_text() != "old"
-    assert {row["router"] for row in rows(out, "delivery")} == {name(A)}
+def test_an_earlier_audit_is_replaced(copy: Path, tmp_path: Path) -> None:
+    assert {row["router"] for row in rows(copy, "delivery")} == {name(A), name(B)}
+    (copy / "report.html").write_text("old")
+    audit(list_logs([logs(tmp_path / "logs") / "a"]), AuditSpan(START), out=copy)
+    assert (copy / "report.html").read_text() != "old"
+    assert {row["router"] for row in rows(copy, "delivery")} == {name(A)}
 
 
-def test_a_directory_with_other_things_is_left_alone(made: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    out, _ = made
-    (out / "letter.txt").write_text("mine")
-    before = (out / "summary.json").read_bytes()
+def test_a_directory_with_other_things_is_left_alone(copy: Path, tmp_path: Path) -> None:
+    (copy / "letter.txt").write_text("mine")
+    before = (copy / "summary.json").read_bytes()
     with pytest.raises(AuditFailed, match=r"letter\.txt"):
-        audit(list_logs([tmp_path / "logs"]), AuditSpan(START), out=out)
-    assert (out / "letter.txt").read_text() == "mine" and (out / "summary.json").read_bytes() == before
+        audit(list_logs([logs(tmp_path / "logs")]), AuditSpan(START), out=copy)
+    assert (copy / "letter.txt").read_text() == "mine" and (copy / "summary.json").read_bytes() == before
 
 
 def test_an_earlier_audit_stays_if_the_new_one_cannot_take_its_place(tmp_path: Path) -> None:

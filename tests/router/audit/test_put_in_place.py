@@ -102,8 +102,7 @@ def test_only_the_newest_rows_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_history_that_cannot_be_read_is_not_replaced(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    audited(tmp_path / "logs", out, 3)
+    out = written(tmp_path / "out", 3)
     (out / "audit_history.parquet").write_bytes(b"rubbish")
     with pytest.raises(AuditFailed, match="put back an unharmed copy, or move it away, and audit again"):
         audited(tmp_path / "logs", out, 4)
