@@ -20,7 +20,7 @@ from router.cli.input import bodies
 from router.cli.kept_keys import check_name
 from router.cli.output import note
 from router.cli.publish_report import PublishCounts, hear_uplinks
-from router.cli.services import name_with_role
+from router.cli.services import keeps_for_others, name_with_role
 from router.cli.spans import Seconds, WholeMinutes, WholeSeconds
 from router.client.group import Group
 from router.client.node import Node, connect
@@ -210,12 +210,14 @@ def send(address: str, **given: Any) -> None:
     loop.run(_send, to, posting, address if any(one.address == to for one in settings.peers) else "")
 
 
-def _passes_on() -> str:
-    return key_name(name_with_role(invocation().home, Role.OVERLAY))
+def _tally(posting: Posting) -> PublishCounts:
+    home = invocation().home
+    passes_on = key_name(name_with_role(home, Role.OVERLAY))
+    return PublishCounts(posting.as_json, posting.names, passes_on, is_kept_for_others=keeps_for_others(home))
 
 
 async def _publish(name: str, posting: Posting) -> None:
-    tally = PublishCounts(posting.as_json, posting.names, _passes_on())
+    tally = _tally(posting)
     async with posting.connect() as node, tally.counting():
         group = node.group(name, raw=posting.raw)
         publish = partial(group.publish, ttl_s=posting.ttl_s, expiry_min=posting.expiry_min)
@@ -231,7 +233,7 @@ async def _publish(name: str, posting: Posting) -> None:
 
 async def _send(to: PublicKey, posting: Posting, neighbour: str) -> None:
     """Send to an address. `neighbour`: what was given for it if the configuration names it; else ""."""
-    tally = PublishCounts(posting.as_json, posting.names, _passes_on())
+    tally = _tally(posting)
     name = posting.names.of_address(to.hex())
     async with posting.connect() as node, tally.counting():
         if neighbour and node.is_up and await _is_linked_router(node, to):

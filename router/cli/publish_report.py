@@ -28,6 +28,11 @@ UNREAD = (
     "this node knows nobody who reads that group; on a local network subscribe to it here too (`router sub`), as only "
     "then others are found who read it, and elsewhere connect to a core (`router peer add`)"
 )
+UNTAKEN = (
+    "this node keeps such messages for readers at other nodes, unless its service for that has met a bound or does not "
+    "run: `router pub` says which bound, and `router status` whether it runs; publish it again later, and in many "
+    "groups with a kept key (`--as`)"
+)
 UNREACHED = (
     "this node knows no way to that address: its app signs on once with a kept key (`--as`), here or at a node that "
     "has this one or one of its neighbours as its uplink, or writes first; `router peers` says whether that node is "
@@ -37,16 +42,26 @@ FULL = (
     "this node takes nothing more until there is room: free some space on the disk of its home, or move the home to a "
     "larger one; `router doctor` says how much is free and how much is to stay so"
 )
+ADVICE = {Reason.NO_SUBSCRIBERS: UNREAD, Reason.NO_ROUTE: UNREACHED, Reason.DISK_FULL: FULL}
 SHOWN_MAX = 5
 APART_S = 1.0
 """Seconds between two lines about refusals for one reason; those in between are counted, and the next line says how
 many they were."""
 
 
+def advice(word: str, *, is_kept_for_others: bool) -> str:
+    """Return what helps against this node's refusal for the reason with that word; empty if its sentence says all.
+
+    `is_kept_for_others`: this node keeps what nobody here reads for readers at other nodes."""
+    said = next((text for reason, text in ADVICE.items() if reason.word == word), "")
+    return for_this_home(UNTAKEN if said == UNREAD and is_kept_for_others else said)
+
+
 class PublishCounts:
     """Counts the fates of the messages. Ids and outcomes go to standard output, refusals to standard error too.
 
-    `passes_on`: the name of the key of this node's service that carries groups to other nodes, and reads nothing."""
+    `passes_on`: the name of the key of this node's service that carries groups to other nodes, and reads nothing.
+    `is_kept_for_others`: as of `advice`."""
 
     def __init__(
         self,
@@ -54,6 +69,8 @@ class PublishCounts:
         names: Names | None = None,
         passes_on: str = "",
         clock_s: Callable[[], float] = monotonic,
+        *,
+        is_kept_for_others: bool = False,
     ) -> None:
         self._as_json = as_json
         self._clock_s = clock_s
@@ -63,7 +80,9 @@ class PublishCounts:
         self._passes_on = passes_on
         self._nobody = ""
         self._messages = self._refused = self._unfinished = self._turned_down = 0
-        self._is_malformed = self._is_unread = self._is_full = self._is_unreached = False
+        self._is_malformed = False
+        self._is_kept_for_others = is_kept_for_others
+        self._advised: dict[str, None] = {}  # the words of reasons whose refusals did not say all
         self._failure: ClientError | None = None
         self._unheard = ""
         self._rest = ""
@@ -104,9 +123,8 @@ class PublishCounts:
             return
         self._messages += 1
         self._refused += 1
-        self._is_unread |= error.reason is Reason.NO_SUBSCRIBERS and not error.said
-        self._is_full |= error.reason is Reason.DISK_FULL
-        self._is_unreached |= error.reason is Reason.NO_ROUTE
+        if error.reason is not Reason.NO_SUBSCRIBERS or not error.said:
+            self._advised[error.reason.word] = None
         self._note_refusal(error)
         self._say({"id": error.message, "custody": False, "reason": error.reason.word})
 
@@ -237,12 +255,9 @@ class PublishCounts:
         if self._failure is not None:
             raise self._failure
         if self._refused:
-            if self._is_unread:
-                note(UNREAD)
-            if self._is_unreached:
-                note(UNREACHED)
-            if self._is_full:
-                note(for_this_home(FULL))
+            for word in self._advised:
+                if said := advice(word, is_kept_for_others=self._is_kept_for_others):
+                    note(said)
             more = "; --json names each" if self._unnamed and not self._as_json else ""
             raise Failure(Exit.REFUSED, f"{self._some(self._refused)} refused{more}" if self._messages > 1 else "")
         if self._nobody:

@@ -102,6 +102,18 @@ def names_of(home: Home, module: str) -> list[str]:
 def name_with_role(home: Home, role: Role) -> str:
     """Return the name of the home's service with this role; that of the service that usually has it, if none is
     configured or can be loaded."""
+    return _configured_with_role(home, role) or role.advertised_as
+
+
+def keeps_for_others(home: Home) -> bool:
+    """Whether the home's node keeps what is published in groups that nobody here reads, for readers at other nodes: a
+    core with a service that carries groups."""
+    config = _config(home)
+    return config is not None and config.node.role == "core" and bool(_configured_with_role(home, Role.OVERLAY))
+
+
+def _configured_with_role(home: Home, role: Role) -> str:
+    """Return the name of the home's service with this role, empty if none is configured or can be loaded."""
     from router.service.plugins import UnknownService, load_role
     from router.settings.config_services import instances
 
@@ -112,7 +124,7 @@ def name_with_role(home: Home, role: Role) -> str:
                 return one.name
         except UnknownService:
             continue  # `config check` says what is wrong with it
-    return role.advertised_as
+    return ""
 
 
 def settings_of(home: Home, module: str) -> dict[str, Any]:

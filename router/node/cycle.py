@@ -43,6 +43,7 @@ from router.core.routing.effects import (
 )
 from router.core.routing.intake import Arrived
 from router.core.routing.job import Job
+from router.core.routing.read_queue import ReadQueue
 from router.core.service.roles import Role
 from router.core.wire.admin import Inquiry, without_number
 from router.core.wire.lifetime import SECOND_NS
@@ -143,12 +144,11 @@ class Cycle:
         self.wakes = self.is_urgent = self.is_awaited = self.is_draining = False
         self._logbook, self._in_flight = logbook, in_flight
         self._clock = clock
-        self._limits = limits
         self._inquiries = inquiries
         self._fates = fates
         self._inbox: list[Heard] = []
         self._opening: set[int] = set()  # links whose `LinkOpened` is not yet fed: their reads must not overtake it
-        self._jobs: list[Job] = []
+        self._reads = ReadQueue(limits.messages_max, limits.bytes_max)
         self._deeds: list[Deed] = []
         self._decision = Decision()
         self._began = self.now()
@@ -158,7 +158,7 @@ class Cycle:
         router.begin(self._began)
 
     def __repr__(self) -> str:
-        return f"<cycle {self.commits}: {len(self._inbox)} events and {len(self._jobs)} reads wait>"
+        return f"<cycle {self.commits}: {len(self._inbox)} events wait, {self._reads!r}>"
 
     def __len__(self) -> int:
         """Return how many events wait to be fed."""
@@ -188,7 +188,7 @@ class Cycle:
 
     def verified(self, jobs: list[Job]) -> None:
         """Take reads whose signatures have been checked; those of strangers and of known messages are not urgent."""
-        self._jobs += jobs
+        self._reads.add(jobs)
         self.wakes = True
         self.is_urgent |= _are_urgent(jobs)
 
@@ -221,18 +221,18 @@ class Cycle:
     @property
     def has_events(self) -> bool:
         """Whether events or decisions wait to be fed, decided or written."""
-        return bool(self._inbox or self._jobs or self.router.has_decided)
+        return bool(self._inbox or self._reads or self.router.has_decided)
 
     @property
     def waits_for_more(self) -> bool:
         """Whether only reads of strangers are to be decided, which may wait for a transaction of others."""
-        return not (self.is_urgent or all(job.is_known for job in self._jobs))
+        return not (self.is_urgent or all(job.is_known for job in self._reads))
 
     @property
     def has_work(self) -> bool:
         """Whether the next cycle may begin at once."""
         keeps_house = self.housekeeping.is_due or self.router.purges
-        return bool(self._inbox or self._jobs or keeps_house or self.router.has_more_to_fetch)
+        return bool(self._inbox or self._reads or keeps_house or self.router.has_more_to_fetch)
 
     def _examine(self, arrived: Arrived) -> Job | None:
         if arrived.link in self._opening:
@@ -257,8 +257,8 @@ class Cycle:
             self._feed(one, now)
             if isinstance(one, Measured | ClockConfirmed):  # by which the clock may have been judged anew
                 now = self._began = self.wall.now(Now(now.shown_ns, now.mono_ns))
-        self._decide(self._take_jobs(), now)
-        self.is_urgent |= _are_urgent(self._jobs)
+        self._decide(self._reads.take(), now)
+        self.is_urgent |= _are_urgent(self._reads)
         self._decision = self.router.take(now)
         if not (self.housekeeping.take_dead_rows() or self._decision.changes):
             self._applied: Applied | None = None
@@ -347,18 +347,6 @@ class Cycle:
         if writer and link and link.standing is not Standing.LOCAL and not writer.problem and not link.is_own(k):
             writer.problem = REFUSES_US
             log.warning("%s %s", writer.where, writer.problem)
-
-    def _take_jobs(self) -> list[Job]:
-        """Take as many verified reads as fit one transaction; the rest waits for the next."""
-        messages = size = taken = 0
-        for job in self._jobs:
-            if taken and (messages > self._limits.messages_max or size > self._limits.bytes_max):
-                break
-            messages += len(job.fresh) + len(job.vouched)
-            size += job.arrived.size
-            taken += 1
-        jobs, self._jobs = self._jobs[:taken], self._jobs[taken:]
-        return jobs
 
     def _decide(self, jobs: list[Job], now: Now) -> None:
         fresh = [one for job in jobs for one in job.to_look_up()]

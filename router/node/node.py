@@ -306,7 +306,11 @@ class RunningNode:
             GroupQuestions(self._group_names.known, keys),
             LogQuestions(self._logbook.sealed_seq),
             MetricsQuestions(
-                self._logbook, self._residents.facts, lambda: self._message_router.unverified, self._snapshots.facts
+                self._logbook,
+                self._residents.facts,
+                lambda: self._message_router.unverified,
+                self._snapshots.facts,
+                self._superseded.facts,
             ),
             ConfigurationQuestions(self.reload),
             ReportQuestions(self._residents.hear_report),

@@ -32,6 +32,12 @@ class CopyFacts(Struct, frozen=True):
     problem: str = ""
 
 
+class SupersededFacts(Struct, frozen=True):
+    """Where another key has this node's place: the sentence with the remedy."""
+
+    problem: str = ""
+
+
 class AlarmRow(Struct, frozen=True):
     """What the node finds wrong with itself. `level`: `bad` or `warning`."""
 
@@ -48,6 +54,7 @@ class Status(Struct, frozen=True):
     uptime_s: float = 0.0
     services: tuple[ServiceRow, ...] = ()
     copy: CopyFacts | None = None
+    superseded: SupersededFacts | None = None
     alarms: tuple[AlarmRow, ...] = ()
 
     @property

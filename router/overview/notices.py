@@ -84,6 +84,13 @@ def _copied(seen: Situation) -> Iterator[Notice]:
         yield Notice(ATTENTION, sentence(said), sentence(remedy))
 
 
+def _superseded(seen: Situation) -> Iterator[Notice]:
+    """Yield a notice if neighbours refuse this node's key, as another one has its place."""
+    if (found := seen.facts.status.superseded) is not None:
+        said, _, remedy = found.problem.partition("; ")
+        yield Notice(BAD, sentence(said), sentence(remedy))
+
+
 def _alarms(seen: Situation) -> Iterator[Notice]:
     """Yield a notice on each alarm of the node about itself."""
     for one in seen.facts.status.alarms:
@@ -147,7 +154,7 @@ def _refusals(seen: Situation) -> Iterator[Notice]:
 
 
 _RULES: tuple[Callable[[Situation], Iterator[Notice]], ...] = (
-    _unanswered, _unready, _copied, _alarms, _full, _services, _filling, _neighbours, _refusals,
+    _unanswered, _unready, _copied, _superseded, _alarms, _full, _services, _filling, _neighbours, _refusals,
 )  # fmt: skip
 
 

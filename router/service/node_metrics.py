@@ -26,6 +26,8 @@ def families(metrics: Mapping[str, Any]) -> Iterator[Metric]:
     for kind in LEVELS:
         alarms.add_metric([kind], metrics.get("alarms", {}).get(kind, 0))
     yield alarms
+    superseded = "Neighbours at which another key has the place of this node's."
+    yield GaugeMetricFamily("router_superseded_neighbours", superseded, metrics.get("superseded_at", 0))
     yield GaugeMetricFamily("router_ready", "Whether the node is ready.", float(not metrics["unready"]))
     unready = GaugeMetricFamily("router_unready", "Why the node is not ready.", labels=["reason"])
     for reason, _ in metrics["unready"]:

@@ -14,9 +14,9 @@ import click
 from router.cli.ask import ask
 from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
-from router.cli.output import address_text, emphasised, facts, for_this_home, group_text, note, say, say_json
-from router.cli.publish_report import UNREAD
-from router.cli.services import know_reasons
+from router.cli.output import address_text, emphasised, facts, group_text, note, say, say_json
+from router.cli.publish_report import advice
+from router.cli.services import keeps_for_others, know_reasons
 from router.client.errors import ClientError, NodeUnavailable
 from router.core.log.events import REFUSAL
 from router.core.why.fate import HOPS_MAX, sentence, short_key
@@ -65,7 +65,7 @@ def why(message: str, follow: bool, as_json: bool) -> None:
     if as_json:
         say_json(answer)
     else:
-        _tell(_readable(answer, know_reasons(home)), Names.of(home))
+        _tell(_readable(answer, know_reasons(home)), Names.of(home), is_kept_for_others=keeps_for_others(home))
 
 
 def _answer(home: Home, text: str, follow: bool) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _shown(value: Any, show: Callable[[Any], str] | None) -> Any:
         return value
 
 
-def _tell(answer: dict[str, Any], names: Names) -> None:
+def _tell(answer: dict[str, Any], names: Names, *, is_kept_for_others: bool = False) -> None:
     if any(one["event"] == INVITE for one in answer.get("noted", ())):
         _tell_invitation(answer, names)
         return
@@ -157,7 +157,7 @@ def _tell(answer: dict[str, Any], names: Names) -> None:
     if answer["accepted_at"]:
         rows += _accepted(answer, names)
     if answer["turned_away_times"]:
-        rows += _turned(answer, names)
+        rows += _turned(answer, names, is_kept_for_others)
     rows += [("noted", _noted(one, names)) for one in answer.get("noted", ())]
     for name, held in answer.get("services", {}).items():
         rows.append((f"at {name}", clean(", ".join(f"{key} {value}" for key, value in held.items()), 400)))
@@ -228,15 +228,15 @@ def _by_state(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
-def _turned(answer: dict[str, Any], names: Names) -> list[tuple[str, object]]:
+def _turned(answer: dict[str, Any], names: Names, is_kept_for_others: bool) -> list[tuple[str, object]]:
     last = answer["turned_away"][-1]
     times = "once" if answer["turned_away_times"] == 1 else f"{answer['turned_away_times']} times"
     said = f"{times}, last {last['time']}: {last['reason']}, from {_who(last['from'], names)}"
     rows: list[tuple[str, object]] = [("turned away", said)]
     if not answer["accepted_at"]:
         rows.append(("", f"{sentence(last['reason'])}; it is not kept here, and its sender was told so"))
-        if last["reason"] == Reason.NO_SUBSCRIBERS.word:
-            rows.append(("", for_this_home(UNREAD)))
+        if said := advice(last["reason"], is_kept_for_others=is_kept_for_others):
+            rows.append(("", said))
     return rows
 
 

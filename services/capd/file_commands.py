@@ -20,7 +20,7 @@ from router.core.wire.reasons import Reason
 from router.core.wire.text import counted
 from router.disk import private_file
 from services.capd import reasons
-from services.capd.client import pool_client
+from services.capd.client import PoolClient, pool_client
 from services.capd.command_input import bytes_behind, hex_of, name_option, read_file
 from services.capd.core import messages as m
 from services.capd.core.limits import Standing
@@ -162,30 +162,34 @@ class HandedIn:
 
 
 async def _hand_in(name: str, messages: Iterable[CapdMessage], handed_in: HandedIn) -> None:
+    async with pool_client(name) as pool:
+        await hand_in(pool, messages, handed_in)
+
+
+async def hand_in(pool: PoolClient, messages: Iterable[CapdMessage], handed_in: HandedIn) -> None:
     """Hand in messages in their order, as many at a time as the pool takes in one transaction, and count what became of
     each. Raise `Malformed` when those before the damage have been handed in."""
     damage: Malformed | None = None
-    async with pool_client(name) as pool:
-        await pool.ask(m.Info)  # so that the pool's prekey is here: who waits for it goes on in any order
-        room = trio.Semaphore(AT_ONCE)
+    await pool.ask(m.Info)  # so that the pool's prekey is here: who waits for it goes on in any order
+    room = trio.Semaphore(AT_ONCE)
 
-        async def hand_in(first: int, some: list[CapdMessage]) -> None:
-            outcomes: tuple[m.PostOutcome, ...] = (TOO_LONG,)
-            if len(some) > 1 or len(some[0].encoded()) <= m.MESSAGE_BYTES_MAX:
-                outcomes = (await pool.ask(m.PostMany, tuple(one.encoded() for one in some))).outcomes
-            for place, (message, became) in enumerate(zip(some, outcomes, strict=True), first):
-                handed_in.add(place, message, became)
-            room.release()
+    async def post(first: int, some: list[CapdMessage]) -> None:
+        outcomes: tuple[m.PostOutcome, ...] = (TOO_LONG,)
+        if len(some) > 1 or len(some[0].encoded()) <= m.MESSAGE_BYTES_MAX:
+            outcomes = (await pool.ask(m.PostMany, tuple(one.encoded() for one in some))).outcomes
+        for place, (message, became) in enumerate(zip(some, outcomes, strict=True), first):
+            handed_in.add(place, message, became)
+        room.release()
 
-        async with trio.open_nursery() as nursery:
-            first = 1
-            try:
-                for some in batches(messages):
-                    await room.acquire()  # the batch before has been sent by then
-                    nursery.start_soon(hand_in, first, some)
-                    first += len(some)
-            except Malformed as error:
-                damage = error
+    async with trio.open_nursery() as nursery:
+        first = 1
+        try:
+            for some in batches(messages):
+                await room.acquire()  # the batch before has been sent by then
+                nursery.start_soon(post, first, some)
+                first += len(some)
+        except Malformed as error:
+            damage = error
     if damage is not None:
         raise damage
 

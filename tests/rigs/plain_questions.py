@@ -35,7 +35,7 @@ def plain_questions() -> tuple[Questions, ...]:
         PeerQuestions({}, nothing),
         InvitationQuestions(nothing, lambda keys: None),
         LogQuestions(int),
-        MetricsQuestions(WrittenLog(), nothing, int, lambda: None),
+        MetricsQuestions(WrittenLog(), nothing, int, lambda: None, lambda: None),
         ConfigurationQuestions(str),
         ReportQuestions(lambda name, kind, text: False),
     )

@@ -88,8 +88,8 @@ class Examination:
             else:
                 fresh.append(row)
                 positions.extend((start, end, signer_at))
-                if for_us:
-                    self._unwrap(job, row, now)
+                if for_us and not self._unwrap(job, row, now):
+                    job.requests.append(row)
         arrived.join()
         return job
 
@@ -131,8 +131,9 @@ class Examination:
         else:
             job.overtaken.append((row, refusal))
 
-    def _unwrap(self, job: Job, outer: ArrivedMessage, now: Now) -> None:
+    def _unwrap(self, job: Job, outer: ArrivedMessage, now: Now) -> bool:
         """Add to the job the multicast carried by a unicast to us; it counts as brought by the carrying router (R-C7).
+        Return whether the unicast is a carrier.
 
         It follows its carrier in the job; both signatures are checked (R-C8). A carrier is refused together with the
         carried message, and its own reason takes precedence.
@@ -141,9 +142,9 @@ class Examination:
             row = carried(job.arrived, outer)
         except Malformed as error:
             job.carried.append((outer, (outer.k, Reason.MALFORMED, str(error))))
-            return
+            return True
         if row is None:
-            return
+            return False
         verdict = self._out_of_time(job.link, row, now)
         plan = self._plans.of(plan_key(row.head, job.link.id), job.link, now.judged_s)
         if verdict is None and isinstance(plan, Reason):
@@ -158,6 +159,7 @@ class Examination:
         else:
             job.fresh.append(row)
             job.positions.extend((row.start, row.end, row.signer_at))
+        return True
 
 
 def may_be_overtaken(link: Link, row: ArrivedMessage, refusal: Refusal) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, repeat
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -65,6 +67,18 @@ class Arrived(Struct):
         if self.stripped:
             self.data += self.stripped
             self.stripped = bytearray()
+
+    def cut(self, k: int) -> Arrived:
+        """Keep the messages before number `k` and their bytes, and return the others, with the bytes of those that were
+        malformed."""
+        at = bisect_left(self.rows, k, key=attrgetter("k"))
+        later = [one for one in self.refusals if one[0] >= k]
+        rest = Arrived(self.link, self.last_k, self.size, self.data, self.rows[at:], later)
+        self.refusals = [one for one in self.refusals if one[0] < k]
+        self.rows = self.rows[:at]
+        self.last_k, self.size = k - 1, sum([row.end - row.frame_at for row in self.rows])
+        rest.size -= self.size
+        return rest
 
 
 def read_messages(link: int, messages: MessageRun) -> Arrived:

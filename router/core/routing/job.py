@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable
 from heapq import merge
+from operator import attrgetter
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -26,6 +29,7 @@ class Job(Struct):
     `vouched` were accepted before too, and a local service sends them on: as their ids are known, their bytes were
     checked then (R-C29). `positions` holds start, end and signer_at of every fresh row, for the verifiers. `overtaken`
     are refused unless the index on disk has them as accepted; `carried` likewise, for messages carried by others.
+    `requests`: those of the fresh that are for this router itself and carry nothing.
     """
 
     link: Link
@@ -38,6 +42,7 @@ class Job(Struct):
     refusals: list[Refusal] = field(default_factory=list)
     overtaken: list[tuple[ArrivedMessage, Refusal]] = field(default_factory=list)
     carried: list[tuple[ArrivedMessage, Refusal]] = field(default_factory=list)
+    requests: list[ArrivedMessage] = field(default_factory=list)
     valid: bytes = b""
 
     @property
@@ -47,6 +52,30 @@ class Job(Struct):
             return False
         others = self.fresh or self.copies or self.vouched or self.refusals or self.overtaken or self.carried
         return not others and all(row.head.kind == MULTICAST for row in self.known)
+
+    @property
+    def request_bytes(self) -> int:
+        """Return how many bytes its requests to this router have."""
+        return sum([row.end - row.start for row in self.requests])
+
+    def cut(self, k: int) -> Job:
+        """Keep the messages before number `k`, whose signatures have been checked, and return the others as a read."""
+        arrived, at = self.arrived.cut(k), bisect_left(self.fresh, k, key=attrgetter("k"))
+        rest = Job(self.link, arrived, self.fresh[at:], self.positions[3 * at :], valid=self.valid[at:])
+        self.fresh, self.positions, self.valid = self.fresh[:at], self.positions[: 3 * at], self.valid[:at]
+        for name in ("copies", "known", "vouched", "requests"):
+            self._cut_list(name, rest, k, attrgetter("k"))
+        for name in ("overtaken", "carried"):
+            self._cut_list(name, rest, k, lambda one: one[0].k)
+        rest.refusals = [one for one in self.refusals if one[0] >= k]
+        self.refusals = [one for one in self.refusals if one[0] < k]
+        return rest
+
+    def _cut_list(self, name: str, rest: Job, k: int, number_of: Callable[[Any], int]) -> None:
+        rows = getattr(self, name)
+        at = bisect_left(rows, k, key=number_of)
+        setattr(self, name, rows[:at])
+        setattr(rest, name, rows[at:])
 
     def to_look_up(self) -> list[tuple[int, bytes]]:
         """Return (expiry minute, id) of all rows to look up in the index on disk."""

@@ -24,7 +24,8 @@ class AskedLog(Protocol):
 
 class MetricsQuestions(Questions):
     """Tells the counts and the load. `services` returns one row for each service, as in `router status`, given the keys
-    of all open links; `unverified`: how many messages wait for their signatures to be checked."""
+    of all open links; `unverified`: how many messages wait for their signatures to be checked; `superseded`: what is
+    known of neighbours at which another key has this node's place."""
 
     def __init__(
         self,
@@ -32,11 +33,13 @@ class MetricsQuestions(Questions):
         services: Callable[[frozenset[bytes]], list[dict[str, Any]]],
         unverified: Callable[[], int],
         backup: Callable[[], dict[str, Any] | None],
+        superseded: Callable[[], dict[str, Any] | None],
     ) -> None:
         self._log = log
         self._services = services
         self._unverified = unverified
         self._backup = backup
+        self._superseded = superseded
         self._process = psutil.Process()  # made once, since that costs three times as much as to ask it
 
     def answers(self) -> dict[str, Respond]:
@@ -72,6 +75,7 @@ class MetricsQuestions(Questions):
                 {name: row[name] for name in ("name", "module", "state", "starts")}
                 for row in self._services(frozenset(link.key for link in router.links))
             ],
+            "superseded_at": len((self._superseded() or {"at": ()})["at"]),
             "alarms": dict(Counter(row["alarm"] for row in asked.housekeeping.alarms.rows())),
             "unready": [list(row) for row in self._unready(asked)],
         }

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from rigs.commands import Run
 
+from router.cli.exits import Failure
+from router.cli.publish_report import FULL, UNREACHED, UNREAD, UNTAKEN, PublishCounts
+from router.cli.services import keeps_for_others
+from router.client.errors import Refused
 from router.core.log.life import Restored
 from router.core.routing.not_owed import OF_AN_UPLINK
 from router.core.why.fate import Hop, Recipient, Trace
 from router.core.why.report import NeighbourReport, RecipientCount, followed, recipient_json
-from router.core.wire.crypto import SigningKey
+from router.core.wire.crypto import MessageId, SigningKey
+from router.core.wire.reasons import Reason
 from router.core.wire.text import key_text
 from router.disk import life_file
 from router.disk.log.search import FoundEvents
@@ -99,6 +105,36 @@ def test_of_a_message_that_nobody_reads_it_says_what_that_means(
     )
     assert meaning.strip() == said
     assert remedy.strip().startswith("this node knows nobody who reads that group; on a local network subscribe to it")
+
+
+@pytest.mark.parametrize(
+    ("role", "reason", "advised"),
+    [
+        ("edge", Reason.NO_SUBSCRIBERS, UNREAD),
+        ("core", Reason.NO_SUBSCRIBERS, UNTAKEN),
+        ("core", Reason.NO_ROUTE, UNREACHED),
+        ("edge", Reason.DISK_FULL, FULL),
+        ("edge", Reason.TOO_LARGE, ""),
+    ],
+)
+def test_why_and_pub_advise_the_same_against_a_refusal(
+    names: Names, home: Path, capsys: pytest.CaptureFixture[str], role: str, reason: Reason, advised: str
+) -> None:
+    """A core keeps what nobody there reads for readers elsewhere: to connect to a core is no advice to it."""
+    Home(home).config_path.write_text(f'[node]\nrole = "{role}"\nservices = ["services.pubsub"]\n')
+    is_kept = keeps_for_others(Home(home))
+    answer = answer_of(FoundEvents(None, (), 1, 1, 0, 0), Trace(CORE), None, {})
+    turned = {"time": "T", "reason": reason.word, "from": "5a" * 32}
+    turned_away = {"accepted_at": None, "turned_away": [turned], "turned_away_times": 1}
+    _tell(answer | turned_away, names, is_kept_for_others=is_kept)
+    tally = PublishCounts(as_json=True, is_kept_for_others=is_kept)
+    tally.failed(Refused(reason, message=MessageId(bytes(32))))
+    with pytest.raises(Failure):
+        tally.finish()
+    output, errors = capsys.readouterr()
+    for said in (output, errors):
+        found = [text for text in (UNREAD, UNTAKEN, UNREACHED, FULL) if text[:40] in said]
+        assert found == [advised] * bool(advised)
 
 
 def test_which_lan_neighbours_were_not_owed_it_is_said(names: Names, capsys: pytest.CaptureFixture[str]) -> None:

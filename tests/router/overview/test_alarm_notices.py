@@ -20,3 +20,10 @@ def test_alarms_are_notices_and_bad_ones_are_the_headline() -> None:
         Notice(ATTENTION, "The queue of bob is full.", "Bring it back."),
     ]
     assert headline(seen, found) == found[0]
+
+
+def test_a_key_that_another_one_has_the_place_of_is_the_headline() -> None:
+    said = {"at": ["ab"], "problem": "this node's key was renewed and another has its place at hub; restore a snapshot"}
+    found = notices(Situation(with_answer(NodeFacts(), "status", {"superseded": said}), {}, Counter(), 0))
+    expected = "This node's key was renewed and another has its place at hub."
+    assert found == [Notice(BAD, expected, "Restore a snapshot.")]
