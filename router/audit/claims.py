@@ -54,7 +54,8 @@ _SOURCES = {
     )""",
     "sent": """(
         SELECT router, seq, n, signer AS group_key, peer, recipients,
-            CASE WHEN len(recipients) = 1 THEN recipients[1] END AS alone
+            CASE WHEN len(recipients) = 1 THEN recipients[1] END AS alone,
+            CASE WHEN len(recipients) = 1 THEN ids END AS alone_ids
         FROM accepted_line
         WHERE kind = 'multicast' AND is_asked(t)
     )""",

@@ -104,7 +104,7 @@ class Router:
         self.copies = copies = NodeCopies(kernel, self.admission, recovered.life.number)
         self.succeeding = Succeeding(kernel, rights, self.admission, copies, departure, delivery)
         self.renewing, self.moving = self.succeeding.renewing, Moving(kernel, rights)
-        self.questions, self.witness, as_history = AwaitedAnswers(kernel), Witness(kernel), AsHistory(directory)
+        self.questions, self.witness, as_history = AwaitedAnswers(kernel), Witness(kernel), AsHistory(kernel)
         self.catch_ups, self._published, introductions = CatchUps(kernel), PublishedIds(kernel), Introductions(kernel)
         self.pulls, self.stranded = Pulls(kernel, membership, as_history), Stranded(kernel, self._published)
         # A link that comes up reaches rights and invitations first: an inviter's is shut before any JOIN goes there.

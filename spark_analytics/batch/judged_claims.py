@@ -122,7 +122,7 @@ def change_of(others: DataFrame) -> DataFrame:
     is_doubtful = F.expr(IS_DOUBTFUL.format("other.fields"))
     lines = others.where(F.col("event").isin(*CHANGES))
     found = lines.withColumns({**fields, **numbers, "is_doubtful": is_doubtful})
-    return found.select("router", "seq", "t", "mono", "boot", "event", *fields, *numbers, "is_doubtful")
+    return found.select("router", "seq", "t", "mono", "boot", "event", *fields, *numbers, "other.ids", "is_doubtful")
 
 
 def log_of(tables: Tables) -> DataFrame:
@@ -224,8 +224,10 @@ def copied_by_nobody(tables: Tables, change: DataFrame) -> Rows:
 
 def _sent(tables: Tables) -> DataFrame:
     alone = F.expr("CASE WHEN size(recipients) = 1 THEN recipients[0] END").alias("alone")
+    ids = F.expr("CASE WHEN size(recipients) = 1 THEN lower(hex(ids)) END").alias("alone_ids")
     lines = tables.accepted.where("is_within AND said.kind = 'multicast'")
-    return lines.select("router", "seq", "n", F.col("said.signer").alias("group_key"), "said.peer", "recipients", alone)
+    group = F.col("said.signer").alias("group_key")
+    return lines.select("router", "seq", "n", group, "said.peer", "recipients", alone, ids)
 
 
 def unread(ended: DataFrame) -> DataFrame:

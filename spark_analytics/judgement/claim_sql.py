@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from spark_analytics.judgement.schema import GRACE_NS
 
-CHANGES = ("start", "config", "link_up", "link_down", "join", "leave", "clock_step", "renewal")
-"""The events of `change`: `router`, `seq`, `t`, `mono`, `boot`, `event`, and the fields named below."""
+HISTORY = "history_asked"
+"""The event of messages that the pub/sub service asked another router for as history: their `ids` are in `change`."""
+CHANGES = ("start", "config", "link_up", "link_down", "join", "leave", "clock_step", "renewal", HISTORY)
+"""The events of `change`: `router`, `seq`, `t`, `mono`, `boot`, `event`, `ids`, and the fields named below."""
 FIELDS = {
     "peer": "peer", "standing": "standing", "group": "group_key", "subscriber": "subscriber", "service": "service",
     "old": "old_key", "new": "new_key",
 }  # fmt: skip
 """Fields of these lines, which are text, and the columns of `change` that hold them."""
-NUMBERS = ("link", "clock_moves_s_max", "queue_messages_max", "queue_bytes_max")
+NUMBERS = ("link", "clock_moves_s_max", "queue_messages_max", "queue_bytes_max", "history_open_max")
 """Fields of these lines that are numbers, each a column of `change`."""
 IS_DOUBTFUL = """coalesce({0}['uplink'] = 'true' OR {0}['blocked'] = 'true' OR {0}['removed'] = 'true'
     OR {0}['revoked'] <> '', FALSE)"""
@@ -76,6 +78,9 @@ doubtful AS (
 ),
 service AS (
     SELECT DISTINCT router, subscriber FROM line WHERE event = 'join' AND service IS NOT NULL
+),
+telling AS (
+    SELECT router, min(seq) AS seq FROM line WHERE history_open_max IS NOT NULL AND run > 0 GROUP BY router
 ),
 membership AS (
     SELECT router, subscriber, group_key, event, service, seq, t,
@@ -143,6 +148,14 @@ FROM joined JOIN told ON told.router = joined.router
 WHERE told_seq IS NULL OR joined.seq <= told_seq
 GROUP BY joined.router
 UNION ALL
+SELECT joined.router, 'history', CAST(NULL AS STRING), min(telling.seq)
+FROM joined
+JOIN told ON told.router = joined.router AND told_seq IS NOT NULL
+JOIN (SELECT DISTINCT router FROM service) serving ON serving.router = joined.router
+LEFT JOIN telling ON telling.router = joined.router
+GROUP BY joined.router
+HAVING min(telling.seq) IS NULL OR min(telling.seq) > min(told_seq)
+UNION ALL
 SELECT joined.router, 'leave', CAST(NULL AS STRING), min(line.seq)
 FROM joined
 JOIN told ON told.router = joined.router
@@ -155,7 +168,8 @@ JOIN told ON told.router = joined.router
 JOIN doubtful ON doubtful.router = joined.router AND doubtful.peer = joined.subscriber
 """
 """Where logs, though whole, do not show who was left out: `router`, `cause`, `peer`, `seq`. `config`: before the first
-`config` that has `clock_moves_s_max`, in `seq`, or anywhere; `leave`: some leaves are only counted, first in `seq`;
+`config` that has `clock_moves_s_max`, in `seq`, or anywhere; `history`: before the first that has `history_open_max`,
+of what another router brought and a service alone was given; `leave`: some leaves are only counted, first in `seq`;
 `rights`: those of `peer` changed in `seq`, or it was renewed there."""
 
 LACKING = f"""
@@ -178,6 +192,29 @@ cut AS (
 inside AS (
     SELECT DISTINCT router, peer FROM presence WHERE event = 'link_up' AND standing = 'local'
 ),
+named AS (
+    SELECT router, seq, ids, explode(sequence(0, CAST(length(ids) / 64 AS BIGINT) - 1)) AS i
+    FROM line
+    WHERE event = '{HISTORY}'
+),
+wanted AS (
+    SELECT router, substr(ids, 64 * i + 1, 64) AS id, min(seq) AS seq
+    FROM named
+    GROUP BY router, substr(ids, 64 * i + 1, 64)
+),
+lone AS (
+    SELECT sent.router, sent.seq, n, alone_ids, explode(sequence(0, CAST(n AS BIGINT) - 1)) AS i
+    FROM {{sent}} sent
+    JOIN service ON service.router = sent.router AND service.subscriber = sent.alone
+),
+history AS (
+    SELECT lone.router, lone.seq
+    FROM lone
+    JOIN wanted ON wanted.router = lone.router AND wanted.id = substr(alone_ids, 64 * i + 1, 64)
+    WHERE wanted.seq < lone.seq
+    GROUP BY lone.router, lone.seq
+    HAVING count(*) = max(n)
+),
 placed AS (
     SELECT sent.*, CAST(floor(seq / size) AS BIGINT) AS part FROM {{sent}} sent JOIN width ON width.router = sent.router
 )
@@ -186,15 +223,18 @@ FROM placed
 JOIN cut ON cut.router = placed.router AND cut.group_key = placed.group_key AND cut.part = placed.part
 LEFT JOIN service ON service.router = placed.router AND service.subscriber = placed.alone
 LEFT JOIN inside ON inside.router = placed.router AND inside.peer = placed.peer
+LEFT JOIN telling ON telling.router = placed.router AND telling.seq < placed.seq
+LEFT JOIN history ON history.router = placed.router AND history.seq = placed.seq
 WHERE placed.seq > from_seq AND placed.seq < to_seq AND cut.subscriber <> placed.peer
-    AND (service.subscriber IS NULL OR inside.peer IS NOT NULL)
+    AND (service.subscriber IS NULL OR inside.peer IS NOT NULL OR telling.seq IS NOT NULL AND history.seq IS NULL)
     AND NOT array_contains(placed.recipients, cut.subscriber)
 GROUP BY placed.router, cut.subscriber, placed.seq, placed.n
 """
 """Multicasts that were not owed to an app or client that was in the group and connected, line by line. `sent`: accepted
-multicasts (`router`, `seq`, `n`, `group_key`, `peer`, `recipients`; `alone`: the recipient if there is one only, to
-leave aside what is asked for as history, which the pub/sub service alone is given: by another router, never by an app
-of this one)."""
+multicasts (`router`, `seq`, `n`, `group_key`, `peer`, `recipients`; `alone`: the recipient if there is one only, and
+`alone_ids` the ids then, as hex, to leave aside what is asked for as history, which the pub/sub service alone is given:
+by another router, never by an app of this one; and where a `config` of a run that the log holds from its start on has
+`history_open_max`, only if all of the line was asked for before it)."""
 
 LEFT_OUT = f"""
 SELECT router, subscriber AS peer, CAST(sum(n) AS BIGINT) AS count, min(seq) AS seq,

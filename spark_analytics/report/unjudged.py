@@ -10,6 +10,8 @@ NAMED_MAX = 20
 _CAUSES = {
     "config": "Who was left out of messages is not judged in the log of {router}{until}: "
     "no `config` line tells `clock_moves_s_max` {there}.",
+    "history": "Who was left out of what another router brought and a service alone was given, as is history that it "
+    "asked for, is not judged in the log of {router}{until}: no `config` line tells `history_open_max` {there}.",
     "leave": "The log of {router} only counts some of those who left groups, first in event {seq}: whoever had joined "
     "before such a line is not judged to be left out from the start of that run on.",
     "rights": "From the event named, the log of {router} tells that the rights of these keys changed or that another "

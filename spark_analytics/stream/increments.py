@@ -160,7 +160,7 @@ class _Batch:
             added[name] = table.unionByName(late[name]) if name in late else table
         closed = self.rows.join(tables.open_parcels, list(PARCEL), "left_anti").select(*LAID)
         written["closed"] = closed.unionByName(late["closed"]) if late else closed
-        if self._has_new((*STATE_EVENTS, "renewal")):
+        if self._has_new((*STATE_EVENTS, *links.NOTED)):
             written["links"] = self.new_links
         every = self.past("closed").unionByName(self.rows.select(*LAID))
         given["every"] = every.unionByName(late["closed"]) if late else every

@@ -124,5 +124,6 @@ def sent(lines: DataFrame) -> DataFrame:
         F.col("accepted.signer").alias("group_key"),
         *("accepted.peer", "accepted.recipients"),
         F.expr("CASE WHEN size(accepted.recipients) = 1 THEN accepted.recipients[0] END").alias("alone"),
+        F.expr("CASE WHEN size(accepted.recipients) = 1 THEN lower(hex(accepted.ids)) END").alias("alone_ids"),
         F.expr("substring(accepted.ids, 1, 32)").alias("first_id"),
     )

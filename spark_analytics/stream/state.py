@@ -28,7 +28,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 19
+VERSION = 20
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -80,7 +80,7 @@ SUSPECTS = {
     "gone_there": "id binary, router long, taker long, event string, reason string, seq long, t long",
     "missing": "id binary, router long, brought long, seq long, i long, t long, ttl_s long, kind string",
     "lacking": "router long, seq long, n long, group_key string, peer string, recipients array<string>, alone string,"
-    " first_id binary",
+    " alone_ids string, first_id binary",
     "circles": "id binary",
 }
 """Tables of what may be a claim, written whole with each batch, a column for each table. `gone_there`: messages of
@@ -130,13 +130,13 @@ SCHEMAS = {
     "waiting": _HANDED,
     "beyond": _HANDED,
     "links": "router long, event string, seq long, t long, mono long, boot long,"
-    " other struct<fields:map<string,string>>",
+    " other struct<fields:map<string,string>,ids:string>",
 }
-"""`links`: lines of links that came up and went down, of starts, limits and clocks, of keys that followed others, and
-of those who joined and left; also the line of a router about itself before each start, and the last such line of each
-file; `waiting`: messages handed to routers that have not accepted them, as far as the logs reach, and copies of which
-the first acceptance has not been read; `beyond`: to routers without a log here; `again`: the parcels of ids accepted
-twice."""
+"""`links`: lines of links that came up and went down, of starts, limits and clocks, of keys that followed others, of
+what was asked for as history, and of those who joined and left; also the line of a router about itself before each
+start, and the last such line of each file; `waiting`: messages handed to routers that have not accepted them, as far as
+the logs reach, and copies of which the first acceptance has not been read; `beyond`: to routers without a log here;
+`again`: the parcels of ids accepted twice."""
 REPLACED = ("open", "again", "waiting", "suspects")
 """Tables written whole with each batch; the others grow."""
 LARGE = ("open", "closed", "ids", "waiting", "beyond", "suspects")

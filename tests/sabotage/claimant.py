@@ -139,8 +139,17 @@ def _left_out(victim: str, rows: Rows) -> tuple[Rows, str]:
 
 def _given_to_a_service(victim: str, rows: Rows) -> tuple[Rows, str]:
     """Name a service as the only recipient of what an app published, as if it had been asked for as history."""
+    return _owed_to_a_service(victim, rows, is_inside=True)
+
+
+def _given_as_history(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Name a service as the only recipient of what another router brought, of which no history was asked for."""
+    return _owed_to_a_service(victim, rows, is_inside=False)
+
+
+def _owed_to_a_service(victim: str, rows: Rows, *, is_inside: bool) -> tuple[Rows, str]:
     inside = {(row.fields or {}).get("peer") for row in rows if (row.fields or {}).get("standing") == "local"}
-    line, able = _left_of([row for row in rows if row.event != "accepted" or row.peer in inside])
+    line, able = _left_of([row for row in rows if row.event != "accepted" or (row.peer in inside) is is_inside])
     kept = [replace(row, recipient=NOBODY) if _is_of(row, line, able) else row for row in rows]
     others = [row for row in kept if row.parcel != line.first or row.recipient in (None, NOBODY)]
     end = Line(1, "join", 0, 1, rows[-1].t, rows[-1].mono, rows[-1].router, rows[-1].boot, count=1)
@@ -340,6 +349,7 @@ def flooded_by_nobody(scene: Scene) -> None:
 
 CLAIMS: tuple[Callable[[Scene], None], ...] = (
     *map(in_a_log, OF_ONE), in_a_log(_left_out_and_excused), in_a_log(_copied_by_nobody), in_a_log(_given_to_a_service),
+    in_a_log(_given_as_history),
     in_a_log(_unknown_reason, level="warning", names_reasons=False), footer_of_other_times,
 )  # fmt: skip
 CLAIMS_OF_TWO = (flooded_by_nobody,)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from samples.audit_logs import APP, LATE, OTHER_APP, Log, audited, message_id, name
-from samples.two_logs import HOUR, Case, G, Pair, begun, dates, flooded, handed, said, unread
+from samples.two_logs import HOUR, Case, G, Pair, begun, dates, flooded, handed, history, said, unread
 
 from router.core.wire.crypto import SigningKey
 
@@ -108,6 +108,11 @@ def hole(log: Log) -> None:
     log.state("log_gap", 2, missing=1)
 
 
+def from_router(log: Log) -> None:
+    log.state("link_up", 3, peer=message_id("router"), link=9, standing="peer")
+    sent(log, peer=message_id("router"))
+
+
 LEFT_OUT: dict[str, Case] = {
     "told": then(present, sent),
     "told of a client": then(begun, lambda log: linked(log, standing="client"), joined, sent),
@@ -117,6 +122,9 @@ LEFT_OUT: dict[str, Case] = {
         said("link_up", peer=message_id("publisher"), link=9, standing="local"),
         lambda log: sent(log, peer=message_id("publisher")),
     ),
+    "to a service alone, of which no history was asked": history(),
+    "to a service alone, before history is asked for": history(0, 1, at=9),
+    "to a service alone, half of it asked for": history(0, 0),
     "though its rights changed later": then(present, sent, said("config", 9, peer=APP, revoked="join")),
     "though it was renewed later": then(present, sent, said("renewal", 9, old=APP, new=OTHER_APP, service="router")),
     "though strangers left": then(present, said("leave", standing="stranger", times=3), sent),
@@ -139,11 +147,10 @@ NOT_LEFT_OUT: dict[str, Case] = {
     "a copy": then(as_service, lambda log: sent(log, kind="copy", peer=OTHER_APP)),
     "a stranger": then(begun, lambda log: linked(log, standing="stranger"), joined, sent),
     "a service": then(by_service, sent),
-    "history": then(
-        as_service,
-        said("link_up", peer=message_id("router"), link=9, standing="peer"),
-        lambda log: sent(log, peer=message_id("router")),
-    ),
+    "history of an older log": then(as_service, from_router),
+    "history of a log that begins later": then(said("config", 0, history_open_max=4096), as_service, from_router),
+    "history that was asked for": history(0, 1),
+    "history that was asked for again": history(0, 1, 0),
     "an uplink": then(present, said("config", peer=APP, uplink=True), sent),
     "without a right": then(present, said("config", peer=APP, revoked="join"), sent),
     "renewed": then(present, said("renewal", old=APP, new=OTHER_APP, service="router"), sent),

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from samples.audit_logs import APP, LATE, OTHER_APP, SECOND, START, Log, name
 from samples.growing_logs import delivered, delivered_locally, said
 from samples.published_tables import published
-from samples.two_logs import Case, G, Pair, begun, handed, taken_again, unread
+from samples.two_logs import Case, G, Pair, begun, handed, history, taken_again, unread
 
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
@@ -121,6 +121,8 @@ ALONE: dict[str, Case] = {
     "renewed later": left_out(renewed),
     "barred": left_out(barred),
     "copied": copied,
+    "given to a service": history(),
+    "history": history(0, 1),
     "down": after_down,
 }
 
