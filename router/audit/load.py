@@ -18,9 +18,9 @@ from router.audit.sealed import contradicted
 from router.audit.spelling import Care
 from router.disk.log.packed import NotUnpacked, is_packed, open_text
 from spark_analytics.judgement.chain import missing
-from spark_analytics.judgement.claim_sql import HISTORY
 from spark_analytics.judgement.evidence import Evidence, File, Gap, Witness
 from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX
+from spark_analytics.judgement.presence_sql import HISTORY
 from spark_analytics.judgement.schema import BYTES_MAX, COLUMNS, EPOCH_NS, EXPIRY_MAX, TTL_S_MAX, UNLIKE
 
 LINE_BYTES = LINE_BYTES_MAX

@@ -281,9 +281,9 @@ class Router:
     def lose(self, damaged: Iterable[Damaged], now: Now) -> None:
         self._delivery.lose(damaged, now)
 
-    def clear_queue(self, recipient: bytes) -> None:
+    def clear_queue(self, recipient: bytes, now: Now) -> None:
         """Begin to drop a recipient's queue, as the operator asked by `queue drop`."""
-        self.purges.queue_ends(recipient, None)
+        self.purges.ordered(recipient, now)
 
     def answer(self, number: int, text: bytes, now: Now) -> None:
         """Send the answer to an `AnswerInquiry`."""

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement.chain import missing
-from spark_analytics.judgement.claim_sql import HISTORY
 from spark_analytics.judgement.evidence import File
+from spark_analytics.judgement.presence_sql import HISTORY
 from spark_analytics.judgement.schema import BYTES_MAX, COLUMNS, EPOCH_NS, EXPIRY_MAX, FRAME_EVENTS, TTL_S_MAX, UNLIKE
 
 from . import bronze

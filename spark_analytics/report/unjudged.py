@@ -1,4 +1,4 @@
-"""Say what the logs given do not show about subscribers that were left out (`claim_sql.UNJUDGED`)."""
+"""Say what the logs given do not show about subscribers that were left out (`presence_sql.UNJUDGED`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CAUSES = {
 
 
 def unjudged(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each log and cause. `rows`: those of `claim_sql.UNJUDGED`, with the router's key."""
+    """Yield a sentence for each log and cause. `rows`: those of `presence_sql.UNJUDGED`, with the router's key."""
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         found.setdefault((row["router"], row["cause"]), []).append(row)

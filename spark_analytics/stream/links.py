@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.silver import Part
-from spark_analytics.judgement.claim_sql import CHANGES, FIELDS, HISTORY
+from spark_analytics.judgement.claim_sql import CHANGES, FIELDS
+from spark_analytics.judgement.presence_sql import DROPPED, HISTORY
 from spark_analytics.judgement.schema import STATE_EVENTS
 
 from .handovers import number_of
@@ -19,7 +20,7 @@ EVENTS = ("link_up", "link_down", "renewal")
 """The events that tell to whom a router had links, by their present and former keys."""
 START = "array_max(filter(starts, start -> start <= seq))"
 """The first event of the file of a line, among those that `starts` gives."""
-NOTED = ("renewal", HISTORY)
+NOTED = ("renewal", HISTORY, DROPPED)
 """Those of `CHANGES` that a router writes down in the form of a service's event."""
 _OTHER_FIELDS = (
     "link", "clock_moves_s_max", "history_open_max", "uplink", "blocked", "removed", "revoked", "by_s",

@@ -47,6 +47,7 @@ FAULTS: tuple[Callable[[Scene], None], ...] = (
 OWN: dict[str, tuple[str, set[str]]] = {
     "left_out": ("claims", {"left-out"}),
     "given_as_history": ("claims", {"left-out"}),
+    "not_left": ("claims", {"not-left"}),
     "never_written": ("claims", {"never-written"}),
     "before_its_place": ("claims", {"before-accepted"}),
     "ended_before_it_began": ("claims", {"before-accepted"}),

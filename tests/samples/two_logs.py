@@ -115,6 +115,16 @@ def history(*asked: int, at: float = 3) -> Case:
     return write
 
 
+def not_left(log: Log) -> None:
+    """Drop two messages because an app had left, that had joined and was connected."""
+    begun(log, history_open_max=4096)
+    log.state("link_up", 1, peer=APP, link=7, standing="local")
+    log.state("join", 1, subscriber=APP, group=G)
+    log.accepted(1, [f"{name(log.key)} {one}" for one in range(2)], [APP], 5)
+    log.outward("dropped", [(1, 2)], 6, reason="left")
+    log.state("stop", LATE)
+
+
 def dated(log: Log, at: float, by_s: float) -> None:
     """Write a line of which the wall clock is `by_s` seconds off."""
     log.state("advert", at)

@@ -199,6 +199,47 @@ def test_where_nobody_is_judged_to_be_left_out_is_among_the_limits(tmp_path: Pat
     assert f"the log of {rights} tells" in text and text.endswith(f"{APP} (5).")
 
 
+def dropped(*between: Case, mark: bool = True, before: Case = present, group: str = G) -> Case:
+    """Drop two of three messages at 8 because the recipient had left, after what lies `between`."""
+
+    def write(log: Log) -> None:
+        if mark:
+            log.state("start")
+            log.state("config", 0, history_open_max=4096)
+        before(log)
+        log.accepted(1, [f"{log.key.public.hex()} {one}" for one in range(3)], [APP], 3, group=group)
+        then(*between)(log)
+        log.outward("dropped", [(1, 2)], 8, reason="left")
+        log.outward("dropped", [(3, 1)], 9, reason="store-damaged")
+
+    return write
+
+
+def test_messages_dropped_for_whoever_had_not_left_are_told(tmp_path: Path) -> None:
+    told = {
+        "dropped": dropped(),
+        "its queue was dropped before": dropped(before=then(present, said("queue_dropped", 2, peer=APP))),
+        "another queue was dropped": dropped(said("queue_dropped", 4, peer=OTHER_APP)),
+        "it left another group": dropped(said("leave", 4, subscriber=APP, group=message_id("other"))),
+        "of two links": dropped(before=then(present, said("link_up", 2, peer=APP, link=8, standing="local"))),
+    }
+    joined_again = (said("leave", 4, subscriber=APP, group=G), said("join", 4, subscriber=APP, group=G))
+    quiet = {
+        "it left": dropped(said("leave", 4, subscriber=APP, group=G, because="left")),
+        "it left and joined again": dropped(*joined_again),
+        "its queue was dropped": dropped(said("queue_dropped", 4, peer=APP)),
+        "it went away": dropped(said("link_down", 4, peer=APP, link=7, standing="local")),
+        "the router was started": dropped(said("start", 4), lambda log: linked(log, 4)),
+        "its rights were taken": dropped(said("config", 4, peer=APP, revoked="join")),
+        "it was renewed": dropped(said("renewal", 4, old=APP, new=OTHER_APP, service="router")),
+        "an older log": dropped(mark=False),
+        "another group": dropped(group=message_id("other")),
+        "a hole": dropped(before=hole),
+    }
+    found = claimed({**told, **quiet}, tmp_path)
+    assert found == {**{case: [("not-left", 2)] for case in told}, **{case: [] for case in quiet}}
+
+
 COPIER = SigningKey(b"r" * 32).public.hex()
 
 
