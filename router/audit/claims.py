@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from router.audit.database import Database
-from spark_analytics.judgement.claim_sql import IS_UNEVEN, OF_LINES, TEXTS, UNJUDGED, UNLINKED
+from spark_analytics.judgement.claim_sql import IS_UNEVEN, OF_LINES, TEXTS, UNLINKED
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.evidence import Evidence
+from spark_analytics.judgement.presence_sql import UNJUDGED
 from spark_analytics.judgement.unnamed_reasons import unnamed
 from spark_analytics.report.reasons import SENTENCES
 
@@ -47,6 +48,11 @@ _TURNED = """(
     FROM events SEMI JOIN (SELECT key AS peer FROM routers) known USING (peer)
     WHERE recipient IS NULL AND event IN ('refused', 'duplicate') AND is_asked(t)
 )"""
+_LEFT = """
+SELECT router, parcel, recipient, seq, count
+FROM events
+WHERE event = 'dropped' AND reason = 'left' AND recipient IS NOT NULL
+"""
 _SOURCES = {
     "change": "change",
     "log": """(
@@ -54,9 +60,14 @@ _SOURCES = {
     )""",
     "sent": """(
         SELECT router, seq, n, signer AS group_key, peer, recipients,
-            CASE WHEN len(recipients) = 1 THEN recipients[1] END AS alone
+            CASE WHEN len(recipients) = 1 THEN recipients[1] END AS alone,
+            CASE WHEN len(recipients) = 1 THEN ids END AS alone_ids
         FROM accepted_line
         WHERE kind = 'multicast' AND is_asked(t)
+    )""",
+    "dropped": f"({_LEFT})",
+    "owed_line": """(
+        SELECT router, parcel, seq, signer AS group_key FROM accepted_line WHERE kind = 'multicast' AND is_asked(t)
     )""",
     "refused": """(
         SELECT line.router, taker, ended.seq, ended.count, line.signer AS group_key, line.t AS accepted_t,
@@ -129,6 +140,7 @@ _ANY = {
     " AND reason = 'no-subscribers' AND recipient IS NOT NULL)",
     "left-out": _IS_TOLD,
     "not-begun": _IS_TOLD,
+    "not-left": f"{_IS_TOLD} AND EXISTS ({_LEFT})",
     "not-full": f"SELECT 1 FROM {_FILLED} filled LIMIT 1",
     "not-handed": f"SELECT 1 FROM {_TURNED} turned LIMIT 1",
     "other-time": f"SELECT 1 FROM {_TIMED} timed LIMIT 1",

@@ -20,6 +20,7 @@ from router.disk.log.packed import NotUnpacked, is_packed, open_text
 from spark_analytics.judgement.chain import missing
 from spark_analytics.judgement.evidence import Evidence, File, Gap, Witness
 from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX
+from spark_analytics.judgement.presence_sql import HISTORY
 from spark_analytics.judgement.schema import BYTES_MAX, COLUMNS, EPOCH_NS, EXPIRY_MAX, TTL_S_MAX, UNLIKE
 
 LINE_BYTES = LINE_BYTES_MAX
@@ -47,7 +48,7 @@ SELECT
     t, mono, boot,
     CASE WHEN is_odd THEN $unlike ELSE event END AS event,
     kind, coalesce(source, "group", signer) AS signer, destination, peer, count,
-    CASE WHEN event = 'accepted' THEN ids END AS ids, recipients,
+    CASE WHEN event IN ('accepted', $history) THEN ids END AS ids, recipients,
     CASE WHEN event = 'accepted' THEN least(
         t + least(list_max(ttls), $ttl_max_s) * 1_000_000_000,
         $epoch_ns + least(list_max(expiries), $expiry_max) * 60_000_000_000
@@ -249,6 +250,7 @@ def _insert(database: Database, paths: list[str], line_bytes: int, more: str, jo
             "expiry_max": EXPIRY_MAX,
             "bytes_max": BYTES_MAX,
             "unlike": UNLIKE,
+            "history": HISTORY,
         },
     )
 

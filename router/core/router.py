@@ -104,7 +104,7 @@ class Router:
         self.copies = copies = NodeCopies(kernel, self.admission, recovered.life.number)
         self.succeeding = Succeeding(kernel, rights, self.admission, copies, departure, delivery)
         self.renewing, self.moving = self.succeeding.renewing, Moving(kernel, rights)
-        self.questions, self.witness, as_history = AwaitedAnswers(kernel), Witness(kernel), AsHistory(directory)
+        self.questions, self.witness, as_history = AwaitedAnswers(kernel), Witness(kernel), AsHistory(kernel)
         self.catch_ups, self._published, introductions = CatchUps(kernel), PublishedIds(kernel), Introductions(kernel)
         self.pulls, self.stranded = Pulls(kernel, membership, as_history), Stranded(kernel, self._published)
         # A link that comes up reaches rights and invitations first: an inviter's is shut before any JOIN goes there.
@@ -281,9 +281,9 @@ class Router:
     def lose(self, damaged: Iterable[Damaged], now: Now) -> None:
         self._delivery.lose(damaged, now)
 
-    def clear_queue(self, recipient: bytes) -> None:
+    def clear_queue(self, recipient: bytes, now: Now) -> None:
         """Begin to drop a recipient's queue, as the operator asked by `queue drop`."""
-        self.purges.queue_ends(recipient, None)
+        self.purges.ordered(recipient, now)
 
     def answer(self, number: int, text: bytes, now: Now) -> None:
         """Send the answer to an `AnswerInquiry`."""

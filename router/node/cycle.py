@@ -325,7 +325,7 @@ class Cycle:
         """Feed what is no link's event: an order of the operator, or the outcome of a deed."""
         match heard:
             case ClearQueue(recipient):
-                self.router.clear_queue(recipient)
+                self.router.clear_queue(recipient, now)
             case Reconfigured(neighbours, offers, inviters):
                 self.router.neighbours_changed(neighbours, now)
                 self.router.guests.try_again()

@@ -18,7 +18,6 @@ from router.cli.output import address_text, emphasised, facts, group_text, note,
 from router.cli.publish_report import advice
 from router.cli.services import keeps_for_others, know_reasons
 from router.client.errors import ClientError, NodeUnavailable
-from router.core.log.events import REFUSAL
 from router.core.why.fate import HOPS_MAX, sentence, short_key
 from router.core.why.id_prefix import parse_prefix
 from router.core.wire.reasons import Reason
@@ -91,8 +90,9 @@ def _reversed(text: str) -> str:
 
 def _held_by_services(home: Home, answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the message's present state at each service of this node that noted something about it and answers."""
-    names = dict.fromkeys(one["fields"].get("service") for one in answer.get("noted", ()) if one["event"] != REFUSAL)
+    names = dict.fromkeys(one["fields"].get("service") for one in answer.get("noted", ()))
     found: dict[str, dict[str, Any]] = {}
+    names.pop("router", None)
     for name in names:
         with suppress(Failure, ClientError):
             found[name] = ask(home, "service", f"{name} why {answer['message']}", timeout_s=TIMEOUT_S)

@@ -13,7 +13,7 @@ from spark_analytics.batch.claim_findings import apart, ended_on_the_way, told_o
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.local_rows import table_of
-from spark_analytics.judgement import claim_sql
+from spark_analytics.judgement import claim_sql, presence_sql
 from spark_analytics.judgement.claim_sql import (
     CHANGES,
     COPIED,
@@ -66,7 +66,7 @@ def unjudged(change: DataFrame, tables: Tables, words: Rows) -> Rows:
     """Return where logs do not show who was left out, if anybody joined. `change`: as of `change_of`."""
     if not any(row["event"] == "join" for row in words):
         return []
-    return rows(named(made(claim_sql.UNJUDGED, {"change": change, "log": log_of(tables)}, 0), tables.routers))
+    return rows(named(made(presence_sql.UNJUDGED, {"change": change, "log": log_of(tables)}, 0), tables.routers))
 
 
 def acked(lines: DataFrame) -> DataFrame:
@@ -108,6 +108,7 @@ def asked(words: Rows) -> list[str]:
             turned[row["router"]] = turned.get(row["router"], 0) + row["within"]
     is_asked = {
         "left-out": any(event == "join" for event, _ in ends),
+        "not-left": ("dropped", "left") in ends,
         "joined-there": ("refused", "no-subscribers") in ends,
         "not-full": ("refused", FULL) in ends,
         "not-handed": max(turned.values(), default=0) >= UNBORNE_MIN,
@@ -122,7 +123,7 @@ def change_of(others: DataFrame) -> DataFrame:
     is_doubtful = F.expr(IS_DOUBTFUL.format("other.fields"))
     lines = others.where(F.col("event").isin(*CHANGES))
     found = lines.withColumns({**fields, **numbers, "is_doubtful": is_doubtful})
-    return found.select("router", "seq", "t", "mono", "boot", "event", *fields, *numbers, "is_doubtful")
+    return found.select("router", "seq", "t", "mono", "boot", "event", *fields, *numbers, "other.ids", "is_doubtful")
 
 
 def log_of(tables: Tables) -> DataFrame:
@@ -153,6 +154,8 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
     match claim:
         case "left-out":
             return {"sent": _sent(tables)}
+        case "not-left":
+            return {"dropped": left(tables.rows), "owed_line": _owed_lines(tables)}
         case "joined-there":
             ended = ended_on_the_way(tables.rows, tables.accepted, tables.routers)
             return {"refused": unread(ended), "apart": apart(tables)}
@@ -224,8 +227,28 @@ def copied_by_nobody(tables: Tables, change: DataFrame) -> Rows:
 
 def _sent(tables: Tables) -> DataFrame:
     alone = F.expr("CASE WHEN size(recipients) = 1 THEN recipients[0] END").alias("alone")
+    ids = F.expr("CASE WHEN size(recipients) = 1 THEN lower(hex(ids)) END").alias("alone_ids")
     lines = tables.accepted.where("is_within AND said.kind = 'multicast'")
-    return lines.select("router", "seq", "n", F.col("said.signer").alias("group_key"), "said.peer", "recipients", alone)
+    group = F.col("said.signer").alias("group_key")
+    return lines.select("router", "seq", "n", group, "said.peer", "recipients", alone, ids)
+
+
+def left(lines: DataFrame) -> DataFrame:
+    """Return the lines of messages that were dropped because the recipient had left."""
+    found = lines.where("event = 'dropped' AND reason = 'left' AND recipient IS NOT NULL")
+    return found.select("router", "parcel", "recipient", "seq", "count")
+
+
+def _owed_lines(tables: Tables) -> DataFrame:
+    lines = tables.accepted.where("is_within AND said.kind = 'multicast'")
+    return lines.select("router", "parcel", "seq", F.col("said.signer").alias("group_key"))
+
+
+def not_left(tables: Tables, sources: Mapping[str, DataFrame]) -> Rows:
+    """Return the claims of messages dropped for somebody who had not left. `tables`: of all lines; `sources`: what else
+    `presence_sql.NOT_LEFT` reads."""
+    told = made(presence_sql.NOT_LEFT, {**sources, "owed_line": _owed_lines(tables)}, 0)
+    return [row_of("not-left", row, None) for row in rows(named(told, tables.routers))]
 
 
 def unread(ended: DataFrame) -> DataFrame:

@@ -8,16 +8,17 @@ the logs (`router`, `key`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`).
 
 from __future__ import annotations
 
+from spark_analytics.judgement.presence_sql import DROPPED, HISTORY, JOINED_THERE, LEFT_OUT, NOT_LEFT
 from spark_analytics.judgement.schema import GRACE_NS
 
-CHANGES = ("start", "config", "link_up", "link_down", "join", "leave", "clock_step", "renewal")
-"""The events of `change`: `router`, `seq`, `t`, `mono`, `boot`, `event`, and the fields named below."""
+CHANGES = ("start", "config", "link_up", "link_down", "join", "leave", "clock_step", "renewal", HISTORY, DROPPED)
+"""The events of `change`: `router`, `seq`, `t`, `mono`, `boot`, `event`, `ids`, and the fields named below."""
 FIELDS = {
     "peer": "peer", "standing": "standing", "group": "group_key", "subscriber": "subscriber", "service": "service",
     "old": "old_key", "new": "new_key",
 }  # fmt: skip
 """Fields of these lines, which are text, and the columns of `change` that hold them."""
-NUMBERS = ("link", "clock_moves_s_max", "queue_messages_max", "queue_bytes_max")
+NUMBERS = ("link", "clock_moves_s_max", "queue_messages_max", "queue_bytes_max", "history_open_max")
 """Fields of these lines that are numbers, each a column of `change`."""
 IS_DOUBTFUL = """coalesce({0}['uplink'] = 'true' OR {0}['blocked'] = 'true' OR {0}['removed'] = 'true'
     OR {0}['revoked'] <> '', FALSE)"""
@@ -32,14 +33,11 @@ IS_UNEVEN = f"""coalesce(min_mono < first_mono OR max_mono > last_mono
     OR max_apart_ns - min_apart_ns > {BACK_NS}, FALSE)"""
 """SQL for whether the lines of one file and run are looked at one by one: some lie before the first or after the last
 by the monotonic clock, or the wall clock moves against it by more than a second."""
-NS_MAX = (1 << 63) - 1
 UNBORNE_MIN = 100
 """The fewest messages by which what was turned away must exceed what was handed over: routers also say things to each
 other that no line tells of."""
 HINT = "/*+ BROADCAST(cut) */"
 """For `{hint}`: lines are many, and those who join are few; a comment for DuckDB."""
-PARTS, PART_MIN = 512, 4096
-"""Into how many parts a log is cut, and the fewest events in one: a line is compared with who was there in its part."""
 NEVER_AGAIN = (
     "malformed", "bad-signature", "no-subscribers", "no-route", "blocked", "index-full", "clock-doubted", "disk-full",
     "queue-full-node",
@@ -48,188 +46,6 @@ NEVER_AGAIN = (
 other a neighbour may, or the router itself decides so: for its own queues and lengths, for rates and rights, which are
 looked at before the index on disk, and for an expiry too far ahead from a neighbour that became a stranger."""
 FULL = "queue-full-recipient"
-
-_IS_COUNTED = "event = 'leave' AND subscriber IS NULL AND coalesce(standing, '') <> 'stranger'"
-_STAY = f"""
-line AS (
-    SELECT change.*,
-        sum(CASE WHEN event = 'start' THEN 1 ELSE 0 END)
-            OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run,
-        max(CASE WHEN event = 'start' THEN seq ELSE 0 END)
-            OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run_seq,
-        max(CASE WHEN event = 'start' THEN t ELSE 0 END)
-            OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run_t,
-        {_IS_COUNTED} AS is_counted
-    FROM {{change}} change
-),
-told AS (
-    SELECT line.router, min(CASE WHEN clock_moves_s_max IS NOT NULL THEN seq END) AS told_seq
-    FROM line JOIN {{log}} log ON log.router = line.router
-    WHERE log.is_whole
-    GROUP BY line.router
-),
-doubtful AS (
-    SELECT router, CASE WHEN event = 'renewal' THEN old_key ELSE peer END AS peer, min(seq) AS seq, min(t) AS t
-    FROM line
-    WHERE event = 'renewal' OR event = 'config' AND is_doubtful
-    GROUP BY router, CASE WHEN event = 'renewal' THEN old_key ELSE peer END
-),
-service AS (
-    SELECT DISTINCT router, subscriber FROM line WHERE event = 'join' AND service IS NOT NULL
-),
-membership AS (
-    SELECT router, subscriber, group_key, event, service, seq, t,
-        lead(seq) OVER (PARTITION BY router, subscriber, group_key ORDER BY seq) AS to_seq,
-        lead(t) OVER (PARTITION BY router, subscriber, group_key ORDER BY seq) AS to_t, sure_seq, sure_t
-    FROM (
-        SELECT line.*,
-            min(CASE WHEN is_counted THEN run_seq END)
-                OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS sure_seq,
-            min(CASE WHEN is_counted THEN run_t END)
-                OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS sure_t
-        FROM line
-    ) line
-    WHERE event IN ('join', 'leave') AND subscriber IS NOT NULL AND group_key IS NOT NULL
-),
-presence AS (
-    SELECT router, run, peer, event, standing, seq, t,
-        lead(seq) OVER (PARTITION BY router, run, peer, link ORDER BY seq) AS to_seq,
-        lead(t) OVER (PARTITION BY router, run, peer, link ORDER BY seq) AS to_t
-    FROM line
-    WHERE event IN ('link_up', 'link_down') AND peer IS NOT NULL
-),
-stopped AS (
-    SELECT router, run - 1 AS run, seq, t FROM line WHERE event = 'start'
-),
-stay AS (
-    SELECT membership.router, membership.subscriber, membership.group_key, membership.seq AS joined_seq,
-        greatest(membership.seq, presence.seq) AS from_seq,
-        greatest(membership.t, presence.t) AS from_t,
-        least(
-            coalesce(membership.to_seq, {NS_MAX}), coalesce(presence.to_seq, {NS_MAX}), coalesce(stopped.seq, {NS_MAX}),
-            coalesce(doubtful.seq, {NS_MAX}), coalesce(sure_seq, {NS_MAX})
-        ) AS to_seq,
-        least(
-            coalesce(membership.to_t, {NS_MAX}), coalesce(presence.to_t, {NS_MAX}), coalesce(stopped.t, {NS_MAX}),
-            coalesce(doubtful.t, {NS_MAX}), coalesce(sure_t, {NS_MAX}), log.end_ns
-        ) AS to_t
-    FROM membership
-    JOIN told ON told.router = membership.router
-    JOIN presence ON presence.router = membership.router AND presence.peer = membership.subscriber
-    JOIN {{log}} log ON log.router = membership.router
-    LEFT JOIN stopped ON stopped.router = presence.router AND stopped.run = presence.run
-    LEFT JOIN doubtful ON doubtful.router = membership.router AND doubtful.peer = membership.subscriber
-    WHERE membership.event = 'join' AND membership.service IS NULL AND membership.seq > told_seq
-        AND presence.event = 'link_up'
-        AND (presence.standing = 'local' OR presence.standing = 'client' AND log.pruned_to = 0)
-)"""
-"""When apps and clients were in a group and connected, by a log that is whole: from the later of `join` and `link_up`
-to the first of `leave`, `link_down`, the next start, and the line by which the key's rights are changed, it becomes an
-uplink or is renewed. Leaves that are only counted, but for strangers', may be of anybody who had joined, and of any
-time since the start of that run; clients are judged only by a log that begins with its first event, which tells of
-uplinks. Services are left out: to some the router says the ids alone. A log names them from the first `config` on that
-has `clock_moves_s_max`. `UNJUDGED` tells what is not judged by this."""
-
-UNJUDGED = f"""
-WITH {_STAY},
-joined AS (
-    SELECT membership.router, membership.subscriber, min(membership.seq) AS seq
-    FROM membership
-    WHERE event = 'join' AND service IS NULL
-    GROUP BY membership.router, membership.subscriber
-)
-SELECT joined.router, 'config' AS cause, CAST(NULL AS STRING) AS peer, min(told_seq) AS seq
-FROM joined JOIN told ON told.router = joined.router
-WHERE told_seq IS NULL OR joined.seq <= told_seq
-GROUP BY joined.router
-UNION ALL
-SELECT joined.router, 'leave', CAST(NULL AS STRING), min(line.seq)
-FROM joined
-JOIN told ON told.router = joined.router
-JOIN line ON line.router = joined.router AND line.is_counted AND line.seq > joined.seq
-GROUP BY joined.router
-UNION ALL
-SELECT joined.router, 'rights', joined.subscriber, doubtful.seq
-FROM joined
-JOIN told ON told.router = joined.router
-JOIN doubtful ON doubtful.router = joined.router AND doubtful.peer = joined.subscriber
-"""
-"""Where logs, though whole, do not show who was left out: `router`, `cause`, `peer`, `seq`. `config`: before the first
-`config` that has `clock_moves_s_max`, in `seq`, or anywhere; `leave`: some leaves are only counted, first in `seq`;
-`rights`: those of `peer` changed in `seq`, or it was renewed there."""
-
-LACKING = f"""
-WITH {_STAY},
-width AS (
-    SELECT router, min(seq) AS first_seq, max(seq) AS last_seq,
-        greatest({PART_MIN}, CAST(max(seq) AS DOUBLE) / {PARTS}) AS size
-    FROM {{sent}}
-    GROUP BY router
-),
-cut AS (
-    SELECT stay.router, subscriber, group_key, joined_seq, from_seq, to_seq,
-        explode(sequence(
-            CAST(floor(greatest(from_seq, first_seq) / size) AS BIGINT),
-            CAST(floor(least(to_seq, last_seq) / size) AS BIGINT)
-        )) AS part
-    FROM stay JOIN width ON width.router = stay.router
-    WHERE from_seq < least(to_seq, last_seq) AND first_seq < to_seq
-),
-inside AS (
-    SELECT DISTINCT router, peer FROM presence WHERE event = 'link_up' AND standing = 'local'
-),
-placed AS (
-    SELECT sent.*, CAST(floor(seq / size) AS BIGINT) AS part FROM {{sent}} sent JOIN width ON width.router = sent.router
-)
-SELECT {{hint}} placed.router, cut.subscriber, placed.seq, placed.n, max(joined_seq) AS joined_seq
-FROM placed
-JOIN cut ON cut.router = placed.router AND cut.group_key = placed.group_key AND cut.part = placed.part
-LEFT JOIN service ON service.router = placed.router AND service.subscriber = placed.alone
-LEFT JOIN inside ON inside.router = placed.router AND inside.peer = placed.peer
-WHERE placed.seq > from_seq AND placed.seq < to_seq AND cut.subscriber <> placed.peer
-    AND (service.subscriber IS NULL OR inside.peer IS NOT NULL)
-    AND NOT array_contains(placed.recipients, cut.subscriber)
-GROUP BY placed.router, cut.subscriber, placed.seq, placed.n
-"""
-"""Multicasts that were not owed to an app or client that was in the group and connected, line by line. `sent`: accepted
-multicasts (`router`, `seq`, `n`, `group_key`, `peer`, `recipients`; `alone`: the recipient if there is one only, to
-leave aside what is asked for as history, which the pub/sub service alone is given: by another router, never by an app
-of this one)."""
-
-LEFT_OUT = f"""
-SELECT router, subscriber AS peer, CAST(sum(n) AS BIGINT) AS count, min(seq) AS seq,
-    min_by(joined_seq, seq) AS accepted_seq
-FROM ({LACKING}) lacking
-GROUP BY router, subscriber
-"""
-"""The lines of `LACKING`, added up."""
-
-JOINED_THERE = f"""
-WITH {_STAY},
-steady AS (
-    SELECT router FROM {{log}} log WHERE router NOT IN (SELECT router FROM {{change}} WHERE event = 'clock_step')
-),
-found AS (
-    SELECT refused.router, taker.key AS peer, refused.seq, refused.count, max(joined_seq) AS joined_seq
-    FROM {{refused}} refused
-    JOIN {{apart}} apart ON apart.router = refused.router AND apart.taker = refused.taker
-    JOIN {{log}} log ON log.router = refused.router
-    JOIN {{log}} taker ON taker.router = refused.taker
-    JOIN steady ON steady.router = refused.router
-    JOIN steady there ON there.router = refused.taker
-    JOIN stay ON stay.router = refused.taker AND stay.group_key = refused.group_key
-    WHERE lower_ns <= upper_ns AND stay.subscriber <> log.key
-        AND from_t < accepted_t + lower_ns AND to_t > refused_t + upper_ns
-    GROUP BY refused.router, taker.key, refused.seq, refused.count
-)
-SELECT router, peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq, min_by(joined_seq, seq) AS accepted_seq
-FROM found
-GROUP BY router, peer
-"""
-"""Multicasts that a neighbour is said to have refused as *no-subscribers*, although by its own log an app or client of
-it was in the group and connected all the while. `refused`: such refusals (`router`, `taker`, `seq`, `count`,
-`group_key`, `accepted_t`, `refused_t`, by the clock of `router`); `apart`: bounds of the taker's clock minus the
-router's (`router`, `taker`, `lower_ns`, `upper_ns`)."""
 
 CLOCK = f"""
 WITH moves AS (
@@ -442,6 +258,7 @@ names. `copied`: copies that were accepted (`router`, `peer`, `count`, `seq` of 
 TEXTS = {
     "copied-by-nobody": COPIED,
     "left-out": LEFT_OUT,
+    "not-left": NOT_LEFT,
     "joined-there": JOINED_THERE,
     "other-time": CLOCK,
     "time-back": BACK,

@@ -146,6 +146,14 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         _WHOEVER,
         "Publish again what that recipient lacks.",
     ),
+    "not-left": (
+        "bad",
+        "says that it dropped {count} because {peer} had left, although by its own log {peer} had joined the group "
+        "(event {accepted}), was connected from before their acceptance until then, and nobody had its queue dropped: "
+        "the first is in {event}",
+        _WHOEVER,
+        "Publish again what that recipient lacks.",
+    ),
     "copied-by-nobody": (
         "bad",
         "says that {peer} sent {count} on as copies, which services alone send, although by its own log no service has "

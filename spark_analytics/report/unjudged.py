@@ -1,4 +1,4 @@
-"""Say what the logs given do not show about subscribers that were left out (`claim_sql.UNJUDGED`)."""
+"""Say what the logs given do not show about subscribers that were left out (`presence_sql.UNJUDGED`)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ NAMED_MAX = 20
 _CAUSES = {
     "config": "Who was left out of messages is not judged in the log of {router}{until}: "
     "no `config` line tells `clock_moves_s_max` {there}.",
+    "history": "Who was left out of what another router brought and a service alone was given, as is history that it "
+    "asked for, is not judged in the log of {router}{until}: no `config` line tells `history_open_max` {there}.",
     "leave": "The log of {router} only counts some of those who left groups, first in event {seq}: whoever had joined "
     "before such a line is not judged to be left out from the start of that run on.",
     "rights": "From the event named, the log of {router} tells that the rights of these keys changed or that another "
@@ -18,7 +20,7 @@ _CAUSES = {
 
 
 def unjudged(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each log and cause. `rows`: those of `claim_sql.UNJUDGED`, with the router's key."""
+    """Yield a sentence for each log and cause. `rows`: those of `presence_sql.UNJUDGED`, with the router's key."""
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         found.setdefault((row["router"], row["cause"]), []).append(row)

@@ -18,14 +18,17 @@ from spark_analytics.batch.judged_claims import (
     acked,
     asked,
     copied_by_nobody,
+    left,
     log_of,
     made,
     never_linked,
+    not_left,
     unlinked,
 )
 from spark_analytics.batch.span import Span
-from spark_analytics.judgement.claim_sql import BACK, BACK_NS, CLOCK, COPIED, IS_UNEVEN, NOT_BEGUN, NOT_HANDED, NS_MAX
+from spark_analytics.judgement.claim_sql import BACK, BACK_NS, CLOCK, COPIED, IS_UNEVEN, NOT_BEGUN, NOT_HANDED
 from spark_analytics.judgement.conflicts import row_of
+from spark_analytics.judgement.presence_sql import NS_MAX, PRESENT
 from spark_analytics.judgement.schema import SLACK_NS, TURNED_EVENTS
 
 from .links import START
@@ -46,6 +49,7 @@ def added(laid: DataFrame, others: DataFrame, starts: DataFrame, span: Span) -> 
         "handed": handed.groupBy("router", "recipient").agg(F.sum("count").alias("count")),
         "clock": clock_lines(laid.where("is_new"), starts),
         "acked": acked(laid.where("is_new")),
+        "left": left(laid.where("is_new")),
     }
 
 
@@ -101,6 +105,8 @@ class DoorAndClock:
         self._all = {name: past(name).unionByName(table) for name, table in new.items()}
         boots = self._all["clock"].groupBy("router", "boot")
         self._unlinked = cut_off(unlinked(change, log_of(tables), added_up("acked", self._all["acked"])))
+        self._dropped = {"change": change, "log": log_of(tables), "dropped": self._all["left"]}
+        self._present = made(PRESENT, self._dropped, 0)
         copies = past("arrivals").unionByName(tables.arrivals_now.drop("is_open")).where("kind = 'copy'")
         copied = copies.groupBy("router", "peer").agg(F.sum("messages").alias("count"), F.lit(NS_MAX).alias("seq"))
         self._copied = made(COPIED, {"change": change, "log": log_of(tables), "copied": copied}, 0)
@@ -111,13 +117,15 @@ class DoorAndClock:
 
     def kinds(self) -> DataFrame:
         """Return a row `other-time` for each boot in which the clocks moved apart, `time-back` for each line at which
-        the monotonic one went back, `never-linked` for each link over which messages arrived while it was not up, and
-        `copied-by-nobody` for each key that brought copies and is no service."""
+        the monotonic one went back, `never-linked` for each link over which messages arrived while it was not up,
+        `copied-by-nobody` for each key that brought copies and is no service, and `not-left` for each line of messages
+        dropped for somebody who was in a group and connected."""
         found = {
             "other-time": self._moved,
             "time-back": self._back,
             "never-linked": self._unlinked,
             "copied-by-nobody": self._copied,
+            "not-left": self._present,
         }
         return reduce(DataFrame.unionByName, (table.select(F.lit(kind).alias("kind")) for kind, table in found.items()))
 
@@ -134,6 +142,8 @@ class DoorAndClock:
             found += never_linked(self._tables.everything, rows(self._unlinked))
         if "copied-by-nobody" in kinds:
             found += copied_by_nobody(self._tables.everything, self._change)
+        if "not-left" in kinds:
+            found += not_left(self._tables.everything, self._dropped)
         if self._is_flooded:
             turned, handed = (added_up(name, self._all[name]) for name in ("turned", "handed"))
             found += self._found("not-handed", NOT_HANDED, {"turned": turned, "handed": handed})

@@ -53,7 +53,7 @@ LAID = (
     "reason", "count", "link", "depth", "accepted",
 )  # fmt: skip
 OF_LINKS = ("router", "event", "seq", "other")
-CONFIG = "router long, event string, seq long, other struct<fields:map<string,string>>"
+CONFIG = "router long, event string, seq long, other struct<fields:map<string,string>,ids:string>"
 OF_PARCELS = ("units", "waits", "ended", "lines", "arrivals", "readers", "written", "custody")
 """The sums of closed parcels."""
 MORE = ("is_new", "start", "taker")
@@ -160,7 +160,7 @@ class _Batch:
             added[name] = table.unionByName(late[name]) if name in late else table
         closed = self.rows.join(tables.open_parcels, list(PARCEL), "left_anti").select(*LAID)
         written["closed"] = closed.unionByName(late["closed"]) if late else closed
-        if self._has_new((*STATE_EVENTS, "renewal")):
+        if self._has_new((*STATE_EVENTS, *links.NOTED)):
             written["links"] = self.new_links
         every = self.past("closed").unionByName(self.rows.select(*LAID))
         given["every"] = every.unionByName(late["closed"]) if late else every
@@ -275,7 +275,7 @@ class _Batch:
         configs = [row for row in told if row["event"] in ("config", "alarm")]
         self.configs = table_of(
             self.spark,
-            [(handovers.number_of(row["router"]), row["event"], row["seq"], (row["fields"],)) for row in configs],
+            [(handovers.number_of(row["router"]), row["event"], row["seq"], (row["fields"], None)) for row in configs],
             CONFIG,
         )
 

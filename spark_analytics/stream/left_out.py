@@ -17,8 +17,8 @@ from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.judged_claims import change_of, log_of, made
 from spark_analytics.batch.local_rows import table_of
-from spark_analytics.judgement.claim_sql import LACKING
 from spark_analytics.judgement.conflicts import row_of
+from spark_analytics.judgement.presence_sql import LACKING
 
 from .handovers import number_of
 from .state import names_of
@@ -116,7 +116,7 @@ class LeftOut:
 
 
 def sent(lines: DataFrame) -> DataFrame:
-    """Return the accepted multicasts among these lines, as `claim_sql.LACKING` reads them, with their `first_id`."""
+    """Return the accepted multicasts among these lines, as `presence_sql.LACKING` reads them, with their `first_id`."""
     found = lines.where("event = 'accepted' AND parcel IS NOT NULL AND accepted.n > 0 AND accepted.kind = 'multicast'")
     return found.select(
         *LINE,
@@ -124,5 +124,6 @@ def sent(lines: DataFrame) -> DataFrame:
         F.col("accepted.signer").alias("group_key"),
         *("accepted.peer", "accepted.recipients"),
         F.expr("CASE WHEN size(accepted.recipients) = 1 THEN accepted.recipients[0] END").alias("alone"),
+        F.expr("CASE WHEN size(accepted.recipients) = 1 THEN lower(hex(accepted.ids)) END").alias("alone_ids"),
         F.expr("substring(accepted.ids, 1, 32)").alias("first_id"),
     )

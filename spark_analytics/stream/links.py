@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.silver import Part
 from spark_analytics.judgement.claim_sql import CHANGES, FIELDS
+from spark_analytics.judgement.presence_sql import DROPPED, HISTORY
 from spark_analytics.judgement.schema import STATE_EVENTS
 
 from .handovers import number_of
@@ -19,9 +20,12 @@ EVENTS = ("link_up", "link_down", "renewal")
 """The events that tell to whom a router had links, by their present and former keys."""
 START = "array_max(filter(starts, start -> start <= seq))"
 """The first event of the file of a line, among those that `starts` gives."""
-_FIELDS = ", ".join(
-    f"'{name}'" for name in (*FIELDS, "link", "clock_moves_s_max", "uplink", "blocked", "removed", "revoked", "by_s")
-)
+NOTED = ("renewal", HISTORY, DROPPED)
+"""Those of `CHANGES` that a router writes down in the form of a service's event."""
+_OTHER_FIELDS = (
+    "link", "clock_moves_s_max", "history_open_max", "uplink", "blocked", "removed", "revoked", "by_s",
+)  # fmt: skip
+_FIELDS = ", ".join(f"'{name}'" for name in (*FIELDS, *_OTHER_FIELDS))
 
 
 def starts(spark: SparkSession, parts: Iterable[Part]) -> DataFrame:
@@ -41,6 +45,7 @@ def kept(others: DataFrame, starts: DataFrame) -> DataFrame:
     told = others.where(F.col("event").isin(*STATE_EVENTS)).join(starts, "router", "inner")
     told = told.withColumn("next", F.lead("event").over(order))
     told = told.where(F.col("event").isin(*CHANGES) | F.expr("next IS NULL OR next = 'start'"))
-    both = told.drop("starts", "next").unionByName(others.where("event = 'renewal'"))
+    both = told.drop("starts", "next").unionByName(others.where(F.col("event").isin(*NOTED)))
     fields = F.expr(f"map_filter(other.fields, (name, said) -> name IN ({_FIELDS}))")
-    return both.select("router", "event", "seq", "t", "mono", "boot", F.struct(fields.alias("fields")).alias("other"))
+    other = F.struct(fields.alias("fields"), "other.ids").alias("other")
+    return both.select("router", "event", "seq", "t", "mono", "boot", other)

@@ -28,7 +28,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 19
+VERSION = 20
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -70,17 +70,18 @@ ADDED = {
     "handed": "router long, recipient string, count long",
     "clock": "router long, boot long, seq long, t long, mono long",
     "acked": "router long, boot long, link long, recipient string, seq long, last_seq long",
+    "left": "router long, parcel long, recipient string, seq long, count long",
 }
 """Tables whose rows of one key are summed: all in one part of each batch, a column for each table. `gone`: lines of
 messages that ended on the way to a router with a log here (`two_logs`); `followed_to`: the last acceptance of a message
 from a neighbour whose log tells of the taking over; `unsent`: messages that a neighbour never had, of which no log will
 tell more; `carriers`: messages accepted for other routers themselves; `turned`, `handed`, `clock`: as of
-`door_and_clock`; `acked`: as of `judged_claims`, as many rows as links that were used."""
+`door_and_clock`; `acked`, `left`: as of `judged_claims`, as many rows as links that were used."""
 SUSPECTS = {
     "gone_there": "id binary, router long, taker long, event string, reason string, seq long, t long",
     "missing": "id binary, router long, brought long, seq long, i long, t long, ttl_s long, kind string",
     "lacking": "router long, seq long, n long, group_key string, peer string, recipients array<string>, alone string,"
-    " first_id binary",
+    " alone_ids string, first_id binary",
     "circles": "id binary",
 }
 """Tables of what may be a claim, written whole with each batch, a column for each table. `gone_there`: messages of
@@ -115,6 +116,7 @@ KEYS = {
     "handed": ("router", "recipient"),
     "clock": ("router", "boot", "seq"),
     "acked": ("router", "boot", "link", "recipient"),
+    "left": ("router", "parcel", "recipient", "seq"),
 }  # fmt: skip
 GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns", "followed_seq", "last_seq")
 LEAST = ("pending_due_ns", "upper_ns", "first", "seq", "t", "mono")
@@ -130,13 +132,13 @@ SCHEMAS = {
     "waiting": _HANDED,
     "beyond": _HANDED,
     "links": "router long, event string, seq long, t long, mono long, boot long,"
-    " other struct<fields:map<string,string>>",
+    " other struct<fields:map<string,string>,ids:string>",
 }
-"""`links`: lines of links that came up and went down, of starts, limits and clocks, of keys that followed others, and
-of those who joined and left; also the line of a router about itself before each start, and the last such line of each
-file; `waiting`: messages handed to routers that have not accepted them, as far as the logs reach, and copies of which
-the first acceptance has not been read; `beyond`: to routers without a log here; `again`: the parcels of ids accepted
-twice."""
+"""`links`: lines of links that came up and went down, of starts, limits and clocks, of keys that followed others, of
+what was asked for as history, and of those who joined and left; also the line of a router about itself before each
+start, and the last such line of each file; `waiting`: messages handed to routers that have not accepted them, as far as
+the logs reach, and copies of which the first acceptance has not been read; `beyond`: to routers without a log here;
+`again`: the parcels of ids accepted twice."""
 REPLACED = ("open", "again", "waiting", "suspects")
 """Tables written whole with each batch; the others grow."""
 LARGE = ("open", "closed", "ids", "waiting", "beyond", "suspects")

@@ -19,8 +19,8 @@ from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.judged_claims import log_of, made, unread
 from spark_analytics.batch.local_rows import table_of
-from spark_analytics.judgement.claim_sql import JOINED_THERE
 from spark_analytics.judgement.conflicts import row_of
+from spark_analytics.judgement.presence_sql import JOINED_THERE
 from spark_analytics.judgement.schema import SLACK_NS
 
 from . import handovers

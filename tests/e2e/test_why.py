@@ -203,7 +203,7 @@ async def test_limits_and_the_neighbour_s_clock_are_in_the_log(tmp_path: Path) -
         assert told[1]["fields"] == {
             "queue_messages_max": 1_000_000, "queue_bytes_max": 1 << 30, "group_percent": 25,
             "node_messages_max": 10_000_000, "node_bytes_max": 16 << 30, "ttl_s_max": 604_800,
-            "clock_moves_s_max": 600,
+            "clock_moves_s_max": 600, "history_open_max": 4096,
         }  # fmt: skip
         [heard] = [line for line in told if line["event"] == "link"]
         assert heard["fields"]["peer"] == edge.address.hex() and 0 < heard["fields"]["rtt_ns"] < 60 * 10**9

@@ -104,8 +104,8 @@ def _before_its_place(victim: str, rows: Rows) -> tuple[Rows, str]:
     return [*rest[:at], replace(end, t=line.t, mono=line.mono), *rest[at:]], said
 
 
-def _left_of(rows: Rows) -> tuple[Line, str]:
-    """Return an accepted multicast, and a subscriber among its recipients that has joined and is connected."""
+def _present(rows: Rows) -> Iterator[tuple[Line, str]]:
+    """Yield accepted multicasts, each with a subscriber among its recipients that has joined and is connected."""
     joined: set[tuple[object, object]] = set()
     linked: set[object] = set()
     for line in rows:
@@ -124,7 +124,13 @@ def _left_of(rows: Rows) -> tuple[Line, str]:
             case "accepted" if line.kind == "multicast" and line.n == 1 and len(line.recipients or ()) > 1:
                 able = [one for one in line.recipients or () if one in linked and (one, line.group) in joined]
                 if able:
-                    return line, able[0]
+                    yield line, able[0]
+
+
+def _left_of(rows: Rows) -> tuple[Line, str]:
+    """Return the first of them."""
+    for found in _present(rows):
+        return found
     raise CannotLie
 
 
@@ -139,8 +145,17 @@ def _left_out(victim: str, rows: Rows) -> tuple[Rows, str]:
 
 def _given_to_a_service(victim: str, rows: Rows) -> tuple[Rows, str]:
     """Name a service as the only recipient of what an app published, as if it had been asked for as history."""
+    return _owed_to_a_service(victim, rows, is_inside=True)
+
+
+def _given_as_history(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Name a service as the only recipient of what another router brought, of which no history was asked for."""
+    return _owed_to_a_service(victim, rows, is_inside=False)
+
+
+def _owed_to_a_service(victim: str, rows: Rows, *, is_inside: bool) -> tuple[Rows, str]:
     inside = {(row.fields or {}).get("peer") for row in rows if (row.fields or {}).get("standing") == "local"}
-    line, able = _left_of([row for row in rows if row.event != "accepted" or row.peer in inside])
+    line, able = _left_of([row for row in rows if row.event != "accepted" or (row.peer in inside) is is_inside])
     kept = [replace(row, recipient=NOBODY) if _is_of(row, line, able) else row for row in rows]
     others = [row for row in kept if row.parcel != line.first or row.recipient in (None, NOBODY)]
     end = Line(1, "join", 0, 1, rows[-1].t, rows[-1].mono, rows[-1].router, rows[-1].boot, count=1)
@@ -157,6 +172,18 @@ def _left_out_and_excused(victim: str, rows: Rows) -> tuple[Rows, str]:
     end = Line(1, "config", 0, 1, last.t, last.mono, last.router, last.boot, count=1)
     config = replace(end, fields={"peer": whom, "revoked": "join"})
     return [*rows, config, replace(end, event="leave", fields={"standing": "stranger", "times": 1})], said
+
+
+def _not_left(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a message was dropped because its recipient had left, which had not."""
+    moves = [at for at, row in enumerate(rows) if row.event in ("start", "leave", "link_down", "config")]
+    for line, able in [*_present(rows)][::-1]:
+        ends = [at for at, row in enumerate(rows) if row.event == "delivered" and _is_of(row, line, able)]
+        if len(ends) == 1 and not any(line.seq <= rows[at].seq <= rows[ends[0]].seq for at in moves):
+            said = f"The router {victim} says that it dropped 1 message because {able} had left, although"
+            end = replace(rows[ends[0]], event="dropped", reason="left", duration_ns=0)
+            return [*rows[: ends[0]], end, *rows[ends[0] + 1 :]], said
+    raise CannotLie
 
 
 def _copied_by_nobody(victim: str, rows: Rows) -> tuple[Rows, str]:
@@ -303,6 +330,7 @@ OF_ONE: tuple[Lie, ...] = (
     _after_down,
     _time_back,
     _invented_reason,
+    _not_left,
 )
 claims_in_one_log = in_a_log(*OF_ONE)
 """All of them in the log of one victim."""
@@ -340,6 +368,7 @@ def flooded_by_nobody(scene: Scene) -> None:
 
 CLAIMS: tuple[Callable[[Scene], None], ...] = (
     *map(in_a_log, OF_ONE), in_a_log(_left_out_and_excused), in_a_log(_copied_by_nobody), in_a_log(_given_to_a_service),
+    in_a_log(_given_as_history),
     in_a_log(_unknown_reason, level="warning", names_reasons=False), footer_of_other_times,
 )  # fmt: skip
 CLAIMS_OF_TWO = (flooded_by_nobody,)

@@ -13,7 +13,7 @@ from samples.audit_logs import APP, LATE, NEVER, OTHER_APP, A, B, C, Log, name
 from samples.detour_logs import write_detour
 from samples.handovers import EVENTS
 from samples.mesh_logs import write_mesh
-from samples.two_logs import FACTS, handed, taken_again, unlike, unread
+from samples.two_logs import FACTS, handed, history, not_left, taken_again, unlike, unread
 
 from router.core.wire.crypto import SigningKey
 from sabotage.claimant import claims_in_one_log, footer_of_other_times
@@ -150,6 +150,8 @@ PAIRS: dict[str, Callable[[Log, Log], object]] = {
     "expired": partial(handed, reason="ttl-expired", event="expired"),
     "rates": partial(handed, reason="rate-limited"),
     "unlike": unlike,
+    "history": lambda here, there: (history()(here), history(0, 1)(there)),
+    "not left": lambda here, there: (not_left(here), not_left(there)),
     "restored": taken_again,
 }
 
@@ -168,6 +170,8 @@ def pairs(directory: Path) -> list[str]:
         "The router {} says that {} refused 1 message because nobody there".format(*routers["joined"]),
         "1 message that expired at {} for {} went on".format(*routers["expired"]),
         "1 message refused at {} for {} went on".format(*routers["rates"]),
+        *(f"The router {one} says that it dropped 2 messages because {APP} had left" for one in routers["not left"]),
+        f"The router {routers['history'][0]} does not name {APP} as a recipient of 2 messages, although",
         f"The router {routers['restored'][0]} was restored on ",
         *(
             "The routers {} and {} tell another ".format(*sorted(routers["unlike"], reverse=True))

@@ -46,6 +46,8 @@ FAULTS: tuple[Callable[[Scene], None], ...] = (
 )  # fmt: skip
 OWN: dict[str, tuple[str, set[str]]] = {
     "left_out": ("claims", {"left-out"}),
+    "given_as_history": ("claims", {"left-out"}),
+    "not_left": ("claims", {"not-left"}),
     "never_written": ("claims", {"never-written"}),
     "before_its_place": ("claims", {"before-accepted"}),
     "ended_before_it_began": ("claims", {"before-accepted"}),
@@ -77,11 +79,12 @@ OWN: dict[str, tuple[str, set[str]]] = {
 BESIDE = {
     "expired_at_once": {"other-ttl", "answer-owed"},
     "accepted_twice": {"other-time", "time-back"},
+    "given_as_history": {"never-linked"},
     "in_a_circle_of_2": {"left-out"},
     "in_a_circle_of_3": {"left-out"},
 }
-"""Claims that a lie may bring about as well: it writes a ttl, a time, or who brought a message, that is not true; only
-whoever brought a message is not sent it."""
+"""Claims that a lie may bring about as well: it writes a ttl, a time, whom a message reached, or who brought it, that
+is not true; only whoever brought a message is not sent it."""
 SEEMING = (None, only_looks_so, lost_acknowledgement, refused_for_load)
 """What honest routers write that only looks like a lie."""
 faults = st.lists(st.sampled_from(FAULTS), max_size=FAULTS_MAX)

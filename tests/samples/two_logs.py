@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from router.core.log.life import Life
-from samples.audit_logs import LATE, OTHER_APP, Log, message_id, name
+from samples.audit_logs import APP, LATE, OTHER_APP, Log, message_id, name
 
 G = message_id("group")
 HOUR = 3600
@@ -87,6 +87,42 @@ def taken_again(here: Log, there: Log) -> None:
     there.accepted(1, ids[1:], [], 5, peer=name(here.key))
     for log in (here, there):
         log.state("stop", LATE)
+
+
+def history(*asked: int, at: float = 3) -> Case:
+    """Let a service alone be given two messages at 5 that a router brought, although an app had joined. `asked`: which
+    of them were asked for as history, and `at` what time."""
+    router = message_id("router")
+
+    def write(log: Log) -> None:
+        ids = [f"{name(log.key)} {one}" for one in range(2)]
+        begun(log, history_open_max=4096)
+        log.state("link_up", 1, peer=APP, link=7, standing="local")
+        log.state("link_up", 1, peer=OTHER_APP, link=2, standing="local")
+        log.state("link_up", 1, peer=router, link=9, standing="peer")
+        log.state("join", 1, subscriber=APP, group=G)
+        log.state("join", 1, subscriber=OTHER_APP, group=G, service="pubsub")
+        for asked_at in (3, 9):
+            if asked_at == 9:
+                log.accepted(1, ids, [OTHER_APP], 5, peer=router)
+                log.outward("forwarded", [(1, 2)], 5, recipient=OTHER_APP)
+                log.outward("delivered", [(1, 2)], 5, recipient=OTHER_APP)
+            for one in asked if at == asked_at else ():
+                line = log.noted("history_asked", 1, at=at, service="router", router=router, group=G)
+                log.lines[-1] = replace(line, ids=message_id(ids[one]))
+        log.state("stop", LATE)
+
+    return write
+
+
+def not_left(log: Log) -> None:
+    """Drop two messages because an app had left, that had joined and was connected."""
+    begun(log, history_open_max=4096)
+    log.state("link_up", 1, peer=APP, link=7, standing="local")
+    log.state("join", 1, subscriber=APP, group=G)
+    log.accepted(1, [f"{name(log.key)} {one}" for one in range(2)], [APP], 5)
+    log.outward("dropped", [(1, 2)], 6, reason="left")
+    log.state("stop", LATE)
 
 
 def dated(log: Log, at: float, by_s: float) -> None:

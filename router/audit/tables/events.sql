@@ -1,5 +1,5 @@
 -- Every line of good files and tails, once; the router is the one that signed the file. Keys are hex, times
--- nanoseconds. The first range of an outward line has columns of its own, because few lines have another. n: messages
+-- nanoseconds. ids: of an accepted line, or of what was asked for as history. The first range of an outward line has columns of its own, because few lines have another. n: messages
 -- of an accepted line, or of that range. parcel: the arrival number of the parcel's first message, also of an accepted
 -- line. ttl_s: the longest of its messages; due_ns: when the last of an accepted line's messages is due; lives: when
 -- each is, if that differs; bytes: of all messages of an accepted line, or of those that a line counts; sizes: of each

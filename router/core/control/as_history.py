@@ -3,21 +3,19 @@ here."""
 
 from __future__ import annotations
 
-from router.core.neighbours.directory import Directory
 from router.core.routing.intake import ArrivedMessage
+from router.core.routing.kernel import Kernel
 from router.core.service.roles import Role
 from router.core.wire.message import MULTICAST
-
-OPEN_MAX = 4096
-"""Most messages asked for as history that have not come yet; beyond it the oldest is treated like any other message."""
 
 
 class AsHistory:
     """The ids of messages asked for as history: published before this node wanted their group, they are no news to its
     subscribers (R-C35)."""
 
-    def __init__(self, directory: Directory) -> None:
-        self._directory = directory
+    def __init__(self, kernel: Kernel) -> None:
+        self._directory = kernel.directory
+        self._open_max = kernel.limits.pulls.history_open_max
         self._ids: dict[bytes, None] = {}
 
     def __repr__(self) -> str:
@@ -26,15 +24,18 @@ class AsHistory:
     def __bool__(self) -> bool:
         return bool(self._ids)
 
-    def asked(self, by: bytes, id: bytes, is_history: bool) -> None:
-        """Record how a message was asked for last; only the pub/sub service asks for history."""
+    def asked(self, by: bytes, id: bytes, is_history: bool) -> bool:
+        """Record how a message was asked for last; only the pub/sub service asks for history. Return whether this makes
+        it history."""
         if not self._directory.has_role(by, Role.OVERLAY):
-            return
+            return False
+        was_history = id in self._ids
         self._ids.pop(id, None)
         if is_history:
             self._ids[id] = None
-            if len(self._ids) > OPEN_MAX:
+            if len(self._ids) > self._open_max:
                 del self._ids[next(iter(self._ids))]
+        return is_history and not was_history
 
     def has(self, row: ArrivedMessage) -> bool:
         """Whether a message was asked for as history."""

@@ -105,8 +105,12 @@ class Pulls(Part):
         minutes = [range(first, first + count) for first, count in zip(expiries, counts, strict=True)]
         messages = tuple(zip(minutes, ids, strict=True))
         self._pending.effects.append(LookUpPulls(link.id, said.router, group, messages, number))
-        for id, is_history in zip(ids, said.history, strict=False):
-            self._as_history.asked(link.key, id, is_history)
+        made = [id for id, old in zip(ids, said.history, strict=False) if self._as_history.asked(link.key, id, old)]
+        if made:
+            fields = (("service", "router"), ("router", bytes(said.router)), ("group", group))
+            self._pending.changes.events.append(
+                ev.Noted(now.wall_ns, now.mono_ns, ev.HISTORY_ASKED, self._directory.me, b"".join(made), None, fields)
+            )
         return None
 
     def look_up(self, asked: LookUpPulls) -> list[tuple[int, bytes]]:

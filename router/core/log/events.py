@@ -72,6 +72,11 @@ WHEREABOUTS = "whereabouts"
 """The event of the addresses at which a neighbour or this router says that it is reached; recorded in the same way."""
 SUCCESSION_REFUSED = "succession_refused"
 """The event of a statement by which a key claimed another one's place and was refused; recorded in the same way."""
+HISTORY_ASKED = "history_asked"
+"""The event of messages that the pub/sub service asks another router for as history, which go to that service alone;
+recorded in the same way."""
+QUEUE_DROPPED = "queue_dropped"
+"""The event of a queue that the operator orders to be dropped; recorded in the same way."""
 REFUSAL = "refusal"
 """The event of what a service said when it refused a message; recorded in the same way, and no service's event can have
 its name."""
@@ -156,8 +161,9 @@ class RouterChange(Struct, frozen=True, gc=False, array_like=True, tag=3):
 
 
 class Noted(Struct, frozen=True, gc=False, array_like=True, tag=4):
-    """An event of a service of this node: a word that its `events.py` declares, its key, and its fields; or
-    `DIAL_REFUSED`, `REFUSAL`, `RENEWAL`, `SUCCESSION_REFUSED` or `WHEREABOUTS`, with the router's key.
+    """An event of a service of this node: a word that its `events.py` declares, its key, and its fields; or, with the
+    router's key, `DIAL_REFUSED`, `HISTORY_ASKED`, `QUEUE_DROPPED`, `REFUSAL`, `RENEWAL`, `SUCCESSION_REFUSED` or
+    `WHEREABOUTS`.
 
     `ids` holds the ids of the messages that it is about, `NOTED_IDS_MAX` at most, or is empty. Of several, a field
     `each_…` has the value of each, in order, separated by commas. The audit counts as abuse what ends in `_refused`:

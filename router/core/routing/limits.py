@@ -121,7 +121,8 @@ class PullLimits(Struct, frozen=True):
     """Limits of PULLs, asked and answered.
 
     Asked, for each service or app that names missing messages: in a second, and open at a time; a PULL is open until
-    its message has come, for `open_s` at most (R-C18, R-C30).
+    its message has come, for `open_s` at most (R-C18, R-C30). `history_open_max`: messages asked for as history that
+    have not come yet; beyond it the oldest is treated like any other message.
 
     Answered in a second, and the bytes read for it: for one app of another node; `routers_…` for a client, a peer, or a
     router with which the group is agreed; `unknown_bytes_per_s` for all keys together that the operator does not know.
@@ -138,6 +139,7 @@ class PullLimits(Struct, frozen=True):
     open_max: int = 256
     open_of_app_max: int = 16
     open_s: float = 10.0
+    history_open_max: int = 4096
 
 
 class QueueLimits(Struct, frozen=True):
@@ -207,10 +209,11 @@ class CoreLimits(Struct, frozen=True):
     pulls: PullLimits = field(default_factory=PullLimits)
 
     def told(self) -> tuple[tuple[str, int], ...]:
-        """Return the limits as logged: those of queues, the greatest ttl, and by how many seconds the clock may jump
-        without an event."""
+        """Return the limits as logged: those of queues, the greatest ttl, by how many seconds the clock may jump
+        without an event, and how many messages may be open as history, which tells that such requests are logged."""
         return (
             *self.queues.told(),
             ("ttl_s_max", self.acceptance.ttl_s_max),
             ("clock_moves_s_max", self.clock_moves_s_max),
+            ("history_open_max", self.pulls.history_open_max),
         )

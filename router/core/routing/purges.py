@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from router.core.log import events as ev
 from router.core.wire.message import MULTICAST
+from router.core.wire.now import Now
 
 from .kernel import Kernel
 from .parcel import Parcel
@@ -29,6 +31,7 @@ class Purges:
     """
 
     def __init__(self, kernel: Kernel, recovered: Iterable[Purge]) -> None:
+        self._me = kernel.directory.me
         self._queues = kernel.queues
         self._arrivals = kernel.arrivals
         self._pending = kernel.pending
@@ -50,6 +53,13 @@ class Purges:
         if queue is not None and queue.total.messages and (group is None or queue.owes(group)):
             self.begin(Purge(recipient, group, self._arrivals.following))
         self._queues.forget_if_empty(recipient)
+
+    def ordered(self, recipient: bytes, now: Now) -> None:
+        """Begin to drop a recipient's queue by the operator's order, and log it."""
+        self.queue_ends(recipient, None)
+        fields = (("service", "router"), ("peer", recipient))
+        event = ev.Noted(now.wall_ns, now.mono_ns, ev.QUEUE_DROPPED, self._me, b"", None, fields)
+        self._pending.changes.events.append(event)
 
     def move(self, recipient: bytes, to: bytes) -> None:
         """Go on to drop, of another key's queue, what was to be dropped of this recipient's."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from samples.audit_logs import APP, LATE, OTHER_APP, Log, audited, message_id, name
-from samples.two_logs import HOUR, Case, G, Pair, begun, dates, flooded, handed, said, unread
+from samples.two_logs import HOUR, Case, G, Pair, begun, dates, flooded, handed, history, said, unread
 
 from router.core.wire.crypto import SigningKey
 
@@ -108,6 +108,11 @@ def hole(log: Log) -> None:
     log.state("log_gap", 2, missing=1)
 
 
+def from_router(log: Log) -> None:
+    log.state("link_up", 3, peer=message_id("router"), link=9, standing="peer")
+    sent(log, peer=message_id("router"))
+
+
 LEFT_OUT: dict[str, Case] = {
     "told": then(present, sent),
     "told of a client": then(begun, lambda log: linked(log, standing="client"), joined, sent),
@@ -117,6 +122,9 @@ LEFT_OUT: dict[str, Case] = {
         said("link_up", peer=message_id("publisher"), link=9, standing="local"),
         lambda log: sent(log, peer=message_id("publisher")),
     ),
+    "to a service alone, of which no history was asked": history(),
+    "to a service alone, before history is asked for": history(0, 1, at=9),
+    "to a service alone, half of it asked for": history(0, 0),
     "though its rights changed later": then(present, sent, said("config", 9, peer=APP, revoked="join")),
     "though it was renewed later": then(present, sent, said("renewal", 9, old=APP, new=OTHER_APP, service="router")),
     "though strangers left": then(present, said("leave", standing="stranger", times=3), sent),
@@ -139,11 +147,10 @@ NOT_LEFT_OUT: dict[str, Case] = {
     "a copy": then(as_service, lambda log: sent(log, kind="copy", peer=OTHER_APP)),
     "a stranger": then(begun, lambda log: linked(log, standing="stranger"), joined, sent),
     "a service": then(by_service, sent),
-    "history": then(
-        as_service,
-        said("link_up", peer=message_id("router"), link=9, standing="peer"),
-        lambda log: sent(log, peer=message_id("router")),
-    ),
+    "history of an older log": then(as_service, from_router),
+    "history of a log that begins later": then(said("config", 0, history_open_max=4096), as_service, from_router),
+    "history that was asked for": history(0, 1),
+    "history that was asked for again": history(0, 1, 0),
     "an uplink": then(present, said("config", peer=APP, uplink=True), sent),
     "without a right": then(present, said("config", peer=APP, revoked="join"), sent),
     "renewed": then(present, said("renewal", old=APP, new=OTHER_APP, service="router"), sent),
@@ -190,6 +197,47 @@ def test_where_nobody_is_judged_to_be_left_out_is_among_the_limits(tmp_path: Pat
     assert f"The log of {counted} only counts some of those who left groups, first in event 5" in text
     [text] = told["rights"]
     assert f"the log of {rights} tells" in text and text.endswith(f"{APP} (5).")
+
+
+def dropped(*between: Case, mark: bool = True, before: Case = present, group: str = G) -> Case:
+    """Drop two of three messages at 8 because the recipient had left, after what lies `between`."""
+
+    def write(log: Log) -> None:
+        if mark:
+            log.state("start")
+            log.state("config", 0, history_open_max=4096)
+        before(log)
+        log.accepted(1, [f"{log.key.public.hex()} {one}" for one in range(3)], [APP], 3, group=group)
+        then(*between)(log)
+        log.outward("dropped", [(1, 2)], 8, reason="left")
+        log.outward("dropped", [(3, 1)], 9, reason="store-damaged")
+
+    return write
+
+
+def test_messages_dropped_for_whoever_had_not_left_are_told(tmp_path: Path) -> None:
+    told = {
+        "dropped": dropped(),
+        "its queue was dropped before": dropped(before=then(present, said("queue_dropped", 2, peer=APP))),
+        "another queue was dropped": dropped(said("queue_dropped", 4, peer=OTHER_APP)),
+        "it left another group": dropped(said("leave", 4, subscriber=APP, group=message_id("other"))),
+        "of two links": dropped(before=then(present, said("link_up", 2, peer=APP, link=8, standing="local"))),
+    }
+    joined_again = (said("leave", 4, subscriber=APP, group=G), said("join", 4, subscriber=APP, group=G))
+    quiet = {
+        "it left": dropped(said("leave", 4, subscriber=APP, group=G, because="left")),
+        "it left and joined again": dropped(*joined_again),
+        "its queue was dropped": dropped(said("queue_dropped", 4, peer=APP)),
+        "it went away": dropped(said("link_down", 4, peer=APP, link=7, standing="local")),
+        "the router was started": dropped(said("start", 4), lambda log: linked(log, 4)),
+        "its rights were taken": dropped(said("config", 4, peer=APP, revoked="join")),
+        "it was renewed": dropped(said("renewal", 4, old=APP, new=OTHER_APP, service="router")),
+        "an older log": dropped(mark=False),
+        "another group": dropped(group=message_id("other")),
+        "a hole": dropped(before=hole),
+    }
+    found = claimed({**told, **quiet}, tmp_path)
+    assert found == {**{case: [("not-left", 2)] for case in told}, **{case: [] for case in quiet}}
 
 
 COPIER = SigningKey(b"r" * 32).public.hex()

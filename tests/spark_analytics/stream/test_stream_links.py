@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.xdist_group("spark")
-OTHERS = "router long, event string, seq long, t long, mono long, boot long, other struct<fields:map<string,string>>"
+OTHERS = (
+    "router long, event string, seq long, t long, mono long, boot long,"
+    " other struct<fields: map<string,string>, ids: string>"
+)
 KEYS = ("a" * 64, "b" * 64)
 FILES, LINES = 12, 9
-EVENTS = ("start", "start", "link_up", "link_up", "link_down", "link_down", *STATE_EVENTS, "renewal", "store")
+EVENTS = ("start", "start", "link_up", "link_up", "link_down", "link_down", *STATE_EVENTS, *links.NOTED, "store")
 
 
 def test_kept_lines_give_the_links_of_all_lines_in_any_order_of_files(spark: SparkSession) -> None:
@@ -60,4 +63,4 @@ def _line(chance: Random, key: str, seq: int) -> tuple[object, ...]:
     fields = {"link": str(chance.randrange(5)), "standing": chance.choice(("local", "peer")), "queue_messages_max": "9"}
     if chance.random() < 0.9:
         fields["peer"] = chance.choice(KEYS)
-    return number_of(key), chance.choice(EVENTS), seq, 10 * seq, seq, 1, (fields,)
+    return number_of(key), chance.choice(EVENTS), seq, 10 * seq, seq, 1, (fields, None)

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from samples.audit_logs import APP, LATE, OTHER_APP, SECOND, START, Log, name
 from samples.growing_logs import delivered, delivered_locally, said
 from samples.published_tables import published
-from samples.two_logs import Case, G, Pair, begun, handed, taken_again, unread
+from samples.two_logs import Case, G, Pair, begun, handed, history, not_left, taken_again, unread
 
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
@@ -121,6 +121,9 @@ ALONE: dict[str, Case] = {
     "renewed later": left_out(renewed),
     "barred": left_out(barred),
     "copied": copied,
+    "given to a service": history(),
+    "dropped": not_left,
+    "history": history(0, 1),
     "down": after_down,
 }
 
@@ -183,7 +186,14 @@ def test_what_two_logs_tell_is_told_as_soon_as_it_can_be(spark: SparkSession, tm
             assert published(out, table) == published(local, table), table
         told.append(found)
     counts = {row["claim"]: row["count"] for row in told[-1]["claims"]}
-    assert counts.keys() >= {"refused-there", "joined-there", "left-out", "copied-by-nobody", "never-linked"}
+    assert counts.keys() >= {
+        "refused-there",
+        "joined-there",
+        "left-out",
+        "copied-by-nobody",
+        "never-linked",
+        "not-left",
+    }
     assert {row["count"] for row in told[-1]["unsent"]} == {1} and len(told[-1]["unsent"]) == 3
     assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "expired"] == [1]
     assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "refused"] == [1, 1, 1, 1]

@@ -63,7 +63,7 @@ class Batch:
         handover = spark.createDataFrame([], HANDOVER)
         self.two.meet(handovers.accepted_id(new, hits), new.unionByName(hits), handover)
         left_out = LeftOut(self.past, tables, WORDS, none, none, others, {})
-        own = {name: self._table(name, []) for name in ("turned", "handed", "clock", "acked")}
+        own = {name: self._table(name, []) for name in ("turned", "handed", "clock", "acked", "left")}
         self.told = self.two.told(left_out, DoorAndClock(self.past, tables, WORDS, own, left_out.change))
 
     def past(self, name: str) -> DataFrame:

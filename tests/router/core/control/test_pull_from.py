@@ -11,6 +11,7 @@ from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
 from router.core.control.pulls import MISS_COST, WAITING_MAX
+from router.core.log.events import HISTORY_ASKED, Noted
 from router.core.neighbours.directory import JOIN, Neighbour
 from router.core.routing.effects import LookUpPulled, SendOwn
 from router.core.routing.limits import CoreLimits, PullLimits
@@ -107,9 +108,21 @@ def test_history_goes_to_the_service_that_asked_for_it_alone() -> None:
     assert to == [{PUBSUB.public}, {PUBSUB.public}, all_of_it, all_of_it, all_of_it, all_of_it]
 
 
-def test_history_that_does_not_come_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.core.control.as_history.OPEN_MAX", 2)
-    one, service, _, peer = house()
+def test_what_is_asked_for_as_history_is_logged_once() -> None:
+    """Only what has become history by this request is logged, before the message comes."""
+    one, service, alice, _ = house()
+    join(one, service, PUBSUB)
+    pull(one, service, PEER, *IDS[:3], history=[True, False, True])
+    pull(one, service, PEER, *IDS[:4], history=[True] * 4)
+    pull(one, alice, PEER, IDS[4], source=ALICE, history=[True])
+    said = [event for event in one.events if isinstance(event, Noted) and event.event == HISTORY_ASKED]
+    assert [event.ids for event in said] == [IDS[0] + IDS[2], IDS[1] + IDS[3]]
+    fields = {"service": "router", "router": bytes(PEER.public), "group": bytes(GROUP.public)}
+    assert [(event.service, dict(event.fields)) for event in said] == [(ME.public, fields)] * 2
+
+
+def test_history_that_does_not_come_is_forgotten() -> None:
+    one, service, _, peer = house(limits=CoreLimits(pulls=PullLimits(history_open_max=2)))
     join(one, service, PUBSUB)
     pull(one, service, PEER, *IDS[:3], history=[True] * 3)
     bring_carried(one, peer, WIRES[0])

@@ -6,7 +6,7 @@ import pytest
 from rigs.one_router import ME, WALL_S, OneRouter
 from samples.core import ALICE, BOB, GROUP
 
-from router.core.log.events import Outward
+from router.core.log.events import Noted, Outward
 from router.core.neighbours.directory import Neighbour
 from router.core.routing.effects import SendItem
 from router.core.routing.limits import CoreLimits, DeliveryLimits
@@ -307,10 +307,12 @@ def test_expiry_skips_what_is_in_flight_and_looks_again() -> None:
 def test_what_is_dropped_in_flight_is_not_settled_twice() -> None:
     one, alice, bob = house(messages=2)
     publish(one, alice, *some(4))
-    one.router.clear_queue(BOB.public)
+    one.router.clear_queue(BOB.public, one.now())
     publish(one, alice, *some(2, 10))
     one.clear()
     assert ("dropped", ((1, 4),)) in one.outward()
+    [ordered] = [event for event in one.events if isinstance(event, Noted)]
+    assert (ordered.event, dict(ordered.fields)) == ("queue_dropped", {"service": "router", "peer": BOB.public})
     one.router.refused(bob, 2, Reason.NO_ROUTE, "")
     one.router.refused(bob, 3, Reason.NO_ROUTE, "")
     one.handed(bob)

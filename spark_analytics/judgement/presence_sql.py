@@ -1,0 +1,265 @@
+"""Claims about who was in a group and connected, of those that both engines find by one SQL text (`claim_sql`, which
+says what the texts read)."""
+
+from __future__ import annotations
+
+HISTORY = "history_asked"
+"""The event of messages that the pub/sub service asked another router for as history: their `ids` are in `change`."""
+DROPPED = "queue_dropped"
+"""The event of a queue that the operator had dropped, of the recipient `peer`."""
+NS_MAX = (1 << 63) - 1
+PARTS, PART_MIN = 512, 4096
+"""Into how many parts a log is cut, and the fewest events in one: a line is compared with who was there in its part."""
+
+_IS_COUNTED = "event = 'leave' AND subscriber IS NULL AND coalesce(standing, '') <> 'stranger'"
+_STAY = f"""
+line AS (
+    SELECT change.*,
+        sum(CASE WHEN event = 'start' THEN 1 ELSE 0 END)
+            OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run,
+        max(CASE WHEN event = 'start' THEN seq ELSE 0 END)
+            OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run_seq,
+        max(CASE WHEN event = 'start' THEN t ELSE 0 END)
+            OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run_t,
+        {_IS_COUNTED} AS is_counted
+    FROM {{change}} change
+),
+told AS (
+    SELECT line.router, min(CASE WHEN clock_moves_s_max IS NOT NULL THEN seq END) AS told_seq
+    FROM line JOIN {{log}} log ON log.router = line.router
+    WHERE log.is_whole
+    GROUP BY line.router
+),
+doubtful AS (
+    SELECT router, CASE WHEN event = 'renewal' THEN old_key ELSE peer END AS peer, min(seq) AS seq, min(t) AS t
+    FROM line
+    WHERE event = 'renewal' OR event = 'config' AND is_doubtful
+    GROUP BY router, CASE WHEN event = 'renewal' THEN old_key ELSE peer END
+),
+service AS (
+    SELECT DISTINCT router, subscriber FROM line WHERE event = 'join' AND service IS NOT NULL
+),
+telling AS (
+    SELECT router, min(seq) AS seq FROM line WHERE history_open_max IS NOT NULL AND run > 0 GROUP BY router
+),
+membership AS (
+    SELECT router, subscriber, group_key, event, service, seq, t,
+        lead(seq) OVER (PARTITION BY router, subscriber, group_key ORDER BY seq) AS to_seq,
+        lead(t) OVER (PARTITION BY router, subscriber, group_key ORDER BY seq) AS to_t, sure_seq, sure_t
+    FROM (
+        SELECT line.*,
+            min(CASE WHEN is_counted THEN run_seq END)
+                OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS sure_seq,
+            min(CASE WHEN is_counted THEN run_t END)
+                OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS sure_t
+        FROM line
+    ) line
+    WHERE event IN ('join', 'leave') AND subscriber IS NOT NULL AND group_key IS NOT NULL
+),
+presence AS (
+    SELECT router, run, peer, event, standing, seq, t,
+        lead(seq) OVER (PARTITION BY router, run, peer, link ORDER BY seq) AS to_seq,
+        lead(t) OVER (PARTITION BY router, run, peer, link ORDER BY seq) AS to_t
+    FROM line
+    WHERE event IN ('link_up', 'link_down') AND peer IS NOT NULL
+),
+stopped AS (
+    SELECT router, run - 1 AS run, seq, t FROM line WHERE event = 'start'
+),
+stay AS (
+    SELECT membership.router, membership.subscriber, membership.group_key, membership.seq AS joined_seq,
+        greatest(membership.seq, presence.seq) AS from_seq,
+        greatest(membership.t, presence.t) AS from_t,
+        least(
+            coalesce(membership.to_seq, {NS_MAX}), coalesce(presence.to_seq, {NS_MAX}), coalesce(stopped.seq, {NS_MAX}),
+            coalesce(doubtful.seq, {NS_MAX}), coalesce(sure_seq, {NS_MAX})
+        ) AS to_seq,
+        least(
+            coalesce(membership.to_t, {NS_MAX}), coalesce(presence.to_t, {NS_MAX}), coalesce(stopped.t, {NS_MAX}),
+            coalesce(doubtful.t, {NS_MAX}), coalesce(sure_t, {NS_MAX}), log.end_ns
+        ) AS to_t
+    FROM membership
+    JOIN told ON told.router = membership.router
+    JOIN presence ON presence.router = membership.router AND presence.peer = membership.subscriber
+    JOIN {{log}} log ON log.router = membership.router
+    LEFT JOIN stopped ON stopped.router = presence.router AND stopped.run = presence.run
+    LEFT JOIN doubtful ON doubtful.router = membership.router AND doubtful.peer = membership.subscriber
+    WHERE membership.event = 'join' AND membership.service IS NULL AND membership.seq > told_seq
+        AND presence.event = 'link_up'
+        AND (presence.standing = 'local' OR presence.standing = 'client' AND log.pruned_to = 0)
+)"""
+"""When apps and clients were in a group and connected, by a log that is whole: from the later of `join` and `link_up`
+to the first of `leave`, `link_down`, the next start, and the line by which the key's rights are changed, it becomes an
+uplink or is renewed. Leaves that are only counted, but for strangers', may be of anybody who had joined, and of any
+time since the start of that run; clients are judged only by a log that begins with its first event, which tells of
+uplinks. Services are left out: to some the router says the ids alone. A log names them from the first `config` on that
+has `clock_moves_s_max`. `UNJUDGED` tells what is not judged by this."""
+
+UNJUDGED = f"""
+WITH {_STAY},
+joined AS (
+    SELECT membership.router, membership.subscriber, min(membership.seq) AS seq
+    FROM membership
+    WHERE event = 'join' AND service IS NULL
+    GROUP BY membership.router, membership.subscriber
+)
+SELECT joined.router, 'config' AS cause, CAST(NULL AS STRING) AS peer, min(told_seq) AS seq
+FROM joined JOIN told ON told.router = joined.router
+WHERE told_seq IS NULL OR joined.seq <= told_seq
+GROUP BY joined.router
+UNION ALL
+SELECT joined.router, 'history', CAST(NULL AS STRING), min(telling.seq)
+FROM joined
+JOIN told ON told.router = joined.router AND told_seq IS NOT NULL
+JOIN (SELECT DISTINCT router FROM service) serving ON serving.router = joined.router
+LEFT JOIN telling ON telling.router = joined.router
+GROUP BY joined.router
+HAVING min(telling.seq) IS NULL OR min(telling.seq) > min(told_seq)
+UNION ALL
+SELECT joined.router, 'leave', CAST(NULL AS STRING), min(line.seq)
+FROM joined
+JOIN told ON told.router = joined.router
+JOIN line ON line.router = joined.router AND line.is_counted AND line.seq > joined.seq
+GROUP BY joined.router
+UNION ALL
+SELECT joined.router, 'rights', joined.subscriber, doubtful.seq
+FROM joined
+JOIN told ON told.router = joined.router
+JOIN doubtful ON doubtful.router = joined.router AND doubtful.peer = joined.subscriber
+"""
+"""Where logs, though whole, do not show who was left out: `router`, `cause`, `peer`, `seq`. `config`: before the first
+`config` that has `clock_moves_s_max`, in `seq`, or anywhere; `history`: before the first that has `history_open_max`,
+of what another router brought and a service alone was given; `leave`: some leaves are only counted, first in `seq`;
+`rights`: those of `peer` changed in `seq`, or it was renewed there."""
+
+LACKING = f"""
+WITH {_STAY},
+width AS (
+    SELECT router, min(seq) AS first_seq, max(seq) AS last_seq,
+        greatest({PART_MIN}, CAST(max(seq) AS DOUBLE) / {PARTS}) AS size
+    FROM {{sent}}
+    GROUP BY router
+),
+cut AS (
+    SELECT stay.router, subscriber, group_key, joined_seq, from_seq, to_seq,
+        explode(sequence(
+            CAST(floor(greatest(from_seq, first_seq) / size) AS BIGINT),
+            CAST(floor(least(to_seq, last_seq) / size) AS BIGINT)
+        )) AS part
+    FROM stay JOIN width ON width.router = stay.router
+    WHERE from_seq < least(to_seq, last_seq) AND first_seq < to_seq
+),
+inside AS (
+    SELECT DISTINCT router, peer FROM presence WHERE event = 'link_up' AND standing = 'local'
+),
+named AS (
+    SELECT router, seq, ids, explode(sequence(0, CAST(length(ids) / 64 AS BIGINT) - 1)) AS i
+    FROM line
+    WHERE event = '{HISTORY}'
+),
+wanted AS (
+    SELECT router, substr(ids, 64 * i + 1, 64) AS id, min(seq) AS seq
+    FROM named
+    GROUP BY router, substr(ids, 64 * i + 1, 64)
+),
+lone AS (
+    SELECT sent.router, sent.seq, n, alone_ids, explode(sequence(0, CAST(n AS BIGINT) - 1)) AS i
+    FROM {{sent}} sent
+    JOIN service ON service.router = sent.router AND service.subscriber = sent.alone
+),
+history AS (
+    SELECT lone.router, lone.seq
+    FROM lone
+    JOIN wanted ON wanted.router = lone.router AND wanted.id = substr(alone_ids, 64 * i + 1, 64)
+    WHERE wanted.seq < lone.seq
+    GROUP BY lone.router, lone.seq
+    HAVING count(*) = max(n)
+),
+placed AS (
+    SELECT sent.*, CAST(floor(seq / size) AS BIGINT) AS part FROM {{sent}} sent JOIN width ON width.router = sent.router
+)
+SELECT {{hint}} placed.router, cut.subscriber, placed.seq, placed.n, max(joined_seq) AS joined_seq
+FROM placed
+JOIN cut ON cut.router = placed.router AND cut.group_key = placed.group_key AND cut.part = placed.part
+LEFT JOIN service ON service.router = placed.router AND service.subscriber = placed.alone
+LEFT JOIN inside ON inside.router = placed.router AND inside.peer = placed.peer
+LEFT JOIN telling ON telling.router = placed.router AND telling.seq < placed.seq
+LEFT JOIN history ON history.router = placed.router AND history.seq = placed.seq
+WHERE placed.seq > from_seq AND placed.seq < to_seq AND cut.subscriber <> placed.peer
+    AND (service.subscriber IS NULL OR inside.peer IS NOT NULL OR telling.seq IS NOT NULL AND history.seq IS NULL)
+    AND NOT array_contains(placed.recipients, cut.subscriber)
+GROUP BY placed.router, cut.subscriber, placed.seq, placed.n
+"""
+"""Multicasts that were not owed to an app or client that was in the group and connected, line by line. `sent`: accepted
+multicasts (`router`, `seq`, `n`, `group_key`, `peer`, `recipients`; `alone`: the recipient if there is one only, and
+`alone_ids` the ids then, as hex, to leave aside what is asked for as history, which the pub/sub service alone is given:
+by another router, never by an app of this one; and where a `config` of a run that the log holds from its start on has
+`history_open_max`, only if all of the line was asked for before it)."""
+
+LEFT_OUT = f"""
+SELECT router, subscriber AS peer, CAST(sum(n) AS BIGINT) AS count, min(seq) AS seq,
+    min_by(joined_seq, seq) AS accepted_seq
+FROM ({LACKING}) lacking
+GROUP BY router, subscriber
+"""
+"""The lines of `LACKING`, added up."""
+
+PRESENT = f"""
+WITH {_STAY},
+cleared AS (
+    SELECT router, peer, seq FROM line WHERE event = '{DROPPED}'
+)
+SELECT dropped.router, dropped.parcel, dropped.recipient, dropped.seq, dropped.count, stay.group_key,
+    min(joined_seq) AS joined_seq,
+    greatest(min(from_seq), max(telling.seq), max(coalesce(cleared.seq, 0))) AS from_seq
+FROM {{dropped}} dropped
+JOIN stay ON stay.router = dropped.router AND stay.subscriber = dropped.recipient
+JOIN telling ON telling.router = dropped.router
+LEFT JOIN cleared ON cleared.router = dropped.router AND cleared.peer = dropped.recipient
+    AND cleared.seq < dropped.seq
+WHERE from_seq < dropped.seq AND dropped.seq < to_seq
+GROUP BY dropped.router, dropped.parcel, dropped.recipient, dropped.seq, dropped.count, stay.group_key
+"""
+"""Lines of messages dropped because the recipient had left, which was in a group and connected then, by `_STAY`: with
+`from_seq`, since when it was and its queue was not dropped by the operator. Judged where a `config` has
+`history_open_max`: such logs tell of the operator's orders. `dropped`: these lines (`router`, `parcel`, `recipient`,
+`seq`, `count`)."""
+
+NOT_LEFT = f"""
+SELECT dropped.router, recipient AS peer, CAST(sum(count) AS BIGINT) AS count, min(dropped.seq) AS seq,
+    min_by(joined_seq, dropped.seq) AS accepted_seq
+FROM ({PRESENT}) dropped
+JOIN {{owed_line}} owed ON owed.router = dropped.router AND owed.parcel = dropped.parcel
+    AND owed.group_key = dropped.group_key
+WHERE owed.seq > from_seq
+GROUP BY dropped.router, recipient
+"""
+"""Multicasts dropped because the recipient had left, which was in the group and connected from before their acceptance
+until then. `owed_line`: accepted multicasts (`router`, `parcel`, `seq`, `group_key`)."""
+
+JOINED_THERE = f"""
+WITH {_STAY},
+steady AS (
+    SELECT router FROM {{log}} log WHERE router NOT IN (SELECT router FROM {{change}} WHERE event = 'clock_step')
+),
+found AS (
+    SELECT refused.router, taker.key AS peer, refused.seq, refused.count, max(joined_seq) AS joined_seq
+    FROM {{refused}} refused
+    JOIN {{apart}} apart ON apart.router = refused.router AND apart.taker = refused.taker
+    JOIN {{log}} log ON log.router = refused.router
+    JOIN {{log}} taker ON taker.router = refused.taker
+    JOIN steady ON steady.router = refused.router
+    JOIN steady there ON there.router = refused.taker
+    JOIN stay ON stay.router = refused.taker AND stay.group_key = refused.group_key
+    WHERE lower_ns <= upper_ns AND stay.subscriber <> log.key
+        AND from_t < accepted_t + lower_ns AND to_t > refused_t + upper_ns
+    GROUP BY refused.router, taker.key, refused.seq, refused.count
+)
+SELECT router, peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq, min_by(joined_seq, seq) AS accepted_seq
+FROM found
+GROUP BY router, peer
+"""
+"""Multicasts that a neighbour is said to have refused as *no-subscribers*, although by its own log an app or client of
+it was in the group and connected all the while. `refused`: such refusals (`router`, `taker`, `seq`, `count`,
+`group_key`, `accepted_t`, `refused_t`, by the clock of `router`); `apart`: bounds of the taker's clock minus the
+router's (`router`, `taker`, `lower_ns`, `upper_ns`)."""
