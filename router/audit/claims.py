@@ -10,7 +10,9 @@ from router.audit.database import Database
 from spark_analytics.judgement.claim_sql import IS_UNEVEN, OF_LINES, TEXTS, UNLINKED
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.evidence import Evidence
+from spark_analytics.judgement.impossible_ends import impossible
 from spark_analytics.judgement.presence_sql import UNJUDGED
+from spark_analytics.judgement.refusal_sql import LIMITS, OF_ENDS, claimable
 from spark_analytics.judgement.unnamed_reasons import unnamed
 from spark_analytics.report.reasons import SENTENCES
 
@@ -30,6 +32,12 @@ _FILLED = """(
     WHERE event = 'refused' AND reason = 'queue-full-recipient' AND recipient IS NOT NULL
 )"""
 """Recipients of which a queue is said to have been full."""
+_CROWDED = """(
+    SELECT DISTINCT router FROM events WHERE event = 'refused' AND reason = 'queue-full-group' AND recipient IS NOT NULL
+)"""
+"""Routers that say that a share was full."""
+_ENDED = "event IN ('delivered', 'acked', 'unconfirmed', 'refused', 'expired', 'dropped', 'evicted')"
+_LARGEST = "CASE WHEN line.sizes IS NULL THEN line.bytes // line.n ELSE list_max(line.sizes) END AS bytes"
 _TIMED = """(
     WITH moves AS (
         SELECT router, max(clock_moves_s_max) AS most_s FROM change GROUP BY router
@@ -115,19 +123,47 @@ _SOURCES = {
         GROUP BY router, peer
     )""",
     "owed": f"""(
-        SELECT line.router, recipient, line.seq, line.n, line.bytes
-        FROM accepted line
-        JOIN (
-            SELECT line, keys.key AS recipient
-            FROM owed JOIN keys ON keys.id = owed.recipient
-            WHERE keys.key IN (SELECT recipient FROM {_FILLED} full_queue)
-        ) units USING (line)
+        SELECT line.router, recipient, line.seq, line.n, {_LARGEST}
+        FROM (
+            SELECT router, seq, n, bytes, sizes, unnest(recipients) AS recipient
+            FROM accepted_line SEMI JOIN {_FILLED} filled USING (router)
+        ) line
         SEMI JOIN {_FILLED} filled USING (router, recipient)
     )""",
     "ended": f"""(
-        SELECT router, recipient, seq, count, reason IS NOT DISTINCT FROM 'queue-full-recipient' AS is_full
+        SELECT router, recipient, seq, count, coalesce(reason, '') AS reason
         FROM events SEMI JOIN {_FILLED} filled USING (router, recipient)
-        WHERE event IN ('delivered', 'acked', 'unconfirmed', 'refused', 'expired', 'dropped', 'evicted')
+        WHERE {_ENDED}
+    )""",
+    "held": f"""(
+        SELECT line.router, unnest(line.recipients) AS recipient, signer, peer, line.seq, line.n, {_LARGEST}
+        FROM accepted_line line SEMI JOIN {_CROWDED} crowded USING (router)
+    )""",
+    "released": f"""(
+        SELECT e.router, e.recipient, line.signer, line.peer, e.seq, e.count, coalesce(e.reason, '') AS reason
+        FROM (SELECT * FROM events SEMI JOIN {_CROWDED} crowded USING (router)) e
+        JOIN accepted_line line ON line.router = e.router AND line.parcel = e.parcel
+        WHERE e.recipient IS NOT NULL AND e.{_ENDED}
+    )""",
+    "room": f"""(
+        SELECT router, {", ".join(f"number_of_text(fields['{name}']) AS {name}" for name in LIMITS)}
+        FROM events
+        WHERE event = 'config' AND recipient IS NULL
+    )""",
+    "declined": """(
+        SELECT e.router, e.parcel, e.recipient, e.reason, e.seq, e.count, line.seq AS accepted_seq,
+            line.n * len(line.recipients) AS units, line.signer AS group_key,
+            coalesce(e.boot = line.boot AND e.mono = line.mono, TRUE) AS is_at_once
+        FROM events e
+        JOIN accepted_line line ON line.router = e.router AND line.parcel = e.parcel
+        WHERE e.event = 'refused' AND e.recipient IS NOT NULL AND e.reason IS NOT NULL AND is_asked(line.t)
+    )""",
+    "written": """(
+        SELECT router, parcel, recipient, seq
+        FROM events
+        SEMI JOIN (SELECT router, parcel FROM events WHERE event = 'refused' AND recipient IS NOT NULL) ended
+            USING (router, parcel)
+        WHERE event = 'forwarded'
     )""",
 }
 """What stands for each name in the texts. A view for each would be bound once more, whether a text reads it or not: in
@@ -136,12 +172,11 @@ _IS_TOLD = "SELECT 1 WHERE EXISTS (SELECT 1 FROM change WHERE clock_moves_s_max 
 """Whether any log says who joins and leaves: those of earlier versions do not."""
 _ANY = {
     "copied-by-nobody": f"{_IS_TOLD} AND EXISTS (SELECT 1 FROM accepted WHERE kind = 'copy')",
-    "joined-there": f"{_IS_TOLD} AND EXISTS (SELECT 1 FROM events WHERE event = 'refused'"
-    " AND reason = 'no-subscribers' AND recipient IS NOT NULL)",
+    "joined-there": _IS_TOLD,
     "left-out": _IS_TOLD,
     "not-begun": _IS_TOLD,
     "not-left": f"{_IS_TOLD} AND EXISTS ({_LEFT})",
-    "not-full": f"SELECT 1 FROM {_FILLED} filled LIMIT 1",
+    "not-away": _IS_TOLD,
     "not-handed": f"SELECT 1 FROM {_TURNED} turned LIMIT 1",
     "other-time": f"SELECT 1 FROM {_TIMED} timed LIMIT 1",
 }
@@ -154,8 +189,10 @@ SEMI JOIN (SELECT unnest($routers) AS key, unnest($seqs) AS seq) wanted USING (k
 """
 
 
-def claims(tables: Database) -> Rows:
-    """Return the claims, each with its first line. A message left out is named by the first one of its line."""
+def claims(tables: Database, reasons: Iterable[Mapping[str, Any]]) -> Rows:
+    """Return the claims, each with its first line. A message left out is named by the first one of its line. `reasons`:
+    the rows of `findings/reasons.sql`."""
+    idle = {*OF_ENDS} - claimable({(row["event"], row["reason"]) for row in reasons if not row["at_door"]})
     tables.run(f"CREATE TABLE unlinked AS {_filled(UNLINKED)}")
     found = [*tables.find("claims")]
     if tables.rows("SELECT 1 FROM gone_there WHERE is_never LIMIT 1"):
@@ -167,7 +204,7 @@ def claims(tables: Database) -> Rows:
     if tables.rows(_STRAYED):
         found += tables.find("not_owed")
     for claim, text in TEXTS.items():
-        if claim in _ANY and not tables.rows(_ANY[claim]):
+        if claim in idle or (claim in _ANY and not tables.rows(_ANY[claim])):
             continue
         told = tables.rows(_NAMED.format(text=_filled(text)))
         ids = _ids(tables, told) if claim in OF_LINES and told else {}
@@ -176,8 +213,8 @@ def claims(tables: Database) -> Rows:
 
 
 def unnamed_reasons(tables: Database, evidence: Evidence, reasons: Iterable[Mapping[str, Any]]) -> Rows:
-    """Return the claims of messages that ended for a reason that the segment does not name. `reasons`: the rows of
-    `findings/reasons.sql`."""
+    """Return the claims of messages that ended for a reason that the segment does not name. `reasons`: as of
+    `claims`."""
     told = unnamed(evidence, reasons, SENTENCES)
     if told is None:
         return []
@@ -194,6 +231,19 @@ def unnamed_reasons(tables: Database, evidence: Evidence, reasons: Iterable[Mapp
     )
     tables.run("CREATE TABLE asked_reason AS SELECT unnest(?::VARCHAR[]) AS reason", [told.asked])
     return tables.find("unnamed")
+
+
+def impossible_ends(tables: Database, reasons: Iterable[Mapping[str, Any]]) -> Rows:
+    """Return the claims of messages that ended as no router ends them. `reasons`: as of `claims`."""
+    ends = impossible(reasons, SENTENCES)
+    if not ends:
+        return []
+    tables.run(
+        "CREATE TABLE impossible_end AS SELECT unnest(?::VARCHAR[]) AS key, unnest(?::VARCHAR[]) AS event,"
+        " unnest(?::VARCHAR[]) AS reason",
+        [list(column) for column in zip(*ends, strict=True)],
+    )
+    return tables.find("impossible")
 
 
 def unjudged(tables: Database) -> Rows:

@@ -11,7 +11,7 @@ import duckdb
 from msgspec import Struct
 
 from router.audit import load, publish
-from router.audit.claims import claims, unjudged, unnamed_reasons
+from router.audit.claims import claims, impossible_ends, unjudged, unnamed_reasons
 from router.audit.database import MEMORY_BYTES, Database, database, threads_for
 from router.audit.file_facts import content, read_facts
 from router.audit.listing import Listing
@@ -189,7 +189,8 @@ def _findings(tables: Database, evidence: Evidence, as_of_ns: int) -> dict[str, 
     found: dict[str, Sequence[dict[str, Any]]] = {"span": span} | {name: tables.find(name) for name in FINDINGS}
     if tables.rows("SELECT 1 FROM unsent LIMIT 1"):
         found["unsent"] = tables.find("unsent")
-    told = claims(tables) + unnamed_reasons(tables, evidence, found["reasons"])
+    told = claims(tables, found["reasons"]) + unnamed_reasons(tables, evidence, found["reasons"])
+    told += impossible_ends(tables, found["reasons"])
     if tables.rows("SELECT 1 FROM message_id WHERE NOT has_origin LIMIT 1"):
         sound = tables.rows("SELECT key FROM routers WHERE is_whole AND pruned_to = 0")
         told += circles.claims(tables.find("circles"), {row["key"] for row in sound})

@@ -13,6 +13,7 @@ from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.pieces import unwritten_bits
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.local_rows import table_of
+from spark_analytics.judgement import impossible_ends
 from spark_analytics.judgement.claim_sql import NEVER_AGAIN
 from spark_analytics.judgement.schema import ENDS, VIA_BYTES
 from spark_analytics.judgement.unnamed_reasons import CLAIM, Unnamed
@@ -195,6 +196,16 @@ def unnamed(tables: Tables, told: Unnamed) -> Rows:
     named_here = F.broadcast(table_of(session, told.named, "number long, reason string"))
     ends = ends.where("seq BETWEEN first_seq AND last_seq").join(named_here, ["number", "reason"], "left_anti")
     return told_of(tables, CLAIM, ends, "true")
+
+
+def ended_impossibly(tables: Tables, ends: list[impossible_ends.End]) -> Rows:
+    """Find messages that ended so. Follows `findings/impossible.sql` of the local engine."""
+    session = tables.rows.sparkSession
+    keys = tables.routers.select(F.col("number").alias("router"), F.col("router").alias("key"))
+    said = table_of(session, ends, "key string, event string, reason string").join(keys, "key", "inner").drop("key")
+    lines = tables.rows.where(F.col("recipient").isNotNull())
+    lines = lines.join(F.broadcast(said), ["router", "event", "reason"], "left_semi")
+    return told_of(tables, impossible_ends.CLAIM, lines, "true")
 
 
 def gone_there(tables: Tables, words: Rows) -> tuple[Rows, Rows]:

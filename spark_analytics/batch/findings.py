@@ -15,7 +15,7 @@ from spark_analytics.batch.gold.pieces import bits_of, cut, ended_bits, flying_b
 from spark_analytics.batch.gold.tables import NotIncremental, Tables
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.span import Span, first_of
-from spark_analytics.judgement import unnamed_reasons
+from spark_analytics.judgement import impossible_ends, unnamed_reasons
 from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.judgement.schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS, STATES, TURNED_EVENTS
 from spark_analytics.report import summary
@@ -87,9 +87,13 @@ def _claims(tables: Tables, words: Rows, totals: Rows, *, has_negative: bool, is
 
 
 def _unnamed(tables: Tables, words: Rows, evidence: Evidence) -> Rows:
-    """Return the claims of ends for a reason that the segment does not name."""
+    """Return the claims of ends for a reason that the segment does not name, or that does not go with their event."""
     found = unnamed_reasons.unnamed(evidence, words, SENTENCES)
-    return claim_findings.unnamed(tables.everything, found) if found else []
+    ends = impossible_ends.impossible(words, SENTENCES)
+    return [
+        *(claim_findings.unnamed(tables.everything, found) if found else []),
+        *(claim_findings.ended_impossibly(tables.everything, ends) if ends else []),
+    ]
 
 
 def _told(tables: Tables, words: Rows, distinct: Mapping[str, int]) -> dict[str, Rows]:

@@ -18,7 +18,6 @@ from spark_analytics.judgement.claim_sql import (
     CHANGES,
     COPIED,
     FIELDS,
-    FULL,
     HINT,
     IS_DOUBTFUL,
     NUMBERS,
@@ -27,6 +26,7 @@ from spark_analytics.judgement.claim_sql import (
     UNBORNE_MIN,
 )
 from spark_analytics.judgement.conflicts import row_of
+from spark_analytics.judgement.refusal_sql import FULL, FULL_GROUP, LIMITS, claimable
 from spark_analytics.judgement.schema import ENDS, NUMBER_OF_TEXT, TURNED_EVENTS
 
 Rows = list[dict[str, Any]]
@@ -109,11 +109,9 @@ def asked(words: Rows) -> list[str]:
     is_asked = {
         "left-out": any(event == "join" for event, _ in ends),
         "not-left": ("dropped", "left") in ends,
-        "joined-there": ("refused", "no-subscribers") in ends,
-        "not-full": ("refused", FULL) in ends,
         "not-handed": max(turned.values(), default=0) >= UNBORNE_MIN,
     }
-    return [claim for claim, is_so in is_asked.items() if is_so]
+    return [*(claim for claim, is_so in is_asked.items() if is_so), *claimable(ends)]
 
 
 def change_of(others: DataFrame) -> DataFrame:
@@ -171,8 +169,12 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
             return {"boot": _boots(tables)}
         case "not-handed":
             return {"turned": _turned(tables), "handed": _handed(tables)}
+        case "not-full":
+            return {"room": _room(tables), **_of_filled(tables)}
+        case "not-crowded":
+            return {"room": _room(tables), **_of_crowded(tables)}
         case _:
-            return _of_filled(tables)
+            return {"declined": _declined(tables), "written": _written(tables)}
 
 
 def _paced(tables: Tables) -> list[tuple[int, int, int, int]]:
@@ -269,15 +271,60 @@ def _handed(tables: Tables) -> DataFrame:
     return lines.groupBy("router", "recipient").agg(F.sum("count").alias("count"))
 
 
+def _room(tables: Tables) -> DataFrame:
+    limits = (F.expr(NUMBER_OF_TEXT.format(f"other.fields['{name}']")).alias(name) for name in LIMITS)
+    return tables.others.where("event = 'config'").select("router", *limits)
+
+
+_LARGEST = "coalesce(array_max(sizes), bytes div n) AS bytes"
+
+
 def _of_filled(tables: Tables) -> dict[str, DataFrame]:
-    is_full = f"event = 'refused' AND reason <=> '{FULL}'"
-    filled = F.broadcast(tables.rows.where(is_full).select("router", "recipient").distinct())
-    lines = tables.accepted.select("router", "seq", "n", "bytes", F.explode("recipients").alias("recipient"))
+    said = tables.rows.where(f"event = 'refused' AND reason = '{FULL}'").select("router", "recipient")
+    filled = F.broadcast(said.distinct())
+    lines = tables.accepted.select("router", "seq", "n", F.expr(_LARGEST), F.explode("recipients").alias("recipient"))
     ends = tables.rows.where(F.col("event").isin(*ENDS)).join(filled, ["router", "recipient"], "left_semi")
     return {
         "owed": lines.join(filled, ["router", "recipient"], "left_semi"),
-        "ended": ends.select("router", "recipient", "seq", "count", F.expr(is_full).alias("is_full")),
+        "ended": ends.selectExpr("router", "recipient", "seq", "count", "coalesce(reason, '') AS reason"),
     }
+
+
+def _of_crowded(tables: Tables) -> dict[str, DataFrame]:
+    said = tables.rows.where(f"event = 'refused' AND reason = '{FULL_GROUP}' AND recipient IS NOT NULL")
+    crowded = F.broadcast(said.select("router").distinct())
+    lines = tables.accepted.join(crowded, "router", "left_semi")
+    ends = tables.rows.where(F.col("event").isin(*ENDS) & F.col("recipient").isNotNull())
+    ends = ends.join(crowded, "router", "left_semi")
+    ended = ends.select("router", "parcel", "recipient", "seq", "count", F.expr("coalesce(reason, '') AS reason"))
+    sent = lines.select("router", "parcel", "said.signer", "said.peer")
+    each = F.explode("recipients").alias("recipient")
+    return {
+        "held": lines.select("router", each, "said.signer", "said.peer", "seq", "n", F.expr(_LARGEST)),
+        "released": ended.join(sent, ["router", "parcel"], "inner"),
+    }
+
+
+def _declined(tables: Tables) -> DataFrame:
+    lines = tables.accepted.where("is_within").select(
+        "router",
+        "parcel",
+        F.col("seq").alias("accepted_seq"),
+        F.expr("n * size(recipients)").alias("units"),
+        F.col("said.signer").alias("group_key"),
+        F.col("boot").alias("accepted_boot"),
+        F.col("mono").alias("accepted_mono"),
+    )
+    ends = tables.rows.where("event = 'refused' AND recipient IS NOT NULL AND reason IS NOT NULL")
+    ends = ends.select("router", "parcel", "recipient", "reason", "seq", "count", "boot", "mono")
+    is_at_once = F.expr("coalesce(boot = accepted_boot AND mono = accepted_mono, true)").alias("is_at_once")
+    return ends.join(lines, ["router", "parcel"], "inner").select("*", is_at_once)
+
+
+def _written(tables: Tables) -> DataFrame:
+    ends = tables.rows.where("event = 'refused' AND recipient IS NOT NULL").select("router", "parcel").distinct()
+    lines = tables.rows.where("event = 'forwarded'").select("router", "parcel", "recipient", "seq")
+    return lines.join(ends, ["router", "parcel"], "left_semi")
 
 
 def _ids(tables: Tables, told: Rows) -> dict[tuple[str, int], str]:

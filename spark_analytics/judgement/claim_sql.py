@@ -8,7 +8,8 @@ the logs (`router`, `key`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`).
 
 from __future__ import annotations
 
-from spark_analytics.judgement.presence_sql import DROPPED, HISTORY, JOINED_THERE, LEFT_OUT, NOT_LEFT
+from spark_analytics.judgement import refusal_sql
+from spark_analytics.judgement.presence_sql import DROPPED, HISTORY, JOINED_THERE, LEFT_OUT, NOT_AWAY, NOT_LEFT
 from spark_analytics.judgement.schema import GRACE_NS
 
 CHANGES = ("start", "config", "link_up", "link_down", "join", "leave", "clock_step", "renewal", HISTORY, DROPPED)
@@ -18,7 +19,7 @@ FIELDS = {
     "old": "old_key", "new": "new_key",
 }  # fmt: skip
 """Fields of these lines, which are text, and the columns of `change` that hold them."""
-NUMBERS = ("link", "clock_moves_s_max", "queue_messages_max", "queue_bytes_max", "history_open_max")
+NUMBERS = ("link", "clock_moves_s_max", "history_open_max")
 """Fields of these lines that are numbers, each a column of `change`."""
 IS_DOUBTFUL = """coalesce({0}['uplink'] = 'true' OR {0}['blocked'] = 'true' OR {0}['removed'] = 'true'
     OR {0}['revoked'] <> '', FALSE)"""
@@ -38,14 +39,11 @@ UNBORNE_MIN = 100
 other that no line tells of."""
 HINT = "/*+ BROADCAST(cut) */"
 """For `{hint}`: lines are many, and those who join are few; a comment for DuckDB."""
-NEVER_AGAIN = (
-    "malformed", "bad-signature", "no-subscribers", "no-route", "blocked", "index-full", "clock-doubted", "disk-full",
-    "queue-full-node",
-)  # fmt: skip
+NEVER_AGAIN = ("malformed", "bad-signature", "no-subscribers", "no-route", "blocked")
 """Reasons for which no router refuses a message that it has accepted: it knows its id, and says that it has it. For any
-other a neighbour may, or the router itself decides so: for its own queues and lengths, for rates and rights, which are
-looked at before the index on disk, and for an expiry too far ahead from a neighbour that became a stranger."""
-FULL = "queue-full-recipient"
+other a neighbour may, or the router itself decides so: for its own queues and lengths, for rights, which are looked at
+before the index on disk, and for an expiry too far ahead from a neighbour that became a stranger. What is refused for
+now ends no message (`impossible_ends`)."""
 
 CLOCK = f"""
 WITH moves AS (
@@ -188,43 +186,6 @@ WHERE said.count >= coalesce(handed.count, 0) + {UNBORNE_MIN}
 lines of messages turned away at the door (`router`, `peer`, `seq`, `t`, `count`); `handed`: messages written, and asked
 for and sent (`router`, `recipient`, `count`)."""
 
-NOT_FULL = """
-WITH most AS (
-    SELECT change.router, min(queue_messages_max) AS messages_max, min(queue_bytes_max) AS bytes_max
-    FROM {change} change JOIN {log} log ON log.router = change.router
-    WHERE event = 'config' AND is_whole AND pruned_to = 0
-    GROUP BY change.router
-),
-step AS (
-    SELECT router, recipient, seq, seq AS accepted_seq, n AS added, bytes, 0 AS count FROM {owed}
-    UNION ALL
-    SELECT router, recipient, seq, 0, -count, 0, CASE WHEN is_full THEN count ELSE 0 END FROM {ended}
-),
-filled AS (
-    SELECT router, recipient, seq, count,
-        max(accepted_seq) OVER (
-            PARTITION BY router, recipient ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS accepted_seq,
-        count + sum(added) OVER (
-            PARTITION BY router, recipient ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS messages,
-        max(bytes) OVER (
-            PARTITION BY router, recipient ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS bytes
-    FROM step
-)
-SELECT filled.router, recipient AS peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq,
-    min_by(accepted_seq, seq) AS accepted_seq
-FROM filled JOIN most ON most.router = filled.router
-WHERE count > 0 AND 2 * messages <= messages_max
-    AND 2 * CAST(messages AS DOUBLE) * CAST(bytes AS DOUBLE) <= bytes_max
-GROUP BY filled.router, recipient
-"""
-"""Messages refused because a recipient's queue was full, where by the router's own log no more than half of it was, in
-messages and, if all were as large as the largest line, in bytes. `owed`, `ended`: of recipients for which that was
-said, what was accepted (`router`, `recipient`, `seq`, `n`, `bytes`) and what ended (`count`; `is_full`: for that
-reason)."""
-
 COPIED = """
 WITH told AS (
     SELECT router, min(seq) AS told_seq FROM {change} WHERE clock_moves_s_max IS NOT NULL GROUP BY router
@@ -264,7 +225,8 @@ TEXTS = {
     "time-back": BACK,
     "not-begun": NOT_BEGUN,
     "not-handed": NOT_HANDED,
-    "not-full": NOT_FULL,
+    "not-away": NOT_AWAY,
+    **refusal_sql.TEXTS,
 }
 """The texts by claim."""
 OF_LINES = ("left-out", "copied-by-nobody")

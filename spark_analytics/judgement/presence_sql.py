@@ -3,6 +3,8 @@ says what the texts read)."""
 
 from __future__ import annotations
 
+from spark_analytics.judgement.refusal_sql import NOT_KEPT
+
 HISTORY = "history_asked"
 """The event of messages that the pub/sub service asked another router for as history: their `ids` are in `change`."""
 DROPPED = "queue_dropped"
@@ -263,3 +265,21 @@ GROUP BY router, peer
 it was in the group and connected all the while. `refused`: such refusals (`router`, `taker`, `seq`, `count`,
 `group_key`, `accepted_t`, `refused_t`, by the clock of `router`); `apart`: bounds of the taker's clock minus the
 router's (`router`, `taker`, `lower_ns`, `upper_ns`)."""
+
+NOT_AWAY = f"""
+WITH {_STAY},
+found AS (
+    SELECT declined.router, recipient, declined.seq, declined.count, max(joined_seq) AS joined_seq
+    FROM {{declined}} declined
+    JOIN stay ON stay.router = declined.router AND stay.subscriber = recipient
+        AND stay.group_key = declined.group_key
+    WHERE reason = '{NOT_KEPT}' AND is_at_once AND declined.seq > from_seq AND declined.seq < to_seq
+    GROUP BY declined.router, recipient, declined.seq, declined.count
+)
+SELECT router, recipient AS peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq,
+    min_by(joined_seq, seq) AS accepted_seq
+FROM found
+GROUP BY router, recipient
+"""
+"""Multicasts of which nothing is said to be kept for an app or client, as it was away, although by the log it was
+connected. `declined`: see `refusal_sql`."""

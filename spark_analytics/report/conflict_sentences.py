@@ -139,6 +139,13 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         _WHOEVER,
         "Ask the recipient whether the messages are there, and publish again what is not.",
     ),
+    "no-such-end": (
+        "bad",
+        "says that {count} ended for {peer} by an event and for a reason that do not go together, as no router ends a "
+        "message that it has accepted: the first is {id}, accepted in event {accepted}, ended in {event}",
+        _WHOEVER,
+        "Ask the recipient whether the messages are there, and publish again what is not.",
+    ),
     "left-out": (
         "bad",
         "does not name {peer} as a recipient of {count}, although by its own log {peer} had joined the group (event "
@@ -181,6 +188,36 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         "than half of it was: the first in {event}, accepted in event {accepted}",
         _WHOEVER,
         "Publish again what that recipient lacks.",
+    ),
+    "not-crowded": (
+        "bad",
+        "says that it refused {count} for {peer} because a share of the queue was full, although by its own log and "
+        "limits no more than half was of what the group, and who brought the messages, may fill: the first in {event}, "
+        "accepted in event {accepted}",
+        _WHOEVER,
+        "Publish again what that recipient lacks.",
+    ),
+    "no-room": (
+        "bad",
+        "says that it left {peer} out of {count} that it had accepted, for want of room or as it was away, although a "
+        "router decides so as it accepts a message, and accepts none of which it leaves everybody out: the first in "
+        "{event}, accepted in event {accepted}",
+        _WHOEVER,
+        "Publish again what that recipient lacks.",
+    ),
+    "not-away": (
+        "bad",
+        "says that it kept {count} for {peer} back because {peer} was away, although by its own log {peer} had joined "
+        "the group (event {accepted}) and was connected: the first in {event}",
+        _WHOEVER,
+        "Publish again what that recipient lacks.",
+    ),
+    "refused-unwritten": (
+        "bad",
+        "says that {peer} refused {count}, although its log, which is whole, does not tell that they were ever written "
+        "to it: the first in {event}, accepted in event {accepted}",
+        _WHOEVER,
+        "Ask the recipient whether the messages are there, and publish again what is not.",
     ),
     "other-time": (
         "bad",

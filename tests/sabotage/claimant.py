@@ -5,7 +5,7 @@ Each lie changes the lines of one log; several of them fit into one log, as they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from router.core.log.segment import sign
 from sabotage.logs import Rows, read_rows, segments
 from sabotage.scene import Scene
 from spark_analytics.judgement.claim_sql import BACK_NS
+from spark_analytics.judgement.refusal_sql import FULL, FULL_GROUP, NOT_KEPT
 from spark_analytics.judgement.schema import GRACE_NS
 
 HOUR_NS = 3600 * 10**9
@@ -23,7 +24,7 @@ ENDS = ("delivered", "acked")
 NOBODY = "ab" * 32
 FAR = 10**9
 """The number of a link that no sample reaches."""
-RESERVED = 6
+RESERVED = 8
 """So many messages that arrived are changed by lies that name them by their number."""
 Lie = Callable[[str, Rows], tuple[Rows, str]]
 """Changes the lines of a router's log, and returns words that the audit must say."""
@@ -200,16 +201,72 @@ def _copied_by_nobody(victim: str, rows: Rows) -> tuple[Rows, str]:
     return [*rows[: at + 1], copy, *rows[at + 1 :]], said
 
 
-def _not_full(victim: str, rows: Rows) -> tuple[Rows, str]:
-    """Say that a message was refused since a queue was full in which hardly anything was."""
-    line, end = _nth(rows, 2)
-    said = f"says that it refused 1 message because the queue of {end.recipient} was full, although"
-    full = replace(
-        end, event="refused", reason="queue-full-recipient", t=line.t, mono=line.mono, attempt=0, depth=0, duration_ns=0
-    )
+def _one_of_several(rows: Rows, number: int, peers: Collection[str | None] | None = None) -> tuple[Line, Line]:
+    """Return one of the messages that arrived and had several recipients, and its end. `peers`: who may have brought
+    it."""
+    found = [
+        (line, end)
+        for line, end in list(_arrived(rows))[RESERVED:]
+        if len(line.recipients or ()) > 1 and (peers is None or line.peer in peers)
+    ]
+    if number >= len(found):
+        raise CannotLie
+    return found[number]
+
+
+def _out_at_once(rows: Rows, line: Line, end: Line, reason: str) -> Rows:
+    """Say that a recipient was left out of a message as it was accepted."""
+    out = replace(end, event="refused", reason=reason, t=line.t, mono=line.mono, attempt=0, depth=0, duration_ns=0)
     kept = [row for row in rows if not _is_of(row, line, end.recipient)]
     at = next(number for number, row in enumerate(kept) if row is line)
-    return [*kept[: at + 1], full, *kept[at + 1 :]], said
+    return [*kept[: at + 1], out, *kept[at + 1 :]]
+
+
+def _not_full(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a message was refused since a queue was full in which hardly anything was."""
+    line, end = _one_of_several(rows, 0)
+    said = f"says that it refused 1 message because the queue of {end.recipient} was full, although"
+    return _out_at_once(rows, line, end, FULL), said
+
+
+def _not_crowded(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say so of the share of a group, in which hardly anything was."""
+    if any(row.event == "renewal" for row in rows):
+        raise CannotLie
+    fields = [(row.event, row.fields or {}) for row in rows]
+    known = {one.get("peer") for event, one in fields if event == "link_up"}
+    known -= {
+        one.get("peer") for event, one in fields if event == "config" or one.get("standing") in ("met", "stranger")
+    }
+    line, end = _one_of_several(rows, 1, known)
+    said = f"says that it refused 1 message for {end.recipient} because a share of the queue was full, although"
+    return _out_at_once(rows, line, end, FULL_GROUP), said
+
+
+def _all_out(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that the one recipient of a message was left out as it was accepted."""
+    line, end = _nth(rows, 6)
+    if len(line.recipients or ()) > 1:
+        raise CannotLie
+    said = f"says that it left {end.recipient} out of 1 message that it had accepted, for want of room or as it was"
+    return _out_at_once(rows, line, end, "recipient-offline-ttl0"), said
+
+
+def _not_away(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a subscriber that had joined and was connected was away."""
+    line, able = _left_of(rows)
+    said = f"says that it kept 1 message for {able} back because {able} was away, although by its own log"
+    end = next(row for row in rows if _is_of(row, line, able))
+    return _out_at_once(rows, line, end, NOT_KEPT), said
+
+
+def _refused_unwritten(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a recipient refused a message that was never written to it."""
+    line, end = _nth(rows, 7)
+    said = f"says that {end.recipient} refused 1 message, although its log, which is whole, does not tell that"
+    refused = replace(end, event="refused", reason="peer-refused", duration_ns=0)
+    others = [row for row in rows if row is end or not _is_of(row, line, end.recipient)]
+    return [refused if row is end else row for row in others], said
 
 
 def _other_time(victim: str, rows: Rows) -> tuple[Rows, str]:
@@ -311,6 +368,16 @@ def _invented_reason(victim: str, rows: Rows) -> tuple[Rows, str]:
     return _refused_for("capd:not-today", "1 message ended for {} for a reason that neither the router nor its", rows)
 
 
+def _refused_later(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a message was refused, after it was accepted, since the store of the router was full."""
+    ends = [end for _, end in list(_arrived(rows))[RESERVED:]]
+    if len(ends) < 3:
+        raise CannotLie
+    said = f"says that 1 message ended for {ends[2].recipient} by an event and for a reason that do not go together"
+    refused = replace(ends[2], event="refused", reason="queue-full-node", duration_ns=0)
+    return [refused if row is ends[2] else row for row in rows], said
+
+
 def _unknown_reason(victim: str, rows: Rows) -> tuple[Rows, str]:
     """Say that a message was refused for a reason that there is not, in a log that does not name reasons."""
     return _refused_for("not-today", "for a reason that this audit does not know: not-today 1", rows)
@@ -331,6 +398,8 @@ OF_ONE: tuple[Lie, ...] = (
     _time_back,
     _invented_reason,
     _not_left,
+    _refused_later,
+    _refused_unwritten,
 )
 claims_in_one_log = in_a_log(*OF_ONE)
 """All of them in the log of one victim."""
@@ -369,6 +438,7 @@ def flooded_by_nobody(scene: Scene) -> None:
 CLAIMS: tuple[Callable[[Scene], None], ...] = (
     *map(in_a_log, OF_ONE), in_a_log(_left_out_and_excused), in_a_log(_copied_by_nobody), in_a_log(_given_to_a_service),
     in_a_log(_given_as_history),
+    *map(in_a_log, (_not_crowded, _all_out, _not_away)),
     in_a_log(_unknown_reason, level="warning", names_reasons=False), footer_of_other_times,
 )  # fmt: skip
 CLAIMS_OF_TWO = (flooded_by_nobody,)

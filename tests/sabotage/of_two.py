@@ -114,7 +114,7 @@ def refused_though_taken(scene: Scene) -> None:
 
 def refused_for_load(scene: Scene) -> None:
     """Say so for a reason for which a neighbour may refuse what it has accepted."""
-    giver, taker = _refuse(scene, scene.chance.choice(("rate-limited", "not-authorised", "peer-refused", "too-large")))
+    giver, taker = _refuse(scene, scene.chance.choice(("not-authorised", "peer-refused", "too-large")))
     scene.tell("", f"1 message refused at {giver} for {taker} went on: the log of {taker} tells that it")
 
 

@@ -6,8 +6,6 @@ SELECT router, seq, t, mono, boot, event, fields['peer'] AS peer, fields['standi
     fields['group'] AS group_key, fields['subscriber'] AS subscriber, fields['service'] AS service,
     fields['old'] AS old_key, fields['new'] AS new_key, number_of_text(fields['link']) AS link,
     number_of_text(fields['clock_moves_s_max']) AS clock_moves_s_max,
-    number_of_text(fields['queue_messages_max']) AS queue_messages_max,
-    number_of_text(fields['queue_bytes_max']) AS queue_bytes_max,
     number_of_text(fields['history_open_max']) AS history_open_max, ids,
     coalesce(fields['uplink'] = 'true' OR fields['blocked'] = 'true' OR fields['removed'] = 'true'
         OR fields['revoked'] <> '', FALSE) AS is_doubtful

@@ -165,11 +165,16 @@ class QueueLimits(Struct, frozen=True):
     met_percent: int = 5
 
     def told(self) -> tuple[tuple[str, int], ...]:
-        """Return the limits as logged: of a recipient's queue, of one group, source or neighbour in it, of the node."""
+        """Return the limits as logged: of a recipient's queue, of one group, source or neighbour in it and in all of
+        them, of the node."""
         return (
             ("queue_messages_max", self.recipient_messages_max),
             ("queue_bytes_max", self.recipient_bytes_max),
             ("group_percent", self.share_percent),
+            ("group_messages_max", self.group_messages_max),
+            ("group_bytes_max", self.group_bytes_max),
+            ("neighbour_messages_max", self.neighbour_messages_max),
+            ("neighbour_bytes_max", self.neighbour_bytes_max),
             ("node_messages_max", self.node_messages_max),
             ("node_bytes_max", self.node_bytes_max),
         )

@@ -6,30 +6,16 @@ The logs of all cases are audited at once: a case is a router of its own, or two
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from samples.audit_logs import APP, LATE, OTHER_APP, Log, audited, message_id, name
+from samples.one_log import claimed, down, joined, linked, then, told_of
 from samples.two_logs import HOUR, Case, G, Pair, begun, dates, flooded, handed, history, said, unread
 
 from router.core.wire.crypto import SigningKey
-
-
-def claimed(cases: Mapping[str, Case], directory: Path) -> dict[str, list[tuple[str, int]]]:
-    """Return the claims, with their counts, of each case's router."""
-    logs = {case: Log(SigningKey(case.encode().ljust(32)[:32])) for case in cases}
-    for case, write in cases.items():
-        write(logs[case])
-        logs[case].write(directory / case)
-    rows = audited(*(directory / case for case in cases))["claims"]
-    return {case: _of(rows, log) for case, log in logs.items()}
-
-
-def _of(rows: Sequence[Mapping[str, Any]], log: Log) -> list[tuple[str, int]]:
-    """Return the claims of a router, with their counts."""
-    return [(row["claim"], row["count"]) for row in rows if row["router"] == name(log.key)]
 
 
 def between(cases: Mapping[str, Pair], directory: Path) -> tuple[dict[str, list[tuple[str, int]]], dict[str, Any]]:
@@ -40,18 +26,10 @@ def between(cases: Mapping[str, Pair], directory: Path) -> tuple[dict[str, list[
         for one in logs[case]:
             one.write(directory / case / name(one.key)[:8])
     found = audited(*(directory / case for case in cases), at=3 * LATE)
-    return {case: _of(found["claims"], here) for case, (here, _) in logs.items()}, found
+    return {case: told_of(found["claims"], here) for case, (here, _) in logs.items()}, found
 
 
 # -- left out ---------------------------------------------------------------------------------------------
-
-
-def joined(log: Log, at: float = 1, **fields: Any) -> None:
-    log.state("join", at, subscriber=APP, group=G, **fields)
-
-
-def linked(log: Log, at: float = 1, standing: str = "local") -> None:
-    log.state("link_up", at, peer=APP, link=7, standing=standing)
 
 
 def present(log: Log) -> None:
@@ -70,20 +48,8 @@ def sent(log: Log, at: float = 5, first: int = 1, **columns: Any) -> None:
     log.outward("delivered", [(first, 2)], at, recipient=OTHER_APP, parcel=first)
 
 
-def then(*steps: Case) -> Case:
-    def write(log: Log) -> None:
-        for step in steps:
-            step(log)
-
-    return write
-
-
 def left(log: Log) -> None:
     log.state("leave", 2, subscriber=APP, group=G)
-
-
-def down(log: Log) -> None:
-    log.state("link_down", 2, peer=APP, link=7, standing="local")
 
 
 def by_service(log: Log) -> None:
@@ -330,38 +296,6 @@ def test_ends_of_messages_that_cannot_be_by_their_other_lines_are_told(tmp_path:
     assert found == {case: claims for case, (_, claims) in cases.items()}
 
 
-def filled(owed: int, sizes: int = 9, **limits: int) -> Case:
-    """Let so many messages wait, and refuse one more."""
-
-    def write(log: Log) -> None:
-        begun(log, **limits)
-        ids = [f"{log.key.public.hex()} {one}" for one in range(owed + 1)]
-        log.accepted(1, ids[:owed], ttl=LATE * 9, sizes=[sizes] * owed)
-        log.accepted(owed + 1, ids[owed:], ttl=LATE * 9)
-        log.outward("refused", [(owed + 1, 1)], 0, parcel=owed + 1, reason="queue-full-recipient")
-        log.state("stop", 9)
-
-    return write
-
-
-def drained(log: Log) -> None:
-    begun(log)
-    ids = [f"{log.key.public.hex()} {one}" for one in range(91)]
-    log.accepted(1, ids[:90])
-    log.outward("forwarded", [(1, 90)])
-    log.outward("delivered", [(1, 80)])
-    log.accepted(91, ids[90:])
-    log.outward("refused", [(91, 1)], 1, parcel=91, reason="queue-full-recipient")
-    log.outward("delivered", [(81, 10)])
-
-
-def test_a_queue_that_is_said_to_be_full_and_was_not_is_told(tmp_path: Path) -> None:
-    told = {"one waits": filled(1), "half are gone": drained}
-    quiet = {"many wait": filled(60), "large ones wait": filled(9, 1000, queue_bytes_max=9000)}
-    found = claimed({**told, **quiet}, tmp_path)
-    assert found == {**{case: [("not-full", 1)] for case in told}, **{case: [] for case in quiet}}
-
-
 # -- two logs ---------------------------------------------------------------------------------------------
 
 
@@ -371,9 +305,8 @@ def test_a_neighbour_that_accepted_what_it_is_said_to_have_refused_is_told(tmp_p
 
     cases: dict[str, tuple[Pair, list[tuple[str, int]]]] = {
         "refused": (handed, [("refused-there", 1)]),
-        "no room on the disk": (lambda here, there: handed(here, there, "disk-full"), [("refused-there", 1)]),
         "no right any more": (lambda here, there: handed(here, there, "not-authorised"), []),
-        "too many a second": (lambda here, there: handed(here, there, "rate-limited"), []),
+        "too large": (lambda here, there: handed(here, there, "too-large"), []),
         "accepted later": (lambda here, there: handed(here, there, at=60), []),
         "brought by another": (lambda here, there: handed(here, there, peer=APP), []),
         "a clock was set": (stepped, []),

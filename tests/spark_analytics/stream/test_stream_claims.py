@@ -27,7 +27,8 @@ from spark_analytics.streaming import run_stream
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.long]
 TOLD = [
-    "answer-owed", "before-accepted", "never-linked", "never-written", "not-owed", "time-back", "unknown-reason",
+    "answer-owed", "before-accepted", "never-linked", "never-written", "no-such-end", "not-owed", "time-back",
+    "unknown-reason",
 ]  # fmt: skip
 
 
@@ -36,7 +37,7 @@ def test_lies_of_one_log_are_told_as_by_the_audit_after_each_batch(
 ) -> None:
     """First each log lacks a file in its middle; a stream that is started again takes them."""
     scene = copied(fleets(10, 100, 3), tmp_path / "lies", 1)
-    lies = (SABOTAGES[name] for name in ("unlinked", "time_back", "invented_reason"))
+    lies = (SABOTAGES[name] for name in ("unlinked", "time_back", "invented_reason", "refused_later"))
     for lie in (_acked_by_a_stranger, _expired_at_once, *CLAIMS[1:4], CLAIMS[6], *lies):
         lie(scene)
     shutil.copy(scene.directory / TRUTH, tmp_path)

@@ -1,0 +1,197 @@
+"""Claims about messages that a router says were refused after it had accepted them, as `claim_sql` finds others.
+
+A router that has no room for some recipients of a message leaves them out as it accepts it; what nobody has room for
+it refuses at the door. `declined`: the lines of all that was refused after it was accepted, each with its acceptance
+(`router`, `parcel`, `recipient`, `reason`, `seq`, `count`; `accepted_seq`, `units`: the messages of that line for all
+its recipients, `group_key`; `is_at_once`: written at the same time of the same run).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+FULL, FULL_GROUP = ROOMLESS = ("queue-full-recipient", "queue-full-group")
+"""Reasons for which a recipient is left out for want of room: in its queue, and in a share of it or a sum over
+queues."""
+NOT_KEPT = "not-kept"
+LEFT_OUT_FOR = (*ROOMLESS, NOT_KEPT, "recipient-offline-ttl0")
+"""Reasons for which a recipient is left out. What a recipient itself refuses for the former two is tried again."""
+OWN = (*LEFT_OUT_FOR, "too-large")
+"""Reasons for which a router refuses a message for a recipient without writing it to that one."""
+LIMITS = (
+    "queue_messages_max", "queue_bytes_max", "group_percent", "group_messages_max", "group_bytes_max",
+    "neighbour_messages_max", "neighbour_bytes_max",
+)  # fmt: skip
+"""Fields of `config` lines that are limits, each a column of `room`."""
+
+_UP_TO_HERE = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+
+NOT_FULL = f"""
+WITH most AS (
+    SELECT room.router, min(queue_messages_max) AS messages_max, min(queue_bytes_max) AS bytes_max
+    FROM {{room}} room JOIN {{log}} log ON log.router = room.router
+    WHERE is_whole AND pruned_to = 0
+    GROUP BY room.router
+),
+step AS (
+    SELECT router, recipient, seq, seq AS accepted_seq, n AS added, bytes, 0 AS count FROM {{owed}}
+    UNION ALL
+    SELECT router, recipient, seq, 0, -count, 0, CASE WHEN reason = '{FULL}' THEN count ELSE 0 END FROM {{ended}}
+),
+filled AS (
+    SELECT router, recipient, seq, count, max(accepted_seq) OVER own AS accepted_seq,
+        count + sum(added) OVER own AS messages, max(bytes) OVER own AS bytes
+    FROM step
+    WINDOW own AS (PARTITION BY router, recipient ORDER BY seq {_UP_TO_HERE})
+),
+renewed AS (
+    SELECT DISTINCT router, new_key FROM {{change}} change WHERE event = 'renewal'
+)
+SELECT filled.router, recipient AS peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq,
+    min_by(accepted_seq, seq) AS accepted_seq
+FROM filled
+JOIN most ON most.router = filled.router
+LEFT JOIN renewed ON renewed.router = filled.router AND renewed.new_key = recipient
+WHERE count > 0 AND 2 * messages <= messages_max
+    AND 2 * CAST(messages AS DOUBLE) * CAST(bytes AS DOUBLE) <= bytes_max AND renewed.router IS NULL
+GROUP BY filled.router, recipient
+"""
+"""Messages refused because a recipient's queue was full, where by the router's own log no more than half of it was, in
+messages and, if all were as large as the largest, in bytes. `owed`, `ended`: of routers and recipients for which that
+was said, what was accepted (`router`, `recipient`, `seq`, `n`, `bytes`: of the largest message) and what ended (`seq`,
+`count`, `reason`). A key that follows another has that one's queue, and is not judged; `room`: the limits that each
+`config` line tells."""
+
+
+def _half(messages: str, size: str, messages_max: str, bytes_max: str) -> str:
+    """Return SQL for whether so many messages, each of that size at most, are no more than half of these limits."""
+    size = f"2 * CAST({messages} AS DOUBLE) * CAST({size} AS DOUBLE)"
+    return f"2 * {messages} <= {messages_max} AND {size} <= {bytes_max}"
+
+
+_SHARE = (
+    "greatest(1, floor(queue_messages_max * group_percent / 100))",
+    "floor(queue_bytes_max * group_percent / 100)",
+)
+NOT_CROWDED = f"""
+WITH limits AS (
+    SELECT room.router, {", ".join(f"min({name}) AS {name}" for name in LIMITS)}
+    FROM {{room}} room JOIN {{log}} log ON log.router = room.router
+    WHERE is_whole AND pruned_to = 0
+    GROUP BY room.router
+    HAVING count(group_messages_max) = count(*)
+),
+linked AS (
+    SELECT router, peer, min(seq) AS seq
+    FROM {{change}} change
+    WHERE event = 'link_up' AND peer IS NOT NULL
+    GROUP BY router, peer
+    HAVING count(*) = count(CASE WHEN standing IN ('local', 'client', 'peer') THEN 1 END)
+),
+changed AS (
+    SELECT DISTINCT linked.router, linked.peer
+    FROM linked JOIN {{change}} change ON change.router = linked.router AND change.peer = linked.peer
+    WHERE event = 'config' AND change.seq > linked.seq
+),
+renewed AS (
+    SELECT DISTINCT router FROM {{change}} change WHERE event = 'renewal'
+),
+step AS (
+    SELECT router, recipient, signer, peer, seq, seq AS accepted_seq, n AS added, bytes, 0 AS count FROM {{held}}
+    UNION ALL
+    SELECT router, recipient, signer, peer, seq, 0, -count, 0, CASE WHEN reason = '{FULL_GROUP}' THEN count ELSE 0 END
+    FROM {{released}}
+),
+filled AS (
+    SELECT router, recipient, peer, seq, count, max(accepted_seq) OVER group_here AS accepted_seq,
+        count + sum(added) OVER group_here AS group_here, max(bytes) OVER group_here AS group_here_bytes,
+        count + sum(added) OVER peer_here AS peer_here, max(bytes) OVER peer_here AS peer_here_bytes,
+        count + sum(added) OVER in_group AS in_group, max(bytes) OVER in_group AS in_group_bytes,
+        count + sum(added) OVER by_peer AS by_peer, max(bytes) OVER by_peer AS by_peer_bytes
+    FROM step
+    WINDOW group_here AS (PARTITION BY router, recipient, signer ORDER BY seq {_UP_TO_HERE}),
+        peer_here AS (PARTITION BY router, recipient, peer ORDER BY seq {_UP_TO_HERE}),
+        in_group AS (PARTITION BY router, signer ORDER BY seq {_UP_TO_HERE}),
+        by_peer AS (PARTITION BY router, peer ORDER BY seq {_UP_TO_HERE})
+)
+SELECT filled.router, recipient AS peer, CAST(sum(count) AS BIGINT) AS count, min(filled.seq) AS seq,
+    min_by(accepted_seq, filled.seq) AS accepted_seq
+FROM filled
+JOIN limits ON limits.router = filled.router
+JOIN linked ON linked.router = filled.router AND linked.peer = filled.peer
+LEFT JOIN changed ON changed.router = filled.router AND changed.peer = filled.peer
+LEFT JOIN renewed ON renewed.router = filled.router
+WHERE count > 0 AND changed.router IS NULL AND renewed.router IS NULL
+    AND {_half("group_here", "group_here_bytes", *_SHARE)}
+    AND {_half("peer_here", "peer_here_bytes", *_SHARE)}
+    AND {_half("in_group", "in_group_bytes", "group_messages_max", "group_bytes_max")}
+    AND {_half("by_peer", "by_peer_bytes", "neighbour_messages_max", "neighbour_bytes_max")}
+GROUP BY filled.router, recipient
+"""
+"""Messages refused because a share of a queue, or the sum of a group or of who brought them, was full, where by the
+router's own log no more than half was of any of the four: of the group in that recipient's queue, of the bringer in it,
+of the group in all queues, and of the bringer in all. `held`, `released`: of routers that say so, what was accepted and
+what ended, by recipient (as `owed` and `ended` of `NOT_FULL`; `signer`: the group or source, `peer`: who brought it).
+What strangers bring, who have one share together, or routers known by meetings, who have a smaller one, or somebody
+whose rights changed after it had a link, is not judged, nor a log that tells of renewed keys, or of which a `config`
+line lacks these limits."""
+
+NO_ROOM = f"""
+WITH lines AS (
+    SELECT declined.*,
+        sum(CASE WHEN is_at_once THEN count ELSE 0 END) OVER (PARTITION BY router, accepted_seq) AS left_out
+    FROM {{declined}} declined
+    WHERE reason IN {LEFT_OUT_FOR}
+)
+SELECT router, recipient AS peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq,
+    min_by(accepted_seq, seq) AS accepted_seq
+FROM lines
+WHERE left_out >= units OR NOT is_at_once AND reason IN {ROOMLESS}
+GROUP BY router, recipient
+"""
+"""Messages refused for want of room later than they were accepted, or of which every recipient was left out: a router
+looks for room as it accepts, and refuses at the door what it would owe to nobody."""
+
+REFUSED_UNWRITTEN = f"""
+SELECT declined.router, declined.recipient AS peer, CAST(sum(count) AS BIGINT) AS count, min(declined.seq) AS seq,
+    min_by(accepted_seq, declined.seq) AS accepted_seq
+FROM {{declined}} declined
+JOIN {{log}} log ON log.router = declined.router
+JOIN (SELECT DISTINCT router FROM {{change}} WHERE clock_moves_s_max IS NOT NULL) told ON told.router = declined.router
+LEFT JOIN (
+    SELECT router, parcel, recipient, min(seq) AS seq FROM {{written}} GROUP BY router, parcel, recipient
+) written ON written.router = declined.router AND written.parcel = declined.parcel
+    AND written.recipient = declined.recipient AND written.seq < declined.seq
+WHERE is_whole AND written.seq IS NULL AND reason NOT IN {OWN}
+GROUP BY declined.router, declined.recipient
+"""
+"""Messages that a recipient is said to have refused, although the log, which is whole and of a version that tells of
+all that is written, does not tell that any of their parcel was written to it before. `written`: the lines `forwarded`
+of these parcels (`router`, `parcel`, `recipient`, `seq`)."""
+
+TEXTS = {
+    "not-full": NOT_FULL,
+    "not-crowded": NOT_CROWDED,
+    "no-room": NO_ROOM,
+    "refused-unwritten": REFUSED_UNWRITTEN,
+}
+"""The texts by claim."""
+
+
+def claimable(ends: Collection[tuple[str, str | None]]) -> set[str]:
+    """Return the claims, also of other texts, for which a log has lines of the kind of which they are made. `ends`: the
+    pairs of event and reason of lines that are not about the door."""
+    refused = {reason for event, reason in ends if event == "refused" and reason is not None}
+    found = {
+        "not-full": FULL in refused,
+        "not-crowded": FULL_GROUP in refused,
+        "no-room": not refused.isdisjoint(LEFT_OUT_FOR),
+        "refused-unwritten": not refused <= {*OWN},
+        "joined-there": "no-subscribers" in refused,
+        "not-away": NOT_KEPT in refused,
+    }
+    return {claim for claim, is_so in found.items() if is_so}
+
+
+OF_ENDS = ("not-full", "not-crowded", "no-room", "refused-unwritten", "joined-there", "not-away")
+"""The claims of which `claimable` tells."""

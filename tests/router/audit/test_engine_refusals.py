@@ -1,0 +1,204 @@
+"""The audit reports refusals and other ends that the rest of the same log contradicts, and nothing that only looks so.
+
+The logs of all cases of a test are audited at once: each is of a router of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from samples.audit_logs import APP, LATE, OTHER_APP, Log, message_id, name
+from samples.one_log import claimed, down, joined, linked
+from samples.two_logs import Case, begun, said
+
+
+def test_events_that_do_not_go_with_their_reasons_are_told(tmp_path: Path) -> None:
+    told = [
+        ("expired", "left"), ("expired", "queue-full-recipient"), ("dropped", "ttl-expired"), ("evicted", "internal"),
+        ("evicted", "left"), ("refused", "queue-full-node"), ("refused", "disk-full"), ("refused", "rate-limited"),
+        ("refused", "clock-doubted"), ("refused", "index-full"), ("refused", "shutdown"),
+    ]  # fmt: skip
+    quiet = [
+        ("expired", "expiry-passed"), ("dropped", "left"), ("dropped", "store-damaged"), ("refused", "no-route"),
+        ("refused", "peer-refused"), ("refused", "too-large"), ("refused", "reason-70"), ("deferred", "disk-full"),
+        ("dropped", "reason-70"), ("expired", "foo:bar"),
+    ]  # fmt: skip
+
+    def ending(event: str, reason: str) -> Case:
+        def write(log: Log) -> None:
+            begun(log)
+            log.accepted(1, [f"{name(log.key)} {one}" for one in range(3)])
+            log.outward("forwarded", [(1, 3)])
+            log.outward(event, [(1, 2)], LATE, reason=reason)
+            log.turned("refused", 5, "queue-full-node")
+            log.state("stop", LATE + 1)
+
+        return write
+
+    found = claimed({" ".join(end): ending(*end) for end in (*told, *quiet)}, tmp_path)
+    assert found == {
+        **{" ".join(end): [("no-such-end", 2)] for end in told}, **{" ".join(end): [] for end in quiet}
+    }  # fmt: skip
+
+
+def filled(owed: int, sizes: int = 9, *, then_: Case = lambda log: None, **limits: int) -> Case:
+    """Let so many messages wait, and leave a recipient out of one more."""
+
+    def write(log: Log) -> None:
+        begun(log, **limits)
+        then_(log)
+        ids = [f"{log.key.public.hex()} {one}" for one in range(owed + 1)]
+        log.accepted(1, ids[:owed], ttl=LATE * 9, sizes=[sizes] * owed)
+        log.accepted(owed + 1, ids[owed:], [APP, OTHER_APP], ttl=LATE * 9)
+        log.outward("refused", [(owed + 1, 1)], 0, parcel=owed + 1, reason="queue-full-recipient")
+        log.state("stop", 9)
+
+    return write
+
+
+def drained(log: Log) -> None:
+    begun(log)
+    ids = [f"{log.key.public.hex()} {one}" for one in range(91)]
+    log.accepted(1, ids[:90])
+    log.outward("forwarded", [(1, 90)])
+    log.outward("delivered", [(1, 80)])
+    log.accepted(91, ids[90:], [APP, OTHER_APP], 1)
+    log.outward("refused", [(91, 1)], 1, parcel=91, reason="queue-full-recipient")
+    log.outward("delivered", [(81, 10)])
+
+
+def test_a_queue_that_is_said_to_be_full_and_was_not_is_told(tmp_path: Path) -> None:
+    another = said("renewal", 0, old=message_id("old"), new=OTHER_APP, service="router")
+    told = {"one waits": filled(1), "half are gone": drained, "another key was renewed": filled(1, then_=another)}
+    quiet = {
+        "many wait": filled(60),
+        "large ones wait": filled(9, 1000, queue_bytes_max=9000),
+        "what a renewed key was owed": filled(
+            1, then_=said("renewal", 0, old=message_id("old"), new=APP, service="router")
+        ),
+    }
+    found = claimed({**told, **quiet}, tmp_path)
+    assert found == {**{case: [("not-full", 1)] for case in told}, **{case: [] for case in quiet}}
+
+
+H, PEER, OTHER_PEER = message_id("other group"), message_id("peer"), message_id("other peer")
+ROOM = {
+    "group_percent": 50, "group_messages_max": 200, "group_bytes_max": 1 << 30,
+    "neighbour_messages_max": 200, "neighbour_bytes_max": 1 << 30,
+}  # fmt: skip
+
+
+def crowded(
+    count: int = 0,
+    *steps: Case,
+    standing: str = "peer",
+    limits: Mapping[str, int] = ROOM,
+    waiting_for: Sequence[str] = (APP,),
+    **columns: Any,
+) -> Case:
+    """Let so many messages wait, and leave a recipient out of one more, as its group has no more room there."""
+
+    def write(log: Log) -> None:
+        begun(log, **limits)
+        for link, peer in enumerate((PEER, OTHER_PEER), 1):
+            log.state("link_up", 0, peer=peer, link=link, standing=standing)
+        for step in steps:
+            step(log)
+        ids = [f"{log.key.public.hex()} {one}" for one in range(count + 1)]
+        if count:
+            log.accepted(1, ids[:count], waiting_for, ttl=LATE * 9, **columns)
+        log.accepted(count + 1, ids[count:], [APP, OTHER_APP], ttl=LATE * 9)
+        log.outward("refused", [(count + 1, 1)], 0, parcel=count + 1, reason="queue-full-group")
+        log.state("stop", 9)
+
+    return write
+
+
+def test_a_share_that_is_said_to_be_full_and_was_not_is_told(tmp_path: Path) -> None:
+    elsewhere = (OTHER_APP,)
+    told = {
+        "nobody waits": crowded(),
+        "few of the group wait": crowded(20),
+        "others wait": crowded(90, group=H, peer=OTHER_PEER),
+        "others wait elsewhere": crowded(190, group=H, peer=OTHER_PEER, waiting_for=elsewhere),
+        "it came to be known before": crowded(0, said("config", 0, peer=message_id("third"), removed=False, **ROOM)),
+    }
+    quiet = {
+        "many of the group wait": crowded(40, peer=OTHER_PEER),
+        "many that it brought wait": crowded(40, group=H),
+        "many of the group wait elsewhere": crowded(150, peer=OTHER_PEER, waiting_for=elsewhere),
+        "many that it brought wait elsewhere": crowded(150, group=H, waiting_for=elsewhere),
+        "large ones wait": crowded(20, limits=ROOM | {"queue_bytes_max": 20_000}, sizes=[1000] * 20),
+        "a stranger's": crowded(standing="stranger"),
+        "a router's that is known by meetings": crowded(standing="met"),
+        "its rights changed": crowded(0, said("config", 0, peer=PEER, removed=False, **ROOM)),
+        "a key was renewed": crowded(0, said("renewal", 0, old=OTHER_APP, new=H, service="router")),
+        "no such limits are told": crowded(limits={}),
+        "no such limits are told once": crowded(0, said("config", 0)),
+    }
+    found = claimed({**told, **quiet}, tmp_path)
+    assert found == {**{case: [("not-crowded", 1)] for case in told}, **{case: [] for case in quiet}}
+
+
+def declined(reason: str, at: float = 2, *steps: Case, whom: Sequence[str] = (APP,), written: bool = False) -> Case:
+    """Accept two messages for two apps at 2, and say of these that they were refused for `reason`."""
+
+    def write(log: Log) -> None:
+        begun(log, queue_messages_max=1, group_messages_max=1)
+        for step in steps:
+            step(log)
+        log.accepted(1, [f"{log.key.public.hex()} {one}" for one in range(2)], [APP, OTHER_APP], 2, ttl=LATE * 9)
+        for one in whom:
+            if written:
+                log.outward("forwarded", [(1, 1)], at, one)
+            log.outward("refused", [(1, 2)], at, one, reason=reason)
+        log.state("stop", 9)
+
+    return write
+
+
+def test_who_is_left_out_of_what_is_accepted_only_if_somebody_is_not(tmp_path: Path) -> None:
+    told = {
+        "for want of room, later": declined("queue-full-recipient", 3),
+        "for a share, later": declined("queue-full-group", 3, written=True),
+        "nobody has room": declined("queue-full-recipient", whom=(APP, OTHER_APP)),
+        "nobody is there": declined("not-kept", whom=(APP, OTHER_APP)),
+    }
+    quiet = {
+        "for want of room": declined("queue-full-recipient"),
+        "for a share": declined("queue-full-group"),
+        "away": declined("not-kept"),
+        "an app says so": declined("not-kept", 3, whom=(APP, OTHER_APP)),
+    }
+    found = claimed({**told, **quiet}, tmp_path)
+    both = ("nobody has room", "nobody is there")
+    assert found == {
+        **{case: [("no-room", 2)] * (1 + (case in both)) for case in told}, **{case: [] for case in quiet}
+    }  # fmt: skip
+
+
+def test_who_is_said_to_be_away_and_was_connected_is_told(tmp_path: Path) -> None:
+    there: tuple[Case, ...] = (linked, joined)
+    told = {"connected": declined("not-kept", 2, *there)}
+    quiet = {
+        "away": declined("not-kept", 2, *there, down),
+        "not joined": declined("not-kept", 2, linked),
+        "for want of room": declined("queue-full-recipient", 2, *there),
+        "it says so itself": declined("not-kept", 3, *there, written=True),
+    }
+    found = claimed({**told, **quiet}, tmp_path)
+    assert found == {**{case: [("not-away", 2)] for case in told}, **{case: [] for case in quiet}}
+
+
+def test_a_refusal_of_what_was_never_written_is_told(tmp_path: Path) -> None:
+    told = {"by a recipient": declined("peer-refused", 3), "for a route": declined("no-route", 3)}
+    quiet = {
+        "of what was written": declined("peer-refused", 3, written=True),
+        "too large for its link": declined("too-large", 3),
+        "as it was away": declined("recipient-offline-ttl0"),
+        "a hole": declined("peer-refused", 3, said("log_gap", missing=1)),
+    }
+    found = claimed({**told, **quiet}, tmp_path)
+    assert found == {**{case: [("refused-unwritten", 2)] for case in told}, **{case: [] for case in quiet}}

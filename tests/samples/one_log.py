@@ -1,0 +1,47 @@
+"""Logs written by hand, each of a router of its own, that contradict themselves, or only seem to; all are audited at
+once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from router.core.wire.crypto import SigningKey
+from samples.audit_logs import APP, Log, audited, name
+from samples.two_logs import Case, G
+
+
+def claimed(cases: Mapping[str, Case], directory: Path) -> dict[str, list[tuple[str, int]]]:
+    """Return the claims, with their counts, of each case's router."""
+    logs = {case: Log(SigningKey(case.encode().ljust(32)[:32])) for case in cases}
+    for case, write in cases.items():
+        write(logs[case])
+        logs[case].write(directory / case)
+    rows = audited(*(directory / case for case in cases))["claims"]
+    return {case: told_of(rows, log) for case, log in logs.items()}
+
+
+def told_of(rows: Sequence[Mapping[str, Any]], log: Log) -> list[tuple[str, int]]:
+    """Return the claims of a router, with their counts."""
+    return [(row["claim"], row["count"]) for row in rows if row["router"] == name(log.key)]
+
+
+def then(*steps: Case) -> Case:
+    def write(log: Log) -> None:
+        for step in steps:
+            step(log)
+
+    return write
+
+
+def joined(log: Log, at: float = 1, **fields: Any) -> None:
+    log.state("join", at, subscriber=APP, group=G, **fields)
+
+
+def linked(log: Log, at: float = 1, standing: str = "local") -> None:
+    log.state("link_up", at, peer=APP, link=7, standing=standing)
+
+
+def down(log: Log) -> None:
+    log.state("link_down", 2, peer=APP, link=7, standing="local")
