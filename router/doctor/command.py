@@ -202,7 +202,7 @@ async def _ask_discovery(facts: Facts, home: Home, listen: Sequence[str]) -> Non
         called = {one: names.get(one, short(address_text(one))) for of in SAMPLED for one in sampling[of]}
         near, seeds = (tuple(called[one] for one in sampling[of]) for of in SAMPLED)
         away = tuple(names[one["address"]] for one in known if one["state"] == "away" and one["urls"])
-        facts.sampling = SamplingFacts(near, seeds, sampling["known"], away)
+        facts.sampling = SamplingFacts(near, seeds, sampling["known"], away, sampling["private"])
     if not ports or not whom:
         facts.why_not_reached = "no neighbour is known" if ports else "this node listens on no port for others"
         return

@@ -86,12 +86,14 @@ class LanFacts(Struct, frozen=True):
 class SamplingFacts(Struct, frozen=True):
     """From whom a core learns of other cores: connected neighbours and seeds of the settings, by name, and the number
     of nodes that it exchanges now; None if it takes no part, since it has no address where others reach it. `away`: the
-    neighbours with an address that are not connected."""
+    neighbours with an address that are not connected; `is_private`: all addresses of this node lie in a private
+    network."""
 
     neighbours: tuple[str, ...] = ()
     seeds: tuple[str, ...] = ()
     known: int | None = None
     away: tuple[str, ...] = ()
+    is_private: bool = False
 
 
 class DialBackAnswer(Struct, frozen=True):

@@ -228,6 +228,13 @@ def judge_sampling(sampling: SamplingFacts) -> Finding:
     if sampling.known is None:
         said = "this node has no address where others reach it, so it takes no part in learning of other cores"
         return Finding("sampling", None, said, "name one in node.listen or node.advertise")
+    if sampling.is_private and not sampling.known:
+        said = (
+            "this node's addresses lie in a private network, where cores do not learn of each other by what others say "
+            "of them"
+        )
+        remedy = "add each core there at the others by `router peer add`, or name a public address in node.advertise"
+        return Finding("sampling", None, said, remedy)
     sources = [
         *(f"{name} (a neighbour)" for name in sampling.neighbours),
         *(f"{name} (of `seeds`)" for name in sampling.seeds if name not in sampling.neighbours),

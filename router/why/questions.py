@@ -316,8 +316,10 @@ class Fates:
 
 
 def _carrier(router: Router) -> Carrier | None:
-    key = router.directory.with_role(Role.OVERLAY)
-    return None if key is None else Carrier(key.hex(), is_seeking=router.groups.fanning == key)
+    key, neighbours = router.directory.with_role(Role.OVERLAY), router.directory.neighbours
+    if key is None:
+        return None
+    return Carrier(key.hex(), router.groups.fanning == key, lambda one: bytes.fromhex(one) in neighbours)
 
 
 def _newest(view: View, key: str) -> str:

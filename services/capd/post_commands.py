@@ -210,7 +210,11 @@ def _show(found: Solved, info: m.PoolInfo, announced_to: int | None, as_json: bo
 
 
 def _reach(announced_to: int) -> str:
-    return counted(announced_to, "neighbour") if announced_to else "nobody yet; whoever connects in time is told of it"
+    return (
+        counted(announced_to, "neighbour")
+        if announced_to
+        else "nobody yet; it is announced to each neighbour whose relay line it reaches"
+    )
 
 
 async def _rescind(name: str, own_id: bytes, secret: bytes) -> tuple[tuple[bytes, ...], Standing]:

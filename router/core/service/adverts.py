@@ -91,6 +91,11 @@ class Adverts:
         """Whether this node can be reached from its own machine only."""
         return self.own is not None and any(reach_of(one.host) is Reach.LOOPBACK for one in self.own.addresses)
 
+    @property
+    def is_private(self) -> bool:
+        """Whether this node can be reached within a private network only: what others say of it does not count."""
+        return self.own is not None and all(reach_of(one.host) is Reach.PRIVATE for one in self.own.addresses)
+
 
 def verified(advert: Advertisement, now_s: int) -> Verified:
     """Return a verified advertisement, with the values that are read from it often."""

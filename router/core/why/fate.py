@@ -105,10 +105,12 @@ class Carrier(Struct, frozen=True):
     """The service of this node that carries groups to other nodes, and reads none of their messages.
 
     `key`: as hex, "" if there is no such service; `is_seeking`: it looks now for nodes that want a group in which
-    something is published here."""
+    something is published here; `is_router(key)`: whether this is the key of another node, which may have brought a
+    message."""
 
     key: str = ""
     is_seeking: bool = False
+    is_router: Callable[[str], bool] = lambda key: False
 
 
 class Recipient(Struct, frozen=True):
@@ -320,12 +322,15 @@ def _carried(carrier: Carrier, trace: Trace, recipients: Sequence[Recipient], no
     is_read = any(one.recipient != carrier.key and one.state in ("delivered", "acked") for one in recipients)
     nobody = "no other node has taken it" if is_read else "nobody has read it"
     told, row = "as far as the log of this node tells", trace.own[-1]
+    is_brought = row.peer is not None and carrier.is_router(row.peer)
+    if is_brought and is_read:
+        nobody = "it came from another node, and none has taken it from here"
     end_ns = expiry_s((row.expiries or ())[_index_in(row, trace)]) * SECOND_NS
     if end_ns <= now_ns:
         return f"nothing: its time is over, and {nobody}, {told}"
     if any(line.signer == carrier.key and line.reason for line in trace.noted):
         said = "the service does not send it on of itself any more, as noted, and keeps it for other nodes that ask"
-    elif carrier.is_seeking:
+    elif carrier.is_seeking and not is_brought:
         said = "the service keeps it until its end and looks for readers at other nodes"
     else:
         said = "the service keeps it until its end for readers at other nodes"

@@ -90,16 +90,21 @@ class Exchanges:
         if self._sampling is None or message.via is None:
             return [c.Refuse(Reason.NOT_AUTHORISED, "this node exchanges no advertisements")]
         by = message.via
-        view = tuple(self._judged(by, said.view, now))
+        refused: dict[PublicKey, tuple[Reason, str]] = {}
+        view = tuple(self._judged(by, said.view, refused, now))
         named = self._known.service_of(by)
         if named != message.source:
+            if named is None and by in refused:
+                return [c.Refuse(*refused[by])]
             self._refusals.refuse(by, Reason.NOT_AUTHORISED)
             return [c.Refuse(Reason.NOT_AUTHORISED, "only the discovery service that a router names speaks for it")]
         event = s.Question(by, view) if isinstance(said, Sample) else s.Response(by, view)
         return self._deeds(self._sampling.hear(event, now), now)
 
-    def _judged(self, by: PublicKey, entries: Iterable[Entry], now: c.Now) -> Iterator[ViewEntry]:
-        """Yield the entries that count, and count why the others do not."""
+    def _judged(
+        self, by: PublicKey, entries: Iterable[Entry], refused: dict[PublicKey, tuple[Reason, str]], now: c.Now
+    ) -> Iterator[ViewEntry]:
+        """Yield the entries that count; add to `refused`, and count, why the others do not."""
         for age, advert in entries:
             if advert.router == self._known.router:
                 continue
@@ -107,6 +112,7 @@ class Exchanges:
             if isinstance(found, Verified):
                 yield ViewEntry(age, found)
             else:
+                refused[advert.router] = found
                 self._refusals.refuse(by, found[0])
 
     # -- the beginning -----------------------------------------------------------------------------------------------
@@ -148,11 +154,13 @@ class Exchanges:
         yield from map(d.Dial, self._looks.due(peers, now.mono_s, is_alone=is_alone))
 
     def _view(self) -> dict[str, Any]:
-        """Return from whom this node learns of others, and of how many it knows now; None without an address."""
+        """Return from whom this node learns of others, and of how many it knows now, None without an address; and
+        whether others are told of it in vain, as all its addresses lie in a private network."""
         return {
             "seeds": [key.hex() for key in self._seeds],
             "neighbours": [key.hex() for key in self._known.linked],
             "known": None if self._sampling is None else len(self._sampling.view),
+            "private": self._known.is_private,
         }
 
     # -- what follows ------------------------------------------------------------------------------------------------

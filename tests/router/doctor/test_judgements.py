@@ -314,6 +314,12 @@ def test_lan(lan: LanFacts, ok: bool | None, said: str) -> None:
             None,
             "knows no other core yet, and has no link with hub, lab, sea and others now; a minute after",
         ),
+        (
+            SamplingFacts(("hub",), known=0, is_private=True),
+            None,
+            "lie in a private network, where cores do not learn of each other by what others say of them; add each core",
+        ),
+        (SamplingFacts(("hub",), known=1, is_private=True), True, "exchanges 1 other core now"),
         (SamplingFacts(known=2), True, "from those it knows: it exchanges 2 other cores now"),
         (
             SamplingFacts(("hub", "lab"), ("hub", "far"), 1),

@@ -196,6 +196,22 @@ def test_what_does_not_count_is_written_down_and_not_believed(entry: Advertiseme
     assert note.fields == {"router": FIRST.router.public.hex(), "times": 1}
 
 
+def test_who_is_told_of_in_vain_hears_why_and_one_of_a_private_network_knows_it() -> None:
+    private = Node(9, "tls://10.0.0.1:4100")
+    one = Rules()
+    one.begin()
+    [refusal] = of(c.Refuse, one.said(private, [(0, private.advert())]))
+    assert refusal.reason == Reason(201) and "lies in a private network" in refusal.text
+    [note] = of(c.LogEvent, one.pass_time(20))
+    assert note.reason == Reason(201) and note.fields["times"] == 1
+    looks = []
+    for own in (ME, private):
+        one.hear(d.Signed("own", own.advert().message))
+        [answer] = of(c.Answer, one.hear(c.Asked(1, "sampling")))
+        looks.append(answer.value["private"])
+    assert looks == [False, True]
+
+
 def test_an_older_revision_changes_nothing_and_is_nobodys_fault() -> None:
     one = Rules()
     one.begin()
@@ -265,4 +281,6 @@ def test_configured_routers_that_are_away_are_dialled_and_asked_once_they_are_co
     assert asked(rules.hear(d.Linked(key, FIRST.service.public))) == [key]
     rules.said(FIRST, [(3, SECOND.advert())], answer=True)
     [view] = [one.value for one in of(c.Answer, rules.hear(c.Asked(1, "sampling")))]
-    assert view == {"seeds": [], "neighbours": [key.hex()], "known": 1}, "though it has not told its own"
+    assert view == {"seeds": [], "neighbours": [key.hex()], "known": 1, "private": False}, (
+        "though it has not told its own"
+    )

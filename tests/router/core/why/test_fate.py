@@ -133,12 +133,14 @@ def test_after_an_end_nothing_is_next(state: str, said: str) -> None:
     assert told(outward(state, 105, reason="ttl-expired")).next == said
 
 
-def carried(*recipients: str, now_ns: int = NOW_NS, is_seeking: bool = True, **more: tuple[Line, ...]) -> str:
+def carried(
+    *recipients: str, now_ns: int = NOW_NS, is_seeking: bool = True, is_brought: bool = False, **more: tuple[Line, ...]
+) -> str:
     """Return what is next at the service that carries groups, here Bob, which has taken the message."""
     lines = tuple(outward("delivered", 103, one) for one in (BOB, *recipients)) + more.pop("outward", ())
     acceptances = (accepted(BOB, *recipients), *more.pop("accepted", ()))
     trace = Trace(IDS[1], acceptances, (), lines, noted=more.pop("noted", ()))
-    found = fate(trace, lambda *_: Prospect("peter"), now_ns, WEEK_S, Carrier(BOB, is_seeking))
+    found = fate(trace, lambda *_: Prospect("peter"), now_ns, WEEK_S, Carrier(BOB, is_seeking, lambda _: is_brought))
     assert found is not None
     assert found.carried == 1
     assert all(one.next == "nothing: the app has settled it" for one in found.recipients if one.recipient == ALICE)
@@ -154,6 +156,9 @@ def test_what_the_service_that_carries_groups_has_taken_nobody_has_read_by_that(
         "a leaf, or a node that is stopped"
     )
     assert carried(ALICE) == carried().replace("nobody has read it", "no other node has taken it")
+    assert carried(ALICE, is_brought=True) == carried(is_seeking=False).replace(
+        "nobody has read it yet", "it came from another node, and none has taken it from here yet"
+    )
 
 
 def test_what_that_service_has_sent_on_or_given_up_is_told() -> None:
