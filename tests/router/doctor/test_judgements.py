@@ -317,7 +317,7 @@ def test_lan(lan: LanFacts, ok: bool | None, said: str) -> None:
         (
             SamplingFacts(("hub",), known=0, is_private=True),
             None,
-            "lie in a private network, where cores do not learn of each other by what others say of them; add each core",
+            "lie in a private network, where cores do not learn of each other by what others say of them; add",
         ),
         (SamplingFacts(("hub",), known=1, is_private=True), True, "exchanges 1 other core now"),
         (SamplingFacts(known=2), True, "from those it knows: it exchanges 2 other cores now"),
