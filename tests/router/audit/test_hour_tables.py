@@ -112,22 +112,33 @@ def test_a_queue_without_a_known_limit_or_with_an_endless_one_is_never_full(tmp_
     assert {limit: found[name(log.key)] for limit, log in logs.items()} == full_in_s
 
 
-def test_service_hour_counts_the_events_of_services(tmp_path: Path) -> None:
-    log = Log()
-    log.noted("dmq_accepted", 3, service="dmq")
-    log.noted("dmq_accepted", 2, service="dmq", at=2)
-    log.noted("dmq_accepted", 1, service="dmq", at=LEFT_S)
-    log.noted("pubsub_refused", 7, "rate-limited", service="pubsub", at=LEFT_S + 1)
-    log.state("link_up", LEFT_S + 2, peer=name(B), link=1)
-    log.state("stop", LATE)
-    out = written(tmp_path, log)
+@pytest.fixture(scope="module")
+def noted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the tables of the logs of a router with services, and of two between which one floods the other."""
+    services, a, b = Log(C), Log(A), Log(B)
+    services.noted("dmq_accepted", 3, service="dmq")
+    services.noted("dmq_accepted", 2, service="dmq", at=2)
+    services.noted("dmq_accepted", 1, service="dmq", at=LEFT_S)
+    services.noted("pubsub_refused", 7, "rate-limited", service="pubsub", at=LEFT_S + 1)
+    services.state("link_up", LEFT_S + 2, peer=OTHER_APP, link=1)
+    for log, peer in ((a, name(B)), (b, name(A))):
+        log.state("link_up", 0, peer=peer, link=1, standing="peer")
+    a._add("duplicate", 3, count=90, peer=name(B), link=2, reason="duplicate", bytes=55)
+    b.accepted(1, range(5), [name(A)])
+    b.outward("forwarded", [(1, 5)], recipient=name(A))
+    for log in (services, a, b):
+        log.state("stop", LATE)
+    return written(tmp_path_factory.mktemp("noted"), services, a, b)
+
+
+def test_service_hour_counts_the_events_of_services(noted: Path) -> None:
     names = ("hour", "service", "event", "reason", "count", "lines")
-    assert [tuple(row[one] for one in names) for row in rows(out, "service_hour")] == [
+    assert [tuple(row[one] for one in names) for row in rows(noted, "service_hour")] == [
         (HOUR, "dmq", "dmq_accepted", None, 5, 2),
         (HOUR + 1, "dmq", "dmq_accepted", None, 1, 1),
         (HOUR + 1, "pubsub", "pubsub_refused", "rate-limited", 7, 1),
     ]
-    assert [(row["event"], row["times"], row["things"]) for row in asked(out, "what services did")] == [
+    assert [(row["event"], row["times"], row["things"]) for row in asked(noted, "what services did")] == [
         ("dmq_accepted", 3, 6), ("pubsub_refused", 1, 7),
     ]  # fmt: skip
 
@@ -149,8 +160,19 @@ def test_journey_tells_routers_in_order_and_latency_by_the_bounds_of_clocks(tmp_
     ]  # fmt: skip
 
 
-def test_detours_and_latency_end_to_end_are_by_the_pair_of_routers(tmp_path: Path) -> None:
-    out = written(tmp_path, *chain(direct=True), at=LATE + 200)
+@pytest.fixture(scope="module")
+def direct(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where the logs of a chain with a direct link, and the tables of their audit are."""
+    directory = tmp_path_factory.mktemp("direct")
+    a, b, c = chain(direct=True)
+    a.noted("dmq_accepted", 3, at=LATE + 1, service="dmq")
+    b.state("config", LATE + 1, queue_messages_max=20)
+    written(directory, a, b, c, at=LATE + 200)
+    return directory
+
+
+def test_detours_and_latency_end_to_end_are_by_the_pair_of_routers(direct: Path) -> None:
+    out = direct / "out"
     [detour] = asked(out, "detours")
     assert detour == {
         "sender": name(A), "router": name(C), "messages": 2, "least": 1, "most": 2, "detours": 1,
@@ -171,13 +193,10 @@ def test_messages_that_began_at_several_routers_have_hops_and_no_latency(tmp_pat
     assert (found[name(d.key)]["origin"], found[name(d.key)]["hops"]) == (name(d.key), 0)
 
 
-def test_an_export_has_the_same_journeys_and_hours_under_other_names(tmp_path: Path) -> None:
-    a, b, c = chain(direct=True)
-    a.noted("dmq_accepted", 3, at=LATE + 1, service="dmq")
-    b.state("config", LATE + 1, queue_messages_max=20)
-    out = written(tmp_path, a, b, c, at=LATE + 200)
+def test_an_export_has_the_same_journeys_and_hours_under_other_names(direct: Path, tmp_path: Path) -> None:
+    out = direct / "out"
     secret = Pseudonyms(bytes(range(32)))
-    export(*evidence_of(list_logs([tmp_path / "logs"])), tmp_path / "export", lambda: secret)
+    export(*evidence_of(list_logs([direct / "logs"])), tmp_path / "export", lambda: secret)
     given = AuditSpan(START + (LATE + 200) * SECOND)
     audit(list_logs([tmp_path / "export"]), given, out=tmp_path / "again")
     named = dict.fromkeys(("router", "neighbour", "origin", "recipient"), secret.key) | {"id": secret.id}
@@ -236,17 +255,9 @@ def test_custody_hour_tells_when_messages_vanished(tmp_path: Path) -> None:
     assert [row["broken"] for row in asked(out, "custody by hour")] == [1, 1]
 
 
-def test_floods_are_shown_beside_what_the_sender_s_log_wrote(tmp_path: Path) -> None:
-    a, b = Log(A), Log(B)
-    for log, peer in ((a, name(B)), (b, name(A))):
-        log.state("link_up", 0, peer=peer, link=1, standing="peer")
-    a._add("duplicate", 3, count=90, peer=name(B), link=2, reason="duplicate", bytes=55)
-    b.accepted(1, range(5), [name(A)])
-    b.outward("forwarded", [(1, 5)], recipient=name(A))
-    for log in (a, b):
-        log.state("stop", LATE)
-    [row] = asked(written(tmp_path, a, b), "floods")
-    assert (row["sender"], row["messages"], row["handed"]) == (name(B), 90, 5)
+def test_floods_are_shown_beside_what_the_sender_s_log_wrote(noted: Path) -> None:
+    rows_of = {row["sender"]: (row["messages"], row["handed"]) for row in asked(noted, "floods")}
+    assert rows_of == {name(B): (90, 5), None: (7, None)}
 
 
 def test_an_unknown_service_level_is_refused_before_anything_is_read(tmp_path: Path) -> None:
