@@ -351,14 +351,14 @@ def _check_whose(file: str, home: Home, passphrase: bytes | None) -> None:
     try:
         with path.open("rb", buffering=0) as content:
             said = manifest_ahead(SnapshotReader(content, given), content.fileno())
-        fault = "" if said else "an earlier program wrote it"
+        fault = "that node had never run" if said else "an earlier program wrote it"
     except (SnapshotFault, OSError) as error:
         said, fault = None, str(error)
-    if said is None:
+    if said is None or not said.router:
         note(f"{file} is replaced, and of which node its snapshot was cannot be told: {fault}")
         return
     own = {bytes(keyring.load(home, keyring.NODE).public), *own_successions.former_keys(home.key_path.parent)}
-    if said.router and said.router not in own:
+    if said.router not in own:
         whose = key_text("addr", said.router)
         raise Failure(
             Exit.USAGE, f"{file} is a snapshot of another node, {whose}: name another file, or remove that one"

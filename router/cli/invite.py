@@ -20,6 +20,7 @@ from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.group_changes import tell_services
 from router.cli.output import NAME_MAX, clipped, columns, hint, note, say, say_json, short_text
+from router.cli.waiting_messages import ended_text, tell_of_waiting
 from router.cli.when import SECOND_NS, time_ns
 from router.core.control.guests import WITH_GUESTS
 from router.core.wire.address import (
@@ -280,17 +281,27 @@ def list_invitations(as_json: bool) -> None:
 def revoke(id: str, with_guests: bool, as_json: bool) -> None:
     """Take back the invitation with this ID, or its beginning: it lets in nobody new.
 
-    Guests that it has let in stay; `router peer remove` removes one, and --with-guests all of them. One that is blocked
-    stays blocked.
+    Guests that it has let in stay; `router peer remove` removes one, and --with-guests all of them: if messages wait
+    for these, the command says how many, and at a terminal asks first. One that is blocked stays blocked.
     """
     home = invocation().home_to_change
+    waited = _tell_of_guests(home, id) if with_guests else 0
     found = ask(home, "uninvite", f"{id} {WITH_GUESTS}" if with_guests else id)
     if with_guests:
         _remove(home, [PublicKey(bytes.fromhex(one)) for one in found["removed"]])
     if as_json:
-        say_json(found)
+        say_json({**found, **({"ended_messages": waited} if waited else {})})
         return
-    say(revoked_text(found, with_guests))
+    say(f"{revoked_text(found, with_guests)}{ended_text(waited, 'them')}")
+
+
+def _tell_of_guests(home: Home, prefix: str) -> int:
+    """Say how many messages for the guests of the invitation whose id begins so are about to end, and return that."""
+    found = [one for one in of_one_each(ask(home, "invites")) if one["id"].startswith(prefix.lower())]
+    if len(found) != 1:
+        return 0  # the node says what is wrong with the id
+    guests = [PublicKey(bytes.fromhex(guest["address"])) for guest in found[0]["guests"]]
+    return tell_of_waiting(home, guests, f"the guests of {found[0]['id'][:8]}")
 
 
 def revoked_text(found: Mapping[str, Any], with_guests: bool) -> str:

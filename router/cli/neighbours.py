@@ -14,19 +14,10 @@ from router.cli.ask import ask, ask_peers, reload_node
 from router.cli.command import Command, CommandGroup, invocation, json_option
 from router.cli.distinct_names import distinct
 from router.cli.exits import Exit, Failure
-from router.cli.output import (
-    address_text,
-    columns,
-    for_this_home,
-    hint,
-    note,
-    offset_text,
-    say,
-    say_json,
-)
+from router.cli.output import address_text, columns, for_this_home, hint, note, offset_text, say, say_json
 from router.cli.preflight import check_neighbour, was_own
 from router.cli.spans import Seconds
-from router.cli.waiting_messages import ended_text, tell_of_waiting
+from router.cli.waiting_messages import ended_text, tell_of_lost, tell_of_waiting
 from router.client.errors import NodeUnavailable
 from router.core.control.guests import EXPEL
 from router.core.neighbours.directory import CONFIG, INVITED
@@ -91,8 +82,9 @@ def add(address: str, yes: bool, timeout_s: float, as_json: bool, **given: Any) 
     its group is kept here when its node has let us in. Exit code 4: refused; 5: not answered yet.
 
     A neighbour without URL is never dialled and must connect here. Each value given replaces the one in the entry; the
-    others stay. When a right is taken away, everything that depends on it ends at once. A blocked neighbour is let in
-    again, unless the command only takes something away.
+    others stay. When a right is taken away, everything that depends on it ends at once; if messages wait for the
+    neighbour, the command says how many, and at a terminal asks first. A blocked neighbour is let in again, unless the
+    command only takes something away.
     """
     edit = _Edit(**given)
     for url in edit.urls:
@@ -118,9 +110,11 @@ def add(address: str, yes: bool, timeout_s: float, as_json: bool, **given: Any) 
     wanted = edit.of(known or Peer(address=key))
     if wanted.uplink and not wanted.urls:
         raise click.UsageError("an uplink is dialled: give its URL, like tls://host:4101.")
-    running = _change(UpdatePeer(wanted) if known else AddPeer(wanted))
     shown = _shown(wanted)
-    _tell(f"{shown} is changed" if known else f"{shown} is a neighbour now", wanted, running, as_json)
+    waited = tell_of_lost(home, known, wanted, shown) if known else 0
+    running = _change(UpdatePeer(wanted) if known else AddPeer(wanted))
+    said = f"{shown} is changed{ended_text(waited)}" if known else f"{shown} is a neighbour now"
+    _tell(said, wanted, running, as_json, waited)
 
 
 class _Edit(Struct, frozen=True):
@@ -172,7 +166,7 @@ def block(address: str, as_json: bool) -> None:
     home = invocation().chosen_home
     home.check_format()
     key = _neighbour(home, Names.of(home), address)
-    waited = tell_of_waiting(home, key, _shown(_peer(home, key)))
+    waited = tell_of_waiting(home, [key], _shown(_peer(home, key)))
     received.withdraw(home, key)
     try:
         running = _change(BlockPeer(key))
@@ -222,7 +216,7 @@ def remove(address: str, as_json: bool) -> None:
     home = invocation().home_to_change
     key = _neighbour(home, Names.of(home), address)
     known = _peer(home, key)
-    waited = tell_of_waiting(home, key, _shown(known))
+    waited = tell_of_waiting(home, [key], _shown(known))
     received.withdraw(home, key)
     ended = _expel(home, key)
     if ended and not _is_in_file(home, key):

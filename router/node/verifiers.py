@@ -52,7 +52,7 @@ class _Task:
         self.cost = 0
         if job.fresh:
             self.base = job.fresh[0].frame_at
-            self.frames = memoryview(job.arrived.data)[self.base : max(row.end for row in job.fresh[-2:])]
+            self.frames = memoryview(job.arrived.data)[self.base : max([row.end for row in job.fresh])]
             self.cost = len(self.frames) + len(job.fresh) * SIGNATURE_COST_BYTES
 
     def check_here(self) -> None:

@@ -148,8 +148,11 @@ async def test_a_file_that_cannot_be_written_is_said_once_and_the_grant_counts(t
         core.home.config_path.chmod(0o600)
         assert (await core.run("peer", "add", new_key().public.hex(), "--grant", ",".join(GRANTED))).code == 0
         assert await until_written(core, secret) == {key.public} and key.public in in_file(core)
+        assert (await core.run("send", key.public.hex(), "hello", "--plain")).code == 0
         told = await core.run("invite", "revoke", digest(secret).hex()[:12], "--with-guests")
-        assert told.code == 0 and "1 guest of it is removed" in told.stdout
+        assert "1 guest of it is removed; 1 message that waited for them has ended" in told.stdout, told.stderr
+        said = f"1 message for the guests of {digest(secret).hex()[:8]} waits here and will end: dropped, reason left"
+        assert told.code == 0 and said in told.stderr
         await core.kill()
         await core.start()
         assert key.public not in in_file(core)

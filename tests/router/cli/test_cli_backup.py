@@ -119,6 +119,15 @@ def test_a_snapshot_that_cannot_be_opened_is_replaced_and_that_is_said(
         assert f"{file} is replaced, and of which node its snapshot was cannot be told: " in replaced.stderr
 
 
+def test_a_snapshot_of_a_node_that_never_ran_is_replaced_and_that_is_said(home: Path, tmp_path: Path) -> None:
+    file, other = tmp_path / "snapshot", run_in(tmp_path / "other")
+    assert other("init").exit_code == 0
+    assert other("backup", str(file), "--plain").exit_code == 0
+    replaced = run_in(home)("backup", str(file), "--plain")
+    said = f"{file} is replaced, and of which node its snapshot was cannot be told: that node had never run"
+    assert replaced.exit_code == 0 and said in replaced.stderr
+
+
 def test_a_plain_snapshot_is_listed_and_verified(home: Path, tmp_path: Path) -> None:
     file = tmp_path / "snapshot"
     taken = run_in(home)("backup", str(file), "--plain")

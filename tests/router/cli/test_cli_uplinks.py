@@ -175,3 +175,27 @@ def test_a_move_to_where_another_router_is_is_refused_with_its_key(pair: Pair, t
         assert "another router answers" in refused.stderr and "give another address" in refused.stderr
     finally:
         assert stop_node(other) == 0
+
+
+def test_rights_that_are_taken_away_say_what_ends_with_them(tmp_path: Path) -> None:
+    """Without `join` what waits of groups ends, without `store` all that waits."""
+    node, tom = run_in(tmp_path / "home"), SigningKey(b"t" * 32).public
+    assert node("init").exit_code == 0
+    process, _ = start_node(tmp_path / "home", "--verifiers", "0")
+    changed = [
+        node("peer", "add", tom.hex(), "--name", "tom", "--grant", "join,store,why"),
+        node("send", "tom", "hello", "--plain"),
+        node("peer", "add", "tom", "--revoke", "why"),
+        node("peer", "add", "tom", "--revoke", "join"),
+        node("peer", "add", "tom", "--revoke", "store", "--json"),
+        node("peer", "add", "tom", "--grant", "join"),
+    ]
+    assert stop_node(process) == 0
+    assert {one.exit_code for one in changed} == {0}, [one.stderr for one in changed]
+    *_, kept, of_groups, ended, nothing = changed
+    assert (kept.stdout, kept.stderr) == ("tom is changed\n", "")
+    said = "1 message for tom waits here, and what of them is of a group will end: dropped, reason left\n"
+    assert (of_groups.stdout, of_groups.stderr) == ("tom is changed\n", said)
+    assert "1 message for tom waits here and will end: dropped, reason left" in ended.stderr
+    assert json.loads(ended.stdout)["ended_messages"] == 1
+    assert (nothing.stdout, nothing.stderr) == ("tom is changed\n", "")

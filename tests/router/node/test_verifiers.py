@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from rigs.one_router import ME, WALL_S, OneRouter
 from rigs.patience import HANG_S
 from samples.core import ALICE, BOB
 
@@ -21,11 +22,14 @@ from router.core.routing.job import Job
 from router.core.routing.links import Link
 from router.core.routing.parcel import U32
 from router.core.wire.codec import frame, split_frames
+from router.core.wire.control import Carried, Join, encode_control
 from router.core.wire.crypto import SigningKey
-from router.core.wire.message import seal_unicast
+from router.core.wire.lifetime import expiry_min
+from router.core.wire.message import seal_multicast, seal_unicast, with_via
 from router.node import verifiers as verifiers_module
 from router.node.verifiers import IDLE_S, INLINE_MESSAGES_MAX, OUTSTANDING_MAX, Verifiers
 
+EXPIRY = expiry_min(WALL_S + 3600)
 MANY = 40  # messages of a read: too many to be checked here
 
 
@@ -96,6 +100,22 @@ async def test_each_verdict_is_that_of_its_message(count: int) -> None:
         verdicts = b"".join(one.valid for one in await released.until(5))
     assert [n for n, good in enumerate(verdicts) if not good] == sorted(false)
     assert len(verdicts) == 5 * MANY and set(verdicts) == {0, 1}
+
+
+async def test_a_carried_message_that_lost_its_via_is_good_whatever_comes_behind_it() -> None:
+    """Its new frame stands behind all others of the read, though its row stands beside its carrier's."""
+    one, group = OneRouter(), SigningKey(b"g" * 32)
+    alice, bob = one.link(ALICE.public), one.link(BOB.public)
+    one.bring(bob, seal_unicast(BOB, ME.public, encode_control(Join(group.public, False)), ttl_s=0, expiry_min=EXPIRY))
+    one.cycle()
+    said = [seal_multicast(group, bytes([n]), ttl_s=60, expiry_min=EXPIRY) for n in range(4)]
+    carrier = encode_control(Carried(with_via(said[0], BOB.public)))
+    read = one.bring(alice, seal_unicast(ALICE, ME.public, carrier, ttl_s=0, expiry_min=EXPIRY), *said[1:])
+    read.valid = b""
+    async with verifying(1) as (verifiers, released):
+        verifiers.submit(read)
+        await released.until(1)
+    assert read.valid == bytes([1] * 5)
 
 
 async def test_few_messages_are_checked_here_but_never_those_of_strangers() -> None:
