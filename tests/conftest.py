@@ -41,8 +41,6 @@ read the few lines of the quick tests. `make long` compiles, as audits do."""
 MADE_OBJECTS = 20_000
 """Objects that are made between two collections: at Python's 700, a world of simulated nodes spends a fourteenth of its
 CPU time on collections that find nothing."""
-UNVERIFIED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-"""Options with which Java trusts the bytecode of Spark, instead of verifying each class that it loads."""
 IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 
 
@@ -161,8 +159,6 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         (tmp_path_factory.getbasetemp().parent / "spark-session").touch(exist_ok=False)  # A second one: no group holds.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_HOME", str(java_home(scratch / "java")))
-        if is_quick(request.config):
-            patch.setenv("JDK_JAVA_OPTIONS", UNVERIFIED)
         on_interrupt = signal.getsignal(signal.SIGINT)
         session = local_session(2, "2g", str(scratch), log_bytes=0)
         signal.signal(signal.SIGINT, on_interrupt)  # pyspark's own would meet the signals that other tests raise

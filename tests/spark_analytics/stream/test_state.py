@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analytics.stream.ledger import empty
@@ -15,6 +15,8 @@ from spark_analytics.stream.state import ADDED, SCHEMAS, VERSION, State, Store
 from spark_analytics.stream.stopped import Stopped
 
 pytestmark = pytest.mark.xdist_group("spark")
+PAGE_ROWS = 20_000
+"""Most rows of a page of Parquet."""
 
 
 def test_a_batch_goes_on_from_the_one_before_also_when_it_is_done_again(spark: SparkSession, tmp_path: Path) -> None:
@@ -64,6 +66,28 @@ def test_what_is_written_whole_leaves_that_of_the_batch_before(spark: SparkSessi
     assert len(after.parts["waiting"]) == 1
     assert after.parts["waiting"] != before.parts["waiting"]
     assert store.write(replace(after, batch=6), "waiting", rows).parts == before.parts
+
+
+def test_pages_of_other_tables_and_of_other_times_are_not_read(spark: SparkSession, tmp_path: Path) -> None:
+    store, count = Store(spark, str(tmp_path)), PAGE_ROWS * 3
+    minute = f"id * 7 % {count} AS minute"  # each once, in no order
+    lines = spark.range(0, count, 1, 1).selectExpr("1L AS router", minute, "id AS n", "0L AS copies")
+    turned = spark.createDataFrame([(1, "ab", 2, 3, 1)], ADDED["turned"])
+    state = store.add(State(0), {"lines": lines, "turned": turned})
+    found = store.read(state, "turned")
+    assert [tuple(row) for row in found.collect()] == [(1, "ab", 2, 3, 1)]
+    assert _scanned(found) <= PAGE_ROWS
+    found = store.read(state, "lines").where(F.col("minute") >= count - 10)
+    assert len(found.collect()) == 10
+    assert _scanned(found) <= PAGE_ROWS
+
+
+def _scanned(table: DataFrame) -> int:
+    """Return how many rows were read of the files of a table that was collected."""
+    plan = table._jdf.queryExecution().executedPlan()
+    while not plan.nodeName().startswith("Scan"):
+        plan = plan.executedPlan() if plan.nodeName() == "AdaptiveSparkPlan" else plan.children().apply(0)
+    return int(plan.metrics().apply("numOutputRows").value())
 
 
 def test_many_parts_become_one_with_the_same_sums(
