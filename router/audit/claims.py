@@ -11,7 +11,7 @@ from spark_analytics.judgement.claim_sql import IS_UNEVEN, OF_LINES, TEXTS, UNLI
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.judgement.impossible_ends import impossible
-from spark_analytics.judgement.presence_sql import UNJUDGED
+from spark_analytics.judgement.presence_sql import STAYS, UNJUDGED, stay_steps
 from spark_analytics.judgement.refusal_sql import LIMITS, OF_ENDS, claimable
 from spark_analytics.judgement.unnamed_reasons import unnamed
 from spark_analytics.report.reasons import SENTENCES
@@ -170,6 +170,7 @@ _SOURCES = {
 an audit of few lines that is what costs."""
 _IS_TOLD = "SELECT 1 WHERE EXISTS (SELECT 1 FROM change WHERE clock_moves_s_max IS NOT NULL)"
 """Whether any log says who joins and leaves: those of earlier versions do not."""
+_JOINED = "SELECT 1 FROM change WHERE event = 'join' LIMIT 1"
 _ANY = {
     "copied-by-nobody": f"{_IS_TOLD} AND EXISTS (SELECT 1 FROM accepted WHERE kind = 'copy')",
     "joined-there": _IS_TOLD,
@@ -178,6 +179,16 @@ _ANY = {
     "not-left": f"{_IS_TOLD} AND EXISTS ({_LEFT})",
     "not-away": _IS_TOLD,
     "not-handed": f"SELECT 1 FROM {_TURNED} turned LIMIT 1",
+    "time-back": f"""
+        SELECT 1
+        FROM (
+            SELECT {IS_UNEVEN}
+                OR first_mono < lag(last_mono) OVER (PARTITION BY router, boot ORDER BY first_seq) AS is_odd
+            FROM stretch
+            WHERE first_seq IS NOT NULL
+        )
+        WHERE is_odd
+        LIMIT 1""",
     "other-time": f"SELECT 1 FROM {_TIMED} timed LIMIT 1",
 }
 """Statements without a row where there is nothing of which a text could find a claim."""
@@ -193,6 +204,10 @@ def claims(tables: Database, reasons: Iterable[Mapping[str, Any]]) -> Rows:
     """Return the claims, each with its first line. A message left out is named by the first one of its line. `reasons`:
     the rows of `findings/reasons.sql`."""
     idle = {*OF_ENDS} - claimable({(row["event"], row["reason"]) for row in reasons if not row["at_door"]})
+    if tables.rows(_JOINED):
+        _share_stays(tables)
+    else:
+        idle |= {claim for claim, text in TEXTS.items() if STAYS in text}
     tables.run(f"CREATE TABLE unlinked AS {_filled(UNLINKED)}")
     found = [*tables.find("claims")]
     if tables.rows("SELECT 1 FROM gone_there WHERE is_never LIMIT 1"):
@@ -248,13 +263,19 @@ def impossible_ends(tables: Database, reasons: Iterable[Mapping[str, Any]]) -> R
 
 def unjudged(tables: Database) -> Rows:
     """Return where logs do not show who was left out, if anybody joined."""
-    if not tables.rows("SELECT 1 FROM change WHERE event = 'join' LIMIT 1"):
+    if not tables.rows(_JOINED):
         return []
     return tables.rows(_NAMED.format(text=_filled(UNJUDGED)))
 
 
+def _share_stays(tables: Database) -> None:
+    """Make tables of the steps with which several texts begin: to plan them for each text costs more."""
+    for name, text in stay_steps():
+        tables.run(f"CREATE TABLE {name} AS {_filled(text)}")
+
+
 def _filled(text: str) -> str:
-    text = text.replace("{hint}", "")
+    text = text.replace("{hint}", "").replace(STAYS, "WITH")
     for name, source in _SOURCES.items():
         text = text.replace(f"{{{name}}}", source)
     return text

@@ -3,6 +3,8 @@ says what the texts read)."""
 
 from __future__ import annotations
 
+import re
+
 from spark_analytics.judgement.refusal_sql import NOT_KEPT
 
 HISTORY = "history_asked"
@@ -96,6 +98,16 @@ uplink or is renewed. Leaves that are only counted, but for strangers', may be o
 time since the start of that run; clients are judged only by a log that begins with its first event, which tells of
 uplinks. Services are left out: to some the router says the ids alone. A log names them from the first `config` on that
 has `clock_moves_s_max`. `UNJUDGED` tells what is not judged by this."""
+
+STAYS = f"WITH {_STAY},"
+"""How the texts begin that ask when somebody was in a group and connected."""
+
+
+def stay_steps() -> list[tuple[str, str]]:
+    """Return the steps of `STAYS` in order, each with its name and its text, which reads those before it by name."""
+    _, *found = re.split(r"^(\w+) AS \(\n", _STAY, flags=re.MULTILINE)
+    return [(name, text.rstrip(",\n").removesuffix(")")) for name, text in zip(found[::2], found[1::2], strict=True)]
+
 
 UNJUDGED = f"""
 WITH {_STAY},
