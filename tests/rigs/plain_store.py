@@ -268,8 +268,8 @@ class PlainStore:
             del disk.carried[first]
             if not disk.is_owed(first):
                 del disk.parcels[first]
-        while (first := disk.kept_too_long(wall_s, limits)) is not None:
-            del disk.kept[first], disk.parcels[first]
+        while (oldest := disk.kept_too_long(wall_s, limits)) is not None:
+            del disk.kept[oldest], disk.parcels[oldest]
         if wall_s <= self._swept_at_s:
             return {}
         self._swept_at_s = wall_s
