@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from router.core.log.life import Life
+from router.core.log.line import Line
 from samples.audit_logs import APP, LATE, OTHER_APP, Log, message_id, name
 
 G = message_id("group")
@@ -115,14 +116,14 @@ def history(*asked: int, at: float = 3) -> Case:
     return write
 
 
-def not_left(log: Log) -> None:
-    """Drop two messages because an app had left, that had joined and was connected."""
+def not_left(log: Log) -> Line:
+    """Drop two messages because an app had left, that had joined and was connected; return the last line."""
     begun(log, history_open_max=4096)
     log.state("link_up", 1, peer=APP, link=7, standing="local")
     log.state("join", 1, subscriber=APP, group=G)
     log.accepted(1, [f"{name(log.key)} {one}" for one in range(2)], [APP], 5)
     log.outward("dropped", [(1, 2)], 6, reason="left")
-    log.state("stop", LATE)
+    return log.state("stop", LATE)
 
 
 def dated(log: Log, at: float, by_s: float) -> None:
