@@ -170,7 +170,6 @@ _SOURCES = {
 an audit of few lines that is what costs."""
 _IS_TOLD = "SELECT 1 WHERE EXISTS (SELECT 1 FROM change WHERE clock_moves_s_max IS NOT NULL)"
 """Whether any log says who joins and leaves: those of earlier versions do not."""
-_JOINED = "SELECT 1 FROM change WHERE event = 'join' LIMIT 1"
 _ANY = {
     "copied-by-nobody": f"{_IS_TOLD} AND EXISTS (SELECT 1 FROM accepted WHERE kind = 'copy')",
     "joined-there": _IS_TOLD,
@@ -204,10 +203,8 @@ def claims(tables: Database, reasons: Iterable[Mapping[str, Any]]) -> Rows:
     """Return the claims, each with its first line. A message left out is named by the first one of its line. `reasons`:
     the rows of `findings/reasons.sql`."""
     idle = {*OF_ENDS} - claimable({(row["event"], row["reason"]) for row in reasons if not row["at_door"]})
-    if tables.rows(_JOINED):
+    if is_shared := sum(STAYS in text for claim, text in TEXTS.items() if claim not in idle) > 1:
         _share_stays(tables)
-    else:
-        idle |= {claim for claim, text in TEXTS.items() if STAYS in text}
     tables.run(f"CREATE TABLE unlinked AS {_filled(UNLINKED)}")
     found = [*tables.find("claims")]
     if tables.rows("SELECT 1 FROM gone_there WHERE is_never LIMIT 1"):
@@ -221,7 +218,7 @@ def claims(tables: Database, reasons: Iterable[Mapping[str, Any]]) -> Rows:
     for claim, text in TEXTS.items():
         if claim in idle or (claim in _ANY and not tables.rows(_ANY[claim])):
             continue
-        told = tables.rows(_NAMED.format(text=_filled(text)))
+        told = tables.rows(_NAMED.format(text=_filled(text.replace(STAYS, "WITH") if is_shared else text)))
         ids = _ids(tables, told) if claim in OF_LINES and told else {}
         found += [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
     return found
@@ -263,19 +260,20 @@ def impossible_ends(tables: Database, reasons: Iterable[Mapping[str, Any]]) -> R
 
 def unjudged(tables: Database) -> Rows:
     """Return where logs do not show who was left out, if anybody joined."""
-    if not tables.rows(_JOINED):
+    if not tables.rows("SELECT 1 FROM change WHERE event = 'join' LIMIT 1"):
         return []
     return tables.rows(_NAMED.format(text=_filled(UNJUDGED)))
 
 
 def _share_stays(tables: Database) -> None:
-    """Make tables of the steps with which several texts begin: to plan them for each text costs more."""
+    """Make tables of the steps with which several texts begin: to plan them for each text costs more, but to plan them
+    for one, which reads few of their columns, does not."""
     for name, text in stay_steps():
         tables.run(f"CREATE TABLE {name} AS {_filled(text)}")
 
 
 def _filled(text: str) -> str:
-    text = text.replace("{hint}", "").replace(STAYS, "WITH")
+    text = text.replace("{hint}", "")
     for name, source in _SOURCES.items():
         text = text.replace(f"{{{name}}}", source)
     return text

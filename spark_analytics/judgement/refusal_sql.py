@@ -81,20 +81,13 @@ WITH limits AS (
     GROUP BY room.router
     HAVING count(group_messages_max) = count(*)
 ),
-linked AS (
-    SELECT router, peer, min(seq) AS seq
+known AS (
+    SELECT router, peer
     FROM {{change}} change
-    WHERE event = 'link_up' AND peer IS NOT NULL
+    WHERE event IN ('link_up', 'config') AND peer IS NOT NULL
     GROUP BY router, peer
-    HAVING count(*) = count(CASE WHEN standing IN ('local', 'client', 'peer') THEN 1 END)
-),
-changed AS (
-    SELECT DISTINCT linked.router, linked.peer
-    FROM linked JOIN {{change}} change ON change.router = linked.router AND change.peer = linked.peer
-    WHERE event = 'config' AND change.seq > linked.seq
-),
-renewed AS (
-    SELECT DISTINCT router FROM {{change}} change WHERE event = 'renewal'
+    HAVING count(CASE WHEN standing IN ('met', 'stranger') THEN 1 END) = 0
+        AND min(CASE WHEN event = 'link_up' THEN seq END) > coalesce(max(CASE WHEN event = 'config' THEN seq END), 0)
 ),
 step AS (
     SELECT router, recipient, signer, peer, seq, seq AS accepted_seq, n AS added, bytes, 0 AS count FROM {{held}}
@@ -104,10 +97,9 @@ step AS (
 ),
 filled AS (
     SELECT router, recipient, peer, seq, count, max(accepted_seq) OVER group_here AS accepted_seq,
-        count + sum(added) OVER group_here AS group_here, max(bytes) OVER group_here AS group_here_bytes,
-        count + sum(added) OVER peer_here AS peer_here, max(bytes) OVER peer_here AS peer_here_bytes,
-        count + sum(added) OVER in_group AS in_group, max(bytes) OVER in_group AS in_group_bytes,
-        count + sum(added) OVER by_peer AS by_peer, max(bytes) OVER by_peer AS by_peer_bytes
+        count + sum(added) OVER group_here AS group_here, count + sum(added) OVER peer_here AS peer_here,
+        count + sum(added) OVER in_group AS in_group, count + sum(added) OVER by_peer AS by_peer,
+        max(bytes) OVER (PARTITION BY router) AS bytes
     FROM step
     WINDOW group_here AS (PARTITION BY router, recipient, signer ORDER BY seq {_UP_TO_HERE}),
         peer_here AS (PARTITION BY router, recipient, peer ORDER BY seq {_UP_TO_HERE}),
@@ -118,14 +110,12 @@ SELECT filled.router, recipient AS peer, CAST(sum(count) AS BIGINT) AS count, mi
     min_by(accepted_seq, filled.seq) AS accepted_seq
 FROM filled
 JOIN limits ON limits.router = filled.router
-JOIN linked ON linked.router = filled.router AND linked.peer = filled.peer
-LEFT JOIN changed ON changed.router = filled.router AND changed.peer = filled.peer
-LEFT JOIN renewed ON renewed.router = filled.router
-WHERE count > 0 AND changed.router IS NULL AND renewed.router IS NULL
-    AND {_half("group_here", "group_here_bytes", *_SHARE)}
-    AND {_half("peer_here", "peer_here_bytes", *_SHARE)}
-    AND {_half("in_group", "in_group_bytes", "group_messages_max", "group_bytes_max")}
-    AND {_half("by_peer", "by_peer_bytes", "neighbour_messages_max", "neighbour_bytes_max")}
+JOIN known ON known.router = filled.router AND known.peer = filled.peer
+WHERE count > 0 AND filled.router NOT IN (SELECT router FROM {{change}} change WHERE event = 'renewal')
+    AND {_half("group_here", "bytes", *_SHARE)}
+    AND {_half("peer_here", "bytes", *_SHARE)}
+    AND {_half("in_group", "bytes", "group_messages_max", "group_bytes_max")}
+    AND {_half("by_peer", "bytes", "neighbour_messages_max", "neighbour_bytes_max")}
 GROUP BY filled.router, recipient
 """
 """Messages refused because a share of a queue, or the sum of a group or of who brought them, was full, where by the

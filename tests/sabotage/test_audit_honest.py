@@ -85,11 +85,12 @@ BESIDE = {
     "expired_at_once": {"other-ttl", "answer-owed"},
     "accepted_twice": {"other-time", "time-back"},
     "given_as_history": {"never-linked"},
+    "not_owed": {"never-linked"},
     "in_a_circle_of_2": {"left-out"},
     "in_a_circle_of_3": {"left-out"},
 }
 """Claims that a lie may bring about as well: it writes a ttl, a time, whom a message reached, or who brought it, that
-is not true; only whoever brought a message is not sent it."""
+is not true; only whoever brought a message is not sent it, and nobody has a link with somebody who is not there."""
 SEEMING = (None, only_looks_so, lost_acknowledgement, refused_for_load)
 """What honest routers write that only looks like a lie."""
 faults = st.lists(st.sampled_from(FAULTS), max_size=FAULTS_MAX)
