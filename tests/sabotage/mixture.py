@@ -144,6 +144,11 @@ def odd_logs(directory: Path) -> None:
         log.write(directory / write.__name__ / "log")
 
 
+def not_left_by_either(here: Log, there: Log) -> None:
+    for log in (here, there):
+        not_left(log)
+
+
 PAIRS: dict[str, Callable[[Log, Log], object]] = {
     "refused": handed,
     "joined": unread(2),
@@ -151,7 +156,7 @@ PAIRS: dict[str, Callable[[Log, Log], object]] = {
     "rates": partial(handed, reason="rate-limited"),
     "unlike": unlike,
     "history": lambda here, there: (history()(here), history(0, 1)(there)),
-    "not left": lambda here, there: (not_left(here), not_left(there)),
+    "not left": not_left_by_either,
     "restored": taken_again,
 }
 

@@ -226,7 +226,7 @@ def test_rights_by_configuration_and_services_are_those_of_the_new_key() -> None
 def test_what_was_to_be_dropped_is_dropped_and_what_was_missed_is_told_to_the_new_key() -> None:
     one = Home()
     one.write(letter(1), letter(2))
-    one.router.clear_queue(BOB.public)
+    one.router.clear_queue(BOB.public, one.now())
     one.cycle()
     one.order("renew", statement())
     assert one.router.purges.next() == Purge(bytes(NEW.public), None, one.router.next_arrival)
