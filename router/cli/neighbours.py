@@ -110,11 +110,10 @@ def add(address: str, yes: bool, timeout_s: float, as_json: bool, **given: Any) 
     wanted = edit.of(known or Peer(address=key))
     if wanted.uplink and not wanted.urls:
         raise click.UsageError("an uplink is dialled: give its URL, like tls://host:4101.")
-    shown = _shown(wanted)
-    waited = tell_of_lost(home, known, wanted, shown) if known else 0
+    waited = tell_of_lost(home, known, wanted, _shown(wanted)) if known else 0
     running = _change(UpdatePeer(wanted) if known else AddPeer(wanted))
-    said = f"{shown} is changed{ended_text(waited)}" if known else f"{shown} is a neighbour now"
-    _tell(said, wanted, running, as_json, waited)
+    said = f"is changed{ended_text(waited)}" if known else "is a neighbour now"
+    _tell(f"{_shown(wanted)} {said}", wanted, running, as_json, waited)
 
 
 class _Edit(Struct, frozen=True):

@@ -298,6 +298,7 @@ class RunningNode:
             return self._guest.rows(router.redeeming, dialler.problems)
 
         keys = self._key_names.known
+        load = self._logbook, self._residents.facts, lambda: self._message_router.unverified
         return (
             StatusQuestions(self._facts, self._residents.facts, invited, self._snapshots.facts),
             PeerQuestions(dialler.problems, invited, keys),
@@ -305,13 +306,7 @@ class RunningNode:
             InvitationQuestions(invited, dialler.hurry),
             GroupQuestions(self._group_names.known, keys),
             LogQuestions(self._logbook.sealed_seq),
-            MetricsQuestions(
-                self._logbook,
-                self._residents.facts,
-                lambda: self._message_router.unverified,
-                self._snapshots.facts,
-                self._superseded.facts,
-            ),
+            MetricsQuestions(*load, self._snapshots.facts, self._superseded.facts),
             ConfigurationQuestions(self.reload),
             ReportQuestions(self._residents.hear_report),
         )
