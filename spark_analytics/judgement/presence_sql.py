@@ -43,7 +43,7 @@ doubtful AS (
 service AS (
     SELECT DISTINCT router, subscriber FROM line WHERE event = 'join' AND service IS NOT NULL
 ),
-telling AS (
+history_told AS (
     SELECT router, min(seq) AS seq FROM line WHERE history_open_max IS NOT NULL AND run > 0 GROUP BY router
 ),
 membership AS (
@@ -122,13 +122,13 @@ FROM joined JOIN told ON told.router = joined.router
 WHERE told_seq IS NULL OR joined.seq <= told_seq
 GROUP BY joined.router
 UNION ALL
-SELECT joined.router, 'history', CAST(NULL AS STRING), min(telling.seq)
+SELECT joined.router, 'history', CAST(NULL AS STRING), min(history_told.seq)
 FROM joined
 JOIN told ON told.router = joined.router AND told_seq IS NOT NULL
 JOIN (SELECT DISTINCT router FROM service) serving ON serving.router = joined.router
-LEFT JOIN telling ON telling.router = joined.router
+LEFT JOIN history_told ON history_told.router = joined.router
 GROUP BY joined.router
-HAVING min(telling.seq) IS NULL OR min(telling.seq) > min(told_seq)
+HAVING min(history_told.seq) IS NULL OR min(history_told.seq) > min(told_seq)
 UNION ALL
 SELECT joined.router, 'leave', CAST(NULL AS STRING), min(line.seq)
 FROM joined
@@ -197,10 +197,10 @@ FROM placed
 JOIN cut ON cut.router = placed.router AND cut.group_key = placed.group_key AND cut.part = placed.part
 LEFT JOIN service ON service.router = placed.router AND service.subscriber = placed.alone
 LEFT JOIN inside ON inside.router = placed.router AND inside.peer = placed.peer
-LEFT JOIN telling ON telling.router = placed.router AND telling.seq < placed.seq
+LEFT JOIN history_told ON history_told.router = placed.router AND history_told.seq < placed.seq
 LEFT JOIN history ON history.router = placed.router AND history.seq = placed.seq
 WHERE placed.seq > from_seq AND placed.seq < to_seq AND cut.subscriber <> placed.peer
-    AND (service.subscriber IS NULL OR inside.peer IS NOT NULL OR telling.seq IS NOT NULL AND history.seq IS NULL)
+    AND (service.subscriber IS NULL OR inside.peer IS NOT NULL OR history_told.seq IS NOT NULL AND history.seq IS NULL)
     AND NOT array_contains(placed.recipients, cut.subscriber)
 GROUP BY placed.router, cut.subscriber, placed.seq, placed.n
 """
@@ -225,10 +225,10 @@ cleared AS (
 )
 SELECT dropped.router, dropped.parcel, dropped.recipient, dropped.seq, dropped.count, stay.group_key,
     min(joined_seq) AS joined_seq,
-    greatest(min(from_seq), max(telling.seq), max(coalesce(cleared.seq, 0))) AS from_seq
+    greatest(min(from_seq), max(history_told.seq), max(coalesce(cleared.seq, 0))) AS from_seq
 FROM {{dropped}} dropped
 JOIN stay ON stay.router = dropped.router AND stay.subscriber = dropped.recipient
-JOIN telling ON telling.router = dropped.router
+JOIN history_told ON history_told.router = dropped.router
 LEFT JOIN cleared ON cleared.router = dropped.router AND cleared.peer = dropped.recipient
     AND cleared.seq < dropped.seq
 WHERE from_seq < dropped.seq AND dropped.seq < to_seq

@@ -328,8 +328,13 @@ def _over_no_link(rows: Rows, event: str) -> tuple[Rows, str]:
     ends = [end for _, end in list(_arrived(rows))[RESERVED:] if end.event == event]
     if not ends:
         raise CannotLie
-    said = f"says that 1 message reached {ends[0].recipient}, although its log, which is whole there, tells of no link"
+    said = _reached_nobody(ends[0].recipient)
     return [replace(row, link=FAR) if row is ends[0] else row for row in rows], said
+
+
+def _reached_nobody(recipient: str | None) -> str:
+    """Return how it is told that messages reached somebody without a link, of which two lies may be in one log."""
+    return f"reached {recipient}, although its log, which is whole there, tells of no link"
 
 
 def _unlinked(victim: str, rows: Rows) -> tuple[Rows, str]:
@@ -349,7 +354,7 @@ def _after_down(victim: str, rows: Rows) -> tuple[Rows, str]:
     for down in downs:
         end = lasts.get((down.boot, (down.fields or {})["link"]))
         if end is not None and (end.ranges or [(0, 0)])[0][1] == 1 and len(end.ranges or ()) == 1:
-            said = f"says that 1 message reached {end.recipient}, although its log, which is whole there, tells of no"
+            said = _reached_nobody(end.recipient)
             early = replace(down, t=end.t, mono=end.mono)
             kept = [row for row in rows if row is not down]
             return [one for row in kept for one in ((early, row) if row is end else (row,))], said

@@ -184,7 +184,7 @@ BESIDE_A_SOUND_LOG = [one.__name__ for one in OF_TWO]
 """What the sound log of one neighbour tells of several others."""
 ALONE = ("rewritten", "another_ttl", *(one.__name__ for one in (*CLAIMS_OF_TWO, *OF_TWO, *OF_THREE)))
 """What only other logs tell of, which may be damaged too where there is other sabotage."""
-_SETS = 10
+_SETS = 12
 TOGETHER = [
     *([name] for name in ALONE if name not in BESIDE_A_SOUND_LOG),
     BESIDE_A_SOUND_LOG,

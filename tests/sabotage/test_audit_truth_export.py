@@ -30,7 +30,7 @@ ABOUT_NAMES = ("moved", "copied_beside", "directory_instead")
 """Sabotages of file names only, which an export repairs."""
 SEVERAL = "several"
 OF_ANY = [name for name in SABOTAGES if name not in BESIDE_A_SOUND_LOG]
-SETS = {"nothing": [], **{name: [name] for name in SABOTAGES}, SEVERAL: [*OF_ANY[::10], *ABOUT_NAMES]}
+SETS = {"nothing": [], **{name: [name] for name in SABOTAGES}, SEVERAL: [*OF_ANY[::12], *ABOUT_NAMES]}
 QUICK = (SEVERAL, "footer_of_other_times")
 
 
