@@ -25,6 +25,7 @@ from router.disk.store.file import UNREADABLE, reading, unusable
 from router.disk.store.terms import StoreError
 from router.settings import keyring, own_successions
 from router.settings.home import Home
+from spark_analytics.judgement.evidence import NO_LOG
 from spark_analytics.judgement.log_files import Problem
 from spark_analytics.judgement.schema import named_seq, role
 
@@ -41,16 +42,20 @@ def logs_of(paths: Iterable[Path], ask: Ask, own: Home | None = None) -> Iterato
     paths or lie below them. If a node's store cannot be read, its segments are listed, and the store is a problem.
     `own`: the home whose names for keys come first."""
     with ExitStack() as stack:
-        tails = _Tails(ask, stack)
+        tails, unsealed = _Tails(ask, stack), set[str]()
         for path in paths:
             home = Home(path) if path.is_dir() else None
             if home and home.holds_node:
                 tails.take(home)
             else:
+                before = len(tails.given)
                 for below in sorted(homes_below(path)) if path.is_dir() else ():
                     tails.take_below(Home(below))
+                if len(tails.given) > before:
+                    unsealed.add(str(path))
                 tails.given.append(path)
         listing = list_logs(tails.given)
+        listing.problems[:] = [one for one in listing.problems if one.text != NO_LOG or one.path not in unsealed]
         listing.problems += tails.problems
         listing.names = tails.names
         listing.key_names = key_names([*([own] if own else []), *tails.homes])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -191,6 +192,14 @@ def test_homes_below_a_path_are_read_as_well(is_link: bool, tmp_path: Path) -> N
         found = audit(listing, AuditSpan(START + LATE * 10**9))
     assert found["accepted"] == 2 + 3 and len(found["logs"]) == 2 and found["problems"] == []
     assert any("(unsealed events)" in one["path"] for one in found["files"] if one["status"] == "tail")
+
+
+def test_homes_that_have_all_their_events_in_their_stores_lack_no_log(tmp_path: Path) -> None:
+    home = fleet(tmp_path)
+    shutil.rmtree(tmp_path / "logs")
+    for path in (tmp_path, home.parent):
+        with logs_of([path], refuse) as listing:
+            assert (len(listing.paths), listing.problems) == (1, [])
 
 
 def test_a_store_below_a_path_without_its_key_is_a_problem(tmp_path: Path) -> None:
