@@ -36,7 +36,7 @@ def test_lies_of_one_log_are_told_as_by_the_audit_after_each_batch(
     spark: SparkSession, fleets: Fleets, tmp_path: Path
 ) -> None:
     """First each log lacks a file in its middle; a stream that is started again takes them."""
-    scene = copied(fleets(10, 100, 3), tmp_path / "lies", 1)
+    scene = copied(fleets(12, 200, 3), tmp_path / "lies", 1)
     lies = (SABOTAGES[name] for name in ("unlinked", "time_back", "invented_reason", "refused_later"))
     for lie in (_acked_by_a_stranger, _expired_at_once, *CLAIMS[1:4], CLAIMS[6], *lies):
         lie(scene)
