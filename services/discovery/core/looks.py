@@ -14,6 +14,8 @@ from msgspec import Struct
 
 from router.core.wire.crypto import PublicKey
 
+CHOSEN = ("peer", "client")
+"""The standings of configured or invited routers; a client is one with rights here, which may be a core, too."""
 LOOK_S, DIALLED_MAX = 60.0, 16
 """Seconds between two looks at which neighbours are not connected, and the most that are dialled at one."""
 REACHED_S_MAX, UNREACHED_S_MAX = 3600.0, 600.0
@@ -54,7 +56,7 @@ class Looks:
         pause after each dial of a neighbour doubles, unless it was not reached and this node knows nobody
         (`is_alone`)."""
         for one in peers:
-            if one["standing"] != "peer" or one["state"] != "away" or not one["urls"] or one["uplink"]:
+            if one["standing"] not in CHOSEN or one["state"] != "away" or not one["urls"] or one["uplink"]:
                 continue
             key = PublicKey(bytes.fromhex(one["address"]))
             last = self._dials.get(key)

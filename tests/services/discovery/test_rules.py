@@ -271,7 +271,7 @@ def test_configured_routers_that_are_away_are_dialled_and_asked_once_they_are_co
     key = FIRST.router.public
     row = {"address": key.hex(), "standing": "peer", "state": "away", "urls": [FIRST.url], "uplink": False}
     row["problem"] = "connection refused"
-    others: list[dict[str, Any]] = [{"urls": []}, {"standing": "client"}, {"state": "connected"}, {"uplink": True}]
+    others: list[dict[str, Any]] = [{"urls": []}, {"standing": "met"}, {"state": "connected"}, {"uplink": True}]
     told = c.Told(question.tag, question.word, [*({**row, **one} for one in others), row])
     assert rules.hear(told) == [d.Dial(key)]
     page = {"page": [row], "left_out": 9, "next": 1400}

@@ -37,6 +37,16 @@ def test_a_neighbour_whose_links_end_is_dialled_ever_more_seldom(
     assert dials(looks, away(problem=problem), 3600, DAY_S) <= later + 1
 
 
+@pytest.mark.parametrize("standing", ["peer", "client"])
+def test_a_configured_router_is_dialled_whether_it_has_rights_here_or_not(standing: str) -> None:
+    assert dials(Looks(), away() | {"standing": standing}, 0, LOOK_S) == 1
+
+
+@pytest.mark.parametrize("standing", ["met", "stranger", "local"])
+def test_nobody_else_is_dialled_to_learn_of_others(standing: str) -> None:
+    assert dials(Looks(), away() | {"standing": standing}, 0, LOOK_S) == 0
+
+
 def test_while_nobody_is_known_each_look_dials_who_was_not_reached() -> None:
     assert dials(Looks(), away(problem="connection refused"), 0, 3600, is_alone=True) == 60
     assert dials(Looks(), away(), 0, 3600, is_alone=True) == 6, "and one that was reached has nothing to tell"
