@@ -149,7 +149,7 @@ class Node:
         kept = KeptKey(sign_on, problem, composer.sign_by, self._joins.sign_by, ordering.sign_by, self._seal_by)
         self._link = link = sign_on.link(app, self._changed, to_write, to_ask, kept.now)
         self._publishing = publishing = sign_on.publishing(outbox, link)
-        self.wires = Wires(composer, publishing)
+        self.wires = Wires(composer, publishing, inbox.make_room)
         self._exchange = exchange = _exchange(sign_on, composer, publishing, self._writer, problem)
         self._sender = UnicastSender(sign_on.home, composer, publishing, exchange.sealing)
         self._asking = Asking(composer, publishing)
@@ -338,7 +338,6 @@ class Node:
 
     async def pull(self, group: PublicKey, id: MessageId, *, timeout_s: float = ANSWER_S) -> bytes | None:
         """Return the bytes of a message of a joined group, by its id; None if the router does not have it."""
-        self._inbox.make_room()
         return await self.wires.pull(group, id, timeout_s)
 
     def opened(self, one: Arrival) -> Received | None:

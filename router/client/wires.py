@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import NamedTuple
 
 import trio
 
@@ -17,16 +19,24 @@ from router.core.wire.link_items import Outcome
 from router.core.wire.message import message_id, with_via
 
 Done = Callable[[Posted], None]
+HeardPulled = Callable[[bytes | None], None]
+"""Callback that gets a message's bytes, or None if there was no answer in time."""
+
+
+class _Asked(NamedTuple):
+    heard: HeardPulled
+    over: trio.Event
 
 
 @uninterrupted
 class Wires:
-    """Work with the signed bytes of an app's messages; `Node.wires`."""
+    """Work with the signed bytes of an app's messages; `Node.wires`. `make_room()` makes room for what is pulled."""
 
-    def __init__(self, composer: Composer, publishing: Publishing) -> None:
+    def __init__(self, composer: Composer, publishing: Publishing, make_room: Callable[[], None]) -> None:
         self._composer = composer
+        self._make_room = make_room
         self._publishing = publishing
-        self._pulled: dict[MessageId, tuple[trio.Event, list[bytes]]] = {}
+        self._pulled: dict[MessageId, list[_Asked]] = {}
         self.on_outcome: Callable[[Outcome], None] = _ignore
         """Called with each outcome that the router reports, if this app has asked for them."""
         self.on_lost: Callable[[], None] = _nothing
@@ -82,20 +92,47 @@ class Wires:
 
     async def pull(self, group: PublicKey, id: MessageId, timeout_s: float) -> bytes | None:
         """Return the message of that id as its router holds it; None if there is no answer in time."""
+        found: list[bytes | None] = []
+        ended = await self.begin_pull(group, id, found.append, timeout_s)
+        await ended()
+        return found[0]
+
+    async def begin_pull(
+        self, group: PublicKey, id: MessageId, heard: HeardPulled, timeout_s: float
+    ) -> Callable[[], Awaitable[None]]:
+        """Ask for the message of that id, and return what waits until `heard` was called.
+
+        Messages that are asked for one after the other are heard in the order in which the router answers."""
+        self._make_room()
         await self._publishing.until_up()
-        over, found = self._pulled.setdefault(id, (trio.Event(), []))
+        asked = _Asked(heard, trio.Event())
+        self._pulled.setdefault(id, []).append(asked)
         self.say(Pull(group, id))
-        with trio.move_on_after(timeout_s):
-            await over.wait()
-        self._pulled.pop(id, None)
-        return found[0] if found else None
+
+        async def ended() -> None:
+            try:
+                with trio.move_on_after(timeout_s):
+                    await asked.over.wait()
+            finally:
+                self._forget(id, asked)
+            if not asked.over.is_set():
+                heard(None)
+
+        return ended
+
+    def _forget(self, id: MessageId, asked: _Asked) -> None:
+        waiting = self._pulled.get(id, [])
+        with suppress(ValueError):
+            waiting.remove(asked)
+        if not waiting:
+            self._pulled.pop(id, None)
 
     def hear(self, carried: Carried) -> None:
         """Handle the answer to a PULL: a message that the router carries to this app."""
-        over, found = self._pulled.get(message_id(carried.message_wire), (None, []))
-        if over is not None:
-            found.append(carried.message_wire)
-            over.set()
+        if self._pulled:
+            for asked in self._pulled.pop(message_id(carried.message_wire), ()):
+                asked.heard(carried.message_wire)
+                asked.over.set()
 
 
 def _nothing() -> None:

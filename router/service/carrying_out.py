@@ -81,7 +81,7 @@ class CarryingOut:
                 self._doors.mark_known(door, peer)
             case c.Send():
                 self._send_unkept(deed)
-            case c.Pull() | c.Inquire() | d.DialBack() | o.ListHeld():
+            case c.Inquire() | d.DialBack() | o.ListHeld():
                 self._host.nursery.start_soon(self._ask.do, deed)
             case _:
                 if self._ask.begins(deed):

@@ -214,11 +214,18 @@ class Requests:
             self._awaited.clear()
 
     async def _pull(self, group: PublicKey, id: MessageId) -> None:
-        wire = None
-        try:
-            wire = await self._host.node.pull(group, id, timeout_s=PULL_S)
-        finally:
+        """Ask for a message behind those before it, and go on: rules hear of them in the order of their deeds, in which
+        tasks of their own would not run."""
+
+        def heard(wire: bytes | None) -> None:
             self._hear(c.Pulled(group, id, wire))
+
+        try:
+            ended = await self._host.node.wires.begin_pull(group, id, heard, PULL_S)
+        except Exception:
+            heard(None)
+            raise
+        self._host.nursery.start_soon(ended)
 
     async def _dial_back(self, deed: d.DialBack) -> None:
         try:

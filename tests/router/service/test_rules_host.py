@@ -12,7 +12,9 @@ import trio.testing
 from rigs.own_services import ask, one_service
 from rigs.patience import HANG_S
 
+from router.client.node import connect
 from router.core.wire.crypto import SigningKey
+from router.core.wire.grouplink import new_group
 from router.core.wire.reasons import Reason
 from router.disk.commit_speed import CommitSpeed
 from router.disk.state.service_state import SMALL_BYTES, SMALL_ROWS, Batch, State
@@ -217,3 +219,45 @@ async def test_deeds_may_be_none_or_yielded_and_what_they_follow_from_is_kept_as
     state = State(home.path / "services" / name, 0)
     assert state.has_heard(sent.id) is is_kept
     state.close()
+
+
+PULLING = """
+from router.core.wire.crypto import MessageId, PublicKey
+from router.service.contract import Answer, Asked, Join, Joined, Pull, Pulled
+
+class Pulling:
+    def __init__(self, setup):
+        self.asked, self.ids, self.pulled = 0, [], []
+
+    def hear(self, heard, now):
+        match heard:
+            case Asked(number, "join", group):
+                self.asked = number
+                return [Join(group, raw=True, tag="club")]
+            case Joined():
+                return [Answer(self.asked, heard.error)]
+            case Asked(number, "pull", argument):
+                group, *self.ids = map(bytes.fromhex, argument.split())
+                self.asked, self.pulled = number, []
+                return [Pull(PublicKey(group), MessageId(id)) for id in self.ids]
+            case Pulled(_, id, wire):
+                self.pulled.append(id if wire else b"")
+                if len(self.pulled) == len(self.ids):
+                    return [Answer(self.asked, [id.hex() for id in self.pulled])]
+        return []
+"""
+
+
+async def test_messages_that_are_pulled_are_heard_in_the_order_in_which_they_were_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service sends on in this order what it has pulled. Each was asked for by a task of its own, and such tasks run
+    forwards or backwards, by chance: so half of all runs of messages reached a late core backwards."""
+    async with one_service(tmp_path, monkeypatch, "pulling", PULLING) as (home, node):
+        link = new_group(b"g" * 32, b"k" * 32, "club")
+        async with connect(home=home, as_name="away") as reader:
+            await reader.join(link)
+        assert await ask(node, f"pulling join {link.group.hex()}") == ""
+        ids = [id.hex() for id in await node.group(link).publish_many([b"%d" % number for number in range(12)])]
+        for _ in range(8):
+            assert await ask(node, f"pulling pull {link.group.hex()} {' '.join(ids)}") == ids
