@@ -56,6 +56,8 @@ def heads_in(audit: str, data: bytes) -> tuple[Head, ...]:
         heads = {_head(audit, row) for row in found["heads"]}
     except (KeyError, TypeError, ValueError):
         raise NotASummary(f"{audit} names heads of logs in another form: {_WHICH}") from None
+    if not heads:
+        raise NotASummary(f"{audit} names no head of a log, so nothing can be compared: {_YOUNG}")
     return tuple(sorted(heads))
 
 
@@ -69,6 +71,7 @@ def _head(audit: str, row: Any) -> Head:
 
 
 _HEX32 = re.compile("[0-9a-f]{64}")
+_YOUNG = "no log that was audited there had a sealed segment; audit them again once one is sealed (`log.segment_s`)"
 _WHICH = "name the summary.json of an `--out`, or what `--json` printed"
 
 

@@ -22,6 +22,9 @@ ROOM = """[...document.querySelectorAll('h2, h3')].map(at => {
   return parseFloat(room.height) > 100 && parseFloat(room.height) + parseFloat(room.marginBottom) === 0;
 })"""
 
+TABLES = """[...document.querySelectorAll('table')].map(at =>
+  getComputedStyle(at.tHead).breakAfter === 'avoid' && getComputedStyle(at.tBodies[0].rows[0]).breakBefore === 'avoid')"""
+
 
 async def test_page_is_printed_unfolded_and_without_what_is_for_the_screen(devtools: str, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
@@ -35,6 +38,7 @@ async def test_page_is_printed_unfolded_and_without_what_is_for_the_screen(devto
         await page.until(f"({FOLDED}).every(Boolean)")  # by the style alone, where no script runs; a frame later
         assert set(await page.js(SCREEN)) == {"none"}
         assert all(await page.js(ROOM)), "no heading stands alone at a page's foot"
+        assert all(await page.js(TABLES)), "nor does the head of a table"
         printed = await page.call("Page.printToPDF", preferCSSPageSize=True)
         pdf = base64.b64decode(printed["data"])
         assert pdf.startswith(b"%PDF-") and 15 < pdf.count(b"/Type /Page\n") < 40

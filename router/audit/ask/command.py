@@ -62,7 +62,7 @@ def _show_answer(question: AuditQuestion, given: Mapping[str, str], found: SqlAn
     from router.audit.ask.answer_table import lines_of
 
     if not found.rows:
-        note(f'"{question.name}" has no rows: nothing of the kind is in this audit')
+        note(f'"{question.name}" has no rows: nothing in this audit is of that kind and fits the parameters')
         return
     for at, line in enumerate(lines_of(found, _names())):
         say(line if at else emphasised(line))

@@ -64,7 +64,8 @@ class NodeAlarm(NamedTuple):
                 at = f" (arrival number {self.arrival})" if self.arrival >= 0 else ""
                 return (
                     f"the log says that {messages}{of}{at} must still wait, and the store does not have them; keep "
-                    "store/ and log/ as they are: `router audit` of this home names what was lost once its time is over"
+                    "store/ and log/ as they are: `router audit HOME`, with this home's directory, names what was "
+                    "lost once its time is over"
                 )
             case "repeated":
                 return (

@@ -249,7 +249,8 @@ _PAPER = """
  .findings li,.problems li,.plain li,.glossary div{break-inside:avoid}
  :root:root:root{--paper:#fff}.found .alt .findings,.figure .see,.figure .do{font-size:10pt;line-height:1.4}
  .alt td:first-child{white-space:nowrap}
- thead{display:table-header-group}th{position:static}
+ thead{display:table-header-group;break-inside:avoid;break-after:avoid}th{position:static}
+ tbody tr:first-child{break-before:avoid}
  section{padding-top:1.4rem}.figure{padding:1rem 0 1.1rem}.figure .chart{margin:.6rem 0 .4rem}
  .verdict{padding:1.2rem 0 1rem}.lead{margin:.4rem 0 .9rem}
  .alt{display:block;margin:.4rem 0 0}.alt>summary{list-style:none;color:var(--ink);font-weight:650}

@@ -52,6 +52,7 @@ def test_heads_are_read_from_a_summary_each_once() -> None:
     ("content", "said"),
     [(b"", "is no JSON"), (b"[" * 100_000, "is no JSON"), (b"\xff", "is no JSON"), (b"7", "is no summary of an audit"),
      (b"{}", "is no summary"), (b'{"verdict": "good"}', "names no heads of logs: make that audit again"),
+     (b'{"verdict": "good", "heads": []}', "names no head of a log, so nothing can be compared"),
      (b'{"verdict": "good", "heads": 7}', "in another form"),
      (b'{"verdict": "good", "heads": [{}]}', "in another form"),
      (b'{"verdict": "good", "heads": [{"router": 1, "event": "x", "digest": ""}]}', "in another form")],
