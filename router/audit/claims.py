@@ -64,7 +64,8 @@ WHERE event = 'dropped' AND reason = 'left' AND recipient IS NOT NULL
 _SOURCES = {
     "change": "change",
     "log": """(
-        SELECT routers.router, key, is_whole, pruned_to, start_ns, end_ns FROM routers JOIN log_end USING (router)
+        SELECT routers.router, key, is_whole, pruned_to, start_ns, end_ns, hole_seq
+        FROM routers JOIN log_end USING (router)
     )""",
     "sent": """(
         SELECT router, seq, n, signer AS group_key, peer, recipients,

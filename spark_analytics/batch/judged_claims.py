@@ -126,9 +126,9 @@ def change_of(others: DataFrame) -> DataFrame:
 
 def log_of(tables: Tables) -> DataFrame:
     """Return the logs."""
-    return tables.routers.where("end_ns IS NOT NULL").select(
-        F.col("number").alias("router"), F.col("router").alias("key"), "is_whole", "pruned_to", "start_ns", "end_ns"
-    )
+    hole = f"coalesce(array_min(transform(holes, hole -> hole.first_seq)), {presence_sql.NS_MAX}L) AS hole_seq"
+    names = ("number AS router", "router AS key", "is_whole", "pruned_to", "start_ns", "end_ns", hole)
+    return tables.routers.where("end_ns IS NOT NULL").selectExpr(*names)
 
 
 def _moved(tables: Tables, words: Rows, change: DataFrame) -> list[tuple[int, int]]:

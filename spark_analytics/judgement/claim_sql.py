@@ -3,7 +3,8 @@
 A name in braces is the name of such a table. Each text is read by Spark SQL and by DuckDB. Routers are numbers of the
 audit, other keys hex, times nanoseconds. A text returns, by `router` and `peer`: the `count` of messages, `seq` of the
 first line that says so, and `accepted_seq` of the line that contradicts it. `change`: the lines of `CHANGES`; `log`:
-the logs (`router`, `key`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`).
+the logs (`router`, `key`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`; `hole_seq`: the first event of its first hole,
+`NS_MAX` without one).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ CHANGES = ("start", "config", "link_up", "link_down", "join", "leave", "clock_st
 """The events of `change`: `router`, `seq`, `t`, `mono`, `boot`, `event`, `ids`, and the fields named below."""
 FIELDS = {
     "peer": "peer", "standing": "standing", "group": "group_key", "subscriber": "subscriber", "service": "service",
-    "old": "old_key", "new": "new_key",
+    "old": "old_key", "new": "new_key", "router": "asked_key",
 }  # fmt: skip
 """Fields of these lines, which are text, and the columns of `change` that hold them."""
 NUMBERS = ("link", "clock_moves_s_max", "history_open_max")

@@ -253,6 +253,14 @@ def _leave_out_odd_tails(files: list[Seen]) -> list[Problem]:
     return problems
 
 
+def first_holes(evidence: Evidence) -> dict[str, int]:
+    """Return the first event of the first hole of each log that has one, by router."""
+    found: dict[str, int] = {}
+    for hole in evidence.holes:
+        found[hole.router] = min(hole.first_seq, found.get(hole.router, hole.first_seq))
+    return found
+
+
 def _holes(router: str, files: list[Seen], forked_at: int | None, restores: Sequence[Restore]) -> list[Hole]:
     """Return the parts of the log, from event 1 on, that are not covered. Mark files from the fork on as forked."""
     end = max((seen.last for seen in files if seen.is_file), default=0)
@@ -329,7 +337,8 @@ def _limits(
     said = [
         "What a router never wrote down cannot be seen in its own log; messages that it handed to another router are "
         "followed there if that router's log is given. Two routers that lie alike can invent a delivery, and a router "
-        "one to an app of its own: only that recipient could tell."
+        "one to an app of its own: only that recipient could tell. What else no log refutes is in docs/audit.md, under "
+        '"Reasons that a log cannot refute".'
     ]
     alone = ", ".join(log.router for log in logs if log.router not in seen)
     if alone:

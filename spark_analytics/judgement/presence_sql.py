@@ -29,9 +29,9 @@ line AS (
     FROM {{change}} change
 ),
 told AS (
-    SELECT line.router, min(CASE WHEN clock_moves_s_max IS NOT NULL THEN seq END) AS told_seq
+    SELECT line.router, min(CASE WHEN clock_moves_s_max IS NOT NULL THEN seq END) AS told_seq,
+        CASE WHEN max(hole_seq) = {NS_MAX} THEN max(end_ns) ELSE max(CASE WHEN seq < hole_seq THEN t END) END AS end_t
     FROM line JOIN {{log}} log ON log.router = line.router
-    WHERE log.is_whole
     GROUP BY line.router
 ),
 doubtful AS (
@@ -76,11 +76,11 @@ stay AS (
         greatest(membership.t, presence.t) AS from_t,
         least(
             coalesce(membership.to_seq, {NS_MAX}), coalesce(presence.to_seq, {NS_MAX}), coalesce(stopped.seq, {NS_MAX}),
-            coalesce(doubtful.seq, {NS_MAX}), coalesce(sure_seq, {NS_MAX})
+            coalesce(doubtful.seq, {NS_MAX}), coalesce(sure_seq, {NS_MAX}), log.hole_seq
         ) AS to_seq,
         least(
             coalesce(membership.to_t, {NS_MAX}), coalesce(presence.to_t, {NS_MAX}), coalesce(stopped.t, {NS_MAX}),
-            coalesce(doubtful.t, {NS_MAX}), coalesce(sure_t, {NS_MAX}), log.end_ns
+            coalesce(doubtful.t, {NS_MAX}), coalesce(sure_t, {NS_MAX}), end_t
         ) AS to_t
     FROM membership
     JOIN told ON told.router = membership.router
@@ -92,12 +92,13 @@ stay AS (
         AND presence.event = 'link_up'
         AND (presence.standing = 'local' OR presence.standing = 'client' AND log.pruned_to = 0)
 )"""
-"""When apps and clients were in a group and connected, by a log that is whole: from the later of `join` and `link_up`
-to the first of `leave`, `link_down`, the next start, and the line by which the key's rights are changed, it becomes an
-uplink or is renewed. Leaves that are only counted, but for strangers', may be of anybody who had joined, and of any
-time since the start of that run; clients are judged only by a log that begins with its first event, which tells of
-uplinks. Services are left out: to some the router says the ids alone. A log names them from the first `config` on that
-has `clock_moves_s_max`. `UNJUDGED` tells what is not judged by this."""
+"""When apps and clients were in a group and connected, by a log up to its first hole: from the later of `join` and
+`link_up` to the first of `leave`, `link_down`, the next start, and the line by which the key's rights are changed, it
+becomes an uplink or is renewed. After a hole nobody is judged: a join, a leave or a request for history may be in it.
+Leaves that are only counted, but for strangers', may be of anybody who had joined, and of any time since the start of
+that run; clients are judged only by a log that begins with its first event, which tells of uplinks. Services are left
+out: to some the router says the ids alone. A log names them from the first `config` on that has `clock_moves_s_max`.
+`UNJUDGED` tells what is not judged by this."""
 
 STAYS = f"WITH {_STAY},"
 """How the texts begin that ask when somebody was in a group and connected."""
@@ -130,6 +131,13 @@ LEFT JOIN history_told ON history_told.router = joined.router
 GROUP BY joined.router
 HAVING min(history_told.seq) IS NULL OR min(history_told.seq) > min(told_seq)
 UNION ALL
+SELECT log.router, 'hole', CAST(NULL AS STRING), log.hole_seq
+FROM {{log}} log
+JOIN (SELECT DISTINCT router FROM {{change}} WHERE event = 'join') joining ON joining.router = log.router
+WHERE log.hole_seq < {NS_MAX}
+UNION ALL
+SELECT router, 'asked', CAST(NULL AS STRING), min(seq) FROM line WHERE event = '{HISTORY}' GROUP BY router
+UNION ALL
 SELECT joined.router, 'leave', CAST(NULL AS STRING), min(line.seq)
 FROM joined
 JOIN told ON told.router = joined.router
@@ -141,10 +149,11 @@ FROM joined
 JOIN told ON told.router = joined.router
 JOIN doubtful ON doubtful.router = joined.router AND doubtful.peer = joined.subscriber
 """
-"""Where logs, though whole, do not show who was left out: `router`, `cause`, `peer`, `seq`. `config`: before the first
-`config` that has `clock_moves_s_max`, in `seq`, or anywhere; `history`: before the first that has `history_open_max`,
-of what another router brought and a service alone was given; `leave`: some leaves are only counted, first in `seq`;
-`rights`: those of `peer` changed in `seq`, or it was renewed there."""
+"""Where logs do not show who was left out: `router`, `cause`, `peer`, `seq`. `hole`: from its first hole on; `asked`:
+what was asked for as history, first in `seq`; `config`: before the first `config` that has `clock_moves_s_max`, in
+`seq`, or anywhere; `history`: before the first that has `history_open_max`, of what another router brought and a
+service alone was given; `leave`: some leaves are only counted, first in `seq`; `rights`: those of `peer` changed in
+`seq`, or it was renewed there."""
 
 LACKING = f"""
 WITH {_STAY},
@@ -166,10 +175,19 @@ cut AS (
 inside AS (
     SELECT DISTINCT router, peer FROM presence WHERE event = 'link_up' AND standing = 'local'
 ),
+met AS (
+    SELECT router, peer, min(seq) AS seq FROM line WHERE event = 'link_up' GROUP BY router, peer
+    UNION ALL
+    SELECT router, old_key, seq FROM line WHERE event = 'renewal'
+    UNION ALL
+    SELECT router, new_key, seq FROM line WHERE event = 'renewal'
+),
 named AS (
-    SELECT router, seq, ids, explode(sequence(0, CAST(length(ids) / 64 AS BIGINT) - 1)) AS i
+    SELECT line.router, line.seq, ids, explode(sequence(0, CAST(length(ids) / 64 AS BIGINT) - 1)) AS i
     FROM line
-    WHERE event = '{HISTORY}'
+    JOIN {{log}} log ON log.router = line.router
+    LEFT JOIN met ON met.router = line.router AND met.seq < line.seq AND (met.peer = asked_key OR met.peer IS NULL)
+    WHERE line.event = '{HISTORY}' AND (met.seq IS NOT NULL OR asked_key IS NULL OR log.pruned_to > 0)
 ),
 wanted AS (
     SELECT router, substr(ids, 64 * i + 1, 64) AS id, min(seq) AS seq
@@ -208,7 +226,8 @@ GROUP BY placed.router, cut.subscriber, placed.seq, placed.n
 multicasts (`router`, `seq`, `n`, `group_key`, `peer`, `recipients`; `alone`: the recipient if there is one only, and
 `alone_ids` the ids then, as hex, to leave aside what is asked for as history, which the pub/sub service alone is given:
 by another router, never by an app of this one; and where a `config` of a run that the log holds from its start on has
-`history_open_max`, only if all of the line was asked for before it)."""
+`history_open_max`, only if all of the line was asked for before it, of routers that had a link before: one that the log
+names, or one that it only counts, or before its first event that is kept)."""
 
 LEFT_OUT = f"""
 SELECT router, subscriber AS peer, CAST(sum(n) AS BIGINT) AS count, min(seq) AS seq,
@@ -265,7 +284,7 @@ found AS (
     JOIN steady ON steady.router = refused.router
     JOIN steady there ON there.router = refused.taker
     JOIN stay ON stay.router = refused.taker AND stay.group_key = refused.group_key
-    WHERE lower_ns <= upper_ns AND stay.subscriber <> log.key
+    WHERE taker.is_whole AND lower_ns <= upper_ns AND stay.subscriber <> log.key
         AND from_t < accepted_t + lower_ns AND to_t > refused_t + upper_ns
     GROUP BY refused.router, taker.key, refused.seq, refused.count
 )
@@ -274,9 +293,9 @@ FROM found
 GROUP BY router, peer
 """
 """Multicasts that a neighbour is said to have refused as *no-subscribers*, although by its own log an app or client of
-it was in the group and connected all the while. `refused`: such refusals (`router`, `taker`, `seq`, `count`,
-`group_key`, `accepted_t`, `refused_t`, by the clock of `router`); `apart`: bounds of the taker's clock minus the
-router's (`router`, `taker`, `lower_ns`, `upper_ns`)."""
+it was in the group and connected all the while. In a hole a clock may have been set: such logs are not judged.
+`refused`: such refusals (`router`, `taker`, `seq`, `count`, `group_key`, `accepted_t`, `refused_t`, by the clock of
+`router`); `apart`: bounds of the taker's clock minus the router's (`router`, `taker`, `lower_ns`, `upper_ns`)."""
 
 NOT_AWAY = f"""
 WITH {_STAY},

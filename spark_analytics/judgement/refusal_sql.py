@@ -28,9 +28,10 @@ _UP_TO_HERE = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 
 NOT_FULL = f"""
 WITH most AS (
-    SELECT room.router, min(queue_messages_max) AS messages_max, min(queue_bytes_max) AS bytes_max
+    SELECT room.router, min(queue_messages_max) AS messages_max, min(queue_bytes_max) AS bytes_max,
+        min(hole_seq) AS hole_seq
     FROM {{room}} room JOIN {{log}} log ON log.router = room.router
-    WHERE is_whole AND pruned_to = 0
+    WHERE pruned_to = 0
     GROUP BY room.router
 ),
 step AS (
@@ -52,7 +53,7 @@ SELECT filled.router, recipient AS peer, CAST(sum(count) AS BIGINT) AS count, mi
 FROM filled
 JOIN most ON most.router = filled.router
 LEFT JOIN renewed ON renewed.router = filled.router AND renewed.new_key = recipient
-WHERE count > 0 AND 2 * messages <= messages_max
+WHERE count > 0 AND seq < hole_seq AND 2 * messages <= messages_max
     AND 2 * CAST(messages AS DOUBLE) * CAST(bytes AS DOUBLE) <= bytes_max AND renewed.router IS NULL
 GROUP BY filled.router, recipient
 """
@@ -75,9 +76,9 @@ _SHARE = (
 )
 NOT_CROWDED = f"""
 WITH limits AS (
-    SELECT room.router, {", ".join(f"min({name}) AS {name}" for name in LIMITS)}
+    SELECT room.router, {", ".join(f"min({name}) AS {name}" for name in LIMITS)}, min(hole_seq) AS hole_seq
     FROM {{room}} room JOIN {{log}} log ON log.router = room.router
-    WHERE is_whole AND pruned_to = 0
+    WHERE pruned_to = 0
     GROUP BY room.router
     HAVING count(group_messages_max) = count(*)
 ),
@@ -111,7 +112,8 @@ SELECT filled.router, recipient AS peer, CAST(sum(count) AS BIGINT) AS count, mi
 FROM filled
 JOIN limits ON limits.router = filled.router
 JOIN known ON known.router = filled.router AND known.peer = filled.peer
-WHERE count > 0 AND filled.router NOT IN (SELECT router FROM {{change}} change WHERE event = 'renewal')
+WHERE count > 0 AND filled.seq < hole_seq
+    AND filled.router NOT IN (SELECT router FROM {{change}} change WHERE event = 'renewal')
     AND {_half("group_here", "bytes", *_SHARE)}
     AND {_half("peer_here", "bytes", *_SHARE)}
     AND {_half("in_group", "bytes", "group_messages_max", "group_bytes_max")}
@@ -152,12 +154,12 @@ LEFT JOIN (
     SELECT router, parcel, recipient, min(seq) AS seq FROM {{written}} GROUP BY router, parcel, recipient
 ) written ON written.router = declined.router AND written.parcel = declined.parcel
     AND written.recipient = declined.recipient AND written.seq < declined.seq
-WHERE is_whole AND written.seq IS NULL AND reason NOT IN {OWN}
+WHERE declined.seq < hole_seq AND written.seq IS NULL AND reason NOT IN {OWN}
 GROUP BY declined.router, declined.recipient
 """
-"""Messages that a recipient is said to have refused, although the log, which is whole and of a version that tells of
-all that is written, does not tell that any of their parcel was written to it before. `written`: the lines `forwarded`
-of these parcels (`router`, `parcel`, `recipient`, `seq`)."""
+"""Messages that a recipient is said to have refused, although the log, which is whole up to there and of a version
+that tells of all that is written, does not tell that any of their parcel was written to it before. `written`: the lines
+`forwarded` of these parcels (`router`, `parcel`, `recipient`, `seq`)."""
 
 TEXTS = {
     "not-full": NOT_FULL,

@@ -12,6 +12,10 @@ _CAUSES = {
     "no `config` line tells `clock_moves_s_max` {there}.",
     "history": "Who was left out of what another router brought and a service alone was given, as is history that it "
     "asked for, is not judged in the log of {router}{until}: no `config` line tells `history_open_max` {there}.",
+    "hole": "The log of {router} has a hole from event {seq} on: `left-out`, `not-left`, `not-away`, `not-full`, "
+    "`not-crowded` and `refused-unwritten` are judged in it up to there alone, and `joined-there` is not.",
+    "asked": "The log of {router} tells, first in event {seq}, that it asked other routers for messages as history: "
+    "that these were owed to its pub/sub service alone rests on its own word.",
     "leave": "The log of {router} only counts some of those who left groups, first in event {seq}: whoever had joined "
     "before such a line is not judged to be left out from the start of that run on.",
     "rights": "From the event named, the log of {router} tells that the rights of these keys changed or that another "

@@ -34,7 +34,7 @@ from spark_analytics.batch.session import ADAPTIVE
 from spark_analytics.batch.silver import Part
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement.chain import Summed
-from spark_analytics.judgement.evidence import Evidence, witnessed
+from spark_analytics.judgement.evidence import Evidence, first_holes, witnessed
 from spark_analytics.judgement.schema import NOTED, ROUTE_EVENTS, STATE_EVENTS, TURNED_EVENTS, UNLIKE
 
 from . import dates, door_and_clock, handovers, ledger, links
@@ -359,8 +359,8 @@ class _Batch:
 
     def _left_out(self, older: DataFrame, known: DataFrame) -> LeftOut:
         """Judge who was left out. `older`: the lines of earlier batches; `known`: the state's table `links`."""
-        whole = {log.router for log in self.evidence.logs if log.whole}
-        self.judged, again = judged_to(self.base.judged, self.before["words"], self.new["words"], whole)
+        holes = first_holes(self.evidence)
+        self.judged, again = judged_to(self.base.judged, self.before["words"], self.new["words"], holes)
         return LeftOut(self.past, self.tables, self.words, self.laid.where("is_new"), older, known, again)
 
     def _ids(

@@ -1,13 +1,13 @@
 """Subscribers left out of the recipients of multicasts, from batch to batch.
 
-Of a log that is whole, no later line makes anybody left out of a line before it: so each line is judged once, when its
-log is whole, with all lines about those who joined; only lines that leave somebody out are kept, because a later one
-may excuse them. A file that comes in before what was judged has the log judged anew.
+Of a log up to its first hole, no later line makes anybody left out of a line before it: so each line is judged once,
+when its log is whole up to it, with all lines about those who joined; only lines that leave somebody out are kept,
+because a later one may excuse them. A file that comes in before what was judged has the log judged anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -18,7 +18,7 @@ from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.judged_claims import change_of, log_of, made
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement.conflicts import row_of
-from spark_analytics.judgement.presence_sql import LACKING
+from spark_analytics.judgement.presence_sql import LACKING, NS_MAX
 
 from .handovers import number_of
 from .state import names_of
@@ -28,13 +28,13 @@ LINE = ["router", "seq"]
 
 
 def judged_to(
-    judged: Mapping[str, int], before: Rows, new: Rows, whole: Collection[str]
+    judged: Mapping[str, int], before: Rows, new: Rows, holes: Mapping[str, int]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return up to which event each log is judged after a batch; and of which logs lines of earlier batches must be
     judged now, each with the event after which.
 
     `judged`: up to which event it was before; `before`, `new`: rows of `findings.tally` of the batches before, and of
-    this one; `whole`: the routers whose logs are whole now.
+    this one; `holes`: the first event of the first hole of each log that has one now.
     """
     lasts = {router: max(row["last_seq"] for row in own) for router, own in _by_router(before).items()}
     batch = _by_router(new)
@@ -43,10 +43,10 @@ def judged_to(
         known, last = judged.get(router, 0), lasts.get(router, 0)
         if router in batch and min(row["first_seq"] for row in batch[router]) <= known:
             known = 0
-        if router in whole:
-            if last > known:
-                again[router] = known
-            known = max([last, *(row["last_seq"] for row in batch.get(router, ()))])
+        end = holes.get(router, NS_MAX) - 1
+        if min(last, end) > known:
+            again[router] = known
+        known = max(known, min(end, max([last, *(row["last_seq"] for row in batch.get(router, ()))])))
         if known:
             after[router] = known
     return after, again
@@ -92,12 +92,14 @@ class LeftOut:
         self._lacking = cut_off(made(LACKING, sources, self.joins))
 
     def suspects(self) -> dict[str, DataFrame]:
-        """Return the lines that leave somebody out, after the batch; of logs with a hole those of before."""
+        """Return the lines that leave somebody out, after the batch; of logs with a hole also those of before that lie
+        behind it."""
         if self._lacking is None:
             return {}
         found = self._sent.join(self._lacking, LINE, "left_semi")
-        holed = F.broadcast(self._tables.routers.where("NOT is_whole").select(F.col("number").alias("router")))
-        return {"lacking": found.unionByName(self._before.join(holed, "router", "left_semi"))}
+        holes = F.broadcast(log_of(self._tables).select("router", "hole_seq"))
+        behind = self._before.join(holes, "router", "inner").where("seq >= hole_seq").drop("hole_seq")
+        return {"lacking": found.unionByName(behind)}
 
     def kinds(self) -> DataFrame:
         """Return a row `left-out` for each line that leaves somebody out."""

@@ -154,6 +154,16 @@ def _given_as_history(victim: str, rows: Rows) -> tuple[Rows, str]:
     return _owed_to_a_service(victim, rows, is_inside=False)
 
 
+def _asked_of_nobody(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Name a service as the only recipient of what another router brought, and say that somebody was asked for it as
+    history with whom there never was a link."""
+    rows, said = _given_as_history(victim, rows)
+    at, line = next((at, row) for at, row in enumerate(rows) if row.recipients == [NOBODY])
+    asked = Line(1, "history_asked", 0, 1, line.t, line.mono, line.router, line.boot, signer=line.router, count=1)
+    fields = {"service": "router", "router": NOBODY, "group": line.group}
+    return [*rows[:at], replace(asked, ids=line.ids, fields=fields), *rows[at:]], said
+
+
 def _owed_to_a_service(victim: str, rows: Rows, *, is_inside: bool) -> tuple[Rows, str]:
     inside = {(row.fields or {}).get("peer") for row in rows if (row.fields or {}).get("standing") == "local"}
     line, able = _left_of([row for row in rows if row.event != "accepted" or (row.peer in inside) is is_inside])
@@ -421,6 +431,16 @@ def footer_of_other_times(scene: Scene) -> None:
     scene.lose(one, "bad", one.path.name, f"the footer says max_t {changed.max_t}, the lines {footer.max_t}")
 
 
+def left_out_before_a_hole(scene: Scene) -> None:
+    """Leave a subscriber out, and lose a later segment of that log."""
+    before = scene.touched()
+    in_a_log(_left_out)(scene)
+    [victim] = scene.touched() - before
+    one = segments(scene.logs[victim])[-2]
+    one.path.unlink()
+    scene.lose(one, None, f"events {one.first} to {one.last} are not known", "no file given holds them")
+
+
 def flooded_by_nobody(scene: Scene) -> None:
     """Say that a neighbour brought a flood, of which its own log tells nothing, though it goes on long enough after."""
     scene.forget_witnesses()
@@ -442,7 +462,7 @@ def flooded_by_nobody(scene: Scene) -> None:
 
 CLAIMS: tuple[Callable[[Scene], None], ...] = (
     *map(in_a_log, OF_ONE), in_a_log(_left_out_and_excused), in_a_log(_copied_by_nobody), in_a_log(_given_to_a_service),
-    in_a_log(_given_as_history),
+    in_a_log(_given_as_history), in_a_log(_asked_of_nobody), left_out_before_a_hole,
     *map(in_a_log, (_not_crowded, _all_out, _not_away)),
     in_a_log(_unknown_reason, level="warning", names_reasons=False), footer_of_other_times,
 )  # fmt: skip

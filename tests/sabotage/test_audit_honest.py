@@ -47,6 +47,8 @@ FAULTS: tuple[Callable[[Scene], None], ...] = (
 OWN: dict[str, tuple[str, set[str]]] = {
     "left_out": ("claims", {"left-out"}),
     "given_as_history": ("claims", {"left-out"}),
+    "asked_of_nobody": ("claims", {"left-out"}),
+    "left_out_before_a_hole": ("claims", {"left-out"}),
     "not_left": ("claims", {"not-left"}),
     "never_written": ("claims", {"never-written"}),
     "before_its_place": ("claims", {"before-accepted"}),
@@ -85,6 +87,7 @@ BESIDE = {
     "expired_at_once": {"other-ttl", "answer-owed"},
     "accepted_twice": {"other-time", "time-back"},
     "given_as_history": {"never-linked"},
+    "asked_of_nobody": {"never-linked"},
     "not_owed": {"never-linked"},
     "in_a_circle_of_2": {"left-out"},
     "in_a_circle_of_3": {"left-out"},

@@ -90,9 +90,10 @@ def taken_again(here: Log, there: Log) -> None:
         log.state("stop", LATE)
 
 
-def history(*asked: int, at: float = 3) -> Case:
+def history(*asked: int, at: float = 3, of: str | None = None, steps: Sequence[Case] = ()) -> Case:
     """Let a service alone be given two messages at 5 that a router brought, although an app had joined. `asked`: which
-    of them were asked for as history, and `at` what time."""
+    of them were asked for as history, `at` what time and `of` whom, if not of that router; `steps`: what else is
+    written before."""
     router = message_id("router")
 
     def write(log: Log) -> None:
@@ -103,13 +104,15 @@ def history(*asked: int, at: float = 3) -> Case:
         log.state("link_up", 1, peer=router, link=9, standing="peer")
         log.state("join", 1, subscriber=APP, group=G)
         log.state("join", 1, subscriber=OTHER_APP, group=G, service="pubsub")
+        for write_more in steps:
+            write_more(log)
         for asked_at in (3, 9):
             if asked_at == 9:
                 log.accepted(1, ids, [OTHER_APP], 5, peer=router)
                 log.outward("forwarded", [(1, 2)], 5, recipient=OTHER_APP)
                 log.outward("delivered", [(1, 2)], 5, recipient=OTHER_APP)
             for one in asked if at == asked_at else ():
-                line = log.noted("history_asked", 1, at=at, service="router", router=router, group=G)
+                line = log.noted("history_asked", 1, at=at, service="router", router=of or router, group=G)
                 log.lines[-1] = replace(line, ids=message_id(ids[one]))
         log.state("stop", LATE)
 

@@ -74,9 +74,20 @@ def hole(log: Log) -> None:
     log.state("log_gap", 2, missing=1)
 
 
+def gap(log: Log) -> None:
+    log.state("log_gap", 9, missing=1)
+
+
 def from_router(log: Log) -> None:
     log.state("link_up", 3, peer=message_id("router"), link=9, standing="peer")
     sent(log, peer=message_id("router"))
+
+
+STRANGER = message_id("stranger")
+
+
+def came(peer: str, at: float = 2) -> Case:
+    return said("link_up", at, peer=peer, link=12, standing="peer")
 
 
 LEFT_OUT: dict[str, Case] = {
@@ -91,6 +102,9 @@ LEFT_OUT: dict[str, Case] = {
     "to a service alone, of which no history was asked": history(),
     "to a service alone, before history is asked for": history(0, 1, at=9),
     "to a service alone, half of it asked for": history(0, 0),
+    "to a service alone, asked of a stranger": history(0, 1, of=STRANGER),
+    "to a service alone, asked of whoever came later": then(history(0, 1, of=STRANGER), came(STRANGER, LATE)),
+    "before a hole": then(present, sent, gap),
     "though its rights changed later": then(present, sent, said("config", 9, peer=APP, revoked="join")),
     "though it was renewed later": then(present, sent, said("renewal", 9, old=APP, new=OTHER_APP, service="router")),
     "though strangers left": then(present, said("leave", standing="stranger", times=3), sent),
@@ -117,6 +131,13 @@ NOT_LEFT_OUT: dict[str, Case] = {
     "history of a log that begins later": then(said("config", 0, history_open_max=4096), as_service, from_router),
     "history that was asked for": history(0, 1),
     "history that was asked for again": history(0, 1, 0),
+    "history that was asked of a neighbour before": history(0, 1, of=STRANGER, steps=[came(STRANGER)]),
+    "history that was asked of a link that is only counted": history(
+        0, 1, of=STRANGER, steps=[said("link_up", standing="peer", times=3)]
+    ),
+    "history that was asked of a renewed neighbour": history(
+        0, 1, of=STRANGER, steps=[said("renewal", old=message_id("router"), new=STRANGER, service="router")]
+    ),
     "an uplink": then(present, said("config", peer=APP, uplink=True), sent),
     "without a right": then(present, said("config", peer=APP, revoked="join"), sent),
     "renewed": then(present, said("renewal", old=APP, new=OTHER_APP, service="router"), sent),
@@ -131,6 +152,7 @@ NOT_LEFT_OUT: dict[str, Case] = {
     ),
     "an older log": then(without_mark, sent),
     "a hole": then(hole, sent),
+    "before a hole, leaves counted behind it": then(present, sent, gap, said("leave", 9, standing="local", times=3)),
 }
 
 
@@ -145,6 +167,8 @@ def test_where_nobody_is_judged_to_be_left_out_is_among_the_limits(tmp_path: Pat
         "late": then(without_mark, begun, sent),
         "counted": then(present, said("leave", standing="local", times=3), sent),
         "rights": then(present, said("config", peer=APP, revoked="join"), sent),
+        "holed": then(present, sent, gap),
+        "asked": history(0, 1),
         "sound": then(present, said("leave", standing="stranger", times=3), sent),
     }
     logs = {case: Log(SigningKey(case.encode().ljust(32)[:32])) for case in cases}
@@ -154,7 +178,10 @@ def test_where_nobody_is_judged_to_be_left_out_is_among_the_limits(tmp_path: Pat
     limits = audited(tmp_path)["limits"]
     told = {case: [text for text in limits if name(logs[case].key) in text and "left out" in text] for case in cases}
     older, late, counted, rights = (name(logs[case].key) for case in ("older", "late", "counted", "rights"))
+    holed, asked = (name(logs[case].key) for case in ("holed", "asked"))
     assert told["sound"] == []
+    assert any(f"The log of {asked} tells, first in event 8, that it asked other routers" in text for text in limits)
+    assert any(f"The log of {holed} has a hole from event 10 on" in text for text in limits)
     [text] = told["older"]
     assert f"in the log of {older}: no `config` line tells `clock_moves_s_max` in it" in text
     [text] = told["late"]

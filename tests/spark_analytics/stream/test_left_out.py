@@ -14,24 +14,25 @@ def words(*logs: tuple[str, int, int]) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize(
-    ("judged", "before", "new", "whole", "after", "again"),
+    ("judged", "before", "new", "holes", "after", "again"),
     [
-        ({}, [], [(A, 1, 9), (B, 5, 9)], {A}, {A: 9}, {}),
-        ({A: 9}, [(A, 1, 9)], [(A, 10, 12), (A, 11, 15)], {A}, {A: 15}, {}),
-        ({A: 9}, [(A, 1, 9)], [(A, 20, 25)], set(), {A: 9}, {}),
-        ({A: 9}, [(A, 1, 9), (A, 20, 25)], [(A, 10, 19)], {A}, {A: 25}, {A: 9}),
-        ({A: 9}, [(A, 5, 9)], [(A, 1, 4)], {A}, {A: 9}, {A: 0}),
-        ({A: 9}, [(A, 5, 9)], [(A, 1, 3)], set(), {}, {}),
-        ({A: 9}, [(A, 1, 9), (B, 3, 9)], [], {A, B}, {A: 9, B: 9}, {B: 0}),
+        ({}, [], [(A, 1, 9), (B, 5, 9)], {B: 1}, {A: 9}, {}),
+        ({A: 9}, [(A, 1, 9)], [(A, 10, 12), (A, 11, 15)], {}, {A: 15}, {}),
+        ({A: 9}, [(A, 1, 9)], [(A, 20, 25)], {A: 10}, {A: 9}, {}),
+        ({A: 4}, [(A, 1, 4), (A, 6, 9)], [(A, 5, 5), (A, 20, 25)], {A: 10}, {A: 9}, {A: 4}),
+        ({A: 9}, [(A, 1, 9), (A, 20, 25)], [(A, 10, 19)], {}, {A: 25}, {A: 9}),
+        ({A: 9}, [(A, 5, 9)], [(A, 1, 4)], {}, {A: 9}, {A: 0}),
+        ({A: 9}, [(A, 5, 9)], [(A, 1, 3)], {A: 4}, {A: 3}, {A: 0}),
+        ({A: 9}, [(A, 1, 9), (B, 3, 9)], [], {}, {A: 9, B: 9}, {B: 0}),
     ],
-    ids=["first", "next", "a hole", "the hole is filled", "before its begin", "a hole before", "no new lines"],
+    ids=["first", "next", "a hole", "later", "the hole is filled", "before its begin", "a hole before", "no new lines"],
 )
-def test_lines_are_judged_once_when_their_log_is_whole(
+def test_lines_are_judged_once_when_their_log_is_whole_up_to_them(
     judged: dict[str, int],
     before: list[tuple[str, int, int]],
     new: list[tuple[str, int, int]],
-    whole: set[str],
+    holes: dict[str, int],
     after: dict[str, int],
     again: dict[str, int],
 ) -> None:
-    assert judged_to(judged, words(*before), words(*new), whole) == (after, again)
+    assert judged_to(judged, words(*before), words(*new), holes) == (after, again)
