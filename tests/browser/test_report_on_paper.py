@@ -23,7 +23,8 @@ ROOM = """[...document.querySelectorAll('h2, h3')].map(at => {
 })"""
 
 TABLES = """[...document.querySelectorAll('table')].map(at =>
-  getComputedStyle(at.tHead).breakAfter === 'avoid' && getComputedStyle(at.tBodies[0].rows[0]).breakBefore === 'avoid')"""
+  getComputedStyle(at.tHead).breakAfter === 'avoid'
+  && getComputedStyle(at.tBodies[0].rows[0]).breakBefore === 'avoid')"""
 
 
 async def test_page_is_printed_unfolded_and_without_what_is_for_the_screen(devtools: str, tmp_path: Path) -> None:
