@@ -305,6 +305,14 @@ def _of_crowded(tables: Tables) -> dict[str, DataFrame]:
     }
 
 
+_FROM, _UNTIL = "greatest(0L, part[0] - parcel)", "greatest(0L, part[0] - parcel + part[1])"
+_WAITING = f"""CASE WHEN mono IS NULL OR coalesce(ttl_s, 0L) = 0 THEN 0L WHEN ttls IS NULL THEN count
+    ELSE aggregate(parts, 0L, (all, part) -> all + size(filter(
+        slice(ttls, cast({_FROM} + 1 AS int), cast({_UNTIL} - {_FROM} AS int)), ttl -> ttl > 0)))
+    END"""
+"""SQL for how many of the messages that a line names have a ttl longer than 0."""
+
+
 def _declined(tables: Tables) -> DataFrame:
     lines = tables.accepted.where("is_within").select(
         "router",
@@ -314,11 +322,15 @@ def _declined(tables: Tables) -> DataFrame:
         F.col("said.signer").alias("group_key"),
         F.col("boot").alias("accepted_boot"),
         F.col("mono").alias("accepted_mono"),
+        "ttl_s",
+        "ttls",
     )
     ends = tables.rows.where("event = 'refused' AND recipient IS NOT NULL AND reason IS NOT NULL")
-    ends = ends.select("router", "parcel", "recipient", "reason", "seq", "count", "boot", "mono")
+    columns = ("router", "parcel", "recipient", "reason", "seq", "count", "boot", "mono")
+    parts = F.expr("concat(array(array(range_first, range_count)), coalesce(more_ranges, array()))").alias("parts")
+    ends = ends.select(*columns, parts)
     is_at_once = F.expr("coalesce(boot = accepted_boot AND mono = accepted_mono, true)").alias("is_at_once")
-    return ends.join(lines, ["router", "parcel"], "inner").select("*", is_at_once)
+    return ends.join(lines, ["router", "parcel"], "inner").select("*", is_at_once, F.expr(_WAITING).alias("waiting"))
 
 
 def _written(tables: Tables) -> DataFrame:
