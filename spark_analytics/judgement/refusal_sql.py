@@ -4,7 +4,7 @@ A router that has no room for some recipients of a message leaves them out as it
 it refuses at the door. `declined`: the lines of all that was refused after it was accepted, each with its acceptance
 (`router`, `parcel`, `recipient`, `reason`, `seq`, `count`; `accepted_seq`, `units`: the messages of that line for all
 its recipients, `group_key`; `is_at_once`: written at the same time of the same run; `waiting`: how many of the
-messages that it names have a ttl longer than 0).
+messages that it names have a ttl longer than 0; `boot`, `link`, and `bytes` of the largest message of its acceptance).
 """
 
 from __future__ import annotations
@@ -166,17 +166,20 @@ GROUP BY router, recipient
 """Messages refused for want of room later than they were accepted, or of which every recipient was left out: a router
 looks for room as it accepts, and refuses at the door what it would owe to nobody."""
 
+_UNWRITTEN = """JOIN {log} log ON log.router = declined.router
+JOIN (SELECT DISTINCT router FROM {change} WHERE clock_moves_s_max IS NOT NULL) told ON told.router = declined.router
+LEFT JOIN (
+    SELECT router, parcel, recipient, min(seq) AS seq FROM {written} GROUP BY router, parcel, recipient
+) written ON written.router = declined.router AND written.parcel = declined.parcel
+    AND written.recipient = declined.recipient AND written.seq < declined.seq
+WHERE is_whole AND written.seq IS NULL"""
+"""Which of these were not written before, by logs that would tell so."""
+
 REFUSED_UNWRITTEN = f"""
 SELECT declined.router, declined.recipient AS peer, CAST(sum(count) AS BIGINT) AS count, min(declined.seq) AS seq,
     min_by(accepted_seq, declined.seq) AS accepted_seq
 FROM {{declined}} declined
-JOIN {{log}} log ON log.router = declined.router
-JOIN (SELECT DISTINCT router FROM {{change}} WHERE clock_moves_s_max IS NOT NULL) told ON told.router = declined.router
-LEFT JOIN (
-    SELECT router, parcel, recipient, min(seq) AS seq FROM {{written}} GROUP BY router, parcel, recipient
-) written ON written.router = declined.router AND written.parcel = declined.parcel
-    AND written.recipient = declined.recipient AND written.seq < declined.seq
-WHERE is_whole AND written.seq IS NULL
+{_UNWRITTEN}
     AND (reason NOT IN {OWN} OR NOT is_at_once AND reason IN {(NOT_KEPT, OFFLINE)})
 GROUP BY declined.router, declined.recipient
 """
@@ -184,6 +187,34 @@ GROUP BY declined.router, declined.recipient
 all that is written, does not tell that any of their parcel was written to it before. What the router itself leaves
 somebody out for as it accepts, only a recipient says later. `written`: the lines `forwarded` of these parcels
 (`router`, `parcel`, `recipient`, `seq`)."""
+
+NOT_TOO_LARGE = f"""
+WITH most AS (
+    SELECT router, boot, link, recipient, max(bytes) AS bytes FROM {{settled}} settled
+    GROUP BY router, boot, link, recipient
+),
+found AS (
+    SELECT declined.router, declined.recipient, declined.seq, declined.count, accepted_seq
+    FROM (
+        SELECT declined.*, most.bytes AS most_bytes
+        FROM {{declined}} declined
+        JOIN most ON most.router = declined.router AND most.recipient = declined.recipient AND most.boot = declined.boot
+            AND (most.link = declined.link OR declined.link = 0)
+        WHERE reason = '{TOO_LARGE}'
+    ) declined
+    {_UNWRITTEN}
+    GROUP BY declined.router, declined.recipient, declined.seq, declined.count, accepted_seq
+    HAVING max(most_bytes) >= max(bytes)
+)
+SELECT router, recipient AS peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq,
+    min_by(accepted_seq, seq) AS accepted_seq
+FROM found
+GROUP BY router, recipient
+"""
+"""Messages that a router says were too long for the link to a recipient, to which it did not write them, although over
+that link the recipient settled one that is as long: how long it takes them, it tells as a link begins. A line that
+names no link is compared with all of the run. `settled`: lines of messages that reached who is said not to take others
+(`router`, `boot`, `link`, `recipient`; `bytes`: of the smallest message of its acceptance)."""
 
 MAY_WAIT = f"""
 SELECT router, recipient AS peer, CAST(sum(waiting) AS BIGINT) AS count, min(seq) AS seq,
@@ -201,6 +232,7 @@ TEXTS = {
     "no-room": NO_ROOM,
     "refused-unwritten": REFUSED_UNWRITTEN,
     "may-wait": MAY_WAIT,
+    "not-too-large": NOT_TOO_LARGE,
 }
 """The texts by claim."""
 
@@ -215,11 +247,21 @@ def claimable(ends: Collection[tuple[str, str | None]]) -> set[str]:
         "no-room": not refused.isdisjoint(LEFT_OUT_FOR),
         "refused-unwritten": not refused <= {*ROOMLESS, TOO_LARGE},
         "may-wait": OFFLINE in refused,
+        "not-too-large": TOO_LARGE in refused,
         "joined-there": "no-subscribers" in refused,
         "not-away": NOT_KEPT in refused,
     }
     return {claim for claim, is_so in found.items() if is_so}
 
 
-OF_ENDS = ("not-full", "not-crowded", "no-room", "refused-unwritten", "may-wait", "joined-there", "not-away")
+OF_ENDS = (
+    "not-full",
+    "not-crowded",
+    "no-room",
+    "refused-unwritten",
+    "may-wait",
+    "not-too-large",
+    "joined-there",
+    "not-away",
+)
 """The claims of which `claimable` tells."""

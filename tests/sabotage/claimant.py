@@ -15,7 +15,7 @@ from router.core.log.segment import sign
 from sabotage.logs import Rows, read_rows, segments
 from sabotage.scene import Scene
 from spark_analytics.judgement.claim_sql import BACK_NS
-from spark_analytics.judgement.refusal_sql import FULL, FULL_GROUP, NOT_KEPT, OFFLINE
+from spark_analytics.judgement.refusal_sql import FULL, FULL_GROUP, NOT_KEPT, OFFLINE, TOO_LARGE
 from spark_analytics.judgement.schema import GRACE_NS
 
 HOUR_NS = 3600 * 10**9
@@ -242,6 +242,21 @@ def _all_out(victim: str, rows: Rows) -> tuple[Rows, str]:
     return _out_at_once(rows, line, end, OFFLINE), said
 
 
+def _not_too_large(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a message was too large for a link over which one as large was settled."""
+    pairs: dict[tuple[object, ...], list[tuple[Line, Line]]] = {}
+    for line, end in list(_arrived(rows))[RESERVED:]:
+        pairs.setdefault((end.boot, end.link, end.recipient), []).append((line, end))
+    able = next((sorted(own, key=lambda one: sum(one[0].sizes or ())) for own in pairs.values() if len(own) > 1), None)
+    if able is None:
+        raise CannotLie
+    line, end = able[0]
+    said = f"says that 1 message for {end.recipient} were longer than {end.recipient} takes, although by its own log"
+    refused = replace(end, event="refused", reason=TOO_LARGE, duration_ns=0)
+    others = [row for row in rows if row is end or not _is_of(row, line, end.recipient)]
+    return [refused if row is end else row for row in others], said
+
+
 def _may_wait(victim: str, rows: Rows) -> tuple[Rows, str]:
     """Say that a recipient was left out of a message as it was away, as if the message could not wait."""
     line, end = _one_of_several(rows, 0)
@@ -442,7 +457,7 @@ def flooded_by_nobody(scene: Scene) -> None:
 CLAIMS: tuple[Callable[[Scene], None], ...] = (
     *map(in_a_log, OF_ONE), in_a_log(_left_out_and_excused), in_a_log(_copied_by_nobody), in_a_log(_given_to_a_service),
     in_a_log(_given_as_history),
-    *map(in_a_log, (_not_crowded, _all_out, _not_away, _may_wait)),
+    *map(in_a_log, (_not_crowded, _all_out, _not_away, _may_wait, _not_too_large)),
     in_a_log(_unknown_reason, level="warning", names_reasons=False), footer_of_other_times,
 )  # fmt: skip
 CLAIMS_OF_TWO = (flooded_by_nobody,)

@@ -61,6 +61,7 @@ OWN: dict[str, tuple[str, set[str]]] = {
     "not_crowded": ("claims", {"not-crowded"}),
     "all_out": ("claims", {"no-room"}),
     "not_away": ("claims", {"not-away"}),
+    "not_too_large": ("claims", {"not-too-large"}),
     "may_wait": ("claims", {"may-wait"}),
     "refused_unwritten": ("claims", {"refused-unwritten"}),
     "refused_later": ("claims", {"no-such-end"}),

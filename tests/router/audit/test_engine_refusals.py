@@ -258,3 +258,40 @@ def test_who_is_left_out_of_what_may_wait_as_if_its_ttl_were_0_is_told(tmp_path:
         **{case: [("may-wait", count)] for case, count in told.items()},
         "their ttl is 0": [], "the recipient says so": [], "nothing is kept": [],
     }  # fmt: skip
+
+
+def refused_as_too_large(
+    size: int = 900, settled: int = 1000, *, link: int = 7, settled_over: int = 7, written: bool = False
+) -> Case:
+    """Deliver a message and say of another one, with these sizes, that it is too large for its link."""
+
+    def write(log: Log) -> None:
+        begun(log)
+        for one in (7, 8):
+            log.state("link_up", 0, peer=APP, link=one, standing="local")
+        for first, its_size in ((1, settled), (2, size)):
+            log.accepted(first, [f"{log.key.public.hex()} {first}"], sizes=[its_size])
+        log.outward("forwarded", [(1, 1)], 1, parcel=1, link=settled_over)
+        log.outward("delivered", [(1, 1)], 2, parcel=1, link=settled_over)
+        if written:
+            log.outward("forwarded", [(2, 1)], 3, parcel=2, link=link)
+        log.outward("refused", [(2, 1)], 4, parcel=2, reason="too-large", link=link)
+        log.state("stop", 9)
+
+    return write
+
+
+def test_a_message_that_is_said_to_be_too_large_beside_one_as_large_is_told(tmp_path: Path) -> None:
+    told = {
+        "a larger one was settled": refused_as_too_large(),
+        "one as large was settled": refused_as_too_large(1000),
+        "no link is named": refused_as_too_large(link=0),
+    }
+    quiet = {
+        "a smaller one was settled": refused_as_too_large(1001),
+        "a larger one was settled over another link": refused_as_too_large(settled_over=8),
+        "no link is named, and it is larger": refused_as_too_large(1001, link=0),
+        "the recipient says so": refused_as_too_large(written=True),
+    }
+    found = claimed({**told, **quiet}, tmp_path)
+    assert found == {**{case: [("not-too-large", 1)] for case in told}, **{case: [] for case in quiet}}
