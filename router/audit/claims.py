@@ -151,13 +151,36 @@ _SOURCES = {
         FROM events
         WHERE event = 'config' AND recipient IS NULL
     )""",
-    "declined": """(
+    "declined": f"""(
         SELECT e.router, e.parcel, e.recipient, e.reason, e.seq, e.count, line.seq AS accepted_seq,
             line.n * len(line.recipients) AS units, line.signer AS group_key,
-            coalesce(e.boot = line.boot AND e.mono = line.mono, TRUE) AS is_at_once
+            coalesce(e.boot = line.boot AND e.mono = line.mono, TRUE) AS is_at_once, e.boot, e.link, {_LARGEST},
+            CASE WHEN e.reason = 'recipient-offline-ttl0' THEN CASE
+                WHEN e.mono IS NULL OR coalesce(line.ttl_s, 0) = 0 THEN 0
+                WHEN line.ttls IS NULL THEN e.count
+                ELSE list_sum(list_transform(
+                    list_concat([[e.range_first, e.n]], coalesce(e.more_ranges, [])),
+                    lambda part: len(list_filter(
+                        line.ttls[greatest(1, part[1] - line.parcel + 1) : part[1] - line.parcel + part[2]],
+                        lambda ttl: ttl > 0
+                    ))
+                ))
+            END END AS waiting
         FROM events e
         JOIN accepted_line line ON line.router = e.router AND line.parcel = e.parcel
         WHERE e.event = 'refused' AND e.recipient IS NOT NULL AND e.reason IS NOT NULL AND is_asked(line.t)
+    )""",
+    "settled": f"""(
+        SELECT e.router, e.boot, e.link, e.recipient, {_LARGEST.replace("list_max", "list_min")}
+        FROM (
+            SELECT *
+            FROM events
+            SEMI JOIN (
+                SELECT router, recipient FROM events WHERE event = 'refused' AND reason = 'too-large'
+            ) refusing USING (router, recipient)
+            WHERE event IN ('delivered', 'acked')
+        ) e
+        JOIN accepted_line line ON line.router = e.router AND line.parcel = e.parcel
     )""",
     "written": """(
         SELECT router, parcel, recipient, seq

@@ -26,7 +26,7 @@ from spark_analytics.judgement.claim_sql import (
     UNBORNE_MIN,
 )
 from spark_analytics.judgement.conflicts import row_of
-from spark_analytics.judgement.refusal_sql import FULL, FULL_GROUP, LIMITS, claimable
+from spark_analytics.judgement.refusal_sql import FULL, FULL_GROUP, LIMITS, TOO_LARGE, claimable
 from spark_analytics.judgement.schema import ENDS, NUMBER_OF_TEXT, TURNED_EVENTS
 
 Rows = list[dict[str, Any]]
@@ -174,7 +174,7 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
         case "not-crowded":
             return {"room": _room(tables), **_of_crowded(tables)}
         case _:
-            return {"declined": _declined(tables), "written": _written(tables)}
+            return {"declined": _declined(tables), "written": _written(tables), "settled": _settled(tables)}
 
 
 def _paced(tables: Tables) -> list[tuple[int, int, int, int]]:
@@ -305,6 +305,14 @@ def _of_crowded(tables: Tables) -> dict[str, DataFrame]:
     }
 
 
+_FROM, _UNTIL = "greatest(0L, part[0] - parcel)", "greatest(0L, part[0] - parcel + part[1])"
+_WAITING = f"""CASE WHEN mono IS NULL OR coalesce(ttl_s, 0L) = 0 THEN 0L WHEN ttls IS NULL THEN count
+    ELSE aggregate(parts, 0L, (all, part) -> all + size(filter(
+        slice(ttls, cast({_FROM} + 1 AS int), cast({_UNTIL} - {_FROM} AS int)), ttl -> ttl > 0)))
+    END"""
+"""SQL for how many of the messages that a line names have a ttl longer than 0."""
+
+
 def _declined(tables: Tables) -> DataFrame:
     lines = tables.accepted.where("is_within").select(
         "router",
@@ -314,17 +322,31 @@ def _declined(tables: Tables) -> DataFrame:
         F.col("said.signer").alias("group_key"),
         F.col("boot").alias("accepted_boot"),
         F.col("mono").alias("accepted_mono"),
+        "ttl_s",
+        "ttls",
+        F.expr(_LARGEST),
     )
     ends = tables.rows.where("event = 'refused' AND recipient IS NOT NULL AND reason IS NOT NULL")
-    ends = ends.select("router", "parcel", "recipient", "reason", "seq", "count", "boot", "mono")
+    columns = ("router", "parcel", "recipient", "reason", "seq", "count", "boot", "mono", "link")
+    parts = F.expr("concat(array(array(range_first, range_count)), coalesce(more_ranges, array()))").alias("parts")
+    ends = ends.select(*columns, parts)
     is_at_once = F.expr("coalesce(boot = accepted_boot AND mono = accepted_mono, true)").alias("is_at_once")
-    return ends.join(lines, ["router", "parcel"], "inner").select("*", is_at_once)
+    return ends.join(lines, ["router", "parcel"], "inner").select("*", is_at_once, F.expr(_WAITING).alias("waiting"))
 
 
 def _written(tables: Tables) -> DataFrame:
     ends = tables.rows.where("event = 'refused' AND recipient IS NOT NULL").select("router", "parcel").distinct()
     lines = tables.rows.where("event = 'forwarded'").select("router", "parcel", "recipient", "seq")
     return lines.join(ends, ["router", "parcel"], "left_semi")
+
+
+def _settled(tables: Tables) -> DataFrame:
+    refusing = tables.rows.where(f"event = 'refused' AND reason = '{TOO_LARGE}'").select("router", "recipient")
+    ends = tables.rows.where(F.col("event").isin(*ARRIVALS))
+    ends = ends.join(F.broadcast(refusing.distinct()), ["router", "recipient"], "left_semi")
+    lines = tables.accepted.select("router", "parcel", F.expr(_LARGEST.replace("array_max", "array_min")))
+    ended = ends.select("router", "parcel", "boot", "link", "recipient")
+    return ended.join(lines, ["router", "parcel"], "inner").drop("parcel")
 
 
 def _ids(tables: Tables, told: Rows) -> dict[tuple[str, int], str]:

@@ -219,6 +219,20 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         _WHOEVER,
         "Ask the recipient whether the messages are there, and publish again what is not.",
     ),
+    "not-too-large": (
+        "bad",
+        "says that {count} for {peer} were longer than {peer} takes, although by its own log {peer} settled one as "
+        "long over the same link: the first in {event}, accepted in event {accepted}",
+        _WHOEVER,
+        "Publish again what that recipient lacks.",
+    ),
+    "may-wait": (
+        "bad",
+        "says that it left {peer} out of {count} as {peer} was away and their ttl was 0, although it is longer: the "
+        "first in {event}, accepted in event {accepted}",
+        _WHOEVER,
+        "Publish again what that recipient lacks.",
+    ),
     "other-time": (
         "bad",
         "tells {times} of a time that its monotonic clock contradicts, and of no `clock_step`: the first in {event}, "

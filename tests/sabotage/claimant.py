@@ -5,7 +5,7 @@ Each lie changes the lines of one log; several of them fit into one log, as they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from router.core.log.segment import sign
 from sabotage.logs import Rows, read_rows, segments
 from sabotage.scene import Scene
 from spark_analytics.judgement.claim_sql import BACK_NS
-from spark_analytics.judgement.refusal_sql import FULL, FULL_GROUP, NOT_KEPT
+from spark_analytics.judgement.refusal_sql import FULL, FULL_GROUP, NOT_KEPT, OFFLINE, TOO_LARGE
 from spark_analytics.judgement.schema import GRACE_NS
 
 HOUR_NS = 3600 * 10**9
@@ -211,14 +211,9 @@ def _copied_by_nobody(victim: str, rows: Rows) -> tuple[Rows, str]:
     return [*rows[: at + 1], copy, *rows[at + 1 :]], said
 
 
-def _one_of_several(rows: Rows, number: int, peers: Collection[str | None] | None = None) -> tuple[Line, Line]:
-    """Return one of the messages that arrived and had several recipients, and its end. `peers`: who may have brought
-    it."""
-    found = [
-        (line, end)
-        for line, end in list(_arrived(rows))[RESERVED:]
-        if len(line.recipients or ()) > 1 and (peers is None or line.peer in peers)
-    ]
+def _one_of_several(rows: Rows, number: int) -> tuple[Line, Line]:
+    """Return one of the messages that arrived and had several recipients, and its end."""
+    found = [(line, end) for line, end in list(_arrived(rows))[RESERVED:] if len(line.recipients or ()) > 1]
     if number >= len(found):
         raise CannotLie
     return found[number]
@@ -243,12 +238,7 @@ def _not_crowded(victim: str, rows: Rows) -> tuple[Rows, str]:
     """Say so of the share of a group, in which hardly anything was."""
     if any(row.event == "renewal" for row in rows):
         raise CannotLie
-    fields = [(row.event, row.fields or {}) for row in rows]
-    known = {one.get("peer") for event, one in fields if event == "link_up"}
-    known -= {
-        one.get("peer") for event, one in fields if event == "config" or one.get("standing") in ("met", "stranger")
-    }
-    line, end = _one_of_several(rows, 1, known)
+    line, end = _one_of_several(rows, 1)
     said = f"says that it refused 1 message for {end.recipient} because a share of the queue was full, although"
     return _out_at_once(rows, line, end, FULL_GROUP), said
 
@@ -259,7 +249,31 @@ def _all_out(victim: str, rows: Rows) -> tuple[Rows, str]:
     if len(line.recipients or ()) > 1:
         raise CannotLie
     said = f"says that it left {end.recipient} out of 1 message that it had accepted, for want of room or as it was"
-    return _out_at_once(rows, line, end, "recipient-offline-ttl0"), said
+    return _out_at_once(rows, line, end, OFFLINE), said
+
+
+def _not_too_large(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a message was too large for a link over which one as large was settled."""
+    pairs: dict[tuple[object, ...], list[tuple[Line, Line]]] = {}
+    for line, end in list(_arrived(rows))[RESERVED:]:
+        pairs.setdefault((end.boot, end.link, end.recipient), []).append((line, end))
+    able = next((sorted(own, key=lambda one: sum(one[0].sizes or ())) for own in pairs.values() if len(own) > 1), None)
+    if able is None:
+        raise CannotLie
+    line, end = able[0]
+    said = f"says that 1 message for {end.recipient} were longer than {end.recipient} takes, although by its own log"
+    refused = replace(end, event="refused", reason=TOO_LARGE, duration_ns=0)
+    others = [row for row in rows if row is end or not _is_of(row, line, end.recipient)]
+    return [refused if row is end else row for row in others], said
+
+
+def _may_wait(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a recipient was left out of a message as it was away, as if the message could not wait."""
+    line, end = _one_of_several(rows, 0)
+    if not all(line.ttls or ()):
+        raise CannotLie
+    said = f"says that it left {end.recipient} out of 1 message as {end.recipient} was away and their ttl was 0"
+    return _out_at_once(rows, line, end, OFFLINE), said
 
 
 def _not_away(victim: str, rows: Rows) -> tuple[Rows, str]:
@@ -463,7 +477,7 @@ def flooded_by_nobody(scene: Scene) -> None:
 CLAIMS: tuple[Callable[[Scene], None], ...] = (
     *map(in_a_log, OF_ONE), in_a_log(_left_out_and_excused), in_a_log(_copied_by_nobody), in_a_log(_given_to_a_service),
     in_a_log(_given_as_history), in_a_log(_asked_of_nobody), left_out_before_a_hole,
-    *map(in_a_log, (_not_crowded, _all_out, _not_away)),
+    *map(in_a_log, (_not_crowded, _all_out, _not_away, _may_wait, _not_too_large)),
     in_a_log(_unknown_reason, level="warning", names_reasons=False), footer_of_other_times,
 )  # fmt: skip
 CLAIMS_OF_TWO = (flooded_by_nobody,)

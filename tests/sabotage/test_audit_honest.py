@@ -63,6 +63,8 @@ OWN: dict[str, tuple[str, set[str]]] = {
     "not_crowded": ("claims", {"not-crowded"}),
     "all_out": ("claims", {"no-room"}),
     "not_away": ("claims", {"not-away"}),
+    "not_too_large": ("claims", {"not-too-large"}),
+    "may_wait": ("claims", {"may-wait"}),
     "refused_unwritten": ("claims", {"refused-unwritten"}),
     "refused_later": ("claims", {"no-such-end"}),
     "unlinked": ("claims", {"never-linked"}),
@@ -84,6 +86,7 @@ OWN: dict[str, tuple[str, set[str]]] = {
 }
 """By lie: where it is told of, and as which claims."""
 BESIDE = {
+    "all_out": {"may-wait"},
     "expired_at_once": {"other-ttl", "answer-owed"},
     "accepted_twice": {"other-time", "time-back"},
     "given_as_history": {"never-linked"},

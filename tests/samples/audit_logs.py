@@ -82,13 +82,12 @@ class Log:
         self, event: str, ranges: Ranges, at: float = 1, recipient: str = APP, parcel: int = 1, **columns: Any
     ) -> Line:
         count = sum(count for _, count in ranges)
-        columns = {"depth": 0, "duration_ns": 0} | columns
+        columns = {"depth": 0, "duration_ns": 0, "link": 2} | columns
         return self._add(
             event,
             at,
             count=count,
             recipient=recipient,
-            link=2,
             ranges=list(ranges),
             parcel=parcel,
             attempt=0,

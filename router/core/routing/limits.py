@@ -166,7 +166,7 @@ class QueueLimits(Struct, frozen=True):
 
     def told(self) -> tuple[tuple[str, int], ...]:
         """Return the limits as logged: of a recipient's queue, of one group, source or neighbour in it and in all of
-        them, of the node."""
+        them, of the node, and of who is not configured."""
         return (
             ("queue_messages_max", self.recipient_messages_max),
             ("queue_bytes_max", self.recipient_bytes_max),
@@ -177,6 +177,8 @@ class QueueLimits(Struct, frozen=True):
             ("neighbour_bytes_max", self.neighbour_bytes_max),
             ("node_messages_max", self.node_messages_max),
             ("node_bytes_max", self.node_bytes_max),
+            ("met_percent", self.met_percent),
+            ("strangers_percent", self.strangers_percent),
         )
 
 

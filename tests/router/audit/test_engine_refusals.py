@@ -90,6 +90,9 @@ ROOM = {
 }  # fmt: skip
 
 
+OF_OTHERS = ROOM | {"met_percent": 20, "strangers_percent": 10, "node_messages_max": 300, "node_bytes_max": 1 << 30}
+
+
 def crowded(
     count: int = 0,
     *steps: Case,
@@ -123,6 +126,12 @@ def test_a_share_that_is_said_to_be_full_and_was_not_is_told(tmp_path: Path) -> 
         "few of the group wait": crowded(20),
         "others wait": crowded(90, group=H, peer=OTHER_PEER),
         "others wait elsewhere": crowded(190, group=H, peer=OTHER_PEER, waiting_for=elsewhere),
+        "a stranger's": crowded(4, standing="stranger", limits=OF_OTHERS),
+        "a router's that is known by meetings": crowded(4, standing="met", limits=OF_OTHERS),
+        "somebody's who is not known": crowded(standing="local", limits=OF_OTHERS, peer=H),
+        "its rights changed": crowded(
+            4, said("config", 0, peer=PEER, removed=False, **OF_OTHERS), limits=OF_OTHERS, peer=OTHER_PEER
+        ),
         "it came to be known before": crowded(0, said("config", 0, peer=message_id("third"), removed=False, **ROOM)),
     }
     quiet = {
@@ -131,9 +140,15 @@ def test_a_share_that_is_said_to_be_full_and_was_not_is_told(tmp_path: Path) -> 
         "many of the group wait elsewhere": crowded(150, peer=OTHER_PEER, waiting_for=elsewhere),
         "many that it brought wait elsewhere": crowded(150, group=H, waiting_for=elsewhere),
         "large ones wait": crowded(20, limits=ROOM | {"queue_bytes_max": 20_000}, sizes=[1000] * 20),
-        "a stranger's": crowded(standing="stranger"),
-        "a router's that is known by meetings": crowded(standing="met"),
-        "its rights changed": crowded(0, said("config", 0, peer=PEER, removed=False, **ROOM)),
+        "a stranger's, and no limit": crowded(standing="stranger"),
+        "of a router known by meetings, and no limit": crowded(standing="met"),
+        "its rights changed, and no limit": crowded(0, said("config", 0, peer=PEER, removed=False, **ROOM)),
+        "many of other strangers wait": crowded(
+            16, group=H, peer=OTHER_PEER, standing="stranger", limits=OF_OTHERS, waiting_for=elsewhere
+        ),
+        "many wait that a met router brought": crowded(
+            12, group=H, standing="met", limits=OF_OTHERS | {"strangers_percent": 90}
+        ),
         "a key was renewed": crowded(0, said("renewal", 0, old=OTHER_APP, new=H, service="router")),
         "no such limits are told": crowded(limits={}),
         "no such limits are told once": crowded(0, said("config", 0)),
@@ -142,14 +157,21 @@ def test_a_share_that_is_said_to_be_full_and_was_not_is_told(tmp_path: Path) -> 
     assert found == {**{case: [("not-crowded", 1)] for case in told}, **{case: [] for case in quiet}}
 
 
-def declined(reason: str, at: float = 2, *steps: Case, whom: Sequence[str] = (APP,), written: bool = False) -> Case:
+def declined(
+    reason: str,
+    at: float = 2,
+    *steps: Case,
+    whom: Sequence[str] = (APP,),
+    written: bool = False,
+    ttls: Sequence[int] = (LATE * 9, LATE * 9),
+) -> Case:
     """Accept two messages for two apps at 2, and say of these that they were refused for `reason`."""
 
     def write(log: Log) -> None:
         begun(log, queue_messages_max=1, group_messages_max=1)
         for step in steps:
             step(log)
-        log.accepted(1, [f"{log.key.public.hex()} {one}" for one in range(2)], [APP, OTHER_APP], 2, ttl=LATE * 9)
+        log.accepted(1, [f"{log.key.public.hex()} {one}" for one in range(2)], [APP, OTHER_APP], 2, ttls=[*ttls])
         for one in whom:
             if written:
                 log.outward("forwarded", [(1, 1)], at, one)
@@ -170,7 +192,7 @@ def test_who_is_left_out_of_what_is_accepted_only_if_somebody_is_not(tmp_path: P
         "for want of room": declined("queue-full-recipient"),
         "for a share": declined("queue-full-group"),
         "away": declined("not-kept"),
-        "an app says so": declined("not-kept", 3, whom=(APP, OTHER_APP)),
+        "an app says so": declined("not-kept", 3, whom=(APP, OTHER_APP), written=True),
     }
     found = claimed({**told, **quiet}, tmp_path)
     both = ("nobody has room", "nobody is there")
@@ -193,12 +215,83 @@ def test_who_is_said_to_be_away_and_was_connected_is_told(tmp_path: Path) -> Non
 
 
 def test_a_refusal_of_what_was_never_written_is_told(tmp_path: Path) -> None:
-    told = {"by a recipient": declined("peer-refused", 3), "for a route": declined("no-route", 3)}
+    told = {
+        "by a recipient": declined("peer-refused", 3),
+        "for a route": declined("no-route", 3),
+        "as it was away, later": declined("recipient-offline-ttl0", 3),
+        "as nothing is kept, later": declined("not-kept", 3),
+    }
     quiet = {
         "of what was written": declined("peer-refused", 3, written=True),
         "too large for its link": declined("too-large", 3),
-        "as it was away": declined("recipient-offline-ttl0"),
+        "as it was away": declined("recipient-offline-ttl0", ttls=(0, 0)),
         "a hole": declined("peer-refused", 3, said("log_gap", missing=1)),
     }
     found = claimed({**told, **quiet}, tmp_path)
     assert found == {**{case: [("refused-unwritten", 2)] for case in told}, **{case: [] for case in quiet}}
+
+
+def test_who_is_left_out_of_what_may_wait_as_if_its_ttl_were_0_is_told(tmp_path: Path) -> None:
+    reason = "recipient-offline-ttl0"
+
+    def apart(log: Log) -> None:
+        begun(log)
+        log.accepted(
+            1, [f"{log.key.public.hex()} {one}" for one in range(5)], [APP, OTHER_APP], 2, ttls=[0, 9, 0, 9, 9]
+        )
+        log.outward("refused", [(1, 2), (4, 1)], 2, APP, reason=reason)
+        log.state("stop", 9)
+
+    told = {"their ttl is longer": 2, "of one it is": 1, "of some that the line names": 2}
+    found = claimed(
+        {
+            "their ttl is longer": declined(reason),
+            "of one it is": declined(reason, ttls=(0, 9)),
+            "of some that the line names": apart,
+            "their ttl is 0": declined(reason, ttls=(0, 0)),
+            "the recipient says so": declined(reason, 3, written=True),
+            "nothing is kept": declined("not-kept"),
+        },
+        tmp_path,
+    )
+    assert found == {
+        **{case: [("may-wait", count)] for case, count in told.items()},
+        "their ttl is 0": [], "the recipient says so": [], "nothing is kept": [],
+    }  # fmt: skip
+
+
+def refused_as_too_large(
+    size: int = 900, settled: int = 1000, *, link: int = 7, settled_over: int = 7, written: bool = False
+) -> Case:
+    """Deliver a message and say of another one, with these sizes, that it is too large for its link."""
+
+    def write(log: Log) -> None:
+        begun(log)
+        for one in (7, 8):
+            log.state("link_up", 0, peer=APP, link=one, standing="local")
+        for first, its_size in ((1, settled), (2, size)):
+            log.accepted(first, [f"{log.key.public.hex()} {first}"], sizes=[its_size])
+        log.outward("forwarded", [(1, 1)], 1, parcel=1, link=settled_over)
+        log.outward("delivered", [(1, 1)], 2, parcel=1, link=settled_over)
+        if written:
+            log.outward("forwarded", [(2, 1)], 3, parcel=2, link=link)
+        log.outward("refused", [(2, 1)], 4, parcel=2, reason="too-large", link=link)
+        log.state("stop", 9)
+
+    return write
+
+
+def test_a_message_that_is_said_to_be_too_large_beside_one_as_large_is_told(tmp_path: Path) -> None:
+    told = {
+        "a larger one was settled": refused_as_too_large(),
+        "one as large was settled": refused_as_too_large(1000),
+        "no link is named": refused_as_too_large(link=0),
+    }
+    quiet = {
+        "a smaller one was settled": refused_as_too_large(1001),
+        "a larger one was settled over another link": refused_as_too_large(settled_over=8),
+        "no link is named, and it is larger": refused_as_too_large(1001, link=0),
+        "the recipient says so": refused_as_too_large(written=True),
+    }
+    found = claimed({**told, **quiet}, tmp_path)
+    assert found == {**{case: [("not-too-large", 1)] for case in told}, **{case: [] for case in quiet}}
