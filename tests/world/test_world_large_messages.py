@@ -41,7 +41,7 @@ def test_core_that_was_away_fetches_large_messages_though_few_are_answered_at_on
         world.run(30)
         for cable in cables:
             world.heal(cable)
-        told = []  # in the end the next comparison brings what was given up
+        told: list[list[int]] = []  # in the end the next comparison brings what was given up
         while (country.lacking() or country.under_way()) and len(told) < 20:
             world.run(5)
             told.append([place.rules.known.topics[group.public].missing for place in country.cores])
