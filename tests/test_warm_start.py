@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from rigs.commands import AS_ANY_USER
 from rigs.patience import HANG_S
-from rigs.warm_start import ARGUMENT_BYTES, WarmStart, serve
+from rigs.warm_start import ARGUMENT_BYTES, DAC, WarmStart, serve
 
 from router.actors.process import program
 from router.settings.home import Home
@@ -38,6 +39,13 @@ def children_of(pid: int) -> list[list[str]]:
     return [command_line(int(one)) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def rights_of(pid: int) -> set[int]:
+    """Return the capabilities that a process has, or can get by executing a file of root."""
+    lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    found = int(lines["CapEff"], 16) | int(lines["CapPrm"], 16) | int(lines["CapBnd"], 16)
+    return {number for number in range(64) if found >> number & 1}
+
+
 def test_node_and_its_service_are_forked_children_with_their_own_command_lines(tmp_path: Path) -> None:
     if not isinstance(getattr(subprocess._fork_exec, "__self__", None), WarmStart):  # type: ignore[attr-defined]
         pytest.skip("only the quick tests fork their commands")
@@ -45,7 +53,7 @@ def test_node_and_its_service_are_forked_children_with_their_own_command_lines(t
     home.create()
     home.config_path.write_text('[[node.services]]\nname = "pubsub"\nmodule = "services.pubsub"\nrun = "apart"\n')
     command = program("router", "--home", str(home.path), "serve", "--verifiers", "0", "--json")
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as node:
+    with subprocess.Popen([*AS_ANY_USER, *command], stdout=subprocess.PIPE) as node:
         try:
             assert node.stdout is not None and node.stdout.readline()
             assert command_line(node.pid) == command
@@ -53,6 +61,8 @@ def test_node_and_its_service_are_forked_children_with_their_own_command_lines(t
             while program("router.service.apart", str(home.path), "pubsub") not in (found := children_of(node.pid)):
                 assert time.monotonic() < until_s, found
                 time.sleep(0.05)
+            if AS_ANY_USER:
+                assert rights_of(node.pid) == rights_of(os.getpid()) - {*DAC}
         finally:
             node.terminate()
         assert node.wait(HANG_S) == 0

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from pair import scene
 from raw_link import linked, multicast
 from rig import ROUTER, new_key, rig
+from rigs.commands import AS_ANY_USER
 
 from router.cli import main
 from router.rig.process import EndedCommand, Process, run_command
@@ -195,10 +196,9 @@ async def test_a_home_that_is_not_writable(tmp_path: Path, subtests: pytest.Subt
 
 async def serve_as_anybody(home: Path) -> EndedCommand:
     """Run `serve` as a user who is bound by file modes, unlike root."""
-    bound = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
-    if bound and not shutil.which(bound[0]):
+    if AS_ANY_USER and not shutil.which(AS_ANY_USER[0]):
         pytest.skip("root may write everywhere")
-    return await run_command((*bound, *ROUTER, "--home", str(home), "serve"))
+    return await run_command((*AS_ANY_USER, *ROUTER, "--home", str(home), "serve"))
 
 
 async def test_a_typo_in_the_configuration_ends_the_process(tmp_path: Path) -> None:

@@ -14,12 +14,13 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from rigs.patience import HANG_S
+from rigs.warm_start import BOUND
 from router.actors.process import program
 from router.cli import main
 
 Run = Callable[..., Result]
 ROUTER = tuple(program("router"))
-AS_ANY_USER = () if os.geteuid() else ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+AS_ANY_USER = () if os.geteuid() else tuple(BOUND)
 """Lets modes of files hold for root, too."""
 
 

@@ -2,8 +2,9 @@
 
 Each is a process of its own with the arguments, environment, directory and descriptors that it would have got, shown by
 `ps` with its command line, and a child of the process that started it. A command behind `nsenter` enters the same
-namespaces. What a command starts itself, as a node its services, is forked as well, from a copy of it made at its
-start. The quick tests start commands so; all others execute them, as users do.
+namespaces, and one behind `BOUND` is bound by the modes of files. What a command starts itself, as a node its services,
+is forked as well, from a copy of it made at its start. The quick tests start commands so; all others execute them, as
+users do.
 """
 
 from __future__ import annotations
@@ -57,13 +58,18 @@ AT_START = (b"PYTHON", b"LC_", b"LANG", b"LD_")
 """Beginnings of variables that count while Python starts: where they differ, the command is executed."""
 PATHS = b"PYTHONPATH"
 ENTER = re.compile(r"nsenter --target=(\d+) --preserve-credentials (--user )?--net --")  # see router/rig/machines.py
+BOUND = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+"""Words before a command that the modes of files are to bind though it is root's."""
+DAC = 1, 2
+"""The numbers of these two capabilities."""
 TIED = "router.rig.with_parent"
 """Runs the module that its second argument names."""
 REQUEST_BYTES_MAX = 1 << 20
 ARGUMENT_BYTES = 4096  # for the command line of what is forked
 FDS_MAX = 16
 FREE_FDS = 100  # descriptors from here on are in nobody's way
-SET_CHILD_SUBREAPER = 36  # prctl(2)
+SET_CHILD_SUBREAPER, DROP_FROM_BOUNDING_SET = 36, 24  # prctl(2)
+CAPABILITIES_VERSION = 0x20080522  # capset(2)
 
 execute = subprocess._fork_exec  # type: ignore[attr-defined]
 
@@ -103,11 +109,12 @@ class WarmStart:
         passed = [fd for fd in kept if fd != fds[-1]]
         plain = close_fds and len(passed) <= FDS_MAX - 3 and (group, umask) == (-1, -1)
         plain = plain and (gid, gids, uid, preexec) == (None,) * 4 and _at_start(env) == _at_start(self._env)
-        spaces, command = _entered(args)
+        is_bound = args[: len(BOUND)] == BOUND
+        spaces, command = _entered(args[len(BOUND) :] if is_bound else args)
         program = _program(command, os.fsdecode(cwd or "."))
         if not plain or program is None or not _finds_all(self._env, env):
             return int(execute(*how))
-        told = pickle.dumps((command, tuple(program), cwd, env, session, spaces, passed))
+        told = pickle.dumps((command, tuple(program), cwd, env, session, spaces, passed, is_bound))
         streams = [fd if fd != -1 else number for number, fd in enumerate((fds[0], fds[3], fds[5]))]
         return self._forked(told, [*streams, *passed]) or int(execute(*how))
 
@@ -222,11 +229,13 @@ def serve(there: socket.socket, tests: int) -> tuple[list[str], Program] | None:
             os.close(says)
             there.close()
             os.close(tests)
-            command, program, cwd, env, session, spaces, passed = pickle.loads(told)
+            command, program, cwd, env, session, spaces, passed, is_bound = pickle.loads(told)
             _become(dict(zip((0, 1, 2, *passed), fds, strict=True)), cwd, env, session)
             program = Program(*program)
             _look_in(program.folder)
             _enter(spaces)
+            if is_bound:
+                _bind()
             return command, program
         os.waitpid(between, 0)
         there.send(os.read(born, 100))
@@ -311,6 +320,17 @@ def _enter(spaces: list[str]) -> None:
         if libc.setns(fd, 0):
             raise OSError(ctypes.get_errno(), f"{space} cannot be entered")
         os.close(fd)
+
+
+def _bind() -> None:
+    """Give up what lets root pass over the modes of files, for this process and all that it starts."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header, rights = (ctypes.c_uint32 * 2)(CAPABILITIES_VERSION), (ctypes.c_uint32 * 6)()
+    failed = [libc.prctl(DROP_FROM_BOUNDING_SET, one, 0, 0, 0) for one in DAC] + [libc.capget(header, rights)]
+    for at in range(3):  # effective, permitted, inheritable: the first 32 of each
+        rights[at] &= ~sum(1 << one for one in DAC)
+    if any(failed) or libc.capset(header, rights):
+        raise OSError(ctypes.get_errno(), "the rights of root cannot be given up")
 
 
 def _stream(number: int) -> TextIOWrapper:

@@ -15,7 +15,7 @@ from sabotage.test_audit_truth_world import agree, audited
 from world.country_schedule import play
 from world.world import World
 
-QUICK, LONG, EACH = 2, 2_000, 25
+QUICK, LONG, EACH = 1, 2_000, 25
 
 
 def batches() -> list[object]:

@@ -20,7 +20,7 @@ from world.app import App, Habits
 from world.node import Node, Settings
 from world.world import Cable, World
 
-QUICK, LONG = 6, 300
+QUICK, LONG = 3, 300
 ALL = "join store relay"
 
 
@@ -81,7 +81,7 @@ def disturb(world: World, cables: list[Cable], apps: list[App]) -> None:
             app.crash()
 
 
-@pytest.mark.parametrize("seed", seeds(6, 100))
+@pytest.mark.parametrize("seed", seeds(3, 100))
 def test_two_paths_double_nothing(seed: int) -> None:
     """Each edge has two uplinks; the cores do not know each other, so every message takes both paths."""
     with World(seed) as world:
@@ -102,7 +102,7 @@ def test_two_paths_double_nothing(seed: int) -> None:
         assert sum(one.count for one in turned if one.event == "duplicate") > 0
 
 
-@pytest.mark.parametrize("seed", seeds(10, 300))
+@pytest.mark.parametrize("seed", seeds(6, 300))
 def test_anything_goes(seed: int) -> None:
     """The books balance over random apps, groups, unicasts, lifetimes, stalls, leaves, crashes and tight queues."""
     with World(seed) as world:

@@ -17,7 +17,7 @@ from world.test_world import ALL, readers_of, seeds
 from world.test_world_restores import numbers, trouble
 from world.world import World
 
-QUICK, LONG = 4, 60
+QUICK, LONG = 2, 60
 SAID_WITHIN_S = 60.0
 
 

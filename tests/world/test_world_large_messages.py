@@ -14,9 +14,9 @@ from world.country import Country
 from world.node import Settings
 from world.world import World
 
-COUNT, SIZE = 200, 2_000
-BYTES_PER_S = 10 * SIZE
-"""A router answers ten PULLs for such messages at once, and as many a second."""
+COUNT, SIZE = 100, 2_000
+BYTES_PER_S = 4 * SIZE
+"""A router answers four PULLs for such messages at once, and as many a second: fewer than are asked in ten seconds."""
 
 
 def test_core_that_was_away_fetches_large_messages_though_few_are_answered_at_once(
@@ -30,16 +30,19 @@ def test_core_that_was_away_fetches_large_messages_though_few_are_answered_at_on
         group = world.group("news")
         country = Country(world, 3, (), Settings(strangers=True, limits=limits), Habits())
         writer, *_ = [country.reader(place, [group], Habits()) for place in country.cores]
-        world.run(20)
+        world.run(5)
         away = country.cores[-1].node
         cables = [one for one in country.between if away in (one.one, one.other)]
         for cable in cables:
             world.part(cable)
-        for _ in range(COUNT // 5):
-            country.publish(writer, group, 5, size=SIZE)
+        for _ in range(COUNT // 25):
+            country.publish(writer, group, 25, size=SIZE)
             world.run(1)
-        world.run(70)  # so copies no longer wait
+        world.run(30)
         for cable in cables:
             world.heal(cable)
-        country.run_until_whole(200)
-        assert [place.rules.known.topics[group.public].missing for place in country.cores] == [0, 0, 0]
+        told: list[list[int]] = []  # in the end the next comparison brings what was given up
+        while (country.lacking() or country.under_way()) and len(told) < 20:
+            world.run(5)
+            told.append([place.rules.known.topics[group.public].missing for place in country.cores])
+        assert 5 < len(told) < 20 and told == [[0, 0, 0]] * len(told)

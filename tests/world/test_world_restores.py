@@ -13,7 +13,7 @@ from world.node import Node, Saved
 from world.test_world import ALL, readers_of, seeds
 from world.world import Cable, World
 
-QUICK, LONG = 4, 60
+QUICK, LONG = 2, 60
 
 
 class Restores:

@@ -16,6 +16,7 @@ from router.core.wire.meeting import BY_RANGES, NONCE_BYTES, TAGS_MAX, Meet, Mee
 from router.core.wire.reasons import Reason
 from router.service import contract as c
 from router.service.roles import overlay as o
+from router.service.verbs import share_groups
 from router.service.verbs.share_groups import GROUPS_MAX, ShareGroups
 from services.pubsub.core.meetings.agreeing import Agreed, Agreeing, AgreeingLimits, Deed, SayGroups, Unused
 from services.pubsub.core.messages import AskGroups, TellGroups, decode_message, encode_message
@@ -201,8 +202,12 @@ def is_send(deed: c.Deed) -> TypeGuard[c.Send]:
     return isinstance(deed, c.Send)
 
 
-def test_a_router_is_told_all_groups_again_only_if_they_or_the_link_have_changed() -> None:
-    count = GROUPS_MAX + 100
+def test_a_router_is_told_all_groups_again_only_if_they_or_the_link_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = 20
+    monkeypatch.setattr(share_groups, "GROUPS_MAX", page)
+    count = page + 10
     one, two = Side(1, keys(0, count)), Side(2, keys(0, count))
     found = Sides(one, two)
     found.link(one, two)
@@ -217,15 +222,15 @@ def test_a_router_is_told_all_groups_again_only_if_they_or_the_link_have_changed
     assert set(told(30)) == {(1, 0)}, "it lasts longer, and nothing else changes"
     for side in (one, two):
         side.hear(o.Wanted(keys(count, 1)[0], True))
-    assert told(30)[:2] == [(0, GROUPS_MAX), (1, 101)]
+    assert told(30)[:2] == [(0, page), (1, 11)]
     two.hear(o.Wanted(keys(0, 1)[0], False))
-    assert told(30)[:2] == [(0, GROUPS_MAX), (1, 100)]
+    assert told(30)[:2] == [(0, page), (1, 10)]
     one.hear(o.Wanted(keys(1, 1)[0], False))
-    assert told(30)[:2] == [(0, GROUPS_MAX), (1, 99)], "what this node has left is taken back as well"
+    assert told(30)[:2] == [(0, page), (1, 9)], "what this node has left is taken back as well"
     for up in (False, True):
         for side, other in ((one, two), (two, one)):
             side.hear(o.Linked(other.router.public, other.service.public if up else None))
-    assert told(30)[:2] == [(0, GROUPS_MAX), (1, 99)]
+    assert told(30)[:2] == [(0, page), (1, 9)]
 
 
 @pytest.mark.parametrize("count", (0, 1, GROUPS_MAX, GROUPS_MAX + 1, 3 * GROUPS_MAX))

@@ -123,9 +123,9 @@ def announce(to: Side, of: Side) -> None:
 
 
 def test_services_that_are_announced_exchange_filters_and_find_their_group() -> None:
-    """Twelve nodes know one another from discovery alone; the three that want a group find each other by filters."""
-    own = [SigningKey(bytes((15, number)) * 16).public for number in range(12)]
-    sides = [Side(number, GROUPS[:1] if number < 3 else own[number : number + 1]) for number in range(12)]
+    """Eight nodes know one another from discovery alone; the three that want a group find each other by filters."""
+    own = [SigningKey(bytes((15, number)) * 16).public for number in range(8)]
+    sides = [Side(number, GROUPS[:1] if number < 3 else own[number : number + 1]) for number in range(8)]
     found = Sides(*sides)
     chance = Random(1)
     for one in sides:

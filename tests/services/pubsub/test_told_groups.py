@@ -15,13 +15,21 @@ from router.core.wire.crypto import PublicKey, SigningKey
 from router.core.wire.lifetime import expiry_min
 from router.core.wire.message import open_message, seal_unicast
 from router.service.roles import overlay as o
+from router.service.verbs import share_groups
 from services.pubsub.core.meetings.told_groups import AGAIN, WHOLE_S
 
 SERVICE = SigningKey(b"S" * 32)
-KEYS = [SigningKey(n.to_bytes(32, "big")).public for n in range(1, 1_102)]
+KEYS = [SigningKey(n.to_bytes(32, "big")).public for n in range(1, 112)]
 *MANY, ONE_MORE = KEYS
+PAGE = 50
+"""Groups of a page, of which `MANY` are three; the product's pages have 512."""
 EXPIRY = expiry_min(WALL_S + 80_000)
 REFUSED = {"error": "no room"}
+
+
+@pytest.fixture(autouse=True)
+def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_groups, "GROUPS_MAX", PAGE)
 
 
 class ToldRouter:

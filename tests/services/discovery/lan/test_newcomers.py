@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import count, cycle
+from itertools import count, cycle, product
 from random import Random
 
 import pytest
@@ -107,11 +107,19 @@ def wait_of_newcomer(
 # -- newcomers --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("at_home", NEW_PLACES, ids=["IPv4", "IPv6"])
-@pytest.mark.parametrize("versions", ["4", "6", "46"])
-@pytest.mark.parametrize(("per_s", "most_s"), [(20, 30), (100, 60)])
+QUICK = {("4", NEW_PLACES[0], 100), ("6", NEW_PLACES[1], 100), ("46", NEW_PLACES[1], 20)}
+
+
+@pytest.mark.parametrize(
+    ("versions", "at_home", "per_s", "most_s"),
+    [
+        pytest.param(*case, most_s, marks=() if case in QUICK else pytest.mark.long)
+        for per_s, most_s in ((20, 30), (100, 60))
+        for case in product(("4", "6", "46"), NEW_PLACES, (per_s,))
+    ],
+)
 def test_a_newcomer_is_met_beside_ever_new_keys_from_forged_addresses(
-    per_s: int, most_s: float, versions: str, at_home: str
+    versions: str, at_home: str, per_s: int, most_s: float
 ) -> None:
     assert wait_of_newcomer(advertisements(1, versions), per_s, (at_home,), seed=1) <= most_s
 
@@ -240,13 +248,15 @@ def stock(lan: Lan) -> Attack:
     "attack",
     [
         pytest.param(lambda lan: ring(90, 900, EVERYWHERE), id="copies of all that wait"),
-        pytest.param(lambda lan: ring(90, 10, EVERYWHERE), id="copies of a few"),
         pytest.param(lambda lan: ring(90, 900, FORGERS[:1]), id="copies from one host"),
-        pytest.param(
-            lambda lan: ring(999, 10, EVERYWHERE), id="new keys alone", marks=pytest.mark.long
-        ),  # 100 are above
+        *(  # those are worse, and 100 new keys a second are above
+            pytest.param(lambda lan, per_s=per_s: ring(per_s, 10, EVERYWHERE), id=name, marks=pytest.mark.long)
+            for per_s, name in ((90, "copies of a few"), (999, "new keys alone"))
+        ),
         pytest.param(lambda lan: equals(lan, int(STRONG_PER_S * SLOT_S), EVERYWHERE), id="as often as the newcomer"),
-        pytest.param(lambda lan: equals(lan, STRONG_PER_S, EVERYWHERE), id="each once a second"),
+        pytest.param(
+            lambda lan: equals(lan, STRONG_PER_S, EVERYWHERE), id="each once a second", marks=pytest.mark.long
+        ),
         pytest.param(stock, id="a stock of keys", marks=pytest.mark.long),  # parts of it are above
     ],
 )
