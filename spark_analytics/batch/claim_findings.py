@@ -340,6 +340,14 @@ def went_on(tables: Tables, there: DataFrame) -> Rows:
 
 
 def apart(tables: Tables) -> DataFrame:
+    """Return `bounds`, by what each of both routers handed to the other."""
+    bound = bounds(tables)
+    turned = bound.selectExpr("taker AS router", "router AS taker", "-upper_ns AS lower_ns", "-lower_ns AS upper_ns")
+    sums = bound.unionByName(turned).groupBy("router", "taker")
+    return sums.agg(F.max("lower_ns").alias("lower_ns"), F.min("upper_ns").alias("upper_ns"))
+
+
+def bounds(tables: Tables) -> DataFrame:
     """Return the bounds of each taker's clock minus the router's: `router`, `taker`, `lower_ns`, `upper_ns`."""
     keys = tables.routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient"))
     numbers = tables.routers.select("number", "router")

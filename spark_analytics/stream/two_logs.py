@@ -138,7 +138,7 @@ class TwoLogs:
         (`is_final`); leave out those of which nothing can be said."""
         pair = ["router", "brought"]
         followed = added_up("followed_to", self._past("followed_to").unionByName(self._followed))
-        bounds = claim_findings.apart(self._tables).where("upper_ns IS NOT NULL")
+        bounds = claim_findings.bounds(self._tables).where("upper_ns IS NOT NULL")
         clocks = bounds.select(
             F.col("router").alias("brought"),
             F.col("taker").alias("router"),

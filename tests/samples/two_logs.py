@@ -62,6 +62,24 @@ def handed(
         write(there)
 
 
+def refused_all(here: Log, there: Log) -> None:
+    """Hand one message over, accepted there at 40, and say at 50 that it was refused; take another over, which alone
+    tells how far both clocks are apart."""
+    given, taken = f"{name(here.key)} given", f"{name(here.key)} taken"
+    begun(here)
+    here.accepted(1, [taken], [], 6, peer=name(there.key))
+    here.accepted(2, [given], [name(there.key)], 10)
+    here.outward("forwarded", [(2, 1)], 10, recipient=name(there.key), parcel=2)
+    here.outward("refused", [(2, 1)], 50, recipient=name(there.key), parcel=2, reason="no-route")
+    here.state("stop", LATE)
+    begun(there)
+    there.accepted(1, [taken], [name(here.key)], 5)
+    there.outward("forwarded", [(1, 1)], 5, recipient=name(here.key))
+    there.outward("acked", [(1, 1)], 7, recipient=name(here.key))
+    there.accepted(2, [given], [], 40, peer=name(here.key))
+    there.state("stop", LATE + 1)
+
+
 def unread(joined_at: float, left_at: float = LATE) -> Pair:
     """Let a message be refused at 50 because nobody had joined at the neighbour, where an app joined and left."""
     link = said("link_up", 1, peer=OTHER_APP, link=7, standing="local")

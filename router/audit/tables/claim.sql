@@ -93,3 +93,12 @@ SELECT here.router, here.taker, is_expired, is_never, here.seq, here.t, here.lin
     there.seq AS there_seq
 FROM here JOIN there USING (taker, low, high)
 WHERE first.brought = here.router;
+
+-- Bounds of a taker's clock minus the router's, by what each of both handed to the other.
+CREATE TABLE apart AS
+WITH bound AS (
+    SELECT router, taker, max(lower_ns) AS lower_ns, max(upper_ns) AS upper_ns FROM handover GROUP BY router, taker
+)
+SELECT router, taker, max(lower_ns) AS lower_ns, min(upper_ns) AS upper_ns
+FROM (FROM bound UNION ALL SELECT taker, router, -upper_ns, -lower_ns FROM bound)
+GROUP BY router, taker;

@@ -13,7 +13,21 @@ from typing import Any
 import pytest
 from samples.audit_logs import APP, LATE, OTHER_APP, Log, audited, message_id, name
 from samples.one_log import claimed, down, joined, linked, then, told_of
-from samples.two_logs import HOUR, Case, G, Pair, begun, copied_on, dates, flooded, handed, history, said, unread
+from samples.two_logs import (
+    HOUR,
+    Case,
+    G,
+    Pair,
+    begun,
+    copied_on,
+    dates,
+    flooded,
+    handed,
+    history,
+    refused_all,
+    said,
+    unread,
+)
 
 from router.core.wire.crypto import SigningKey
 
@@ -311,6 +325,7 @@ def test_a_neighbour_that_accepted_what_it_is_said_to_have_refused_is_told(tmp_p
         "brought by another": (lambda here, there: handed(here, there, peer=APP), []),
         "a clock was set": (stepped, []),
         "expired": (lambda here, there: handed(here, there, "ttl-expired", event="expired"), []),
+        "all": (refused_all, [("refused-there", 1)]),
         "a copy": (copied_on("refused"), [("refused-there", 1)]),
         "all copies": (copied_on("refused", "refused"), [("refused-there", 1)]),
         "one copy of two": (copied_on("acked", "refused"), []),
