@@ -87,11 +87,9 @@ _SOURCES = {
             FROM events e JOIN routers there ON there.key = e.recipient
             WHERE e.event = 'refused' AND e.reason = 'no-subscribers'
         ) ended ON ended.router = line.router AND ended.parcel = line.parcel
-        WHERE line.kind = 'multicast' AND is_asked(line.t)
+        WHERE line.kind IN ('multicast', 'copy') AND is_asked(line.t)
     )""",
-    "apart": """(
-        SELECT router, taker, max(lower_ns) AS lower_ns, max(upper_ns) AS upper_ns FROM handover GROUP BY router, taker
-    )""",
+    "apart": "apart",
     "timed": _TIMED,
     "acked": """(
         SELECT router, boot, link, recipient, min(seq) AS seq, max(seq) AS last_seq

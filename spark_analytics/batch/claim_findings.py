@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.custody import ID, IS_OWN, IS_UNLIKE, SIZE
@@ -217,7 +217,7 @@ def gone_there(tables: Tables, words: Rows) -> tuple[Rows, Rows]:
         return [], []
     ended = each_message(ended_on_the_way(tables.rows, tables.accepted, tables.routers))
     once = tables.accepted_id.where("times = 1 AND NOT has_copy").select("id", "router")
-    there = tables.kept.keep(accepted_there(ended, once, tables.accepted_id))
+    there = accepted_there(tables, ended, once, tables.accepted_id)
     return refused_there(tables, there, words), went_on(tables, there)
 
 
@@ -250,14 +250,44 @@ def each_message(ended: DataFrame) -> DataFrame:
     return each.withColumn("id", F.expr(ID)).drop("i", "ids")
 
 
-def accepted_there(ended: DataFrame, once: DataFrame, accepted_id: DataFrame) -> DataFrame:
+def accepted_there(tables: Tables, ended: DataFrame, once: DataFrame, accepted_id: DataFrame) -> DataFrame:
     """Return those of the messages that their taker had from the router itself first: with `there_t`, when it accepted
-    them. `once`: messages (id, router) that the router accepted once and of which it sent no copy on."""
+    them. `once`: messages (id, router) that the router accepted once and of which it sent no copy on. Others it may
+    have owed to the taker more than once: of these all must have ended so. A message `is_counted` with its first end;
+    it `is_never` taken, if all its ends are refusals for a reason for which nobody refuses what it has accepted."""
     there = accepted_id.select(
         "id", F.col("router").alias("taker"), F.col("first_t").alias("there_t"), F.col("first_by").alias("by")
     )
-    found = ended.join(once, ["id", "router"], "left_semi").join(there, ["id", "taker"], "inner")
-    return found.where("by = router").drop("by")
+    found = ended.join(there, ["id", "taker"], "inner").where("by = router").drop("by")
+    never = F.expr("event = 'refused'") & F.coalesce(F.col("reason").isin(*NEVER_AGAIN), F.lit(False))
+    found = found.withColumns({"is_counted": F.lit(True), "is_never": never})
+    found = tables.kept.keep(found.join(once.withColumn("is_once", F.lit(True)), ["id", "router"], "left"))
+    alone, others = (found.where(which).drop("is_once") for which in ("is_once", "is_once IS NULL"))
+    if others.isEmpty():
+        return alone
+    return alone.unionByName(tables.kept.keep(_all_ended(tables.everything, others)))
+
+
+def _all_ended(tables: Tables, there: DataFrame) -> DataFrame:
+    """Return those of these ends, as of `accepted_there`, of messages that have as many as they were owed to the
+    taker."""
+    keys = F.broadcast(tables.routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
+    wanted = there.select("id", "router", "taker").distinct()
+    parties = F.broadcast(wanted.select("router", "taker").distinct().join(keys, "taker"))
+    lines = tables.accepted.select("router", "ids", "n", F.explode("recipients").alias("recipient"))
+    sent = lines.join(parties, ["router", "recipient"], "inner").withColumn(
+        "i", F.explode(F.expr("sequence(0L, n - 1)"))
+    )
+    each = sent.select(F.expr(ID).alias("id"), "router", "taker").join(wanted, ["id", "router", "taker"], "left_semi")
+    units = each.groupBy("id", "router", "taker").agg(F.count("*").alias("units"))
+    of_one = Window.partitionBy("id", "router", "taker")
+    ends = {
+        "ends": F.count("*").over(of_one),
+        "is_counted": F.col("seq") == F.min("seq").over(of_one),
+        "is_never": F.min("is_never").over(of_one),
+    }
+    found = there.withColumns(ends).join(units, ["id", "router", "taker"], "inner")
+    return found.where("ends = units").select(*there.columns)
 
 
 def refused_there(tables: Tables, there: DataFrame, words: Rows) -> Rows:
@@ -268,8 +298,7 @@ def refused_there(tables: Tables, there: DataFrame, words: Rows) -> Rows:
     here = F.broadcast(steady.select(F.col("number").alias("router")))
     whole = F.broadcast(steady.where("is_whole").select(F.col("number").alias("taker")))
     found = (
-        there.where(F.col("event") == "refused")
-        .where(F.col("reason").isin(*NEVER_AGAIN))
+        there.where("is_counted AND is_never")
         .join(here, "router", "left_semi")
         .join(whole, "taker", "left_semi")
         .join(F.broadcast(apart(tables)), ["router", "taker"], "inner")
@@ -305,12 +334,20 @@ def _accepted_at(tables: Tables, told: Rows) -> dict[tuple[int, str], int]:
 def went_on(tables: Tables, there: DataFrame) -> Rows:
     """Count the messages that expired on the way to a router which accepted them, or are said to have been refused by
     it. `there`: as of `accepted_there`."""
-    sums = there.groupBy("router", "taker", "event").agg(F.count("*").alias("count"))
+    sums = there.where("is_counted").groupBy("router", "taker", "event").agg(F.count("*").alias("count"))
     found = named(sums.join(_keys(tables), "taker", "inner"), tables.routers)
     return rows(found.select("router", F.col("peer").alias("recipient"), "event", "count"))
 
 
 def apart(tables: Tables) -> DataFrame:
+    """Return `bounds`, by what each of both routers handed to the other."""
+    bound = bounds(tables)
+    turned = bound.selectExpr("taker AS router", "router AS taker", "-upper_ns AS lower_ns", "-lower_ns AS upper_ns")
+    sums = bound.unionByName(turned).groupBy("router", "taker")
+    return sums.agg(F.max("lower_ns").alias("lower_ns"), F.min("upper_ns").alias("upper_ns"))
+
+
+def bounds(tables: Tables) -> DataFrame:
     """Return the bounds of each taker's clock minus the router's: `router`, `taker`, `lower_ns`, `upper_ns`."""
     keys = tables.routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient"))
     numbers = tables.routers.select("number", "router")

@@ -254,8 +254,9 @@ def not_left(tables: Tables, sources: Mapping[str, DataFrame]) -> Rows:
 
 
 def unread(ended: DataFrame) -> DataFrame:
-    """Return the multicasts refused because nobody had joined. `ended`: as of `ended_on_the_way`."""
-    lines = ended.where("event = 'refused' AND reason = 'no-subscribers' AND kind = 'multicast'")
+    """Return the multicasts, and copies of them, refused because nobody had joined. `ended`: as of
+    `ended_on_the_way`."""
+    lines = ended.where("event = 'refused' AND reason = 'no-subscribers' AND kind IN ('multicast', 'copy')")
     return lines.select("router", "taker", "seq", "count", "group_key", "accepted_t", F.col("t").alias("refused_t"))
 
 

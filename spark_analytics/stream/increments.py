@@ -152,6 +152,8 @@ class _Batch:
         given: dict[str, DataFrame] = {}
         self.tables = tables = self._running(late, given)
         added = self._changes(given)
+        every = self.past("closed").unionByName(self.rows.select(*LAID))
+        given["every"] = every.unionByName(late["closed"]) if late else every
         older = self.past("closed").unionByName(self.laid.where("NOT is_new").select(*LAID))
         left_out = self._left_out(older, given["links"])
         written = self._ids(given, added, older, late.pop("gone", None))
@@ -162,8 +164,6 @@ class _Batch:
         written["closed"] = closed.unionByName(late["closed"]) if late else closed
         if self._has_new((*STATE_EVENTS, *links.NOTED)):
             written["links"] = self.new_links
-        every = self.past("closed").unionByName(self.rows.select(*LAID))
-        given["every"] = every.unionByName(late["closed"]) if late else every
         written["open"] = self.rows.join(tables.open_parcels, list(PARCEL), "left_semi").select(*LAID)
         return Increment(
             self.base,

@@ -94,7 +94,8 @@ class TwoLogs:
             return before
         same = ["id", "router", "taker", "seq"]
         past = claim_findings.each_message(self._past("gone")).withColumn("is_open", F.lit(False)).select(*columns)
-        met = past.join(self._arrivals.select("id").distinct(), "id", "left_semi").join(before, same, "left_anti")
+        ids = self._arrivals.select("id").unionByName(new.select("id")).distinct()
+        met = past.join(ids, "id", "left_semi").join(before, same, "left_anti")
         return before.unionByName(met).unionByName(new)
 
     def _brought_by_newcomers(self) -> DataFrame:
@@ -118,7 +119,7 @@ class TwoLogs:
         messages handed over that this batch looks at."""
         tables = self._tables
         once = accepted_id.where("times = 1 AND NOT is_copied").select("id", "router")
-        self._there = cut_off(claim_findings.accepted_there(self._candidates, once, accepted_id))
+        self._there = claim_findings.accepted_there(tables, self._candidates, once, accepted_id)
         known = F.broadcast(tables.routers.select(F.col("number").alias("brought")))
         new = self._arrivals.select(*names_of("missing")).join(known, "brought", "left_semi")
         had = accepted_id.select("id", F.col("router").alias("brought"))
@@ -137,7 +138,7 @@ class TwoLogs:
         (`is_final`); leave out those of which nothing can be said."""
         pair = ["router", "brought"]
         followed = added_up("followed_to", self._past("followed_to").unionByName(self._followed))
-        bounds = claim_findings.apart(self._tables).where("upper_ns IS NOT NULL")
+        bounds = claim_findings.bounds(self._tables).where("upper_ns IS NOT NULL")
         clocks = bounds.select(
             F.col("router").alias("brought"),
             F.col("taker").alias("router"),

@@ -13,7 +13,7 @@ from samples.audit_logs import APP, LATE, NEVER, OTHER_APP, A, B, C, Log, name
 from samples.detour_logs import write_detour
 from samples.handovers import EVENTS
 from samples.mesh_logs import write_mesh
-from samples.two_logs import FACTS, handed, history, not_left, taken_again, unlike, unread
+from samples.two_logs import FACTS, copied_on, handed, history, not_left, refused_all, taken_again, unlike, unread
 
 from router.core.wire.crypto import SigningKey
 from sabotage.claimant import claims_in_one_log, footer_of_other_times
@@ -151,6 +151,10 @@ def not_left_by_either(here: Log, there: Log) -> None:
 
 PAIRS: dict[str, Callable[[Log, Log], object]] = {
     "refused": handed,
+    "all": refused_all,
+    "copies": copied_on("refused", "refused"),
+    "nobody for a copy": copied_on("refused", joined=True),
+    "one copy of two": copied_on("refused", "acked"),
     "joined": unread(2),
     "expired": partial(handed, reason="ttl-expired", event="expired"),
     "rates": partial(handed, reason="rate-limited"),
@@ -172,7 +176,9 @@ def pairs(directory: Path) -> list[str]:
     routers = {case: [name(key) for key in both] for case, both in keys.items()}
     return [
         "The router {} says that {} refused 1 message which".format(*routers["refused"]),
+        *("The router {} says that {} refused 1 message which".format(*routers[one]) for one in ("all", "copies")),
         "The router {} says that {} refused 1 message because nobody there".format(*routers["joined"]),
+        "The router {} says that {} refused 1 message because nobody there".format(*routers["nobody for a copy"]),
         "1 message that expired at {} for {} went on".format(*routers["expired"]),
         "1 message refused at {} for {} went on".format(*routers["rates"]),
         *(f"The router {one} says that it dropped 2 messages because {APP} had left" for one in routers["not left"]),

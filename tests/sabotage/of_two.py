@@ -16,6 +16,8 @@ from spark_analytics.judgement.claim_sql import NEVER_AGAIN
 
 FAR = 10**9
 """An arrival number that no sample reaches."""
+SERVICE = "5e" * 32
+"""The key of a service that joins a group."""
 MARGIN_NS = 5 * 10**9
 """More than the clocks of two nodes of a fleet are apart."""
 Change = Callable[[Scene, str, str], Rows]
@@ -118,20 +120,48 @@ def refused_for_load(scene: Scene) -> None:
     scene.tell("", f"1 message refused at {giver} for {taker} went on: the log of {taker} tells that it")
 
 
-def _refuse(scene: Scene, reason: str) -> tuple[str, str]:
-    """Let a message that a neighbour accepted be refused by it; return the router and the neighbour."""
+def copy_refused_though_taken(scene: Scene) -> None:
+    """Say so of a copy that a service is said to have sent on to that neighbour alone."""
+    giver, taker = _refuse(scene, scene.chance.choice(NEVER_AGAIN), is_copy=True)
+    scene.tell("bad", f"The router {giver} says that {taker} refused 1 message which {taker}, by its own log,")
+
+
+def _refuse(scene: Scene, reason: str, *, is_copy: bool = False) -> tuple[str, str]:
+    """Let a message that a neighbour accepted be refused by it; return the router and the neighbour. `is_copy`: it was
+    sent there as a copy."""
 
     def change(scene: Scene, giver: str, taker: str) -> Rows:
         rows, there = _steady(scene, giver, taker)
         found = {row.ids for row in there if row.event == "accepted" and row.n == 1 and row.peer == giver}
-        lines = {row.first for row in rows if row.event == "accepted" and row.ids in found}
+        lines = {row.first: row for row in rows if row.event == "accepted" and row.ids in found}
         ends = [row for row in rows if row.event == "acked" and row.recipient == taker and row.parcel in lines]
         if len(ends) < 3:  # the clocks' bounds rest on the others
             raise CannotLie
         lie = max(ends, key=lambda row: row.duration_ns or 0)
-        return [replace(row, event="refused", reason=reason) if row is lie else row for row in rows]
+        changed = [replace(row, event="refused", reason=reason) if row is lie else row for row in rows]
+        return _sent_on(changed, lines[lie.parcel], taker) if is_copy else changed
 
     return _by_a_giver(scene, change)
+
+
+def _sent_on(rows: Rows, line: Line, taker: str) -> Rows:
+    """Let a multicast be owed to a router as a copy by a service, no more with its other recipients."""
+    group = line.group
+    if line.kind != "multicast" or group is None:
+        raise CannotLie
+    rest = [one for one in line.recipients or () if one != taker]
+    copy = replace(line, first=FAR, recipients=[taker], kind="copy", peer=SERVICE)
+    join = replace(
+        next(row for row in rows if row.event == "config"),
+        event="join", fields={"subscriber": SERVICE, "group": group, "service": "pubsub"},
+    )  # fmt: skip
+    moved = [
+        replace(row, parcel=FAR, ranges=[(FAR, 1)]) if row.parcel == line.first and row.recipient == taker else row
+        for row in rows
+    ]
+    at = moved.index(line)
+    join = replace(join, t=line.t, mono=line.mono, boot=line.boot)
+    return [*moved[:at], replace(line, recipients=rest), join, copy, *moved[at + 1 :]]
 
 
 def _steady(scene: Scene, giver: str, taker: str) -> tuple[Rows, Rows]:
@@ -307,6 +337,7 @@ OF_TWO = (
     other_facts,
     delivered_to_nobody,
     refused_though_taken,
+    copy_refused_though_taken,
     refused_for_load,
     refused_where_somebody_had_joined,
     lost_acknowledgement,

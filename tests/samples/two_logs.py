@@ -62,6 +62,24 @@ def handed(
         write(there)
 
 
+def refused_all(here: Log, there: Log) -> None:
+    """Hand one message over, accepted there at 40, and say at 50 that it was refused; take another over, which alone
+    tells how far both clocks are apart."""
+    given, taken = f"{name(here.key)} given", f"{name(here.key)} taken"
+    begun(here)
+    here.accepted(1, [taken], [], 6, peer=name(there.key))
+    here.accepted(2, [given], [name(there.key)], 10)
+    here.outward("forwarded", [(2, 1)], 10, recipient=name(there.key), parcel=2)
+    here.outward("refused", [(2, 1)], 50, recipient=name(there.key), parcel=2, reason="no-route")
+    here.state("stop", LATE)
+    begun(there)
+    there.accepted(1, [taken], [name(here.key)], 5)
+    there.outward("forwarded", [(1, 1)], 5, recipient=name(here.key))
+    there.outward("acked", [(1, 1)], 7, recipient=name(here.key))
+    there.accepted(2, [given], [], 40, peer=name(here.key))
+    there.state("stop", LATE + 1)
+
+
 def unread(joined_at: float, left_at: float = LATE) -> Pair:
     """Let a message be refused at 50 because nobody had joined at the neighbour, where an app joined and left."""
     link = said("link_up", 1, peer=OTHER_APP, link=7, standing="local")
@@ -69,6 +87,37 @@ def unread(joined_at: float, left_at: float = LATE) -> Pair:
         (at, said(event, at, subscriber=OTHER_APP, group=G)) for event, at in (("join", joined_at), ("leave", left_at))
     ]
     return lambda here, there: handed(here, there, "no-subscribers", at=70, steps=[(1, link), *events])
+
+
+def copied_on(*ends: str, joined: bool = False) -> Pair:
+    """Let a service send a message on to a neighbour, which accepts the first copy at 40, after another message was
+    acknowledged. `ends`: how each copy ends, at 50. `joined`: an app had joined there, and nobody is said to have."""
+
+    def write(here: Log, there: Log) -> None:
+        ids = [f"{name(here.key)} {one}" for one in range(2)]
+        begun(here)
+        here.state("join", 1, subscriber=APP, group=G, service="pubsub")
+        here.accepted(1, ids[:1], [name(there.key)], 10)
+        here.outward("forwarded", [(1, 1)], 10, recipient=name(there.key))
+        here.outward("acked", [(1, 1)], 21, recipient=name(there.key))
+        here.accepted(2, ids[1:], [], 30)
+        for first in range(3, 3 + len(ends)):
+            here.accepted(first, ids[1:], [name(there.key)], 32, kind="copy", peer=APP)
+            here.outward("forwarded", [(first, 1)], 32, recipient=name(there.key), parcel=first)
+        for first, event in enumerate(ends, 3):
+            reason = {"expired": "ttl-expired", "refused": "no-subscribers" if joined else "no-route"}.get(event)
+            at = 120 if event == "expired" else 50
+            here.outward(event, [(first, 1)], at, recipient=name(there.key), parcel=first, reason=reason)
+        here.state("stop", LATE)
+        begun(there)
+        if joined:
+            there.state("link_up", 1, peer=OTHER_APP, link=7, standing="local")
+            there.state("join", 2, subscriber=OTHER_APP, group=G)
+        there.accepted(1, ids[:1], [], 20, peer=name(here.key))
+        there.accepted(2, ids[1:], [], 40, peer=name(here.key))
+        there.state("stop", LATE + 1)
+
+    return write
 
 
 def taken_again(here: Log, there: Log) -> None:

@@ -3,9 +3,6 @@
 WITH steady AS (
     SELECT router FROM routers ANTI JOIN (SELECT router FROM change WHERE event = 'clock_step') stepped USING (router)
 ),
-apart AS (
-    SELECT router, taker, max(lower_ns) AS lower_ns, max(upper_ns) AS upper_ns FROM handover GROUP BY router, taker
-),
 known AS (
     SELECT gone_there.*
     FROM gone_there

@@ -24,8 +24,9 @@ FROM events
 GROUP BY router, boot, file;
 
 -- Messages that ended as expired or refused (`is_never`: for a reason for which nobody refuses what it has accepted) at a
--- recipient whose log says that it accepted them first from this very router. A message that this router accepted
--- more than once, or sent on as a copy, may have gone there another time. The steps are tables of numbers: DuckDB 2.0
+-- recipient whose log says that it accepted them first from this very router. A message that this router owed to it more
+-- than once, as it accepted it again or sent copies, went there another time unless all of these ended so (`ended`); it
+-- counts once, with its first end. The steps are tables of numbers: DuckDB 2.0
 -- fails with an internal error ("dict-surviving join") where the right side of a join is made of text of `events`.
 CREATE TABLE ended_there AS
 SELECT e.router, there.router AS taker, e.event = 'expired' AS is_expired,
@@ -51,11 +52,33 @@ FROM (SELECT line, i, low, high FROM accepted_id) named
 JOIN message_there message ON message.line = named.line AND message.i = named.i;
 
 CREATE TABLE gone_there AS
-WITH once AS (
+WITH given AS (
+    SELECT line, router, low, high, is_within, is_copy FROM accepted_id SEMI JOIN id_there USING (router, low, high)
+),
+once AS (
     SELECT router, low, high
-    FROM (SELECT router, low, high, is_within, is_copy FROM accepted_id) here SEMI JOIN id_there USING (router, low, high)
+    FROM given
     GROUP BY router, low, high
     HAVING count(*) FILTER (is_within) = 1 AND NOT bool_or(is_copy)
+),
+sent AS (
+    SELECT given.router, taker, low, high, count(*) AS times
+    FROM (SELECT * FROM given ANTI JOIN once USING (router, low, high)) given
+    JOIN owed USING (line)
+    JOIN taker USING (recipient)
+    GROUP BY given.router, taker, low, high
+),
+ended AS (
+    SELECT router, taker, low, high, count(*) AS times, min(seq) AS seq, bool_and(is_never) AS is_never
+    FROM id_there
+    GROUP BY router, taker, low, high
+),
+here AS (
+    SELECT router, taker, is_expired, is_never, seq, t, line, i, low, high
+    FROM id_there SEMI JOIN once USING (router, low, high)
+    UNION ALL
+    SELECT router, taker, is_expired, ended.is_never, seq, t, line, i, low, high
+    FROM id_there JOIN ended USING (router, taker, low, high, seq) JOIN sent USING (router, taker, low, high, times)
 ),
 acceptance AS (
     SELECT router, low, high, t, brought, line
@@ -69,7 +92,14 @@ there AS (
 )
 SELECT here.router, here.taker, is_expired, is_never, here.seq, here.t, here.line, i, first.t AS there_t,
     there.seq AS there_seq
-FROM id_there here
-SEMI JOIN once USING (router, low, high)
-JOIN there USING (taker, low, high)
+FROM here JOIN there USING (taker, low, high)
 WHERE first.brought = here.router;
+
+-- Bounds of a taker's clock minus the router's, by what each of both handed to the other.
+CREATE TABLE apart AS
+WITH bound AS (
+    SELECT router, taker, max(lower_ns) AS lower_ns, max(upper_ns) AS upper_ns FROM handover GROUP BY router, taker
+)
+SELECT router, taker, max(lower_ns) AS lower_ns, min(upper_ns) AS upper_ns
+FROM (FROM bound UNION ALL SELECT taker, router, -upper_ns, -lower_ns FROM bound)
+GROUP BY router, taker;

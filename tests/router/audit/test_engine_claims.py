@@ -13,7 +13,21 @@ from typing import Any
 import pytest
 from samples.audit_logs import APP, LATE, OTHER_APP, Log, audited, message_id, name
 from samples.one_log import claimed, down, joined, linked, then, told_of
-from samples.two_logs import HOUR, Case, G, Pair, begun, dates, flooded, handed, history, said, unread
+from samples.two_logs import (
+    HOUR,
+    Case,
+    G,
+    Pair,
+    begun,
+    copied_on,
+    dates,
+    flooded,
+    handed,
+    history,
+    refused_all,
+    said,
+    unread,
+)
 
 from router.core.wire.crypto import SigningKey
 
@@ -338,12 +352,17 @@ def test_a_neighbour_that_accepted_what_it_is_said_to_have_refused_is_told(tmp_p
         "brought by another": (lambda here, there: handed(here, there, peer=APP), []),
         "a clock was set": (stepped, []),
         "expired": (lambda here, there: handed(here, there, "ttl-expired", event="expired"), []),
+        "all": (refused_all, [("refused-there", 1)]),
+        "a copy": (copied_on("refused"), [("refused-there", 1)]),
+        "all copies": (copied_on("refused", "refused"), [("refused-there", 1)]),
+        "one copy of two": (copied_on("acked", "refused"), []),
+        "nobody for a copy": (copied_on("refused", joined=True), [("joined-there", 1), ("refused-there", 1)]),
     }
     found, summary = between({case: write for case, (write, _) in cases.items()}, tmp_path)
-    assert {case: [one for one in rows if one[0] != "never-linked"] for case, rows in found.items()} == {
+    assert {case: sorted(one for one in rows if one[0] != "never-linked") for case, rows in found.items()} == {
         case: rows for case, (_, rows) in cases.items()
     }
-    refused = len(cases) - 2
+    refused = len(cases) - 3
     assert Counter(row["event"] for row in summary["went_on"]) == {"expired": 1, "refused": refused}
     assert {row["count"] for row in summary["went_on"]} == {1}
     assert sum("went on: the log of" in one["text"] for one in summary["findings"]) == refused + 1

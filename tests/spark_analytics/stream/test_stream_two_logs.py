@@ -13,7 +13,19 @@ from pyspark.sql import SparkSession
 from samples.audit_logs import APP, LATE, OTHER_APP, SECOND, START, Log, name
 from samples.growing_logs import delivered, delivered_locally, said
 from samples.published_tables import published
-from samples.two_logs import Case, G, Pair, begun, handed, history, not_left, taken_again, unread
+from samples.two_logs import (
+    Case,
+    G,
+    Pair,
+    begun,
+    copied_on,
+    handed,
+    history,
+    not_left,
+    refused_all,
+    taken_again,
+    unread,
+)
 
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
@@ -109,6 +121,11 @@ PAIRS: dict[str, Pair] = {
     "expired": lambda here, there: handed(here, there, "ttl-expired", event="expired"),
     "joined": unread(2),
     "left meanwhile": unread(2, 30),
+    "all": refused_all,
+    "copies": copied_on("refused", "refused"),
+    "one copy of two": copied_on("refused", "acked"),
+    "a copy expired": copied_on("expired"),
+    "nobody for a copy": copied_on("refused", joined=True),
     "unicast": brought("unicast"),
     "unicast long ago": brought("unicast", 2 * DAY_S),
     "multicast": brought("multicast", 2 * DAY_S),
@@ -195,7 +212,7 @@ def test_what_two_logs_tell_is_told_as_soon_as_it_can_be(spark: SparkSession, tm
         "not-left",
     }
     assert {row["count"] for row in told[-1]["unsent"]} == {1} and len(told[-1]["unsent"]) == 3
-    assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "expired"] == [1]
-    assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "refused"] == [1, 1, 1, 1]
+    assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "expired"] == [1, 1]
+    assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "refused"] == [1] * 7
     assert len(told[-1]["barred"]) == 1
     assert len(told[0]["claims"]) < len(told[-1]["claims"]), "a later file shows a claim"
