@@ -40,7 +40,8 @@ class FindingKind(NamedTuple):
     name the router, the peer and a kind within the kind, "" if there are none; `counts`: the columns that count what a
     finding is about, one for each finding that the rule may yield of a row, in order; `groups`: which rows are told of
     together; `is_sum`: whether their counts are added up, else that of the first holds; `examples`: a table with more
-    rows about the same router and peer; `is_alarm`: whether a stream raises it."""
+    rows about the same router and peer; `beside`: the tables of which the rule reads nothing but rows of the same
+    router; `is_alarm`: whether a stream raises it."""
 
     word: str
     rule: Callable[[Row], Iterator[Finding]]
@@ -51,6 +52,7 @@ class FindingKind(NamedTuple):
     groups: Groups = each_alone
     is_sum: bool = False
     examples: str = ""
+    beside: tuple[str, ...] = ()
     is_alarm: bool = True
     router: str = "router"
 

@@ -52,13 +52,15 @@ def each_finding(summary: Row, kinds: Iterable[FindingKind] = KINDS) -> Iterator
     """Yield the findings of these kinds, all of them, by kind; not the sentence that all is well."""
     for kind in kinds:
         examples = _examples(summary, kind)
+        beside = {table: _by_router(summary[table]) for table in kind.beside}
         for rows in kind.groups(summary[kind.table]) if kind.table else [[summary]]:
-            told = partial(_told, summary, kind)
+            own = {table: by_router.get(rows[0]["router"], []) for table, by_router in beside.items()}
+            told = partial(_told, {**summary, **own}, kind)
             counts = _counts(kind, rows) if len(kind.counts) > 1 else []
             for at, finding in enumerate(told(rows)):
-                own = _shown_by(finding, rows, told)
-                count = counts[at] if counts else _count(kind, own)
-                yield _about(kind, finding, own, count, examples)
+                shown = _shown_by(finding, rows, told)
+                count = counts[at] if counts else _count(kind, shown)
+                yield _about(kind, finding, shown, count, examples)
 
 
 def finding_rows(summary: Row) -> list[tuple[Any, ...]]:
@@ -73,6 +75,13 @@ def finding_rows(summary: Row) -> list[tuple[Any, ...]]:
         }
         rows.append(_row(AboutOne(said, "more", "", "", len(rest), ())))
     return rows
+
+
+def _by_router(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["router"], []).append(row)
+    return found
 
 
 def _told(summary: Row, kind: FindingKind, rows: list[Row]) -> list[Finding]:

@@ -199,18 +199,28 @@ def _ended_badly(summary: Row) -> Iterator[Finding]:
         "changed what was stored; replace it.",
         "evicted": "A queue was full and gave way. Bring its recipient back, or raise the limits of queues.",
     }
+    reasons = _reasons(summary)
     for event, remedy in remedies.items():
         for row in _most_first(summary["by_router"], event):
-            why = _reasons(summary, event, row)
+            why = _why(reasons, event, row)
             yield say("warning", f"The router {row['router']} {event} {many(row[event], 'delivery')}{why}.", remedy)
 
 
-def _reasons(summary: Row, event: str, row: Row) -> str:
-    """Return the reasons of an event; they are counted over the whole log, also outside the time asked for."""
-    counts: Counter[str] = Counter()
+Reasons = dict[tuple[str, str], Counter[str]]
+
+
+def _reasons(summary: Row) -> Reasons:
+    """Return how many messages ended for which reason after they were accepted, by event and router."""
+    found: Reasons = {}
     for one in summary["reasons"]:
-        if (one["event"], one["router"], one["at_door"]) == (event, row["router"], False):
-            counts[str(one["reason"])] += one["count"]
+        if not one["at_door"]:
+            found.setdefault((one["event"], one["router"]), Counter())[str(one["reason"])] += one["count"]
+    return found
+
+
+def _why(reasons: Reasons, event: str, row: Row) -> str:
+    """Return the reasons of an event; they are counted over the whole log, also outside the time asked for."""
+    counts = reasons.get((event, row["router"]), Counter[str]())
     whole = "" if counts.total() == row[event] else "in all of its log: "
     return f" ({whole}{ranked(counts)})" if counts else ""
 
@@ -332,9 +342,10 @@ def _ahead(seconds: int) -> str:
 
 
 def _ended_otherwise(summary: Row) -> Iterator[Finding]:
+    reasons = _reasons(summary)
     for event in ("expired", "refused", "unconfirmed"):
         for row in _most_first(summary["by_router"], event):
-            why = _reasons(summary, event, row)
+            why = _why(reasons, event, row)
             yield say("info", f"{many(row[event], 'delivery')} of the router {row['router']} ended as {event}{why}.")
 
 
@@ -383,10 +394,17 @@ def _quality(summary: Row) -> Iterator[Finding]:
 _OF_ROUTER = grouped_by("router")
 KINDS: tuple[FindingKind, ...] = (
     FindingKind("residual", _residual, counts=("residual",), is_alarm=False),
-    FindingKind("unaccounted", _unaccounted, "by_router", counts=("unaccounted",), examples="lost"),
-    FindingKind("services", _services, "services", "service", counts=("unaccounted", "doubled", "owed")),
+    FindingKind("unaccounted", _unaccounted, "by_router", counts=("unaccounted",), examples="lost", beside=("lost",)),
+    FindingKind(
+        "services",
+        _services,
+        "services",
+        "service",
+        counts=("unaccounted", "doubled", "owed"),
+        beside=("service_ends",),
+    ),
     FindingKind("alarm", alarms, "alarms", "peer", "alarm", ("number",)),
-    FindingKind("broken", _broken, "custody", "recipient", counts=("broken",), examples="broken"),
+    FindingKind("broken", _broken, "custody", "recipient", counts=("broken",), examples="broken", beside=("broken",)),
     FindingKind("contradictions", _contradictions, "by_router", counts=("contradictions",)),
     FindingKind("unsent", unsent, "unsent", "peer", counts=("count",)),
     FindingKind("again", again, "again", counts=("count",)),
@@ -399,12 +417,12 @@ KINDS: tuple[FindingKind, ...] = (
     FindingKind("fork", forks, "files", groups=_OF_ROUTER),
     FindingKind("rewritten", rewritten, "holes", groups=_OF_ROUTER),
     FindingKind("restore-denied", restore_denied, "holes", groups=_OF_ROUTER),
-    FindingKind("restored", restored, "holes", groups=_OF_ROUTER),
+    FindingKind("restored", restored, "holes", groups=_OF_ROUTER, beside=("by_router", "files")),
     FindingKind("no-log", no_log, is_alarm=False),
-    FindingKind("incomplete", incomplete, "holes", groups=_OF_ROUTER),
+    FindingKind("incomplete", incomplete, "holes", groups=_OF_ROUTER, beside=("by_router", "logs")),
     FindingKind("overdue", overdue, "overdue", counts=("count",)),
     FindingKind("pruned-open", pruned_open, "pruned_open", counts=("open",)),
-    FindingKind("ended-badly", _ended_badly, "by_router", counts=("dropped", "evicted")),
+    FindingKind("ended-badly", _ended_badly, "by_router", counts=("dropped", "evicted"), beside=("reasons",)),
     FindingKind("duplicates", _duplicates, "by_router", counts=("duplicates",)),
     FindingKind("barred", barred, "barred", "peer"),
     FindingKind("future", _future, "future", counts=("lines",)),
@@ -413,7 +431,12 @@ KINDS: tuple[FindingKind, ...] = (
     FindingKind("filling", _filling, "queues", "recipient", counts=("open",)),
     FindingKind("problems", other_problems, is_alarm=False),
     FindingKind(
-        "ended-otherwise", _ended_otherwise, "by_router", counts=("expired", "refused", "unconfirmed"), is_alarm=False
+        "ended-otherwise",
+        _ended_otherwise,
+        "by_router",
+        counts=("expired", "refused", "unconfirmed"),
+        beside=("reasons",),
+        is_alarm=False,
     ),
     FindingKind("went-on", went_on, "went_on", "recipient", counts=("count",), is_alarm=False),
     FindingKind("strays", _strays, "by_router", counts=("strays",), is_alarm=False),
