@@ -27,12 +27,14 @@ from spark_analytics.judgement.conflicts import CLAIMS
 from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.judgement.journey import STEPS_MAX, WAY_COLUMNS, clocks_of, ways
 from spark_analytics.judgement.reached import REACHED
+from spark_analytics.report import finding_table
 from spark_analytics.report.history import COLUMNS, history_row
 from spark_analytics.report.page import render
 
 GOLD = (
     "delivery", "message", "hop_latency", "queue_minute", "route_change", "abuse_hour", "custody", "audit_window",
-    *gold_sql.NAMES, "log_coverage", "data_quality", "quarantine", "claims", "audit_run", HISTORY,
+    *gold_sql.NAMES, "log_coverage", "data_quality", "quarantine", "claims", "finding", "audit_run",
+    HISTORY,
 )  # fmt: skip
 SUMMARY, PAGE = "summary.json", "report.html"
 _COUNTS = ", ".join(f"count(*) FILTER ({which}) AS {name}" for name, which in REACHED.items())
@@ -46,6 +48,7 @@ _LEDGER = {
     "claims": "claim VARCHAR, router VARCHAR, peer VARCHAR, count BIGINT, seq BIGINT, file VARCHAR,"
               " accepted_seq BIGINT, accepted_file VARCHAR, id VARCHAR",
     "audit_run": "engine VARCHAR, as_of VARCHAR, verdict VARCHAR, run VARCHAR",
+    "finding": ", ".join(map(" ".join, finding_table.COLUMNS.items())),
     HISTORY: ", ".join(map(" ".join, COLUMNS.items())),
 }  # fmt: skip
 FILES = frozenset((*(f"{table}.parquet" for table in GOLD), SUMMARY, PAGE, SIGNATURE, *GOLD, "events", "events_raw"))
@@ -185,6 +188,7 @@ def _evidence(database: Database, evidence: Evidence, summary: dict[str, Any], a
             if file.status in ("bad", "fork", "former", "foreign")
         ],
         "claims": [[row[name] for name in CLAIMS] for row in summary["claims"]],
+        "finding": [[*row] for row in finding_table.finding_rows(summary)],
         "audit_run": [[summary["engine"], summary["as_of"], summary["verdict"], json.dumps(summary["run"])]],
         HISTORY: [[*history_row(summary, as_of_ns, time.time_ns())]],
     }

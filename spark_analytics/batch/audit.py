@@ -26,7 +26,7 @@ from spark_analytics.judgement.footer import Verify
 from spark_analytics.judgement.log_files import Content, FileFacts, Problem
 from spark_analytics.judgement.reached import REACHED
 from spark_analytics.judgement.schema import UNLIKE
-from spark_analytics.report import summary
+from spark_analytics.report import finding_table, summary
 from spark_analytics.report.page import render
 
 from . import bronze, days, log_ends, run_mark, sealed, silver
@@ -248,5 +248,9 @@ def _ledger(evidence: Evidence, found: dict[str, Any]) -> dict[str, tuple[list[A
             claims,
             "claim string, router string, peer string, count long, seq long, file string,"
             " accepted_seq long, accepted_file string, id string",
+        ),
+        "finding": (
+            finding_table.finding_rows(found),
+            ", ".join(f"`{name}` {kind}" for name, kind in finding_table.COLUMNS.items()),
         ),
     }

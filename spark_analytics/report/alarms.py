@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from .finding import LEVELS, Row, many
-from .sentences import BY_ROUTER
+from .finding_table import each_finding
+from .sentences import KINDS
 
 ALARMING = ("bad", "warning")
 """The levels of findings that somebody should look at."""
-EVIDENCE_MAX = 3
-"""Rows of a summary's table that are given with a finding."""
 LATE = "head-late"
 INCOMPLETE = "incomplete"
 UNDONE = ("bad-files", "rewritten", INCOMPLETE)
@@ -35,32 +34,21 @@ class Matter(NamedTuple):
 def matters(summary: Row) -> dict[Key, Matter]:
     """Return the findings that are bad or a warning; the worst one of each router and peer, if a rule gives several."""
     found: dict[Key, Matter] = {}
-    for name, rule, table, peer, kind in BY_ROUTER:
-        groups: dict[Key, list[Row]] = {}
-        for row in summary.get(table, ()):
-            word = f"{name}:{row[kind]}" if kind else name
-            groups.setdefault((word, str(row["router"] or ""), str((row[peer] if peer else "") or "")), []).append(row)
-        for key, rows in groups.items():
-            if name == "clocks" and (key[0], key[2], key[1]) in found:
-                continue  # the finding about the other direction says it
-            said = [one for one in rule({**summary, table: rows}) if one["level"] in ALARMING]
-            if said:
-                worst = min(said, key=lambda one: LEVELS.index(one["level"]))
-                holes = [hole for hole in summary["holes"] if hole["router"] == key[1]] if name == INCOMPLETE else []
-                mark = min((hole["first_seq"] for hole in holes), default=0)
-                found[key] = Matter(worst["level"], worst["text"], worst["remedy"], _evidence(holes or rows), mark)
+    for one in each_finding(summary, (kind for kind in KINDS if kind.is_alarm)):
+        level, key = one.finding["level"], (one.word, one.router, one.peer)
+        known = found.get(key)
+        if level in ALARMING and (known is None or LEVELS.index(level) < LEVELS.index(known.level)):
+            found[key] = Matter(level, one.finding["text"], one.finding["remedy"], one.evidence, _mark(summary, key))
     if summary["residual"]:
         text = f"The books do not balance: {summary['residual']:,} deliveries are in no state."
         found["residual", "", ""] = Matter("bad", text, "This is a defect of the audit itself. Report it.")
     return found
 
 
-def _evidence(rows: list[Row]) -> tuple[Mapping[str, Any], ...]:
-    """Return the first rows, without lists."""
-    return tuple(
-        {name: value for name, value in row.items() if not isinstance(value, list | tuple | dict)}
-        for row in rows[:EVIDENCE_MAX]
-    )
+def _mark(summary: Row, key: Key) -> int:
+    """Return the first event that a log lacks which is not whole, 0 for any other finding."""
+    holes = (hole["first_seq"] for hole in summary["holes"] if (INCOMPLETE, hole["router"], "") == key)
+    return min(holes, default=0)
 
 
 def late_heads(heads: Mapping[str, tuple[int, int]], as_of_ns: int, oldest_ns: int) -> dict[Key, Matter]:

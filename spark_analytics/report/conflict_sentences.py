@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from spark_analytics.judgement.circles import CLAIM as CIRCLE
 from spark_analytics.judgement.comparison import ABSENT, BEYOND, OTHER, SAME, UNKNOWN
@@ -265,14 +265,25 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
 """By claim: its level, what the router says, whose fault it is, and what to do."""
 
 
+def _circles(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """Yield the claims of each circle of routers, in order."""
+    left = {(row["id"], row["router"]): row for row in rows if row["claim"] == CIRCLE}
+    while left:
+        circle = [left.pop(next(iter(left)))]
+        while after := left.pop((circle[-1]["id"], circle[-1]["peer"]), None):
+            circle.append(after)
+        yield circle
+
+
+def claims_apart(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """Yield the claims that one finding is made of: those of each circle, then each other one."""
+    yield from _circles(rows)
+    yield from ([row] for row in rows if row["claim"] != CIRCLE)
+
+
 def circles(summary: Row) -> Iterator[Finding]:
     """Yield a finding for each circle of routers that say to have had messages from each other alone."""
-    left = {(row["id"], row["router"]): row for row in summary["claims"] if row["claim"] == CIRCLE}
-    while left:
-        row = left.pop(next(iter(left)))
-        circle = [row]
-        while row := left.pop((row["id"], row["peer"]), None):
-            circle.append(row)
+    for circle in _circles(summary["claims"]):
         said = ", ".join(f"{row['router']} from {row['peer']} in {_event(row)}" for row in circle)
         yield say(
             "bad",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from .conflict_sentences import (
     again,
     barred,
     claims,
+    claims_apart,
     compared,
     early,
     overdue,
@@ -29,7 +30,7 @@ from .file_sentences import (
     rewritten,
     unlisted,
 )
-from .finding import LEVELS, Finding, Row, many, ranked, say, utc
+from .finding import LEVELS, ROWS, Finding, FindingKind, Row, grouped_by, many, ranked, say, utc
 from .headline import balanced
 from .unfollowed import unfollowed
 
@@ -77,8 +78,8 @@ def verdict_of(findings: Iterable[Row]) -> str:
 def sentences(summary: Row) -> list[Finding]:
     """Return the findings of a summary's tables, worst first; ten of each kind, and how many more there are."""
     found: list[Finding] = []
-    for rule in _RULES:
-        said = list(rule(summary))
+    for kind in KINDS:
+        said = list(kind.rule(summary))
         found += said[:EACH_MAX]
         if len(said) > EACH_MAX:
             found.append({**said[EACH_MAX], "text": f"The same in {len(said) - EACH_MAX} more cases."})
@@ -198,18 +199,28 @@ def _ended_badly(summary: Row) -> Iterator[Finding]:
         "changed what was stored; replace it.",
         "evicted": "A queue was full and gave way. Bring its recipient back, or raise the limits of queues.",
     }
+    reasons = _reasons(summary)
     for event, remedy in remedies.items():
         for row in _most_first(summary["by_router"], event):
-            why = _reasons(summary, event, row)
+            why = _why(reasons, event, row)
             yield say("warning", f"The router {row['router']} {event} {many(row[event], 'delivery')}{why}.", remedy)
 
 
-def _reasons(summary: Row, event: str, row: Row) -> str:
-    """Return the reasons of an event; they are counted over the whole log, also outside the time asked for."""
-    counts: Counter[str] = Counter()
+Reasons = dict[tuple[str, str], Counter[str]]
+
+
+def _reasons(summary: Row) -> Reasons:
+    """Return how many messages ended for which reason after they were accepted, by event and router."""
+    found: Reasons = {}
     for one in summary["reasons"]:
-        if (one["event"], one["router"], one["at_door"]) == (event, row["router"], False):
-            counts[str(one["reason"])] += one["count"]
+        if not one["at_door"]:
+            found.setdefault((one["event"], one["router"]), Counter())[str(one["reason"])] += one["count"]
+    return found
+
+
+def _why(reasons: Reasons, event: str, row: Row) -> str:
+    """Return the reasons of an event; they are counted over the whole log, also outside the time asked for."""
+    counts = reasons.get((event, row["router"]), Counter[str]())
     whole = "" if counts.total() == row[event] else "in all of its log: "
     return f" ({whole}{ranked(counts)})" if counts else ""
 
@@ -259,6 +270,14 @@ def _clocks(summary: Row) -> Iterator[Finding]:
             f"The clocks of the routers {row['router']} and {row['recipient']} {text}.",
             "Keep both set by NTP; expiry and the order of events across the two depend on it.",
         )
+
+
+def _pairs(rows: Sequence[Row]) -> Iterable[list[Row]]:
+    """Put the rows of each two routers together, in which order ever."""
+    found: dict[frozenset[str], list[Row]] = {}
+    for row in rows:
+        found.setdefault(frozenset((row["router"], row["recipient"])), []).append(row)
+    return found.values()
 
 
 def _disputed(summary: Row) -> Iterator[Finding]:
@@ -323,9 +342,10 @@ def _ahead(seconds: int) -> str:
 
 
 def _ended_otherwise(summary: Row) -> Iterator[Finding]:
+    reasons = _reasons(summary)
     for event in ("expired", "refused", "unconfirmed"):
         for row in _most_first(summary["by_router"], event):
-            why = _reasons(summary, event, row)
+            why = _why(reasons, event, row)
             yield say("info", f"{many(row[event], 'delivery')} of the router {row['router']} ended as {event}{why}.")
 
 
@@ -371,42 +391,76 @@ def _quality(summary: Row) -> Iterator[Finding]:
         yield say("info", f"Quality of data: {row['check']}, {row['count']:,} times{where}.")
 
 
-_RULES: tuple[Callable[[Row], Iterator[Finding]], ...] = (
-    _residual, _unaccounted, _services, alarms, _broken, _contradictions, unsent, again, early, claims, unknown_reasons,
-    two_histories,
-    bad_files, unlisted, forks, rewritten, restore_denied, restored, no_log, incomplete, overdue, pruned_open,
-    _ended_badly, _duplicates, barred, _future, _clocks, _disputed, _filling, other_problems, _ended_otherwise, went_on,
-    _strays, _turned_away, _flaps, _not_followed, _quality, compared,
-)  # fmt: skip
-
-BY_ROUTER: tuple[tuple[str, Callable[[Row], Iterator[Finding]], str, str, str], ...] = (
-    ("unaccounted", _unaccounted, "by_router", "", ""),
-    ("services", _services, "services", "service", ""),
-    ("alarm", alarms, "alarms", "peer", "alarm"),
-    ("broken", _broken, "custody", "recipient", ""),
-    ("contradictions", _contradictions, "by_router", "", ""),
-    ("unsent", unsent, "unsent", "peer", ""),
-    ("again", again, "again", "", ""),
-    ("early", early, "early", "", ""),
-    ("claims", claims, "claims", "peer", "claim"),
-    ("unknown-reason", unknown_reasons, "reasons", "", ""),
-    ("barred", barred, "barred", "peer", ""),
-    ("bad-files", bad_files, "files", "", ""),
-    ("fork", forks, "files", "", ""),
-    ("rewritten", rewritten, "holes", "", ""),
-    ("restore-denied", restore_denied, "holes", "", ""),
-    ("restored", restored, "holes", "", ""),
-    ("incomplete", incomplete, "logs", "", ""),
-    ("overdue", overdue, "overdue", "", ""),
-    ("pruned-open", pruned_open, "pruned_open", "", ""),
-    ("ended-badly", _ended_badly, "by_router", "", ""),
-    ("duplicates", _duplicates, "by_router", "", ""),
-    ("future", _future, "future", "", ""),
-    ("clocks", _clocks, "clocks", "recipient", ""),
-    ("clock-doubted", _disputed, "reasons", "", ""),
-    ("filling", _filling, "queues", "recipient", ""),
-    ("not-followed", _not_followed, "custody", "recipient", ""),
+_OF_ROUTER = grouped_by("router")
+KINDS: tuple[FindingKind, ...] = (
+    FindingKind("residual", _residual, counts=("residual",), is_alarm=False),
+    FindingKind("unaccounted", _unaccounted, "by_router", counts=("unaccounted",), examples="lost", beside=("lost",)),
+    FindingKind(
+        "services",
+        _services,
+        "services",
+        "service",
+        counts=("unaccounted", "doubled", "owed"),
+        beside=("service_ends",),
+    ),
+    FindingKind("alarm", alarms, "alarms", "peer", "alarm", ("number",)),
+    FindingKind("broken", _broken, "custody", "recipient", counts=("broken",), examples="broken", beside=("broken",)),
+    FindingKind("contradictions", _contradictions, "by_router", counts=("contradictions",)),
+    FindingKind("unsent", unsent, "unsent", "peer", counts=("count",)),
+    FindingKind("again", again, "again", counts=("count",)),
+    FindingKind("early", early, "early", counts=("count",)),
+    FindingKind("claims", claims, "claims", "peer", "claim", ("count",), claims_apart),
+    FindingKind("unknown-reason", unknown_reasons, "reasons", counts=("count",), groups=_OF_ROUTER, is_sum=True),
+    FindingKind("two-histories", two_histories, "compared", is_alarm=False),
+    FindingKind("bad-files", bad_files, "files", counts=(ROWS,), groups=_OF_ROUTER),
+    FindingKind("unlisted", unlisted, is_alarm=False),
+    FindingKind("fork", forks, "files", groups=_OF_ROUTER),
+    FindingKind("rewritten", rewritten, "holes", groups=_OF_ROUTER),
+    FindingKind("restore-denied", restore_denied, "holes", groups=_OF_ROUTER),
+    FindingKind("restored", restored, "holes", groups=_OF_ROUTER, beside=("by_router", "files")),
+    FindingKind("no-log", no_log, is_alarm=False),
+    FindingKind("incomplete", incomplete, "holes", groups=_OF_ROUTER, beside=("by_router", "logs")),
+    FindingKind("overdue", overdue, "overdue", counts=("count",)),
+    FindingKind("pruned-open", pruned_open, "pruned_open", counts=("open",)),
+    FindingKind("ended-badly", _ended_badly, "by_router", counts=("dropped", "evicted"), beside=("reasons",)),
+    FindingKind("duplicates", _duplicates, "by_router", counts=("duplicates",)),
+    FindingKind("barred", barred, "barred", "peer"),
+    FindingKind("future", _future, "future", counts=("lines",)),
+    FindingKind("clocks", _clocks, "clocks", "recipient", groups=_pairs),
+    FindingKind("clock-doubted", _disputed, "reasons", counts=("count",), groups=_OF_ROUTER, is_sum=True),
+    FindingKind("filling", _filling, "queues", "recipient", counts=("open",)),
+    FindingKind("problems", other_problems, is_alarm=False),
+    FindingKind(
+        "ended-otherwise",
+        _ended_otherwise,
+        "by_router",
+        counts=("expired", "refused", "unconfirmed"),
+        beside=("reasons",),
+        is_alarm=False,
+    ),
+    FindingKind("went-on", went_on, "went_on", "recipient", counts=("count",), is_alarm=False),
+    FindingKind("strays", _strays, "by_router", counts=("strays",), is_alarm=False),
+    FindingKind(
+        "turned-away",
+        _turned_away,
+        "reasons",
+        counts=("count",),
+        groups=grouped_by(),
+        is_sum=True,
+        is_alarm=False,
+        router="",
+    ),
+    FindingKind("flaps", _flaps, "flaps", "subject", counts=("changes",), is_alarm=False),
+    FindingKind("not-followed", _not_followed, "custody", "recipient", counts=("unknown",)),
+    FindingKind("quality", _quality, "quality", counts=("count",), is_alarm=False),
+    FindingKind(
+        "compared",
+        compared,
+        "compared",
+        counts=(ROWS,),
+        groups=grouped_by("audit", "result"),
+        is_alarm=False,
+        router="",
+    ),
 )
-"""The findings that are about one router, or about one and a peer of it: the finding's word, its rule, the table whose
-rows it is made of, and the columns of that table that name the peer and a kind within the finding; "": there is
-none."""
+"""All findings, in the order in which those of one level are told."""

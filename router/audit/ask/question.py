@@ -6,7 +6,8 @@
 
 The first line is what the question asks. Each following comment line is a parameter: its name, its kind, its default
 after `=` if it has one, and what it is for after a semicolon. The name of the file is the name of the question, with
-`_` for a space. A parameter becomes a literal of digits or hex digits, so the text that runs can be read and pasted.
+`_` for a space. A parameter becomes a literal of digits, hex digits or a level, so the text that runs can be read and
+pasted.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from router.core.why.id_prefix import parse_prefix
 from router.core.wire.text import BadText, quoted
 
 NUMBER_MAX = 1_000_000
+ASKED_LEVELS = ("bad", "warning", "info")
+"""The levels of the table `finding`, the worst first."""
 _PARAMETER = re.compile(r"-- (\w+): (\w+)(?: = ([^;]+))?; (.+)")
 _TABLE = re.compile(r"\b(?:FROM|JOIN) (\w+)")
 _COMMON_TABLE = re.compile(r"\b(\w+) AS \(")
@@ -34,8 +37,8 @@ class QuestionError(Exception):
 
 
 class QuestionParameter(Struct, frozen=True):
-    """What a question needs to know. `kind`: `number`, `id` or `time`; `default`: as a user would type it, None if the
-    parameter must be given."""
+    """What a question needs to know. `kind`: `number`, `id`, `time` or `level`; `default`: as a user would type it,
+    None if the parameter must be given."""
 
     name: str
     kind: str
@@ -136,4 +139,12 @@ def _time(text: str) -> str:
     return str(instant(When().convert(text, None, None), time_ns()))
 
 
-_KINDS: dict[str, Callable[[str], str]] = {"number": _number, "id": _id, "time": _time}
+def _level(text: str) -> str:
+    """Return a level of findings as a literal."""
+    said = text.strip().lower()
+    if said not in ASKED_LEVELS:
+        raise ValueError(f"a level is needed: {', '.join(ASKED_LEVELS)}")
+    return f"'{said}'"
+
+
+_KINDS: dict[str, Callable[[str], str]] = {"number": _number, "id": _id, "time": _time, "level": _level}

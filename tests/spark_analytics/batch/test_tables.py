@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-ASKED = ("latency by hop",)
-"""Questions that Spark answers in the quick tests: a percentile."""
+ASKED = ("latency by hop", "findings")
+"""Questions that Spark answers in the quick tests: a percentile, and texts."""
 FILE_BYTES = 40_000
 """Small enough that a day takes several files."""
 

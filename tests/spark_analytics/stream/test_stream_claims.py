@@ -51,7 +51,7 @@ def test_lies_of_one_log_are_told_as_by_the_audit_after_each_batch(
         assert found is not None and "full" not in found["run"]
         assert said(found) == logs.audited(local)
         assert delivered(out) == delivered_locally(local)
-        for table in (*HOURS, "claims", "custody"):
+        for table in (*HOURS, "claims", "finding", "custody"):
             assert published(out, table) == published(local, table), table
         counts.append({row["claim"]: row["count"] for row in found["claims"]})
         assert found["early"]
@@ -75,7 +75,8 @@ def test_lies_about_another_router_are_told_as_by_the_audit_after_each_batch(
         found = run_stream(spark, [str(logs.here)], str(out), as_of=lambda: logs.now)
         assert found is not None and "full" not in found["run"]
         assert said(found) == logs.audited(local)
-        assert published(out, "claims") == published(local, "claims")
+        for table in ("claims", "finding"):
+            assert published(out, table) == published(local, table), table
     assert found is not None
     assert {row["claim"] for row in found["claims"]} >= {"other-kind", "refused-there", "left-out", "in-a-circle"}
     assert found["went_on"]
@@ -99,7 +100,8 @@ def test_facts_of_an_id_that_two_logs_tell_otherwise_are_told_as_soon_as_both_ar
         found = run_stream(spark, [str(logs)], str(out), as_of=lambda: now)
         assert found is not None and not {"full", "rebuilt"} & set(found["run"])
         assert said(found) == said(audit(list_logs([logs]), AuditSpan(now), out=local))
-        assert published(out, "claims") == published(local, "claims")
+        for table in ("claims", "finding"):
+            assert published(out, table) == published(local, table), table
         told.append(len(found["claims"]))
     assert told == [0, 3, len(FACTS)]
 

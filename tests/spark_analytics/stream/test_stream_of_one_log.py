@@ -20,7 +20,7 @@ from spark_analytics.streaming import run_stream
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.long]
 NOW = START + LATE * SECOND
 NEIGHBOUR = name(B)
-TABLES = (*HOURS, "abuse_hour", "claims", "custody", "queue_minute", "audit_window")
+TABLES = (*HOURS, "abuse_hour", "claims", "finding", "custody", "queue_minute", "audit_window")
 
 
 def test_late_file_and_tail_and_arrival_number_given_twice(spark: SparkSession, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.long]
 DAY_S = 86_400
 NOW = START + 5 * DAY_S * SECOND
 PARTS = 3
-TABLES = ("claims", "custody", "topology", "link_hour", "audit_window")
+TABLES = ("claims", "finding", "custody", "topology", "link_hour", "audit_window")
 
 
 def brought(kind: str, end: float = LATE, carrier: float | None = None) -> Pair:

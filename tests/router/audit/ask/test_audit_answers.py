@@ -19,6 +19,7 @@ from router.audit.ask.answer_table import WIDTH, lines_of, table_of
 from router.audit.ask.catalogue import all_questions
 from router.cli import main
 from spark_analytics.judgement.latency import percentile
+from spark_analytics.report.finding import LEVELS
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,17 @@ def test_answers_add_up_to_the_truth(out: Path, truth: dict[str, Any]) -> None:
     assert sum(row["delivered"] for row in rows(out, "hot readers")) == truth["delivered"]
     assert len(rows(out, "incomplete messages")) > 0
     assert rows(out, "lost messages") == [] == rows(out, "claims")
+
+
+def test_findings_are_those_of_the_summary_of_that_level_and_worse(out: Path) -> None:
+    told = json.loads((out / "summary.json").read_text())["findings"]
+    question = all_questions()["findings"]
+    for at, level in enumerate(LEVELS[:3]):
+        found = answer(out, question.filled({"limit": "1000", "level": level}), question.tables).dicts()
+        levels = {*LEVELS[: at + 1]}
+        expected = {row["text"] for row in told if row["level"] in levels and "The same in" not in row["text"]}
+        assert expected <= {row["text"] for row in found} and {row["level"] for row in found} <= levels
+    assert {row["level"] for row in found} >= {"warning", "info"}
 
 
 def test_percentiles_are_those_of_the_summary_for_each_recipient(out: Path) -> None:

@@ -15,8 +15,9 @@ from router.core.wire.text import key_text
 TEXT = """-- Which?
 -- id: id; the id
 -- at: time = 2026-03-12; the time
+-- level: level = info; the level
 -- limit: number = 20; how many rows
-WITH found AS (SELECT * FROM message WHERE id LIKE concat($id, '%') AND first_t <= $at)
+WITH found AS (SELECT * FROM message WHERE id LIKE concat($id, '%') AND first_t <= $at AND level = $level)
 SELECT id FROM found JOIN delivery ON TRUE LIMIT $limit"""
 RAW = bytes(range(32))
 DAY_NS = 86_400 * 10**9
@@ -26,15 +27,16 @@ def test_a_question_has_what_its_header_says() -> None:
     found = parse_question("which one", TEXT)
     assert (found.asks, found.tables, found.usage) == ("Which?", ("delivery", "message"), '"which one" id=ID')
     assert [(one.name, one.kind, one.default) for one in found.parameters] == [
-        ("id", "id", None), ("at", "time", "2026-03-12"), ("limit", "number", "20"),
+        ("id", "id", None), ("at", "time", "2026-03-12"), ("level", "level", "info"), ("limit", "number", "20"),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("said", ["0A1b2", RAW.hex(), key_text("msg", RAW)])
-def test_parameters_become_literals_of_digits(said: str) -> None:
-    sql = parse_question("which one", TEXT).filled({"id": said, "limit": "007", "at": "1970-01-01T00:00:01"})
+def test_parameters_become_literals(said: str) -> None:
+    given = {"id": said, "limit": "007", "at": "1970-01-01T00:00:01", "level": "Bad "}
+    sql = parse_question("which one", TEXT).filled(given)
     digits = RAW.hex() if len(said) > 5 else "0a1b2"
-    assert f"concat('{digits}', '%') AND first_t <= 1000000000)" in sql and sql.endswith("LIMIT 7")
+    assert f"concat('{digits}', '%') AND first_t <= 1000000000 AND level = 'bad')" in sql and sql.endswith("LIMIT 7")
 
 
 def test_a_time_may_be_said_by_how_long_ago_it_was() -> None:
@@ -48,12 +50,14 @@ def test_a_time_may_be_said_by_how_long_ago_it_was() -> None:
     ("given", "said"),
     [
         ({}, '"which one" needs id, the id: router ask OUT "which one" id=ID'),
-        ({"id": "abcd", "limits": "3"}, 'has no parameter "limits": it has id, at, limit'),
+        ({"id": "abcd", "limits": "3"}, 'has no parameter "limits": it has id, at, level, limit'),
         ({"id": "abc"}, "too short to look up"),
         ({"id": "' OR TRUE --"}, "not the beginning of a message id"),
         ({"id": "abcd", "limit": "0"}, "a whole number from 1 to 1,000,000 is needed"),
         ({"id": "abcd", "limit": "1; DROP TABLE message"}, "a whole number from 1"),
         ({"id": "abcd", "limit": "²"}, "a whole number from 1"),
+        ({"id": "abcd", "level": "worst"}, 'level="worst": a level is needed: bad, warning, info'),
+        ({"id": "abcd", "level": "' OR TRUE --"}, "a level is needed"),
         ({"id": "abcd", "at": "soon"}, "'soon' is no time: write 2026-03-12"),
     ],
 )
