@@ -55,6 +55,8 @@ OWN: dict[str, tuple[str, set[str]]] = {
     "not_full": ("claims", {"not-full"}),
     "not_owed": ("claims", {"not-owed"}),
     "not_begun": ("claims", {"not-begun"}),
+    "begun_twice": ("claims", {"begun-twice"}),
+    "heard_when_down": ("claims", {"heard-when-down"}),
     "time_back": ("claims", {"time-back"}),
     "other_time": ("claims", {"other-time"}),
     "invented_reason": ("claims", {"unknown-reason"}),
