@@ -105,7 +105,7 @@ _SOURCES = {
         GROUP BY router, boot
     )""",
     "pong": f"""(
-        SELECT router, boot, seq, fields['peer'] AS peer FROM events WHERE event = '{PONG}' AND recipient IS NULL
+        SELECT router, boot, seq, t, fields['peer'] AS peer FROM events WHERE event = '{PONG}' AND recipient IS NULL
     )""",
     "paced": f"""(
         SELECT router, boot, first_seq AS seq, first_mono AS mono FROM stretch WHERE first_seq IS NOT NULL
@@ -183,6 +183,8 @@ _ANY = {
     "copied-by-nobody": f"{_IS_TOLD} AND EXISTS (SELECT 1 FROM accepted WHERE kind = 'copy')",
     "heard-when-down": f"SELECT 1 FROM events WHERE event = '{PONG}' LIMIT 1",
     "joined-there": _IS_TOLD,
+    "linked-there": "SELECT 1 FROM change SEMI JOIN (SELECT key AS peer FROM routers) known USING (peer)"
+    " WHERE event = 'link_down' LIMIT 1",
     "left-out": _IS_TOLD,
     "not-begun": _IS_TOLD,
     "not-left": f"{_IS_TOLD} AND EXISTS ({_LEFT})",

@@ -112,6 +112,7 @@ def asked(words: Rows) -> list[str]:
         "left-out": any(event == "join" for event, _ in ends),
         "not-left": ("dropped", "left") in ends,
         "heard-when-down": any(event == PONG for event, _ in ends),
+        "linked-there": len({row["router"] for row in words if row["event"] == PONG}) > 1,
         "not-handed": max(turned.values(), default=0) >= UNBORNE_MIN,
     }
     return [*(claim for claim, is_so in is_asked.items() if is_so), *claimable(ends)]
@@ -130,7 +131,7 @@ def change_of(others: DataFrame) -> DataFrame:
 def pong_of(others: DataFrame) -> DataFrame:
     """Return the answers of neighbours among lines without a recipient."""
     found = others.where(F.col("event") == PONG)
-    return found.select("router", "boot", "seq", F.expr("other.fields['peer']").alias("peer"))
+    return found.select("router", "boot", "seq", "t", F.expr("other.fields['peer']").alias("peer"))
 
 
 def log_of(tables: Tables) -> DataFrame:
@@ -176,6 +177,8 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
             return {"copied": _copied(tables)}
         case "not-begun" | "begun-twice":
             return {"boot": _boots(tables)}
+        case "linked-there":
+            return {"pong": pong_of(tables.others), "apart": apart(tables)}
         case "heard-when-down":
             return {"pong": pong_of(tables.others)}
         case "not-handed":

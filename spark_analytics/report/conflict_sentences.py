@@ -254,6 +254,13 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         _WHOEVER,
         "Ask {peer} what it was not given while its link is said to have been down.",
     ),
+    "linked-there": (
+        "bad",
+        "tells that no link with {peer} was up since {event}, although {peer} by its own log had {answers} of it "
+        "meanwhile, over a link that lasted: the first in event {accepted} there",
+        _ONE_OF_TWO,
+        "Ask {peer} what it was not given while its link is said to have been down.",
+    ),
     "not-handed": (
         "info",
         "says that it turned {count} of {peer} away, of which {peer}, whose log is whole, handed it fewer: what is "
@@ -303,6 +310,7 @@ def claims(summary: Row) -> Iterator[Finding]:
         level, text, whose, what = _CLAIMS[row["claim"]]
         names = {
             "count": many(row["count"], "message"),
+            "answers": many(row["count"], "answer"),
             "times": many(row["count"], "time"),
             "peer": row["peer"],
             "id": row["id"] or "one outside its parcel",

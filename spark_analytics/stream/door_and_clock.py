@@ -10,6 +10,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_analytics.batch.claim_findings import apart
 from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.gold.names import named, rows
@@ -28,7 +29,7 @@ from spark_analytics.batch.judged_claims import (
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement.claim_sql import BACK, BACK_NS, CLOCK, COPIED, IS_UNEVEN, NOT_BEGUN, NOT_HANDED
 from spark_analytics.judgement.conflicts import row_of
-from spark_analytics.judgement.link_sql import BEGUN_TWICE, HEARD_WHEN_DOWN
+from spark_analytics.judgement.link_sql import BEGUN_TWICE, HEARD_WHEN_DOWN, LINKED_THERE
 from spark_analytics.judgement.presence_sql import NS_MAX, PRESENT
 from spark_analytics.judgement.schema import SLACK_NS, TURNED_EVENTS
 
@@ -139,6 +140,8 @@ class DoorAndClock:
         found = self._found("not-begun", NOT_BEGUN, {"boot": boots, "change": self._change})
         found += self._found("begun-twice", BEGUN_TWICE, {"boot": boots, "change": self._change})
         found += self._found("heard-when-down", HEARD_WHEN_DOWN, {"pong": self._pong, "change": self._change})
+        sources = {"pong": self._pong, "change": self._change, "apart": apart(self._tables)}
+        found += self._found("linked-there", LINKED_THERE, sources)
         if "other-time" in kinds:
             timed = self._all["clock"].join(F.broadcast(self._moved.drop("ns")), ["router", "boot"], "left_semi")
             found += self._found("other-time", CLOCK, {"timed": timed, "change": self._change})

@@ -6,28 +6,15 @@ The logs of all cases are audited at once: a case is a router of its own, or two
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from samples.audit_logs import APP, LATE, OTHER_APP, Log, audited, message_id, name
-from samples.one_log import claimed, down, joined, linked, then, told_of
+from samples.one_log import between, claimed, down, joined, linked, then
 from samples.two_logs import HOUR, Case, G, Pair, begun, dates, flooded, handed, history, said, unread
 
 from router.core.wire.crypto import SigningKey
-
-
-def between(cases: Mapping[str, Pair], directory: Path) -> tuple[dict[str, list[tuple[str, int]]], dict[str, Any]]:
-    """Return the claims of each case's first router, and the summary."""
-    logs = {case: tuple(Log(SigningKey(f"{one}{case}".encode().ljust(32)[:32])) for one in "ab") for case in cases}
-    for case, write in cases.items():
-        write(*logs[case])
-        for one in logs[case]:
-            one.write(directory / case / name(one.key)[:8])
-    found = audited(*(directory / case for case in cases), at=3 * LATE)
-    return {case: told_of(found["claims"], here) for case, (here, _) in logs.items()}, found
-
 
 # -- left out ---------------------------------------------------------------------------------------------
 

@@ -3,12 +3,14 @@ looks so."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from samples.audit_logs import LATE, Log, message_id
-from samples.one_log import claimed, then
-from samples.two_logs import Case, begun, said
+from msgspec.structs import replace
+from samples.audit_logs import LATE, Log, message_id, name
+from samples.one_log import between, claimed, then
+from samples.two_logs import Case, G, Pair, begun, said
 
 PEER, OTHER_PEER = message_id("router"), message_id("another router")
 RUN = "0" * 31 + "9"
@@ -80,3 +82,55 @@ def test_starts_amid_a_run_are_told(tmp_path: Path) -> None:
     }
     found = claimed({**told, **quiet}, tmp_path)
     assert found == {**{case: [("begun-twice", 1)] for case in told}, **{case: [] for case in quiet}}
+
+
+Move = tuple[float, str, dict[str, Any]]
+"""When a state line about a link of the other router is written, its event, and its fields."""
+CUT: Move = (10, "link_down", {"link": 9})
+
+
+def linked_both(*pongs: float, here: Sequence[Move] = (), there: Sequence[Move] = ()) -> Pair:
+    """Let two routers have a link with each other, over which the first hands a message over; the second has answers of
+    it at these times. The first writes a line of another neighbour each 30 seconds."""
+
+    def write(one: Log, two: Log) -> None:
+        for log, other, link in ((one, name(two.key), 9), (two, name(one.key), 5)):
+            begun(log)
+            up(1, link, other)(log)
+        one.accepted(1, [f"{name(one.key)} 1"], [name(two.key)], 2)
+        one.outward("forwarded", [(1, 1)], 2, recipient=name(two.key))
+        two.accepted(1, [f"{name(one.key)} 1"], [], 2, peer=name(one.key))
+        one.outward("acked", [(1, 1)], 3, recipient=name(two.key))
+        one.lines[-1] = replace(one.lines[-1], link=9)
+        one.lines[-2] = replace(one.lines[-2], link=9)
+        stays: list[Move] = [(at, "join", {"subscriber": OTHER_PEER, "group": G}) for at in range(31, 400, 30)]
+        heard: list[Move] = [(at, "link", {"rtt_ns": 9}) for at in pongs]
+        for log, peer, moves in ((one, two.key, [*here, *stays]), (two, one.key, [*heard, *there])):
+            for at, event, fields in sorted([*moves, (LATE, "stop", {})], key=lambda move: move[0]):
+                given = {"peer": name(peer), "standing": "peer"} | fields
+                log.state(event, at, **{field: value for field, value in given.items() if value is not None})
+
+    return write
+
+
+def test_answers_over_a_link_that_the_neighbour_says_was_down_are_told(tmp_path: Path) -> None:
+    told = {
+        "never up again": linked_both(90, 150, 210, here=[CUT]),
+        "up again": linked_both(90, 150, 210, here=[CUT, (270, "link_up", {"link": 10})]),
+    }
+    quiet = {
+        "up": linked_both(90, 150, 210),
+        "a link for each answer": linked_both(
+            90, 150, there=[(at, event, {"link": 5}) for at in (80, 140) for event in ("link_down", "link_up")]
+        ),
+        "up again before": linked_both(90, 150, here=[CUT, (100, "link_up", {"link": 10})]),
+        "within a minute": linked_both(11, 71, here=[CUT]),
+        "only the last is later": linked_both(80, 140, here=[CUT]),
+        "it counts links": linked_both(90, 150, 210, here=[CUT, (20, "link_up", {"peer": None, "times": 1})]),
+        "its clock was set": linked_both(90, 150, 210, here=[CUT, (20, "clock_step", {"by_s": 1})]),
+        "the other clock was set": linked_both(90, 150, 210, here=[CUT], there=[(20, "clock_step", {"by_s": 1})]),
+        "a hole": linked_both(90, 150, 210, here=[CUT, (20, "log_gap", {"missing": 1})]),
+    }
+    found, _ = between({**told, **quiet}, tmp_path)
+    counts = {case: dict(rows).get("linked-there", 0) for case, rows in found.items()}
+    assert counts == {**dict.fromkeys(told, 1), **dict.fromkeys(quiet, 0)}
