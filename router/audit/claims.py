@@ -11,6 +11,7 @@ from spark_analytics.judgement.claim_sql import IS_UNEVEN, OF_LINES, TEXTS, UNLI
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.judgement.impossible_ends import impossible
+from spark_analytics.judgement.link_sql import PONG
 from spark_analytics.judgement.presence_sql import STAYS, UNJUDGED, stay_steps
 from spark_analytics.judgement.refusal_sql import LIMITS, OF_ENDS, claimable
 from spark_analytics.judgement.unnamed_reasons import unnamed
@@ -97,7 +98,14 @@ _SOURCES = {
         WHERE event IN ('delivered', 'acked')
         GROUP BY ALL
     )""",
-    "boot": "(SELECT router, boot, min(seq) AS seq FROM stretch GROUP BY router, boot)",
+    "boot": """(
+        SELECT router, boot, min(seq) AS seq, max(coalesce(last_seq, seq)) AS last_seq
+        FROM stretch
+        GROUP BY router, boot
+    )""",
+    "pong": f"""(
+        SELECT router, boot, seq, t, fields['peer'] AS peer FROM events WHERE event = '{PONG}' AND recipient IS NULL
+    )""",
     "paced": f"""(
         SELECT router, boot, first_seq AS seq, first_mono AS mono FROM stretch WHERE first_seq IS NOT NULL
         UNION
@@ -193,8 +201,12 @@ an audit of few lines that is what costs."""
 _IS_TOLD = "SELECT 1 WHERE EXISTS (SELECT 1 FROM change WHERE clock_moves_s_max IS NOT NULL)"
 """Whether any log says who joins and leaves: those of earlier versions do not."""
 _ANY = {
+    "begun-twice": "SELECT 1 FROM change WHERE event = 'start' GROUP BY router HAVING count(*) > 1 LIMIT 1",
     "copied-by-nobody": f"{_IS_TOLD} AND EXISTS (SELECT 1 FROM accepted WHERE kind = 'copy')",
+    "heard-when-down": f"SELECT 1 FROM events WHERE event = '{PONG}' LIMIT 1",
     "joined-there": _IS_TOLD,
+    "linked-there": "SELECT 1 FROM change SEMI JOIN (SELECT key AS peer FROM routers) known USING (peer)"
+    " WHERE event = 'link_down' LIMIT 1",
     "left-out": _IS_TOLD,
     "not-begun": _IS_TOLD,
     "not-left": f"{_IS_TOLD} AND EXISTS ({_LEFT})",

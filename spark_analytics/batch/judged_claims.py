@@ -26,6 +26,7 @@ from spark_analytics.judgement.claim_sql import (
     UNBORNE_MIN,
 )
 from spark_analytics.judgement.conflicts import row_of
+from spark_analytics.judgement.link_sql import PONG
 from spark_analytics.judgement.refusal_sql import FULL, FULL_GROUP, LIMITS, TOO_LARGE, claimable
 from spark_analytics.judgement.schema import ENDS, NUMBER_OF_TEXT, TURNED_EVENTS
 
@@ -43,6 +44,7 @@ def claims(tables: Tables, words: Rows) -> Rows:
     wanted = [
         *asked(words),
         "not-begun",
+        "begun-twice",
         "copied-by-nobody",
         *(["other-time"] if moved else []),
         *(["time-back"] if _paced(tables) else []),
@@ -109,6 +111,8 @@ def asked(words: Rows) -> list[str]:
     is_asked = {
         "left-out": any(event == "join" for event, _ in ends),
         "not-left": ("dropped", "left") in ends,
+        "heard-when-down": any(event == PONG for event, _ in ends),
+        "linked-there": len({row["router"] for row in words if row["event"] == PONG}) > 1,
         "not-handed": max(turned.values(), default=0) >= UNBORNE_MIN,
     }
     return [*(claim for claim, is_so in is_asked.items() if is_so), *claimable(ends)]
@@ -122,6 +126,12 @@ def change_of(others: DataFrame) -> DataFrame:
     lines = others.where(F.col("event").isin(*CHANGES))
     found = lines.withColumns({**fields, **numbers, "is_doubtful": is_doubtful})
     return found.select("router", "seq", "t", "mono", "boot", "event", *fields, *numbers, "other.ids", "is_doubtful")
+
+
+def pong_of(others: DataFrame) -> DataFrame:
+    """Return the answers of neighbours among lines without a recipient."""
+    found = others.where(F.col("event") == PONG)
+    return found.select("router", "boot", "seq", "t", F.expr("other.fields['peer']").alias("peer"))
 
 
 def log_of(tables: Tables) -> DataFrame:
@@ -165,8 +175,12 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
             return {"paced": _lines_paced(tables)}
         case "copied-by-nobody":
             return {"copied": _copied(tables)}
-        case "not-begun":
+        case "not-begun" | "begun-twice":
             return {"boot": _boots(tables)}
+        case "linked-there":
+            return {"pong": pong_of(tables.others), "apart": apart(tables)}
+        case "heard-when-down":
+            return {"pong": pong_of(tables.others)}
         case "not-handed":
             return {"turned": _turned(tables), "handed": _handed(tables)}
         case "not-full":
@@ -203,13 +217,12 @@ def _lines_paced(tables: Tables) -> DataFrame:
 
 
 def _boots(tables: Tables) -> DataFrame:
-    """Return the runs of routers, each with its first event."""
-    firsts: dict[tuple[int, int], int] = {}
+    """Return the runs of routers, each with its first event and the last."""
+    ends: dict[tuple[int, int], list[int]] = {}
     for row in tables.times:
-        key = row["router"], row["boot"]
-        firsts[key] = min(row["seq"], firsts.get(key, row["seq"]))
-    found = [(*key, seq) for key, seq in firsts.items()]
-    return table_of(tables.rows.sparkSession, found, "router long, boot long, seq long")
+        ends.setdefault((row["router"], row["boot"]), []).extend((row["seq"], row["last_seq"] or row["seq"]))
+    found = [(*key, min(seqs), max(seqs)) for key, seqs in ends.items()]
+    return table_of(tables.rows.sparkSession, found, "router long, boot long, seq long, last_seq long")
 
 
 def _copied(tables: Tables) -> DataFrame:

@@ -9,7 +9,7 @@ the logs (`router`, `key`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`; `hole_
 
 from __future__ import annotations
 
-from spark_analytics.judgement import refusal_sql
+from spark_analytics.judgement import link_sql, refusal_sql
 from spark_analytics.judgement.presence_sql import DROPPED, HISTORY, JOINED_THERE, LEFT_OUT, NOT_AWAY, NOT_LEFT
 from spark_analytics.judgement.schema import GRACE_NS
 
@@ -227,6 +227,7 @@ TEXTS = {
     "not-begun": NOT_BEGUN,
     "not-handed": NOT_HANDED,
     "not-away": NOT_AWAY,
+    **link_sql.TEXTS,
     **refusal_sql.TEXTS,
 }
 """The texts by claim."""

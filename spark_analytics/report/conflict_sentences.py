@@ -254,6 +254,27 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         "Compare the times of its links with those of its neighbours: what it did before, and how that ended, may be "
         "left out.",
     ),
+    "begun-twice": (
+        "bad",
+        "tells {times} of a `start` amid a run, which begins once and ends before another does: the first in {event}, "
+        "though the run of event {accepted} goes on after it",
+        _WHOEVER,
+        "Compare the times of its links with those of its neighbours: a start ends what its log tells of them.",
+    ),
+    "heard-when-down": (
+        "bad",
+        "tells {times} that {peer} answered over a link, although by its log, which is whole there, none with it was "
+        "up, in the same run, since event {accepted}: the first in {event}",
+        _WHOEVER,
+        "Ask {peer} what it was not given while its link is said to have been down.",
+    ),
+    "linked-there": (
+        "bad",
+        "tells that no link with {peer} was up since {event}, although {peer} by its own log had {answers} of it "
+        "meanwhile, over a link that lasted: the first in event {accepted} there",
+        _ONE_OF_TWO,
+        "Ask {peer} what it was not given while its link is said to have been down.",
+    ),
     "not-handed": (
         "info",
         "says that it turned {count} of {peer} away, of which {peer}, whose log is whole, handed it fewer: what is "
@@ -314,6 +335,7 @@ def claims(summary: Row) -> Iterator[Finding]:
         level, text, whose, what = _CLAIMS[row["claim"]]
         names = {
             "count": many(row["count"], "message"),
+            "answers": many(row["count"], "answer"),
             "times": many(row["count"], "time"),
             "peer": row["peer"],
             "id": row["id"] or "one outside its parcel",

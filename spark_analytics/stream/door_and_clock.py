@@ -10,6 +10,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_analytics.batch.claim_findings import apart
 from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.gold.names import named, rows
@@ -28,6 +29,7 @@ from spark_analytics.batch.judged_claims import (
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement.claim_sql import BACK, BACK_NS, CLOCK, COPIED, IS_UNEVEN, NOT_BEGUN, NOT_HANDED
 from spark_analytics.judgement.conflicts import row_of
+from spark_analytics.judgement.link_sql import BEGUN_TWICE, HEARD_WHEN_DOWN, LINKED_THERE
 from spark_analytics.judgement.presence_sql import NS_MAX, PRESENT
 from spark_analytics.judgement.schema import SLACK_NS, TURNED_EVENTS
 
@@ -90,7 +92,7 @@ def settled(turned: DataFrame, logs: DataFrame) -> DataFrame:
 
 class DoorAndClock:
     """The claims about clocks, doors and links after a batch. `words`: rows of `findings.tally`; `new`: as of `added`;
-    `change`: as of `judged_claims.change_of`."""
+    `change`, `pong`: as of `judged_claims.change_of` and `judged_claims.pong_of`."""
 
     def __init__(
         self,
@@ -99,8 +101,9 @@ class DoorAndClock:
         words: Rows,
         new: Mapping[str, DataFrame],
         change: DataFrame,
+        pong: DataFrame,
     ) -> None:
-        self._tables, self._change = tables, change
+        self._tables, self._change, self._pong = tables, change, pong
         self._is_flooded = "not-handed" in asked(words)
         self._all = {name: past(name).unionByName(table) for name, table in new.items()}
         boots = self._all["clock"].groupBy("router", "boot")
@@ -131,8 +134,14 @@ class DoorAndClock:
 
     def told(self, kinds: Collection[str]) -> Rows:
         """Return the claims. `kinds`: those of the rows of `kinds`."""
-        boots = self._all["clock"].groupBy("router", "boot").agg(F.min("seq").alias("seq"))
+        boots = (
+            self._all["clock"].groupBy("router", "boot").agg(F.min("seq").alias("seq"), F.max("seq").alias("last_seq"))
+        )
         found = self._found("not-begun", NOT_BEGUN, {"boot": boots, "change": self._change})
+        found += self._found("begun-twice", BEGUN_TWICE, {"boot": boots, "change": self._change})
+        found += self._found("heard-when-down", HEARD_WHEN_DOWN, {"pong": self._pong, "change": self._change})
+        sources = {"pong": self._pong, "change": self._change, "apart": apart(self._tables)}
+        found += self._found("linked-there", LINKED_THERE, sources)
         if "other-time" in kinds:
             timed = self._all["clock"].join(F.broadcast(self._moved.drop("ns")), ["router", "boot"], "left_semi")
             found += self._found("other-time", CLOCK, {"timed": timed, "change": self._change})

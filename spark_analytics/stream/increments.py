@@ -28,7 +28,7 @@ from spark_analytics.batch.gold.accepted import arrivals_twice
 from spark_analytics.batch.gold.kept import CutOff, cut_off
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import NotIncremental, Tables
-from spark_analytics.batch.judged_claims import unjudged
+from spark_analytics.batch.judged_claims import pong_of, unjudged
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.session import ADAPTIVE
 from spark_analytics.batch.silver import Part
@@ -181,7 +181,7 @@ class _Batch:
             or any(row["event"].endswith(NOTED) for row in self.new["words"]),
             self.two_logs,
             left_out,
-            DoorAndClock(self.past, tables, self.words, self.own, left_out.change),
+            DoorAndClock(self.past, tables, self.words, self.own, left_out.change, pong_of(given["links"])),
         )
 
     def _running(self, late: dict[str, DataFrame], given: dict[str, DataFrame]) -> Running:

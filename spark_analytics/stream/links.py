@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.silver import Part
 from spark_analytics.judgement.claim_sql import CHANGES, FIELDS
+from spark_analytics.judgement.link_sql import PONG
 from spark_analytics.judgement.presence_sql import DROPPED, HISTORY
 from spark_analytics.judgement.schema import STATE_EVENTS
 
@@ -38,13 +39,13 @@ def starts(spark: SparkSession, parts: Iterable[Part]) -> DataFrame:
 
 
 def kept(others: DataFrame, starts: DataFrame) -> DataFrame:
-    """Return the rows of the state's table `links` among new lines without a recipient: those of `CHANGES`, and of the
-    other lines of a router about itself each that is the last of its file or before a start, as it may tell until when
-    a link was up. `starts`: of the new files."""
+    """Return the rows of the state's table `links` among new lines without a recipient: those of `CHANGES`, answers of
+    neighbours, and of the other lines of a router about itself each that is the last of its file or before a start, as
+    it may tell until when a link was up. `starts`: of the new files."""
     order = Window.partitionBy("router", F.expr(START)).orderBy("seq")
     told = others.where(F.col("event").isin(*STATE_EVENTS)).join(starts, "router", "inner")
     told = told.withColumn("next", F.lead("event").over(order))
-    told = told.where(F.col("event").isin(*CHANGES) | F.expr("next IS NULL OR next = 'start'"))
+    told = told.where(F.col("event").isin(*CHANGES, PONG) | F.expr("next IS NULL OR next = 'start'"))
     both = told.drop("starts", "next").unionByName(others.where(F.col("event").isin(*NOTED)))
     fields = F.expr(f"map_filter(other.fields, (name, said) -> name IN ({_FIELDS}))")
     other = F.struct(fields.alias("fields"), "other.ids").alias("other")

@@ -28,7 +28,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 20
+VERSION = 21
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -135,9 +135,10 @@ SCHEMAS = {
     " other struct<fields:map<string,string>,ids:string>",
 }
 """`links`: lines of links that came up and went down, of starts, limits and clocks, of keys that followed others, of
-what was asked for as history, and of those who joined and left; also the line of a router about itself before each
-start, and the last such line of each file; `waiting`: messages handed to routers that have not accepted them, as far as
-the logs reach, and copies of which the first acceptance has not been read; `beyond`: to routers without a log here;
+neighbours that answered, of what was asked for as history, and of those who joined and left; also the line of a router
+about itself before each start, and the last such line of each file; `waiting`: messages handed to routers that have
+not accepted them, as far as the logs reach, and copies of which the first acceptance has not been read; `beyond`: to
+routers without a log here;
 `again`: the parcels of ids accepted twice."""
 REPLACED = ("open", "again", "waiting", "suspects")
 """Tables written whole with each batch; the others grow."""

@@ -340,6 +340,35 @@ def _not_begun(victim: str, rows: Rows) -> tuple[Rows, str]:
     return [row for row in rows if row is not starts[-1]], f"The router {victim} ran 1 time without a `start`"
 
 
+def _begun_twice(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Write the first start a second time, behind itself."""
+    at = next((at for at, row in enumerate(rows) if row.event == "start"), None)
+    if at is None:
+        raise CannotLie
+    said = f"The router {victim} tells 1 time of a `start` amid a run"
+    return [*rows[: at + 1], rows[at], *rows[at + 1 :]], said
+
+
+def _heard_when_down(victim: str, rows: Rows) -> tuple[Rows, str]:
+    """Say that a link was down for a moment, in which the neighbour answered over it."""
+    counted = {row.boot for row in rows if row.event == "link_up" and not (row.fields or {}).get("peer")}
+    renewed = {name for row in rows if row.event == "renewal" for name in (row.fields or {}).values()}
+    links: dict[tuple[str | None, object], list[Line]] = {}
+    for at, row in enumerate(rows):
+        fields = row.fields or {}
+        open_links = links.setdefault((row.boot, fields.get("peer")), [])
+        match row.event:
+            case "link_up":
+                open_links.append(row)
+            case "link_down" if open_links:
+                open_links.pop()
+            case "link" if len(open_links) == 1 and row.boot not in counted and fields["peer"] not in renewed:
+                up = replace(open_links[0], t=row.t, mono=row.mono)
+                said = f"The router {victim} tells 1 time that {fields['peer']} answered over a link, although"
+                return [*rows[:at], replace(up, event="link_down"), row, up, *rows[at + 1 :]], said
+    raise CannotLie
+
+
 def _not_owed(victim: str, rows: Rows) -> tuple[Rows, str]:
     """Say that a message also reached somebody who is not among its recipients."""
     _, end = _nth(rows, 4)
@@ -421,6 +450,8 @@ OF_ONE: tuple[Lie, ...] = (
     _other_time,
     _not_owed,
     _not_begun,
+    _begun_twice,
+    _heard_when_down,
     _unlinked,
     _delivered_unlinked,
     _after_down,

@@ -13,6 +13,7 @@ from sabotage.claimant import CannotLie
 from sabotage.logs import Rows, read_rows, segments
 from sabotage.scene import Scene
 from spark_analytics.judgement.claim_sql import NEVER_AGAIN
+from spark_analytics.judgement.link_sql import LATE_NS
 
 FAR = 10**9
 """An arrival number that no sample reaches."""
@@ -170,6 +171,47 @@ def _steady(scene: Scene, giver: str, taker: str) -> tuple[Rows, Rows]:
     if any(row.event == "clock_step" for row in (*rows, *there)):
         raise CannotLie
     return rows, there
+
+
+# -- a link that the neighbour used ------------------------------------------------------------------------------------
+
+
+def linked_there(scene: Scene) -> None:
+    """Say that the link with a neighbour was down while that one had answers over it, and had none of it meanwhile."""
+
+    def change(scene: Scene, giver: str, taker: str) -> Rows:
+        rows, there = _steady(scene, giver, taker)
+        if any(_counts_links(row) or row.event == "renewal" for row in (*rows, *there)):
+            raise CannotLie
+        heard = [row.t for row in there if row.event == "link" and (row.fields or {}).get("peer") == giver]
+        for at, up in enumerate(rows):
+            if up.event != "link_up" or (up.fields or {}).get("peer") != taker:
+                continue
+            rest = [(place, row) for place, row in enumerate(rows) if place > at]
+            end = next((one for one in rest if _ends_link(one[1], taker)), (len(rows) - 1, rows[-1]))
+            inside = [t for t in heard if up.t + LATE_NS + MARGIN_NS < t < end[1].t - LATE_NS]
+            if len(inside) < 3:
+                continue
+            down = replace(up, event="link_down")
+            again = replace(up, t=end[1].t, mono=end[1].mono)
+            kept = [row for _, row in rest[: end[0] - at - 1] if not (row.event == "link" and _is_about(row, taker))]
+            return [*rows[: at + 1], down, *kept, again, *rows[end[0] :]]
+        raise CannotLie
+
+    giver, taker = _by_a_giver(scene, change)
+    scene.tell("bad", f"The router {giver} tells that no link with {taker} was up since event")
+
+
+def _is_about(row: Line, peer: str) -> bool:
+    return (row.fields or {}).get("peer") == peer
+
+
+def _ends_link(row: Line, peer: str) -> bool:
+    return row.event == "start" or (row.event in ("link_up", "link_down") and _is_about(row, peer))
+
+
+def _counts_links(row: Line) -> bool:
+    return row.event == "link_up" and not (row.fields or {}).get("peer")
 
 
 # -- refused where somebody had joined --------------------------------------------------------------------------------
@@ -344,5 +386,7 @@ OF_TWO = (
     _in_a_circle(2),
 )
 """What the log of another router shows, which must be sound."""
+OF_LINKS = (linked_there,)
+"""What a neighbour's sound log tells of a link, for which it needs a link that lasted."""
 OF_THREE = (_in_a_circle(3),)
 """What the logs of two other routers show, which must be sound."""

@@ -42,16 +42,19 @@ def message_id(number: int | str) -> str:
 
 class Log:
     """A router's log. `at`: seconds after START. Arrival numbers are given by the test, sequence numbers are
-    counted."""
+    counted, and each start after the first line begins another run."""
 
     def __init__(self, key: SigningKey = A) -> None:
         self.key = key
         self.lines: list[Line] = []
         self.seq = 1
+        self.run = 0
 
-    def _add(self, event: str, at: float, n: int = 1, boot: str = "0" * 32, **columns: Any) -> Line:
+    def _add(self, event: str, at: float, n: int = 1, boot: str | None = None, **columns: Any) -> Line:
         t = START + int(at * SECOND)
         columns = {"mono": t - START + BOOTED, "count": n} | columns
+        self.run += event == "start" and bool(self.lines) and boot is None
+        boot = f"{self.run:032x}" if boot is None else boot
         self.lines.append(Line(1, event, self.seq, n, t, router=name(self.key), boot=boot, **columns))
         self.seq += n
         return self.lines[-1]
@@ -97,8 +100,8 @@ class Log:
     def turned(self, event: str, count: int, reason: str, at: float = 1, peer: str | None = APP) -> Line:
         return self._add(event, at, count=count, peer=peer, link=2, reason=reason)
 
-    def state(self, event: str, at: float = 1, n: int = 1, **fields: Any) -> Line:
-        return self._add(event, at, n, count=1, fields=fields)
+    def state(self, event: str, at: float = 1, n: int = 1, boot: str | None = None, **fields: Any) -> Line:
+        return self._add(event, at, n, boot, count=1, fields=fields)
 
     def noted(self, event: str, count: int, reason: str | None = None, at: float = 1, **fields: Any) -> Line:
         """An event of a service, whose key is `signer`."""

@@ -1,5 +1,5 @@
-"""Logs written by hand, each of a router of its own, that contradict themselves, or only seem to; all are audited at
-once."""
+"""Logs written by hand, each of a router of its own or two of them, that contradict themselves or each other, or only
+seem to; all are audited at once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from router.core.wire.crypto import SigningKey
-from samples.audit_logs import APP, Log, audited, name
-from samples.two_logs import Case, G
+from samples.audit_logs import APP, LATE, Log, audited, name
+from samples.two_logs import Case, G, Pair
 
 
 def claimed(cases: Mapping[str, Case], directory: Path) -> dict[str, list[tuple[str, int]]]:
@@ -20,6 +20,17 @@ def claimed(cases: Mapping[str, Case], directory: Path) -> dict[str, list[tuple[
         logs[case].write(directory / case)
     rows = audited(*(directory / case for case in cases))["claims"]
     return {case: told_of(rows, log) for case, log in logs.items()}
+
+
+def between(cases: Mapping[str, Pair], directory: Path) -> tuple[dict[str, list[tuple[str, int]]], dict[str, Any]]:
+    """Return the claims of each case's first router, and the summary."""
+    logs = {case: tuple(Log(SigningKey(f"{one}{case}".encode().ljust(32)[:32])) for one in "ab") for case in cases}
+    for case, write in cases.items():
+        write(*logs[case])
+        for one in logs[case]:
+            one.write(directory / case / name(one.key)[:8])
+    found = audited(*(directory / case for case in cases), at=3 * LATE)
+    return {case: told_of(found["claims"], here) for case, (here, _) in logs.items()}, found
 
 
 def told_of(rows: Sequence[Mapping[str, Any]], log: Log) -> list[tuple[str, int]]:

@@ -22,6 +22,7 @@ class Witness:
         self._directory = kernel.directory
         self._links = kernel.links
         self._pending = kernel.pending
+        self._rejections = kernel.rejections
         self._written_s: dict[bytes, float] = {}
 
     def heard(self, number: int, rtt_ns: int, offset_ns: int, head: LogHead | None, now: Now) -> None:
@@ -39,6 +40,8 @@ class Witness:
             return
         self._written_s = {key: at for key, at in self._written_s.items() if key in self._directory.neighbours}
         self._written_s[link.key] = now.mono_s
+        if not link.is_named:  # a log tells of a link before it tells of what came over it
+            self._rejections.name(link, now)
         fields: tuple[tuple[str, ev.Plain], ...] = (
             ("peer", link.key),
             ("rtt_ns", rtt_ns),

@@ -3,9 +3,9 @@
 Messages that a neighbour brought and that were not accepted become one event for each neighbour, reason and second,
 with their count and bytes; some of them are named by their ids. Each class of neighbours (apps of the owner, neighbours
 that the operator knows, all strangers together) has a budget of log bytes. While half of it is left, sums are written
-every second; below that, once a minute and without ids if these are too many; and links that carried nothing are
-counted instead of named. No count is lost: a sum grows until it is written. Addresses that are not dialled because
-advertisements named too many count for strangers, once a minute.
+every second; below that, once a minute and without ids if these are too many; and links that carried nothing, and on
+which no answer was logged, are counted instead of named. No count is lost: a sum grows until it is written. Addresses
+that are not dialled because advertisements named too many count for strangers, once a minute.
 
 The budget bounds all of these events in any `keep_s` of the log: `bytes_max` of the class, and an eighth of it more for
 each start of the node in that time. Accepted messages and their outcomes are not bounded, and are always logged.

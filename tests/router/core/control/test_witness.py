@@ -32,9 +32,11 @@ class Scene:
         self.witness.heard(number, 3001, -7, head, Now(5 * S, int(mono_s * S)))
 
     def written(self) -> list[dict[str, Plain]]:
+        return [fields for event, fields in self.events() if event == "link"]
+
+    def events(self) -> list[tuple[str, dict[str, Plain]]]:
         found = [one for one in self.pending.take().changes.events if isinstance(one, RouterChange)]
-        assert {one.event for one in found} <= {"link"}
-        return [dict(one.fields) for one in found]
+        return [(one.event, dict(one.fields)) for one in found]
 
 
 def test_round_trip_clock_and_log_head_by_the_proven_key() -> None:
@@ -51,6 +53,15 @@ def test_at_most_once_a_minute_though_the_head_has_changed() -> None:
     for mono_s, seq in ((1, 90), (31, 95), (60.9, 97), (61, 99), (62, 100)):
         scene.heard(1, mono_s, LogHead(seq, b"d" * 32))
     assert [one["head_seq"] for one in scene.written()] == [90, 99]
+
+
+def test_a_link_that_was_only_counted_is_named_before_what_came_over_it() -> None:
+    scene = Scene()
+    scene.heard(1, 1)
+    scene.heard(1, 62)
+    told = scene.events()
+    assert [event for event, _ in told] == ["link_up", "link", "link"]
+    assert told[0][1] == {"peer": bytes(BOB.public), "link": 1, "standing": "peer"}
 
 
 def test_without_a_sealed_log_there_is_no_head() -> None:

@@ -1,0 +1,130 @@
+"""Claims about links and runs that a router's own log contradicts, as `claim_sql` finds others.
+
+`pong`: the lines `link`, each of a neighbour's answer on a link that is up (`router`, `boot`, `seq`, `t`, `peer`);
+`boot`: the runs (`router`, `boot`, `seq` of the first line, `last_seq` of the last).
+"""
+
+from __future__ import annotations
+
+PONG = "link"
+"""The event of a neighbour's answer, which its router writes only while it has a link with it."""
+LATE_NS = 60 * 10**9
+"""Nanoseconds by which a router may write down an answer later than it came: it stood still."""
+
+HEARD_WHEN_DOWN = """
+WITH step AS (
+    SELECT router, boot, peer, seq, event, CASE event WHEN 'link_up' THEN 1 ELSE -1 END AS added
+    FROM {change}
+    WHERE event IN ('link_up', 'link_down') AND peer IS NOT NULL
+    UNION ALL
+    SELECT router, boot, peer, seq, 'pong', 0 FROM {pong}
+),
+told AS (
+    SELECT router, boot, peer, seq, event, sum(added) OVER own AS up,
+        max(CASE WHEN added < 0 THEN seq END) OVER own AS down_seq
+    FROM step
+    WINDOW own AS (PARTITION BY router, boot, peer ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+),
+begun AS (
+    SELECT router, boot, min(seq) AS seq FROM {change} WHERE event = 'start' GROUP BY router, boot
+),
+unnamed AS (
+    SELECT DISTINCT router, boot FROM {change} WHERE event = 'link_up' AND peer IS NULL
+),
+renewed AS (
+    SELECT router, old_key AS peer FROM {change} WHERE event = 'renewal'
+    UNION
+    SELECT router, new_key FROM {change} WHERE event = 'renewal'
+)
+SELECT told.router, told.peer, CAST(count(*) AS BIGINT) AS count, min(told.seq) AS seq,
+    min_by(coalesce(down_seq, begun.seq), told.seq) AS accepted_seq
+FROM told
+JOIN {log} log ON log.router = told.router
+JOIN begun ON begun.router = told.router AND begun.boot = told.boot
+LEFT JOIN unnamed ON unnamed.router = told.router AND unnamed.boot = told.boot
+LEFT JOIN renewed ON renewed.router = told.router AND renewed.peer = told.peer
+WHERE told.event = 'pong' AND up <= 0 AND is_whole AND unnamed.router IS NULL AND renewed.router IS NULL
+GROUP BY told.router, told.peer
+"""
+"""Answers of neighbours with which a router has no link by its own log, which is whole from the start of that run on:
+`accepted_seq` is where the last of them went down, or the start. A run in which links are counted without their names
+is not judged, nor a key that follows another or is followed by one."""
+
+BEGUN_TWICE = """
+WITH amid AS (
+    SELECT change.router, change.seq, max(run.seq) AS run_seq
+    FROM {change} change
+    JOIN {boot} run ON run.router = change.router AND run.seq < change.seq AND run.last_seq >= change.seq
+    WHERE change.event = 'start'
+    GROUP BY change.router, change.seq
+)
+SELECT amid.router, log.key AS peer, CAST(count(*) AS BIGINT) AS count, min(seq) AS seq,
+    min_by(run_seq, seq) AS accepted_seq
+FROM amid JOIN {log} log ON log.router = amid.router
+WHERE is_whole
+GROUP BY amid.router, log.key
+"""
+"""Starts amid a run, in logs that are whole: a run begins once, with its first line, and no other begins before its
+last. Whoever writes such a start ends by it what the log tells of links."""
+
+LINKED_THERE = f"""
+WITH line AS (
+    SELECT router, boot, seq, t, event, peer FROM {{change}}
+    UNION ALL
+    SELECT router, boot, seq, t, 'pong', peer FROM {{pong}}
+),
+odd AS (
+    SELECT router FROM {{change}} WHERE event IN ('clock_step', 'renewal') OR event = 'link_up' AND peer IS NULL
+),
+known AS (
+    SELECT * FROM {{log}} log WHERE is_whole AND router NOT IN (SELECT router FROM odd)
+),
+placed AS (
+    SELECT line.*,
+        max(t) OVER (PARTITION BY router ORDER BY t RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_t,
+        min(t) OVER (PARTITION BY router ORDER BY t RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS after_t
+    FROM line
+),
+ending AS (
+    SELECT router, max(before_t) AS t FROM placed GROUP BY router
+),
+own AS (
+    SELECT router, boot, seq, t, event, peer, before_t, after_t,
+        sum(CASE event WHEN 'link_up' THEN 1 WHEN 'link_down' THEN -1 ELSE 0 END) OVER own AS up,
+        lag(event) OVER own AS last_event, lag(t) OVER own AS last_t
+    FROM placed
+    WHERE peer IS NOT NULL AND event IN ('link_up', 'link_down', 'pong')
+    WINDOW own AS (PARTITION BY router, boot, peer ORDER BY seq)
+),
+gap AS (
+    SELECT router, peer, event, up, seq, after_t AS from_t,
+        lead(before_t) OVER (PARTITION BY router, peer ORDER BY seq) AS to_t
+    FROM own
+    WHERE event <> 'pong'
+),
+found AS (
+    SELECT gap.router, gap.peer, heard.seq AS heard_seq, max(gap.seq) AS seq
+    FROM gap
+    JOIN known here ON here.router = gap.router
+    JOIN ending ON ending.router = gap.router
+    JOIN known there ON there.key = gap.peer
+    JOIN {{apart}} apart ON apart.router = gap.router AND apart.taker = there.router
+    JOIN own heard ON heard.router = there.router AND heard.peer = here.key
+    WHERE gap.event = 'link_down' AND gap.up <= 0 AND heard.event = 'pong' AND heard.last_event = 'pong'
+        AND lower_ns <= upper_ns AND heard.last_t - upper_ns > gap.from_t + {LATE_NS}
+        AND heard.t - lower_ns < coalesce(gap.to_t, ending.t)
+    GROUP BY gap.router, gap.peer, heard.seq
+)
+SELECT router, peer, CAST(count(*) AS BIGINT) AS count, min(seq) AS seq, min(heard_seq) AS accepted_seq
+FROM found
+GROUP BY router, peer
+"""
+"""Answers that a neighbour had from a router over a link that had lasted since the answer before, at times at which by
+that router's log none with it was up. A router that waits for its disk may still answer over a link that has ended, or
+already over one of which it has not told: what counts is the time from a minute after a line later than the end, to a
+line earlier than the next link. Both logs are whole, count no links without their names, tell of no clock that was set
+and of no key that followed another. `apart`: bounds of the neighbour's clock minus the router's (`router`, `taker`,
+`lower_ns`, `upper_ns`)."""
+
+TEXTS = {"heard-when-down": HEARD_WHEN_DOWN, "begun-twice": BEGUN_TWICE, "linked-there": LINKED_THERE}
+"""The texts by claim."""
