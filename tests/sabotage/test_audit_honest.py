@@ -73,6 +73,7 @@ OWN: dict[str, tuple[str, set[str]]] = {
     "other_facts": ("claims", {"other-kind", "other-sender", "other-destination", "other-expiry", "other-size"}),
     "refused_though_taken": ("claims", {"refused-there"}),
     "refused_where_somebody_had_joined": ("claims", {"joined-there"}),
+    "asked_before_it_was_there": ("claims", {"no-history"}),
     "in_a_circle_of_2": ("claims", {"in-a-circle"}),
     "in_a_circle_of_3": ("claims", {"in-a-circle"}),
     "flooded_by_nobody": ("claims", {"not-handed"}),

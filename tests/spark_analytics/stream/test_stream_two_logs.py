@@ -13,7 +13,18 @@ from pyspark.sql import SparkSession
 from samples.audit_logs import APP, LATE, OTHER_APP, SECOND, START, Log, name
 from samples.growing_logs import delivered, delivered_locally, said
 from samples.published_tables import published
-from samples.two_logs import Case, G, Pair, begun, handed, history, not_left, taken_again, unread
+from samples.two_logs import (
+    Case,
+    G,
+    Pair,
+    asked_of_another,
+    begun,
+    handed,
+    history,
+    not_left,
+    taken_again,
+    unread,
+)
 
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
@@ -108,6 +119,9 @@ PAIRS: dict[str, Pair] = {
     "not authorised": lambda here, there: handed(here, there, "not-authorised"),
     "expired": lambda here, there: handed(here, there, "ttl-expired", event="expired"),
     "joined": unread(2),
+    "no history": asked_of_another(50, 60),
+    "history": asked_of_another(50, 40),
+    "news": asked_of_another(2000, 1990, 8),
     "left meanwhile": unread(2, 30),
     "unicast": brought("unicast"),
     "unicast long ago": brought("unicast", 2 * DAY_S),
@@ -193,6 +207,7 @@ def test_what_two_logs_tell_is_told_as_soon_as_it_can_be(spark: SparkSession, tm
         "copied-by-nobody",
         "never-linked",
         "not-left",
+        "no-history",
     }
     assert {row["count"] for row in told[-1]["unsent"]} == {1} and len(told[-1]["unsent"]) == 3
     assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "expired"] == [1]
