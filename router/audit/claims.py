@@ -12,7 +12,7 @@ from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.judgement.impossible_ends import impossible
 from spark_analytics.judgement.link_sql import PONG
-from spark_analytics.judgement.presence_sql import STAYS, UNJUDGED, stay_steps
+from spark_analytics.judgement.presence_sql import HISTORY, STAYS, UNJUDGED, stay_steps
 from spark_analytics.judgement.refusal_sql import LIMITS, OF_ENDS, claimable
 from spark_analytics.judgement.unnamed_reasons import unnamed
 from spark_analytics.report.reasons import SENTENCES
@@ -91,6 +91,18 @@ _SOURCES = {
         WHERE line.kind IN ('multicast', 'copy') AND is_asked(line.t)
     )""",
     "apart": "apart",
+    "had": f"""(
+        SELECT there.router, id, min(seq) AS seq, min(there.t) AS t
+        FROM accepted_id there
+        JOIN (
+            SELECT DISTINCT id_text(ids, i) AS id, id_low(ids, i) AS low, id_high(ids, i) AS high
+            FROM (
+                SELECT ids, unnest(range(length(ids) // 64))::INTEGER AS i FROM change WHERE event = '{HISTORY}'
+            )
+        ) asked USING (low, high)
+        JOIN (SELECT line, seq FROM accepted) USING (line)
+        GROUP BY there.router, id
+    )""",
     "timed": _TIMED,
     "acked": """(
         SELECT router, boot, link, recipient, min(seq) AS seq, max(seq) AS last_seq
@@ -208,6 +220,7 @@ _ANY = {
     "linked-there": "SELECT 1 FROM change SEMI JOIN (SELECT key AS peer FROM routers) known USING (peer)"
     " WHERE event = 'link_down' LIMIT 1",
     "left-out": _IS_TOLD,
+    "no-history": f"SELECT 1 FROM change WHERE event = '{HISTORY}' LIMIT 1",
     "not-begun": _IS_TOLD,
     "not-left": f"{_IS_TOLD} AND EXISTS ({_LEFT})",
     "not-away": _IS_TOLD,

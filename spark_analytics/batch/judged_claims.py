@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.claim_findings import apart, ended_on_the_way, told_of
+from spark_analytics.batch.gold.custody import ID
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.local_rows import table_of
@@ -113,6 +114,7 @@ def asked(words: Rows) -> list[str]:
         "not-left": ("dropped", "left") in ends,
         "heard-when-down": any(event == PONG for event, _ in ends),
         "linked-there": len({row["router"] for row in words if row["event"] == PONG}) > 1,
+        "no-history": any(event == presence_sql.HISTORY for event, _ in ends),
         "not-handed": max(turned.values(), default=0) >= UNBORNE_MIN,
     }
     return [*(claim for claim, is_so in is_asked.items() if is_so), *claimable(ends)]
@@ -167,6 +169,8 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
         case "joined-there":
             ended = ended_on_the_way(tables.rows, tables.accepted, tables.routers)
             return {"refused": unread(ended), "apart": apart(tables)}
+        case "no-history":
+            return {"had": _had(tables), "apart": apart(tables)}
         case "other-time":
             boots = table_of(tables.rows.sparkSession, moved, "router long, boot long")
             lines = tables.rows.select("router", "boot", "seq", "t", "mono")
@@ -246,6 +250,26 @@ def _sent(tables: Tables) -> DataFrame:
     lines = tables.accepted.where("is_within AND said.kind = 'multicast'")
     group = F.col("said.signer").alias("group_key")
     return lines.select("router", "seq", "n", group, "said.peer", "recipients", alone, ids)
+
+
+def asked_as_history(change: DataFrame) -> DataFrame:
+    """Return the ids of messages that were asked for as history, each once. `change`: as of `change_of`."""
+    each = F.explode(F.expr("sequence(0, cast(length(ids) / 64 AS int) - 1)")).alias("i")
+    asked = change.where(F.col("event") == presence_sql.HISTORY).select("ids", each)
+    return asked.select(F.expr("unhex(substr(ids, 64 * i + 1, 64))").alias("id")).distinct()
+
+
+def had_first(acceptances: DataFrame) -> DataFrame:
+    """Return when routers accepted messages first, as `presence_sql.NO_HISTORY` reads it. `acceptances`: `id`,
+    `router`, `seq`, `t`."""
+    sums = acceptances.groupBy("router", "id").agg(F.min("seq").alias("seq"), F.min("t").alias("t"))
+    return sums.withColumn("id", F.lower(F.hex("id")))
+
+
+def _had(tables: Tables) -> DataFrame:
+    at = F.explode(F.expr("sequence(0L, n - 1)")).alias("i")
+    each = tables.accepted.select("router", "seq", "t", "n", "ids", at).withColumn("id", F.expr(ID))
+    return had_first(each.join(asked_as_history(change_of(tables.others)), "id", "left_semi"))
 
 
 def left(lines: DataFrame) -> DataFrame:

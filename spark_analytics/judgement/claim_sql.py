@@ -10,7 +10,15 @@ the logs (`router`, `key`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`; `hole_
 from __future__ import annotations
 
 from spark_analytics.judgement import link_sql, refusal_sql
-from spark_analytics.judgement.presence_sql import DROPPED, HISTORY, JOINED_THERE, LEFT_OUT, NOT_AWAY, NOT_LEFT
+from spark_analytics.judgement.presence_sql import (
+    DROPPED,
+    HISTORY,
+    JOINED_THERE,
+    LEFT_OUT,
+    NO_HISTORY,
+    NOT_AWAY,
+    NOT_LEFT,
+)
 from spark_analytics.judgement.schema import GRACE_NS
 
 CHANGES = ("start", "config", "link_up", "link_down", "join", "leave", "clock_step", "renewal", HISTORY, DROPPED)
@@ -222,6 +230,7 @@ TEXTS = {
     "left-out": LEFT_OUT,
     "not-left": NOT_LEFT,
     "joined-there": JOINED_THERE,
+    "no-history": NO_HISTORY,
     "other-time": CLOCK,
     "time-back": BACK,
     "not-begun": NOT_BEGUN,

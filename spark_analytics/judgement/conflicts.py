@@ -24,7 +24,7 @@ UNLIKE_FACTS = {
     "other-size": "size",
 }
 """The claims about messages of which the logs of `router` and `peer` tell facts that belong to the id, and the fact."""
-OF_PEER = frozenset((*UNLIKE_FACTS, "refused-there", "joined-there", "linked-there", circles.CLAIM))
+OF_PEER = frozenset((*UNLIKE_FACTS, "refused-there", "joined-there", "linked-there", "no-history", circles.CLAIM))
 """The claims of which `accepted_seq` is a line of the log of `peer`."""
 
 

@@ -182,6 +182,14 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         _ONE_OF_TWO,
         "Compare what {peer} counts as refused, and publish again what is not there.",
     ),
+    "no-history": (
+        "bad",
+        "says that it asked {peer} for {count} as history, which its pub/sub service alone is given, although by the "
+        "log of {peer} that was no history: it came there after that, or long after somebody here had joined the "
+        "group; the first was asked for in {event}, and accepted there in event {accepted}",
+        _ONE_OF_TWO,
+        "Publish again what the recipients here lack.",
+    ),
     "not-full": (
         "bad",
         "says that it refused {count} because the queue of {peer} was full, although by its own log and limits no more "

@@ -155,7 +155,7 @@ class _Batch:
         every = self.past("closed").unionByName(self.rows.select(*LAID))
         given["every"] = every.unionByName(late["closed"]) if late else every
         older = self.past("closed").unionByName(self.laid.where("NOT is_new").select(*LAID))
-        left_out = self._left_out(older, given["links"])
+        left_out = self.left_out = self._left_out(older, given["links"])
         written = self._ids(given, added, older, late.pop("gone", None))
         added |= self.two_logs.added()
         for name, table in tables.closed().items():
@@ -375,11 +375,11 @@ class _Batch:
         newcomers = {log.router for log in self.evidence.logs} - {*base.routers}
         known, unknown = handovers.of_takers(self._waiting(newcomers), self.routers)
         came = newcomers if base.routers else set()
-        self.two_logs = two = TwoLogs(self.past, tables, self.words, arrivals, older, came, late_gone)
+        self.two_logs = two = TwoLogs(self.past, tables, self.words, arrivals, older, came, late_gone, self.left_out)
         all_ids, new_ids = self.past("ids"), arrivals.select(*names_of("ids"))
         wanted = reduce(DataFrame.unionByName, [table.select("id") for table in (arrivals, here, known, two.wanted)])
-        hits = handovers.asked(all_ids, wanted, self.lines.size // ROW_BYTES) if base.parts.get("ids") else all_ids
-        hits = cut_off(hits)
+        size = self.lines.size // ROW_BYTES + two.asked_count
+        hits = cut_off(handovers.asked(all_ids, wanted, size) if base.parts.get("ids") else all_ids)
         accepted_id = cut_off(handovers.accepted_id(new_ids, hits))
         self.news = handovers.news(accepted_id)
         if self.news.early:

@@ -17,10 +17,10 @@ from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold import accepted
 from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.gold.names import named, rows
-from spark_analytics.batch.judged_claims import log_of, made, unread
+from spark_analytics.batch.judged_claims import asked_as_history, had_first, log_of, made, unread
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement.conflicts import row_of
-from spark_analytics.judgement.presence_sql import JOINED_THERE
+from spark_analytics.judgement.presence_sql import HISTORY, JOINED_THERE, NO_HISTORY
 from spark_analytics.judgement.schema import SLACK_NS
 
 from . import handovers
@@ -43,7 +43,8 @@ class TwoLogs:
 
     `arrivals`: the messages that the batch accepts; `older`: all lines about accepted messages but those of the batch;
     `newcomers`: the routers of which the first file came with the batch; `late`: lines as of
-    `claim_findings.ended_on_the_way` that are about closed parcels.
+    `claim_findings.ended_on_the_way` that are about closed parcels; `left_out`: as of this batch.
+    `asked_count`: so many messages were asked for as history, of which all acceptances are needed in each batch.
     """
 
     def __init__(
@@ -55,13 +56,16 @@ class TwoLogs:
         older: DataFrame,
         newcomers: Collection[str],
         late: DataFrame | None,
+        left_out: LeftOut,
     ) -> None:
         self._past, self._tables, self._words, self._arrivals = past, tables, words, arrivals
+        self._change = left_out.change
         self._older = older
         self._newcomers = tables.routers.where(F.col("router").isin(*sorted(newcomers))) if newcomers else None
         ends = {(row["event"], row["reason"]) for row in words if not row["at_door"]}
         self._has_gone = any(event in claim_findings.GONE for event, _ in ends)
         self._has_unread = ("refused", "no-subscribers") in ends
+        self.asked_count = sum(row["count"] for row in words if row["event"] == HISTORY)
         self._gone = cut_off(self._gone_lines(late))
         self._candidates = cut_off(self._messages_gone())
         self._brought = self._brought_by_newcomers()
@@ -112,7 +116,8 @@ class TwoLogs:
     def wanted(self) -> DataFrame:
         """Return the ids of which all acceptances are needed."""
         found = self._candidates.select("id").unionByName(self._brought.select("id"))
-        return found.unionByName(self._past("circles"))
+        found = found.unionByName(self._past("circles"))
+        return found.unionByName(asked_as_history(self._change)) if self.asked_count else found
 
     def meet(self, accepted_id: DataFrame, acceptances: DataFrame, handover: DataFrame) -> None:
         """Match the messages with what is known of their ids. `acceptances`: rows of `ids` with these; `handover`: the
@@ -131,6 +136,10 @@ class TwoLogs:
         pairs = [tuple(row.values()) for row in rows(both.agg(F.max("seq").alias("followed_seq")))]
         self._followed = table_of(acceptances.sparkSession, pairs, ADDED["followed_to"])
         self._circles = cut_off(circles(acceptances))
+        if self.asked_count:
+            asked = acceptances.join(asked_as_history(self._change), "id", "left_semi")
+            sources = {"change": self._change, "log": log_of(tables), "had": had_first(asked)}
+            self._no_history = cut_off(made(NO_HISTORY, sources | {"apart": claim_findings.apart(tables)}, 0))
         self._missing = cut_off(self._judged(said.join(had, ["id", "brought"], "left_anti")))
 
     def _judged(self, missing: DataFrame) -> DataFrame:
@@ -182,6 +191,8 @@ class TwoLogs:
         sums = self._unsent().select(F.lit("unsent").alias("kind"))
         both = sums.unionByName(self._there.select(F.col("event").alias("kind"))).unionByName(left_out.kinds())
         both = both.unionByName(own.kinds()).unionByName(self._circles.select(F.lit("circle").alias("kind")))
+        if self.asked_count:
+            both = both.unionByName(self._no_history.select(F.lit("no-history").alias("kind")))
         kinds = {row["kind"] for row in rows(both.distinct())}
         tables, words = self._tables, self._words
         unsent = rows(self._unsent()) if "unsent" in kinds else []
@@ -195,6 +206,7 @@ class TwoLogs:
             "claims": [
                 *(claim_findings.refused_there(tables, self._there, words) if "refused" in kinds else []),
                 *(self._joined_there(left_out) if self._has_unread else []),
+                *(self._claimed("no-history", self._no_history) if "no-history" in kinds else []),
                 *(left_out.told() if "left-out" in kinds else []),
                 *own.told(kinds),
                 *(self._in_a_circle() if "circle" in kinds else []),
@@ -216,10 +228,12 @@ class TwoLogs:
     def _joined_there(self, left_out: LeftOut) -> Rows:
         tables = self._tables
         ended = self._past("gone").unionByName(self._gone.drop("is_open"))
-        sources = {"change": left_out.change, "log": log_of(tables), "refused": unread(ended)}
+        sources = {"change": self._change, "log": log_of(tables), "refused": unread(ended)}
         sources["apart"] = claim_findings.apart(tables)
-        told = rows(named(made(JOINED_THERE, sources, left_out.joins), tables.routers))
-        return [row_of("joined-there", row, None) for row in told]
+        return self._claimed("joined-there", made(JOINED_THERE, sources, left_out.joins))
+
+    def _claimed(self, claim: str, told: DataFrame) -> Rows:
+        return [row_of(claim, row, None) for row in rows(named(told, self._tables.routers))]
 
 
 def circles(acceptances: DataFrame) -> DataFrame:

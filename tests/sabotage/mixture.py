@@ -13,7 +13,18 @@ from samples.audit_logs import APP, LATE, NEVER, OTHER_APP, A, B, C, Log, name
 from samples.detour_logs import write_detour
 from samples.handovers import EVENTS
 from samples.mesh_logs import write_mesh
-from samples.two_logs import FACTS, copied_on, handed, history, not_left, refused_all, taken_again, unlike, unread
+from samples.two_logs import (
+    FACTS,
+    asked_of_another,
+    copied_on,
+    handed,
+    history,
+    not_left,
+    refused_all,
+    taken_again,
+    unlike,
+    unread,
+)
 
 from router.core.wire.crypto import SigningKey
 from sabotage.claimant import claims_in_one_log, footer_of_other_times
@@ -161,6 +172,7 @@ PAIRS: dict[str, Callable[[Log, Log], object]] = {
     "unlike": unlike,
     "history": lambda here, there: (history()(here), history(0, 1)(there)),
     "not left": not_left_by_either,
+    "news": asked_of_another(2000, 1990, 8),
     "restored": taken_again,
 }
 
@@ -179,6 +191,7 @@ def pairs(directory: Path) -> list[str]:
         *("The router {} says that {} refused 1 message which".format(*routers[one]) for one in ("all", "copies")),
         "The router {} says that {} refused 1 message because nobody there".format(*routers["joined"]),
         "The router {} says that {} refused 1 message because nobody there".format(*routers["nobody for a copy"]),
+        "The router {} says that it asked {} for 1 message as history".format(*routers["news"]),
         "1 message that expired at {} for {} went on".format(*routers["expired"]),
         "1 message refused at {} for {} went on".format(*routers["rates"]),
         *(f"The router {one} says that it dropped 2 messages because {APP} had left" for one in routers["not left"]),

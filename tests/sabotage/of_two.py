@@ -307,6 +307,29 @@ def _refused_by(row: Line, taker: str) -> Line:
     return row
 
 
+# -- asked for before it was there -----------------------------------------------------------------------------------
+
+
+def asked_before_it_was_there(scene: Scene) -> None:
+    """Say that a neighbour was asked for a message as history which it accepted only later, as its own log tells."""
+
+    def change(scene: Scene, giver: str, taker: str) -> Rows:
+        rows, there = _steady(scene, giver, taker)
+        if not any(row.event == "accepted" and row.peer == taker for row in rows):  # bounds from both sides
+            raise CannotLie
+        last = [row for row in there if row.event == "accepted" and row.n == 1 and row.kind == "multicast"][-1]
+        ups = [at for at, row in enumerate(rows) if (row.fields or {}).get("peer") == taker and row.event == "link_up"]
+        if not ups or rows[ups[0]].t > last.t - MARGIN_NS:
+            raise CannotLie
+        up = rows[ups[0]]
+        asked = Line(1, "history_asked", 0, 1, up.t, up.mono, giver, up.boot, signer=giver, count=1, ids=last.ids)
+        fields = {"service": "router", "router": taker, "group": last.group}
+        return [*rows[: ups[0] + 1], replace(asked, fields=fields), *rows[ups[0] + 1 :]]
+
+    giver, taker = _by_a_giver(scene, change)
+    scene.tell("bad", f"The router {giver} says that it asked {taker} for 1 message as history, which its pub/sub")
+
+
 # -- expired, and gone on ---------------------------------------------------------------------------------------------
 
 
@@ -382,6 +405,7 @@ OF_TWO = (
     copy_refused_though_taken,
     refused_for_load,
     refused_where_somebody_had_joined,
+    asked_before_it_was_there,
     lost_acknowledgement,
     _in_a_circle(2),
 )

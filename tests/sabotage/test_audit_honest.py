@@ -78,6 +78,7 @@ OWN: dict[str, tuple[str, set[str]]] = {
     "refused_though_taken": ("claims", {"refused-there"}),
     "refused_where_somebody_had_joined": ("claims", {"joined-there"}),
     "linked_there": ("claims", {"linked-there"}),
+    "asked_before_it_was_there": ("claims", {"no-history"}),
     "in_a_circle_of_2": ("claims", {"in-a-circle"}),
     "in_a_circle_of_3": ("claims", {"in-a-circle"}),
     "flooded_by_nobody": ("claims", {"not-handed"}),

@@ -12,7 +12,7 @@ from router.core.log.line import Line
 from samples.audit_logs import APP, LATE, OTHER_APP, Log, message_id, name
 
 G = message_id("group")
-HOUR = 3600
+HOUR, DAY = 3600, 86_400
 MARK = {"clock_moves_s_max": 600, "queue_messages_max": 100, "queue_bytes_max": 1 << 30}
 """The limits that a router writes down at each start."""
 LIFE_FIRST = 10_100_000_000
@@ -164,6 +164,45 @@ def history(*asked: int, at: float = 3, of: str | None = None, steps: Sequence[C
                 line = log.noted("history_asked", 1, at=at, service="router", router=of or router, group=G)
                 log.lines[-1] = replace(line, ids=message_id(ids[one]))
         log.state("stop", LATE)
+
+    return write
+
+
+def asked_of_another(at: float, there_at: float, joined_at: float | None = None, *steps: tuple[float, Case]) -> Pair:
+    """Let a router ask its neighbour `at` what time for two messages as history, of which that one accepted the first
+    early, and the second `there_at`; the bounds of their clocks are a second either way. `joined_at`: when an app
+    joined; `steps`: what else the router writes, and when."""
+
+    def write(here: Log, there: Log) -> None:
+        ids = [f"{name(here.key)} {one}" for one in range(3)]
+
+        def began(log: Log) -> None:
+            begun(log, history_open_max=4096)
+            log.state("link_up", 1, peer=OTHER_APP, link=3, standing="local")
+            log.state("link_up", 1, peer=name(there.key), link=2, standing="peer")
+            log.state("join", 1, subscriber=OTHER_APP, group=G, service="pubsub")
+            log.accepted(1, ids[:1], [name(there.key)], 2)
+            log.outward("forwarded", [(1, 1)], 2, recipient=name(there.key), parcel=1)
+            log.outward("acked", [(1, 1)], 4, recipient=name(there.key), parcel=1)
+
+        def ask(log: Log) -> None:
+            line = log.noted("history_asked", 2, at=at, service="router", router=name(there.key), group=G)
+            log.lines[-1] = replace(line, ids="".join(message_id(one) for one in ids[1:]))
+
+        def join(log: Log) -> None:
+            log.state("link_up", joined_at or 0, peer=APP, link=7, standing="local")
+            log.state("join", joined_at or 0, subscriber=APP, group=G)
+
+        own: list[tuple[float, Case]] = [(0, began), (at, ask), *steps]
+        for _, write_one in sorted([*own, *([(joined_at, join)] if joined_at else [])], key=lambda step: step[0]):
+            write_one(here)
+        begun(there)
+        there.accepted(1, ids[:1], [], 3, peer=name(here.key))
+        there.accepted(2, ids[1:2], [], 3)
+        there.accepted(3, ids[2:], [], there_at)
+        there.accepted(4, ids[2:], [], there_at + HOUR)
+        for log in (here, there):
+            log.state("stop", DAY)
 
     return write
 

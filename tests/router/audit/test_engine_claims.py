@@ -17,6 +17,7 @@ from samples.two_logs import (
     Case,
     G,
     Pair,
+    asked_of_another,
     begun,
     copied_on,
     dates,
@@ -364,6 +365,29 @@ def test_nobody_had_joined_at_a_neighbour_where_somebody_had_is_told(tmp_path: P
         "joined later": [],
         "left meanwhile": [],
     }
+
+
+def test_history_that_the_router_asked_for_it_accepted_later_is_told(tmp_path: Path) -> None:
+    step, gone = said("clock_step", 5, by_s=0, doubted=False), said("leave", 9, subscriber=APP, group=G)
+    cases: dict[str, tuple[Pair, int]] = {
+        "before it was there": (asked_of_another(50, 60), 1),
+        "before it was there for certain": (asked_of_another(50, 51.9), 0),
+        "after it was there": (asked_of_another(50, 40), 0),
+        "before a clock was set": (asked_of_another(50, 60, None, (5, step)), 0),
+        "after an app had joined": (asked_of_another(2000, 1990, 8), 1),
+        "soon after an app had joined": (asked_of_another(2000, 500, 8), 0),
+        "after an app had left": (asked_of_another(2000, 1990, 8, (9, gone)), 0),
+        "while the service was in no group": (
+            asked_of_another(2000, 1990, 8, (9, said("leave", 9, subscriber=OTHER_APP, group=G))), 0
+        ),
+        "after an app had joined later": (asked_of_another(2000, 1990, 1980), 0),
+    }  # fmt: skip
+    found, summary = between({case: write for case, (write, _) in cases.items()}, tmp_path)
+    assert {case: [one for one in rows if one[0] == "no-history"] for case, rows in found.items()} == {
+        case: [("no-history", 1)] * number for case, (_, number) in cases.items()
+    }
+    [first, *_] = [one for one in summary["findings"] if "as history" in one["text"]]
+    assert first["level"] == "bad" and "for 1 message as history" in first["text"]
 
 
 def test_more_turned_away_than_a_neighbour_handed_over_is_not_borne_out(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from samples.two_logs import (
     Case,
     G,
     Pair,
+    asked_of_another,
     begun,
     copied_on,
     handed,
@@ -120,6 +121,9 @@ PAIRS: dict[str, Pair] = {
     "not authorised": lambda here, there: handed(here, there, "not-authorised"),
     "expired": lambda here, there: handed(here, there, "ttl-expired", event="expired"),
     "joined": unread(2),
+    "no history": asked_of_another(50, 60),
+    "history": asked_of_another(50, 40),
+    "news": asked_of_another(2000, 1990, 8),
     "left meanwhile": unread(2, 30),
     "all": refused_all,
     "copies": copied_on("refused", "refused"),
@@ -210,6 +214,7 @@ def test_what_two_logs_tell_is_told_as_soon_as_it_can_be(spark: SparkSession, tm
         "copied-by-nobody",
         "never-linked",
         "not-left",
+        "no-history",
     }
     assert {row["count"] for row in told[-1]["unsent"]} == {1} and len(told[-1]["unsent"]) == 3
     assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "expired"] == [1, 1]
