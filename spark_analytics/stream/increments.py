@@ -30,7 +30,7 @@ from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import NotIncremental, Tables
 from spark_analytics.batch.judged_claims import pong_of, unjudged
 from spark_analytics.batch.local_rows import table_of
-from spark_analytics.batch.session import ADAPTIVE
+from spark_analytics.batch.session import ADAPTIVE, FEW_BYTES
 from spark_analytics.batch.silver import Part
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement.chain import Summed
@@ -64,6 +64,12 @@ SIDE_BY_SIDE = (
 """The columns about arrival numbers and event numbers, which are checked batch by batch."""
 PARTITIONS_FEW = 8
 """With at most this many partitions, planning each step again takes longer than a worse plan."""
+
+
+def partitions_of(size: int) -> int:
+    """Return into how many partitions each step of a batch with `size` bytes divides its rows: one if they are few,
+    because a further task costs more CPU than it shares."""
+    return 1 if size < FEW_BYTES else partitions_for(size)
 
 
 class Rebuild(Exception):
@@ -138,7 +144,7 @@ class _Batch:
         if len({handovers.number_of(key) for key in keys}) < len(keys):
             raise NotIncremental("two routers have keys that begin alike")
         self.numbers = handovers.numbers(self.spark, keys)
-        self.partitions = partitions_for(lines.size + ROW_BYTES * base.rows)
+        self.partitions = partitions_of(lines.size + ROW_BYTES * base.rows)
         self.spark.conf.set("spark.sql.shuffle.partitions", str(self.partitions))
         self.spark.conf.set(ADAPTIVE, str(self.partitions > PARTITIONS_FEW).lower())
         self.before = store.ledger(base)

@@ -15,10 +15,10 @@ from sabotage.logs import Rows
 from sabotage.of_two import lost_acknowledgement, other_facts, refused_though_taken
 from sabotage.saboteur import SABOTAGES
 from sabotage.scene import Scene, copied
-from samples.audit_logs import LATE, SECOND, START, A, B, Log, name
+from samples.audit_logs import LATE, OTHER_APP, SECOND, START, A, B, Log, name
 from samples.growing_logs import GrowingLogs, delivered, delivered_locally, said
 from samples.published_tables import published
-from samples.two_logs import FACTS, unlike
+from samples.two_logs import FACTS, G, unlike
 
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
@@ -64,7 +64,7 @@ def test_lies_about_another_router_are_told_as_by_the_audit_after_each_batch(
 ) -> None:
     """Segments come in any order. Of the four lies that two logs show, one gives an arrival number that no stream adds
     up: it is told in logs written by hand (`test_stream_two_logs`)."""
-    scene = copied(fleets(8, 100, 2), tmp_path / "lies", 3)
+    scene = copied(fleets(10, 100, 2), tmp_path / "lies", 3)
     circle = SABOTAGES["in_a_circle_of_3"]
     for lie in (circle, other_facts, refused_though_taken, lost_acknowledgement, CLAIMS[0]):
         lie(scene)
@@ -87,7 +87,10 @@ def test_facts_of_an_id_that_two_logs_tell_otherwise_are_told_as_soon_as_both_ar
 ) -> None:
     here, there = Log(A), Log(B)
     unlike(here, there)
-    there.accepted(9, [f"{name(here.key)} size"], [], LATE, kind="copy", sizes=[500], ttls=[60], expiries=[30_000_000])
+    there.state("join", LATE, subscriber=OTHER_APP, group=G, service="pubsub")
+    there.accepted(
+        9, [f"{name(here.key)} size"], [], LATE, kind="copy", peer=OTHER_APP, sizes=[500], expiries=[30_000_000]
+    )
     logs, out, local = tmp_path / "logs", tmp_path / "out", tmp_path / "local"
     first, rest = sorted(here.write(tmp_path / "a", cuts=[5]).glob("events-*"))
     [other] = there.write(tmp_path / "b").glob("events-*")

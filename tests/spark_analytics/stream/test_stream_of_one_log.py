@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from samples.audit_logs import LATE, SECOND, START, A, B, Log, name
+from samples.audit_logs import APP, LATE, SECOND, START, A, B, Log, name
 from samples.growing_logs import delivered, delivered_locally, said
 from samples.published_tables import published
 
@@ -57,7 +57,8 @@ def _files(directory: Path) -> tuple[list[Path], Path]:
     log, cuts = Log(), []
     log.state("start")
     log.state("config", queue_messages_max="9", clock_moves_s_max="1")
-    log.state("link_up", at=1, peer=NEIGHBOUR, link="2", standing="peer")
+    log.state("link_up", at=1, peer=NEIGHBOUR, link="1", standing="peer")
+    log.state("link_up", at=1, peer=APP, link="2", standing="local")
     log.accepted(1, ["never written"], peer=NEIGHBOUR)
     log.accepted(2, ["written"], at=2)
     log.turned("refused", 3, "bad-signature", at=2)

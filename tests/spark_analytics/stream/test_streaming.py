@@ -21,8 +21,11 @@ from world.mesh import play
 
 from router.audit.ask.answer import NOT_OF_STREAMS, NoAnswer, answer
 from router.audit.ask.catalogue import all_questions
+from spark_analytics.batch.audit import PARTITION_BYTES
+from spark_analytics.batch.session import FEW_BYTES
 from spark_analytics.batch.writer import Writer
 from spark_analytics.stream import dates
+from spark_analytics.stream.increments import partitions_of
 from spark_analytics.stream.state import Store
 from spark_analytics.stream.stopped import Stopped, alone
 from spark_analytics.stream.stream_tables import HOURS
@@ -160,3 +163,10 @@ def test_two_runs_do_not_write_to_one_place(spark: SparkSession, tmp_path: Path)
     (tmp_path / "logs").mkdir()
     with alone(str(tmp_path / "out")), pytest.raises(Stopped, match=r"another audit is writing to .*/out"):
         run_stream(spark, [str(tmp_path / "logs")], str(tmp_path / "out"))
+
+
+def test_a_batch_of_few_bytes_has_one_task_a_step() -> None:
+    found = [
+        partitions_of(size) for size in (0, FEW_BYTES - 1, FEW_BYTES, 3 * PARTITION_BYTES, 3 * PARTITION_BYTES + 1)
+    ]
+    assert found == [1, 1, 2, 3, 4]
