@@ -100,7 +100,8 @@ class Log:
     def turned(self, event: str, count: int, reason: str, at: float = 1, peer: str | None = APP) -> Line:
         return self._add(event, at, count=count, peer=peer, link=2, reason=reason)
 
-    def state(self, event: str, at: float = 1, n: int = 1, boot: str | None = None, **fields: Any) -> Line:
+    def state(self, event: str, at: float = 1, n: int = 1, **fields: Any) -> Line:
+        boot = fields.pop("boot", None)
         return self._add(event, at, n, boot, count=1, fields=fields)
 
     def noted(self, event: str, count: int, reason: str | None = None, at: float = 1, **fields: Any) -> Line:

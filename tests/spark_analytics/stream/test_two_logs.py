@@ -8,6 +8,7 @@ import pytest
 
 from spark_analytics.batch.gold.kept import CutOff
 from spark_analytics.batch.gold.names import rows
+from spark_analytics.batch.judged_claims import pong_of
 from spark_analytics.batch.log_ends import COLUMNS
 from spark_analytics.batch.span import Span
 from spark_analytics.stream import handovers, state
@@ -57,14 +58,15 @@ class Batch:
         span = Span(10 * end_ns)
         tables = Running(none, others, routers, span, False, 2, True, CutOff(), {}, given)
         arrivals = self._arrivals()
-        self.two = TwoLogs(self.past, tables, WORDS, arrivals, none, (), None)
+        left_out = LeftOut(self.past, tables, WORDS, none, none, others, {})
+        self.two = TwoLogs(self.past, tables, WORDS, arrivals, none, (), None, left_out)
         hits = self._table("ids", past.get("ids", []))
         new = arrivals.select(*state.names_of("ids"))
         handover = spark.createDataFrame([], HANDOVER)
         self.two.meet(handovers.accepted_id(new, hits), new.unionByName(hits), handover)
-        left_out = LeftOut(self.past, tables, WORDS, none, none, others, {})
         own = {name: self._table(name, []) for name in ("turned", "handed", "clock", "acked", "left")}
-        self.told = self.two.told(left_out, DoorAndClock(self.past, tables, WORDS, own, left_out.change))
+        doors = DoorAndClock(self.past, tables, WORDS, own, left_out.change, pong_of(others))
+        self.told = self.two.told(left_out, doors)
 
     def past(self, name: str) -> DataFrame:
         return self._table(name, self._past.get(name, []))
