@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from router.audit.database import Database
+from spark_analytics.judgement import owed_sql
 from spark_analytics.judgement.claim_sql import IS_UNEVEN, OF_LINES, TEXTS, UNLINKED
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.evidence import Evidence
@@ -57,6 +58,14 @@ _TURNED = """(
     FROM events SEMI JOIN (SELECT key AS peer FROM routers) known USING (peer)
     WHERE recipient IS NULL AND event IN ('refused', 'duplicate') AND is_asked(t)
 )"""
+_ODD = """(
+    SELECT router, peer, seq, n,
+        CASE WHEN len(recipients) = 0 THEN NULL WHEN kind = 'copy' THEN recipients[1] ELSE destination END AS app
+    FROM accepted_line
+    WHERE is_asked(t) AND (len(recipients) = 0 OR kind = 'copy'
+        OR kind = 'unicast' AND NOT list_contains(recipients, destination))
+)"""
+"""Accepted lines that name nobody, or not whom they are addressed to, and copies."""
 _LEFT = """
 SELECT router, parcel, recipient, seq, count
 FROM events
@@ -135,6 +144,7 @@ _SOURCES = {
         WHERE event IN ('forwarded', 'pulled')
         GROUP BY router, recipient
     )""",
+    "odd": _ODD,
     "copied": """(
         SELECT router, peer, sum(n)::BIGINT AS count, min(seq) AS seq
         FROM accepted_line
@@ -236,6 +246,11 @@ _ANY = {
         WHERE is_odd
         LIMIT 1""",
     "other-time": f"SELECT 1 FROM {_TIMED} timed LIMIT 1",
+    owed_sql.CLAIM: f"""
+        SELECT 1
+        FROM {_ODD} odd
+        WHERE app IS NULL OR app IN (SELECT peer FROM change WHERE event = 'link_up' AND standing = 'local')
+        LIMIT 1""",
 }
 """Statements without a row where there is nothing of which a text could find a claim."""
 _NAMED = "SELECT told.* REPLACE (key AS router) FROM ({text}) told JOIN routers USING (router)"

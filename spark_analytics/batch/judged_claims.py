@@ -14,7 +14,7 @@ from spark_analytics.batch.gold.custody import ID
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.local_rows import table_of
-from spark_analytics.judgement import claim_sql, presence_sql
+from spark_analytics.judgement import claim_sql, owed_sql, presence_sql
 from spark_analytics.judgement.claim_sql import (
     CHANGES,
     COPIED,
@@ -47,6 +47,7 @@ def claims(tables: Tables, words: Rows) -> Rows:
         "not-begun",
         "begun-twice",
         "copied-by-nobody",
+        owed_sql.CLAIM,
         *(["other-time"] if moved else []),
         *(["time-back"] if _paced(tables) else []),
     ]
@@ -177,6 +178,8 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
             return {"timed": lines.join(F.broadcast(boots), ["router", "boot"], "left_semi")}
         case "time-back":
             return {"paced": _lines_paced(tables)}
+        case owed_sql.CLAIM:
+            return {"odd": _odd(tables), "room": _room(tables)}
         case "copied-by-nobody":
             return {"copied": _copied(tables)}
         case "not-begun" | "begun-twice":
@@ -227,6 +230,18 @@ def _boots(tables: Tables) -> DataFrame:
         ends.setdefault((row["router"], row["boot"]), []).extend((row["seq"], row["last_seq"] or row["seq"]))
     found = [(*key, min(seqs), max(seqs)) for key, seqs in ends.items()]
     return table_of(tables.rows.sparkSession, found, "router long, boot long, seq long, last_seq long")
+
+
+def _odd(tables: Tables) -> DataFrame:
+    app = F.expr(
+        "CASE WHEN size(recipients) = 0 THEN NULL WHEN said.kind = 'copy' THEN recipients[0] ELSE said.destination END"
+    )
+    is_odd = (
+        "size(recipients) = 0 OR said.kind = 'copy' "
+        "OR said.kind = 'unicast' AND NOT array_contains(recipients, said.destination)"
+    )
+    lines = tables.accepted.where(f"is_within AND ({is_odd})")
+    return lines.select("router", F.col("said.peer").alias("peer"), "seq", "n", app.alias("app"))
 
 
 def _copied(tables: Tables) -> DataFrame:

@@ -9,7 +9,7 @@ the logs (`router`, `key`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`; `hole_
 
 from __future__ import annotations
 
-from spark_analytics.judgement import link_sql, refusal_sql
+from spark_analytics.judgement import link_sql, owed_sql, refusal_sql
 from spark_analytics.judgement.presence_sql import (
     DROPPED,
     HISTORY,
@@ -236,9 +236,10 @@ TEXTS = {
     "not-begun": NOT_BEGUN,
     "not-handed": NOT_HANDED,
     "not-away": NOT_AWAY,
+    owed_sql.CLAIM: owed_sql.OWED_WRONGLY,
     **link_sql.TEXTS,
     **refusal_sql.TEXTS,
 }
 """The texts by claim."""
-OF_LINES = ("left-out", "copied-by-nobody")
+OF_LINES = ("left-out", "copied-by-nobody", owed_sql.CLAIM)
 """The claims about accepted lines, each named by the first message of its line."""

@@ -168,6 +168,13 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         _WHOEVER,
         "Publish again what its subscribers lack: a copy goes to one router alone.",
     ),
+    "owed-wrongly": (
+        "bad",
+        "says that it accepted {count} which {peer} brought, and that they are owed to nobody, or, though they are for "
+        "an app that was connected, to others, or as copies to an app: the first is {id}, accepted in {event}",
+        _WHOEVER,
+        "Ask who was to have them whether they are there, and publish again what is not.",
+    ),
     "refused-there": (
         "bad",
         "says that {peer} refused {count} which {peer}, by its own log, had accepted from it before: the first is "

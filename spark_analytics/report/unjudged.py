@@ -13,8 +13,8 @@ _CAUSES = {
     "history": "Who was left out of what another router brought and a service alone was given, as is history that it "
     "asked for, is not judged in the log of {router}{until}: no `config` line tells `history_open_max` {there}.",
     "hole": "The log of {router} has a hole from event {seq} on: `left-out`, `not-left`, `not-away`, `not-full`, "
-    "`not-crowded` and `refused-unwritten` are judged in it up to there alone, and `joined-there` and "
-    "`no-history` are not.",
+    "`not-crowded`, `not-too-large` and `refused-unwritten` are judged in it up to there alone, and `joined-there` "
+    "and `no-history` are not.",
     "asked": "The log of {router} tells, first in event {seq}, that it asked other routers for messages as history: "
     "that these were owed to its pub/sub service alone rests on its own word, but for what the whole logs of these "
     "routers contradict (`no-history`).",

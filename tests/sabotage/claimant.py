@@ -198,7 +198,7 @@ def _not_left(victim: str, rows: Rows) -> tuple[Rows, str]:
 
 
 def _copied_by_nobody(victim: str, rows: Rows) -> tuple[Rows, str]:
-    """Say that a key that is no service sent a message on as a copy."""
+    """Say that a key that is no service sent a message on as a copy, which is owed to nobody."""
     old = next((row for row in rows if row.event == "accepted" and row.kind == "multicast"), None)
     if old is None:
         raise CannotLie
