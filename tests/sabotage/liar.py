@@ -223,12 +223,14 @@ def only_looks_so(scene: Scene) -> None:
     def clock_set_back(rows: Rows) -> Rows:
         claimed = _claimed(rows, whom, 0)
         at = next(number for number, row in enumerate(claimed) if row.event == "acked" and row.parcel == FAR)
+        begun = next(number for number, row in enumerate(claimed) if row.boot == claimed[at].boot)
         end, fields = claimed[at], {"by_s": -set_back_ns // 10**9, "doubted": False}
         then = Line(1, "clock_step", 0, 1, end.t, end.mono, end.router, end.boot, count=1, fields=fields)
         back = replace(then, t=end.t - set_back_ns)
         return [
-            _up(rows[0], whom, end.boot),
-            *claimed[:at],
+            *claimed[: begun + 1],
+            _up(claimed[begun], whom),
+            *claimed[begun + 1 : at],
             back,
             replace(end, event="delivered", t=back.t),
             then,
@@ -236,19 +238,18 @@ def only_looks_so(scene: Scene) -> None:
         ]
 
     def other_run(rows: Rows) -> Rows:
-        other = "6" * 32
-        claimed = [
-            replace(row, event="delivered", boot=other, mono=1, t=row.t - set_back_ns)
-            if row.event == "acked" and row.parcel == FAR
-            else row
-            for row in _claimed(rows, whom, 0)
-        ]
-        return [_start(rows[0], other), _up(rows[0], whom, other), *claimed]
+        other, last, claimed = "6" * 32, rows[-1], _claimed(rows, whom, 0)
+        far = [replace(row, t=last.t, mono=last.mono, boot=last.boot) for row in claimed if _is_far(row)]
+        end = replace(far.pop(), event="delivered", boot=other, mono=1)
+        rest = [row for row in claimed if not _is_far(row)]
+        return [*rest, *far, _start(end, other), _up(end, whom, other), end]
 
     def stranger(rows: Rows) -> Rows:
-        half = len(rows) // 2
-        claimed = _claimed(rows[half:], whom, 0)
-        return [*rows[:half], *(replace(row, boot=rows[0].boot) if _is_far(row) else row for row in claimed)]
+        own = (
+            at for at, row in enumerate(rows) if row.boot == rows[0].boot and row.event == "accepted" and row.recipients
+        )
+        at = max(own)
+        return [*rows[:at], *_claimed(rows[at:], whom, 0)]
 
     for change in (linked_late, clock_set_back, other_run):
         scene.again(scene.victim(), change)
