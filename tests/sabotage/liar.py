@@ -192,10 +192,9 @@ def ended_before_it_began(scene: Scene) -> None:
     def change(rows: Rows) -> Rows:
         claimed = _claimed(rows, app, -1_000_000)
         boot = next(row.boot for row in claimed if row.first == FAR)
-        return [
-            _up(rows[0], app, boot),
-            *(replace(row, event="delivered") if _is_far(row) and row.event == "acked" else row for row in claimed),
-        ]
+        begun = next(number for number, row in enumerate(claimed) if row.boot == boot)
+        told = [replace(row, event="delivered") if _is_far(row) and row.event == "acked" else row for row in claimed]
+        return [*told[: begun + 1], _up(told[begun], app), *told[begun + 1 :]]
 
     scene.again(victim, change)
     scene.tell("bad", f"The router {victim} says that 1 message reached {app}, at a time that")
