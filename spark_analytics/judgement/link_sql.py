@@ -51,11 +51,18 @@ GROUP BY told.router, told.peer
 is not judged, nor a key that follows another or is followed by one."""
 
 BEGUN_TWICE = """
-WITH amid AS (
+WITH told AS (
+    SELECT router, boot, min(seq) AS seq
+    FROM {change}
+    WHERE event IN ('start', 'link_up', 'link_down', 'join', 'leave')
+    GROUP BY router, boot
+),
+amid AS (
     SELECT change.router, change.seq, max(run.seq) AS run_seq
     FROM {change} change
     JOIN {boot} run ON run.router = change.router AND run.seq < change.seq AND run.last_seq >= change.seq
-    WHERE change.event = 'start'
+    LEFT JOIN told ON told.router = change.router AND told.boot = change.boot
+    WHERE change.event = 'start' AND (run.boot <> change.boot OR told.seq < change.seq)
     GROUP BY change.router, change.seq
 )
 SELECT amid.router, log.key AS peer, CAST(count(*) AS BIGINT) AS count, min(seq) AS seq,
@@ -64,8 +71,9 @@ FROM amid JOIN {log} log ON log.router = amid.router
 WHERE is_whole
 GROUP BY amid.router, log.key
 """
-"""Starts amid a run, in logs that are whole: a run begins once, with its first line, and no other begins before its
-last. Whoever writes such a start ends by it what the log tells of links."""
+"""Starts amid a run, in logs that are whole: a run begins once, and no other begins before its last line. A run's own
+start may come behind what was done before it, such as the renewal of the router's key, but behind no line about links
+or groups. Whoever writes such a start ends by it what the log tells of links."""
 
 LINKED_THERE = f"""
 WITH line AS (

@@ -12,11 +12,10 @@ from msgspec.structs import replace
 
 from router.core.log.line import Line, decode_line, encode_lines
 from router.core.log.segment import sign
-from sabotage.logs import Rows, read_rows, segments
+from sabotage.logs import Rows, segments
 from sabotage.scene import Scene
 from spark_analytics.judgement.claim_sql import BACK_NS
 from spark_analytics.judgement.refusal_sql import FULL, FULL_GROUP, NOT_KEPT, OFFLINE, TOO_LARGE
-from spark_analytics.judgement.schema import GRACE_NS
 
 HOUR_NS = 3600 * 10**9
 LOOK_NS = 60 * 10**9
@@ -486,30 +485,9 @@ def left_out_before_a_hole(scene: Scene) -> None:
     scene.lose(one, None, f"events {one.first} to {one.last} are not known", "no file given holds them")
 
 
-def flooded_by_nobody(scene: Scene) -> None:
-    """Say that a neighbour brought a flood, of which its own log tells nothing, though it goes on long enough after."""
-    scene.forget_witnesses()
-    victim, peer = scene.brought()
-    end_ns = max(row.t for row in read_rows(one.path for one in segments(scene.logs[peer]))) - GRACE_NS
-
-    def change(rows: Rows) -> Rows:
-        half = min(len(rows), sum(row.t <= end_ns for row in rows)) // 2
-        then = rows[half]
-        flood = Line(
-            1, "refused", 0, 1, then.t, then.mono, then.router, then.boot, peer=peer, link=0, count=50_000,
-            reason="bad-signature", duration_ns=0, bytes=5_000_000,
-        )  # fmt: skip
-        return [*rows[:half], flood, *rows[half:]]
-
-    scene.again(victim, change)
-    scene.tell("", f"of {peer} away, of which {peer}, whose log is whole, handed it fewer")
-
-
 CLAIMS: tuple[Callable[[Scene], None], ...] = (
     *map(in_a_log, OF_ONE), in_a_log(_left_out_and_excused), in_a_log(_copied_by_nobody), in_a_log(_given_to_a_service),
     in_a_log(_given_as_history), in_a_log(_asked_of_nobody), left_out_before_a_hole,
     *map(in_a_log, (_not_crowded, _all_out, _not_away, _may_wait, _not_too_large)),
     in_a_log(_unknown_reason, level="warning", names_reasons=False), footer_of_other_times,
 )  # fmt: skip
-CLAIMS_OF_TWO = (flooded_by_nobody,)
-"""Claims that the log of another router contradicts, which must be sound; `of_two.py` has more."""

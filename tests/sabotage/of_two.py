@@ -14,6 +14,7 @@ from sabotage.logs import Rows, read_rows, segments
 from sabotage.scene import Scene
 from spark_analytics.judgement.claim_sql import NEVER_AGAIN
 from spark_analytics.judgement.link_sql import LATE_NS
+from spark_analytics.judgement.schema import GRACE_NS
 
 FAR = 10**9
 """An arrival number that no sample reaches."""
@@ -398,11 +399,29 @@ def _in_a_circle(length: int) -> Callable[[Scene], None]:
     return sabotage
 
 
+def flooded_by_nobody(scene: Scene) -> None:
+    """Say that a neighbour brought a flood, of which its own log tells nothing, though it goes on long enough after."""
+    scene.forget_witnesses()
+    victim, peer = scene.brought()
+    end_ns = max(row.t for row in read_rows(one.path for one in segments(scene.logs[peer]))) - GRACE_NS
+
+    def change(rows: Rows) -> Rows:
+        half = min(len(rows), sum(row.t <= end_ns for row in rows)) // 2
+        then = rows[half]
+        flood = Line(
+            1, "refused", 0, 1, then.t, then.mono, then.router, then.boot, peer=peer, link=0, count=50_000,
+            reason="bad-signature", duration_ns=0, bytes=5_000_000,
+        )  # fmt: skip
+        return [*rows[:half], flood, *rows[half:]]
+
+    scene.again(victim, change)
+    scene.tell("", f"of {peer} away, of which {peer}, whose log is whole, handed it fewer")
+
+
 OF_TWO = (
     other_facts,
     delivered_to_nobody,
     refused_though_taken,
-    copy_refused_though_taken,
     refused_for_load,
     refused_where_somebody_had_joined,
     asked_before_it_was_there,
@@ -412,5 +431,7 @@ OF_TWO = (
 """What the log of another router shows, which must be sound."""
 OF_LINKS = (linked_there,)
 """What a neighbour's sound log tells of a link, for which it needs a link that lasted."""
+APART = (flooded_by_nobody, copy_refused_though_taken)
+"""What a neighbour's sound log tells as of one of `OF_TWO` of the same two routers, or contradicts at its end."""
 OF_THREE = (_in_a_circle(3),)
 """What the logs of two other routers show, which must be sound."""

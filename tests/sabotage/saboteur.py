@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 
 from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
-from sabotage.claimant import CLAIMS, CLAIMS_OF_TWO
+from sabotage.claimant import CLAIMS
 from sabotage.liar import LIES, LIES_OF_TWO
 from sabotage.logs import LogFile, segments
-from sabotage.of_two import OF_LINKS, OF_THREE, OF_TWO
+from sabotage.of_two import APART, OF_LINKS, OF_THREE, OF_TWO
 from sabotage.scene import Scene
 from sabotage.seals import SEALED
 
@@ -178,12 +178,11 @@ FILES: tuple[Callable[[Scene], None], ...] = (
     broken_link, garbage_line, without_footer, cut_tail, not_a_log, pruned, edited_footer, pruned_footers_lost, moved,
 )  # fmt: skip
 SABOTAGES = {
-    one.__name__: one
-    for one in (*FILES, *SEALED, *LIES, *LIES_OF_TWO, *CLAIMS, *CLAIMS_OF_TWO, *OF_TWO, *OF_LINKS, *OF_THREE)
+    one.__name__: one for one in (*FILES, *SEALED, *LIES, *LIES_OF_TWO, *CLAIMS, *APART, *OF_TWO, *OF_LINKS, *OF_THREE)
 }
 BESIDE_A_SOUND_LOG = [one.__name__ for one in OF_TWO]
 """What the sound log of one neighbour tells of several others."""
-ALONE = ("rewritten", "another_ttl", *(one.__name__ for one in (*CLAIMS_OF_TWO, *OF_TWO, *OF_LINKS, *OF_THREE)))
+ALONE = ("rewritten", "another_ttl", *(one.__name__ for one in (*APART, *OF_TWO, *OF_LINKS, *OF_THREE)))
 """What only other logs tell of, which may be damaged too where there is other sabotage."""
 _SETS = 12
 TOGETHER = [

@@ -70,7 +70,11 @@ def late_deliveries(scene: Scene) -> None:
 
     def change(rows: Rows) -> Rows:
         down = {(row.boot, (row.fields or {}).get("link")) for row in rows if row.event == "link_down"}
-        ends = [row for row in rows[:-1] if row.event == "delivered" and (row.boot, row.link) not in down]
+        ends = [
+            row
+            for row in rows[:-1]
+            if row.event == "delivered" and row.boot == rows[-1].boot and (row.boot, row.link) not in down
+        ]
         late = [row for row in ends if chance.random() >= 0.5]
         is_late = {id(row) for row in late}
         at_end = [replace(row, t=row.t + HOUR_NS, mono=(row.mono or 0) + HOUR_NS) for row in [*late, *rows[-1:]]]

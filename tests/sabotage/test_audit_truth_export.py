@@ -14,7 +14,7 @@ from router.audit.engine import AuditSpan, audit, evidence_of
 from router.audit.export.logs import export
 from router.audit.export.pseudonyms import Pseudonyms
 from router.audit.listing import list_logs
-from sabotage.saboteur import BESIDE_A_SOUND_LOG, SABOTAGES, spoil
+from sabotage.saboteur import ALONE, BESIDE_A_SOUND_LOG, SABOTAGES, spoil
 from sabotage.scene import copied
 
 LONG = 8
@@ -29,8 +29,8 @@ SAME = (
 ABOUT_NAMES = ("moved", "copied_beside", "directory_instead")
 """Sabotages of file names only, which an export repairs."""
 SEVERAL = "several"
-OF_ANY = [name for name in SABOTAGES if name not in BESIDE_A_SOUND_LOG]
-SETS = {"nothing": [], **{name: [name] for name in SABOTAGES}, SEVERAL: [*OF_ANY[::12], *ABOUT_NAMES]}
+OF_ANY = [name for name in SABOTAGES if name not in ALONE]
+SETS = {"nothing": [], **{name: [name] for name in SABOTAGES}, SEVERAL: [*OF_ANY[::13], *ABOUT_NAMES]}
 QUICK = (SEVERAL, "footer_of_other_times")
 
 

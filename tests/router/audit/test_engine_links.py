@@ -72,10 +72,11 @@ def test_starts_amid_a_run_are_told(tmp_path: Path) -> None:
     told = {
         "of the same run": then(begun, in_run(first, "start", 5)),
         "of another run, before the last line of this one": then(begun, in_run(RUN, "start", 5), said("stop", 6)),
-        "after the first line of its run": then(begun, in_run(RUN, "config", 5), in_run(RUN, "start", 6)),
+        "after a join of its run": then(begun, in_run(RUN, "join", 5), in_run(RUN, "start", 6)),
     }
     quiet = {
         "one": begun,
+        "after a renewal in its run": then(begun, in_run(RUN, "renewal", 5), in_run(RUN, "start", 6)),
         "two": then(begun, said("stop", 4), lambda log: begun(log, 5), said("stop", 6)),
         "two without a stop": then(begun, lambda log: begun(log, 5)),
         "a hole": then(begun, in_run(first, "start", 5), hole),
