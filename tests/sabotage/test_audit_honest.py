@@ -90,6 +90,7 @@ OWN: dict[str, tuple[str, set[str]]] = {
 }
 """By lie: where it is told of, and as which claims."""
 BESIDE = {
+    "never_sent": {"owed-wrongly"},
     "all_out": {"may-wait"},
     "expired_at_once": {"other-ttl", "answer-owed"},
     "accepted_twice": {"other-time", "time-back"},
