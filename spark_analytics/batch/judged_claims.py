@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.claim_findings import apart, ended_on_the_way, told_of
@@ -179,7 +179,7 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
         case "time-back":
             return {"paced": _lines_paced(tables)}
         case owed_sql.CLAIM:
-            return {"odd": _odd(tables), "room": _room(tables)}
+            return {"odd": odd(tables.accepted.where("is_within")), "room": room(tables)}
         case "copied-by-nobody":
             return {"copied": _copied(tables)}
         case "not-begun" | "begun-twice":
@@ -191,9 +191,9 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
         case "not-handed":
             return {"turned": _turned(tables), "handed": _handed(tables)}
         case "not-full":
-            return {"room": _room(tables), **_of_filled(tables)}
+            return {"room": room(tables), **_of_filled(tables)}
         case "not-crowded":
-            return {"room": _room(tables), **_of_crowded(tables)}
+            return {"room": room(tables), **_of_crowded(tables)}
         case _:
             return {"declined": _declined(tables), "written": _written(tables), "settled": _settled(tables)}
 
@@ -232,7 +232,9 @@ def _boots(tables: Tables) -> DataFrame:
     return table_of(tables.rows.sparkSession, found, "router long, boot long, seq long, last_seq long")
 
 
-def _odd(tables: Tables) -> DataFrame:
+def odd(lines: DataFrame, *more: Column) -> DataFrame:
+    """Return the accepted lines that `owed_sql.OWED` reads, with these columns in addition. `lines`: `router`, `seq`,
+    `n`, `recipients`, `said`."""
     app = F.expr(
         "CASE WHEN size(recipients) = 0 THEN NULL WHEN said.kind = 'copy' THEN recipients[0] ELSE said.destination END"
     )
@@ -240,8 +242,7 @@ def _odd(tables: Tables) -> DataFrame:
         "size(recipients) = 0 OR said.kind = 'copy' "
         "OR said.kind = 'unicast' AND NOT array_contains(recipients, said.destination)"
     )
-    lines = tables.accepted.where(f"is_within AND ({is_odd})")
-    return lines.select("router", F.col("said.peer").alias("peer"), "seq", "n", app.alias("app"))
+    return lines.where(is_odd).select("router", F.col("said.peer").alias("peer"), "seq", "n", app.alias("app"), *more)
 
 
 def _copied(tables: Tables) -> DataFrame:
@@ -324,7 +325,8 @@ def _handed(tables: Tables) -> DataFrame:
     return lines.groupBy("router", "recipient").agg(F.sum("count").alias("count"))
 
 
-def _room(tables: Tables) -> DataFrame:
+def room(tables: Tables) -> DataFrame:
+    """Return the limits that logs tell, as `refusal_sql` reads them."""
     limits = (F.expr(NUMBER_OF_TEXT.format(f"other.fields['{name}']")).alias(name) for name in LIMITS)
     return tables.others.where("event = 'config'").select("router", *limits)
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 
 CLAIM = "owed-wrongly"
 
-OWED_WRONGLY = """
-WITH told AS (
-    SELECT router FROM {room} room GROUP BY router HAVING count(met_percent) = count(*)
-),
-line AS (
+OWED = """
+WITH line AS (
     SELECT change.*,
         min(CASE WHEN event = 'start' THEN seq END)
             OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS next_start
@@ -25,15 +22,24 @@ presence AS (
 app AS (
     SELECT router, peer, seq, to_seq FROM presence WHERE event = 'link_up' AND standing = 'local'
 )
-SELECT odd.router, coalesce(odd.peer, log.key) AS peer, CAST(sum(n) AS BIGINT) AS count, min(odd.seq) AS seq,
-    CAST(min_by(app.seq, odd.seq) AS BIGINT) AS accepted_seq
+SELECT odd.*, app.seq AS linked_seq
 FROM {odd} odd
-JOIN told ON told.router = odd.router
-JOIN {log} log ON log.router = odd.router
 LEFT JOIN app ON app.router = odd.router AND app.peer = odd.app AND app.seq < odd.seq AND odd.seq < app.to_seq
-WHERE odd.app IS NULL
-    OR app.seq IS NOT NULL AND odd.router NOT IN (SELECT router FROM {change} change WHERE event = 'renewal')
-GROUP BY odd.router, coalesce(odd.peer, log.key)
+WHERE odd.app IS NULL OR app.seq IS NOT NULL
+"""
+"""The lines of `odd` that say to whom a message is owed, and not rightly, by the lines before them."""
+
+OWED_WRONGLY = f"""
+WITH told AS (
+    SELECT router FROM {{room}} room GROUP BY router HAVING count(met_percent) = count(*)
+)
+SELECT owed.router, coalesce(owed.peer, log.key) AS peer, CAST(sum(n) AS BIGINT) AS count, min(owed.seq) AS seq,
+    CAST(min_by(linked_seq, owed.seq) AS BIGINT) AS accepted_seq
+FROM ({OWED}) owed
+JOIN told ON told.router = owed.router
+JOIN {{log}} log ON log.router = owed.router
+WHERE app IS NULL OR owed.router NOT IN (SELECT router FROM {{change}} change WHERE event = 'renewal')
+GROUP BY owed.router, coalesce(owed.peer, log.key)
 """
 """Accepted messages that are owed to nobody, by whom they came; unicasts for an app that was connected and that are
 owed to others; and copies, which go to routers, owed to an app that was connected. A router refuses what it would owe

@@ -28,7 +28,7 @@ from spark_analytics.batch.gold.accepted import arrivals_twice
 from spark_analytics.batch.gold.kept import CutOff, cut_off
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import NotIncremental, Tables
-from spark_analytics.batch.judged_claims import pong_of, unjudged
+from spark_analytics.batch.judged_claims import change_of, pong_of, unjudged
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.session import ADAPTIVE, FEW_BYTES
 from spark_analytics.batch.silver import Part
@@ -39,7 +39,8 @@ from spark_analytics.judgement.schema import NOTED, ROUTE_EVENTS, STATE_EVENTS, 
 
 from . import dates, door_and_clock, handovers, ledger, links
 from .door_and_clock import DoorAndClock
-from .left_out import LeftOut, judged_to
+from .judged_once import BatchLines, judged_to
+from .recipients import Recipients
 from .state import State, Store, added_up, names_of
 from .stream_tables import PARCEL, Running, without_holes
 from .two_logs import TwoLogs
@@ -113,15 +114,15 @@ class Increment:
     gold: dict[str, DataFrame]
     is_turned: bool
     two_logs: TwoLogs
-    left_out: LeftOut
+    recipients: Recipients
     door_and_clock: DoorAndClock
 
     def told(self) -> dict[str, Rows]:
         """Return what logs tell of each other, as `findings.find` takes it."""
         is_barred = any(row["event"] == "pubsub_barred" for row in self.words)
         barred = rows(self.tables.given["barred"]) if is_barred else []
-        told = self.two_logs.told(self.left_out, self.door_and_clock)
-        return {"barred": barred, **told, "unjudged": unjudged(self.left_out.change, self.tables, self.words)}
+        told = self.two_logs.told(self.recipients, self.door_and_clock)
+        return {"barred": barred, **told, "unjudged": unjudged(self.recipients.change, self.tables, self.words)}
 
     def open_units(self) -> DataFrame:
         """Return the rows of `delivery` that may still change."""
@@ -161,7 +162,7 @@ class _Batch:
         every = self.past("closed").unionByName(self.rows.select(*LAID))
         given["every"] = every.unionByName(late["closed"]) if late else every
         older = self.past("closed").unionByName(self.laid.where("NOT is_new").select(*LAID))
-        left_out = self.left_out = self._left_out(older, given["links"])
+        recipients = self.recipients = self._recipients(older, given["links"])
         written = self._ids(given, added, older, late.pop("gone", None))
         added |= self.two_logs.added()
         for name, table in tables.closed().items():
@@ -179,15 +180,15 @@ class _Batch:
             self._state_after(),
             self.new,
             added,
-            self.two_logs.suspects() | left_out.suspects(),
+            self.two_logs.suspects() | recipients.suspects(),
             written,
             self._gold(late),
             self.base.batch < 0
             or self._has_new(TURNED_EVENTS)
             or any(row["event"].endswith(NOTED) for row in self.new["words"]),
             self.two_logs,
-            left_out,
-            DoorAndClock(self.past, tables, self.words, self.own, left_out.change, pong_of(given["links"])),
+            recipients,
+            DoorAndClock(self.past, tables, self.words, self.own, recipients.change, pong_of(given["links"])),
         )
 
     def _running(self, late: dict[str, DataFrame], given: dict[str, DataFrame]) -> Running:
@@ -363,11 +364,12 @@ class _Batch:
         self.own = door_and_clock.added(self.laid, self.others, self.starts, self.span)
         return new | self.own
 
-    def _left_out(self, older: DataFrame, known: DataFrame) -> LeftOut:
-        """Judge who was left out. `older`: the lines of earlier batches; `known`: the state's table `links`."""
+    def _recipients(self, older: DataFrame, known: DataFrame) -> Recipients:
+        """Judge whom accepted lines name. `older`: the lines of earlier batches; `known`: the state's table `links`."""
         holes = first_holes(self.evidence)
         self.judged, again = judged_to(self.base.judged, self.before["words"], self.new["words"], holes)
-        return LeftOut(self.past, self.tables, self.words, self.laid.where("is_new"), older, known, again)
+        change, new = cut_off(change_of(known)), self.laid.where("is_new")
+        return Recipients(BatchLines(self.past, self.tables, new, older, change, again), self.words)
 
     def _ids(
         self, given: dict[str, DataFrame], added: dict[str, DataFrame], older: DataFrame, late_gone: DataFrame | None
@@ -381,7 +383,7 @@ class _Batch:
         newcomers = {log.router for log in self.evidence.logs} - {*base.routers}
         known, unknown = handovers.of_takers(self._waiting(newcomers), self.routers)
         came = newcomers if base.routers else set()
-        self.two_logs = two = TwoLogs(self.past, tables, self.words, arrivals, older, came, late_gone, self.left_out)
+        self.two_logs = two = TwoLogs(self.past, tables, self.words, arrivals, older, came, late_gone, self.recipients)
         all_ids, new_ids = self.past("ids"), arrivals.select(*names_of("ids"))
         wanted = reduce(DataFrame.unionByName, [table.select("id") for table in (arrivals, here, known, two.wanted)])
         size = self.lines.size // ROW_BYTES + two.asked_count

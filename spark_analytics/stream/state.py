@@ -28,7 +28,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 21
+VERSION = 22
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -82,12 +82,14 @@ SUSPECTS = {
     "missing": "id binary, router long, brought long, seq long, i long, t long, ttl_s long, kind string",
     "lacking": "router long, seq long, n long, group_key string, peer string, recipients array<string>, alone string,"
     " alone_ids string, first_id binary",
+    "owed_wrongly": "router long, peer string, seq long, n long, app string, first_id binary",
     "circles": "id binary",
 }
 """Tables of what may be a claim, written whole with each batch, a column for each table. `gone_there`: messages of
 closed parcels in `gone` that the taker had from there; `missing`: messages that a neighbour is said to have brought, of
-which its log does not tell yet; `lacking`: accepted lines that leave out somebody who had joined; `circles`: messages
-that each router that has them had from another one that has them."""
+which its log does not tell yet; `lacking`: accepted lines that leave out somebody who had joined;
+`owed_wrongly`: those that name nobody, or somebody wrongly; `circles`: messages that each router that has them had from
+another one that has them."""
 COLUMNS = ADDED | SUSPECTS
 PLACES = dict.fromkeys(ADDED, "added") | dict.fromkeys(SUSPECTS, "suspects")
 """The table of the state in which each of these lies."""
@@ -155,7 +157,7 @@ class State:
     """The state after a batch, as this `version` writes it. `parts`: those of each table; `unused`: parts that only the
     previous batch needed.
 
-    `judged`: up to which event each log was judged for subscribers left out (`left_out`); `rows`: how many rows that
+    `judged`: up to which event each log was judged for whom its lines name (`judged_once`); `rows`: how many rows that
     batch laid out; `is_ahead`: lines from later than `as_of_ns` were counted; `routers`:
     with logs here; `takers`: recipients that took messages over; `is_unlike`: two acceptances told different facts of
     an id; `is_passing`: that batch's tables have rows of lines that were not counted for good; `full`: why these logs

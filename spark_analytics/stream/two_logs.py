@@ -25,7 +25,7 @@ from spark_analytics.judgement.schema import SLACK_NS
 
 from . import handovers
 from .door_and_clock import DoorAndClock
-from .left_out import LeftOut
+from .recipients import Recipients
 from .state import ADDED, added_up, names_of
 from .stream_tables import Running
 
@@ -43,7 +43,7 @@ class TwoLogs:
 
     `arrivals`: the messages that the batch accepts; `older`: all lines about accepted messages but those of the batch;
     `newcomers`: the routers of which the first file came with the batch; `late`: lines as of
-    `claim_findings.ended_on_the_way` that are about closed parcels; `left_out`: as of this batch.
+    `claim_findings.ended_on_the_way` that are about closed parcels; `recipients`: as of this batch.
     `asked_count`: so many messages were asked for as history, of which all acceptances are needed in each batch.
     """
 
@@ -56,10 +56,10 @@ class TwoLogs:
         older: DataFrame,
         newcomers: Collection[str],
         late: DataFrame | None,
-        left_out: LeftOut,
+        recipients: Recipients,
     ) -> None:
         self._past, self._tables, self._words, self._arrivals = past, tables, words, arrivals
-        self._change = left_out.change
+        self._change = recipients.change
         self._older = older
         self._newcomers = tables.routers.where(F.col("router").isin(*sorted(newcomers))) if newcomers else None
         ends = {(row["event"], row["reason"]) for row in words if not row["at_door"]}
@@ -186,10 +186,10 @@ class TwoLogs:
             "circles": self._circles.select("id").distinct(),
         }
 
-    def told(self, left_out: LeftOut, own: DoorAndClock) -> dict[str, Rows]:
+    def told(self, recipients: Recipients, own: DoorAndClock) -> dict[str, Rows]:
         """Return what was never sent, what went on, and the claims, with those of each log by itself."""
         sums = self._unsent().select(F.lit("unsent").alias("kind"))
-        both = sums.unionByName(self._there.select(F.col("event").alias("kind"))).unionByName(left_out.kinds())
+        both = sums.unionByName(self._there.select(F.col("event").alias("kind"))).unionByName(recipients.kinds())
         both = both.unionByName(own.kinds()).unionByName(self._circles.select(F.lit("circle").alias("kind")))
         if self.asked_count:
             both = both.unionByName(self._no_history.select(F.lit("no-history").alias("kind")))
@@ -205,9 +205,9 @@ class TwoLogs:
             "went_on": claim_findings.went_on(tables, self._there) if kinds.intersection(claim_findings.GONE) else [],
             "claims": [
                 *(claim_findings.refused_there(tables, self._there, words) if "refused" in kinds else []),
-                *(self._joined_there(left_out) if self._has_unread else []),
+                *(self._joined_there(recipients) if self._has_unread else []),
                 *(self._claimed("no-history", self._no_history) if "no-history" in kinds else []),
-                *(left_out.told() if "left-out" in kinds else []),
+                *recipients.told(kinds),
                 *own.told(kinds),
                 *(self._in_a_circle() if "circle" in kinds else []),
             ],
@@ -225,12 +225,12 @@ class TwoLogs:
         now = conflict_findings.added_up_unsent(self._missing.where("is_known"))
         return added_up("unsent", self._past("unsent").unionByName(now).join(whole, "brought", "left_semi"))
 
-    def _joined_there(self, left_out: LeftOut) -> Rows:
+    def _joined_there(self, recipients: Recipients) -> Rows:
         tables = self._tables
         ended = self._past("gone").unionByName(self._gone.drop("is_open"))
         sources = {"change": self._change, "log": log_of(tables), "refused": unread(ended)}
         sources["apart"] = claim_findings.apart(tables)
-        return self._claimed("joined-there", made(JOINED_THERE, sources, left_out.joins))
+        return self._claimed("joined-there", made(JOINED_THERE, sources, recipients.joins))
 
     def _claimed(self, claim: str, told: DataFrame) -> Rows:
         return [row_of(claim, row, None) for row in rows(named(told, self._tables.routers))]

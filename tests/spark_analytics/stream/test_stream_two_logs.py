@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from samples.audit_logs import APP, LATE, OTHER_APP, SECOND, START, Log, name
+from samples.audit_logs import APP, LATE, OTHER_APP, SECOND, START, Log, message_id, name
 from samples.growing_logs import delivered, delivered_locally, said
 from samples.published_tables import published
 from samples.two_logs import (
@@ -95,6 +95,25 @@ def counted(log: Log) -> None:
     log.state("leave", 50, standing="local", times=3)
 
 
+def owed_to_others(*later: Case) -> Case:
+    """Let three messages be owed to nobody, and a unicast for a connected app to another one."""
+
+    def write(log: Log) -> None:
+        begun(log, met_percent=20)
+        log.state("link_up", 1, peer=APP, link=7, standing="local")
+        log.state("link_up", 1, peer=OTHER_APP, link=2, standing="local")
+        unicast: dict[str, Any] = {"kind": "unicast", "group": None, "source": message_id("group")}
+        log.accepted(1, [f"{name(log.key)} {one}" for one in range(3)], [], 3)
+        log.accepted(4, [f"{name(log.key)} other"], [OTHER_APP], 5, destination=APP, **unicast)
+        log.outward("forwarded", [(4, 1)], 5, recipient=OTHER_APP, parcel=4)
+        log.outward("delivered", [(4, 1)], 6, recipient=OTHER_APP, parcel=4)
+        for step in later:
+            step(log)
+        log.state("stop", LATE)
+
+    return write
+
+
 def renewed(log: Log) -> None:
     log.state("renewal", 50, old=APP, new=OTHER_APP, service="router")
 
@@ -141,6 +160,9 @@ ALONE: dict[str, Case] = {
     "excused": left_out(counted),
     "renewed later": left_out(renewed),
     "barred": left_out(barred),
+    "owed to others": owed_to_others(),
+    "owed to others, renewed later": owed_to_others(renewed),
+    "owed to others, unlimited later": owed_to_others(lambda log: begun(log, 80)),
     "copied": copied,
     "given to a service": history(),
     "dropped": not_left,
@@ -215,7 +237,10 @@ def test_what_two_logs_tell_is_told_as_soon_as_it_can_be(spark: SparkSession, tm
         "never-linked",
         "not-left",
         "no-history",
+        "owed-wrongly",
     }
+    wrongly = [row["count"] for row in told[-1]["claims"] if row["claim"] == "owed-wrongly"]
+    assert sorted(wrongly) == [3, 4]
     assert {row["count"] for row in told[-1]["unsent"]} == {1} and len(told[-1]["unsent"]) == 3
     assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "expired"] == [1, 1]
     assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "refused"] == [1] * 7

@@ -8,12 +8,13 @@ import pytest
 
 from spark_analytics.batch.gold.kept import CutOff
 from spark_analytics.batch.gold.names import rows
-from spark_analytics.batch.judged_claims import pong_of
+from spark_analytics.batch.judged_claims import change_of, pong_of
 from spark_analytics.batch.log_ends import COLUMNS
 from spark_analytics.batch.span import Span
 from spark_analytics.stream import handovers, state
 from spark_analytics.stream.door_and_clock import DoorAndClock
-from spark_analytics.stream.left_out import LeftOut
+from spark_analytics.stream.judged_once import BatchLines
+from spark_analytics.stream.recipients import Recipients
 from spark_analytics.stream.stream_tables import Running
 from spark_analytics.stream.two_logs import TwoLogs
 
@@ -58,15 +59,15 @@ class Batch:
         span = Span(10 * end_ns)
         tables = Running(none, others, routers, span, False, 2, True, CutOff(), {}, given)
         arrivals = self._arrivals()
-        left_out = LeftOut(self.past, tables, WORDS, none, none, others, {})
-        self.two = TwoLogs(self.past, tables, WORDS, arrivals, none, (), None, left_out)
+        recipients = Recipients(BatchLines(self.past, tables, none, none, change_of(others), {}), WORDS)
+        self.two = TwoLogs(self.past, tables, WORDS, arrivals, none, (), None, recipients)
         hits = self._table("ids", past.get("ids", []))
         new = arrivals.select(*state.names_of("ids"))
         handover = spark.createDataFrame([], HANDOVER)
         self.two.meet(handovers.accepted_id(new, hits), new.unionByName(hits), handover)
         own = {name: self._table(name, []) for name in ("turned", "handed", "clock", "acked", "left")}
-        doors = DoorAndClock(self.past, tables, WORDS, own, left_out.change, pong_of(others))
-        self.told = self.two.told(left_out, doors)
+        doors = DoorAndClock(self.past, tables, WORDS, own, recipients.change, pong_of(others))
+        self.told = self.two.told(recipients, doors)
 
     def past(self, name: str) -> DataFrame:
         return self._table(name, self._past.get(name, []))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_analytics.stream.left_out import judged_to
+from spark_analytics.stream.judged_once import judged_to
 
 A, B = "a", "b"
 
