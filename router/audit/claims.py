@@ -8,7 +8,7 @@ from typing import Any
 
 from router.audit.database import Database
 from spark_analytics.judgement import owed_sql
-from spark_analytics.judgement.claim_sql import IS_UNEVEN, OF_LINES, TEXTS, UNLINKED
+from spark_analytics.judgement.claim_sql import IS_UNEVEN, OF_MESSAGES, TEXTS, UNLINKED
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.judgement.impossible_ends import impossible
@@ -255,15 +255,24 @@ _ANY = {
 """Statements without a row where there is nothing of which a text could find a claim."""
 _NAMED = "SELECT told.* REPLACE (key AS router) FROM ({text}) told JOIN routers USING (router)"
 _IDS = """
+WITH wanted AS (
+    SELECT DISTINCT key, router, seq
+    FROM (SELECT unnest($routers) AS key, unnest($seqs) AS seq) JOIN routers USING (key)
+)
 SELECT key, seq, id_text(ids, 0) AS id
-FROM accepted_line JOIN routers USING (router)
-SEMI JOIN (SELECT unnest($routers) AS key, unnest($seqs) AS seq) wanted USING (key, seq)
+FROM accepted_line JOIN wanted USING (router, seq)
+UNION ALL
+SELECT key, e.seq, id_of(line.ids, line.parcel, line.n, e.range_first)
+FROM wanted
+JOIN events e USING (router, seq)
+JOIN accepted_line line ON line.router = e.router AND line.parcel = e.parcel
+WHERE e.recipient IS NOT NULL
 """
 
 
 def claims(tables: Database, reasons: Iterable[Mapping[str, Any]]) -> Rows:
-    """Return the claims, each with its first line. A message left out is named by the first one of its line. `reasons`:
-    the rows of `findings/reasons.sql`."""
+    """Return the claims, each with its first line, and the first message of that. `reasons`: the rows of
+    `findings/reasons.sql`."""
     idle = {*OF_ENDS} - claimable({(row["event"], row["reason"]) for row in reasons if not row["at_door"]})
     if is_shared := sum(STAYS in text for claim, text in TEXTS.items() if claim not in idle) > 1:
         _share_stays(tables)
@@ -281,7 +290,7 @@ def claims(tables: Database, reasons: Iterable[Mapping[str, Any]]) -> Rows:
         if claim in idle or (claim in _ANY and not tables.rows(_ANY[claim])):
             continue
         told = tables.rows(_NAMED.format(text=_filled(text.replace(STAYS, "WITH") if is_shared else text)))
-        ids = _ids(tables, told) if claim in OF_LINES and told else {}
+        ids = _ids(tables, told) if claim in OF_MESSAGES and told else {}
         found += [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
     return found
 
@@ -342,6 +351,6 @@ def _filled(text: str) -> str:
 
 
 def _ids(tables: Database, told: Rows) -> dict[tuple[str, int], str]:
-    """Return the id of the first message of each accepted line, by router and event."""
+    """Return the id of the first message of each line, by router and event."""
     values = {"routers": [row["router"] for row in told], "seqs": [row["seq"] for row in told]}
     return {(row["key"], row["seq"]): row["id"] for row in tables.rows(_IDS, values)}

@@ -22,7 +22,7 @@ from spark_analytics.judgement.claim_sql import (
     HINT,
     IS_DOUBTFUL,
     NUMBERS,
-    OF_LINES,
+    OF_MESSAGES,
     TEXTS,
     UNBORNE_MIN,
 )
@@ -58,7 +58,7 @@ def claims(tables: Tables, words: Rows) -> Rows:
             continue
         sources = {"change": change, "log": log, **_sources(claim, tables, moved)}
         told = rows(named(made(TEXTS[claim], sources, joins), tables.routers))
-        ids = _ids(tables, told) if claim in OF_LINES and told else {}
+        ids = ids_of(tables, told) if claim in OF_MESSAGES and told else {}
         found += [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
     if any(row["event"] in ARRIVALS for row in words):
         links = rows(unlinked(change, log, acked(tables.rows)))
@@ -256,7 +256,7 @@ def copied_by_nobody(tables: Tables, change: DataFrame) -> Rows:
     """Return the claims of copies that no service sent. `tables`: of all lines; `change`: as of `change_of`."""
     sources = {"change": change, "log": log_of(tables), "copied": _copied(tables)}
     told = rows(named(made(COPIED, sources, 0), tables.routers))
-    ids = _ids(tables, told)
+    ids = ids_of(tables, told)
     return [row_of("copied-by-nobody", row, ids.get((row["router"], row["seq"]))) for row in told]
 
 
@@ -302,8 +302,9 @@ def _owed_lines(tables: Tables) -> DataFrame:
 def not_left(tables: Tables, sources: Mapping[str, DataFrame]) -> Rows:
     """Return the claims of messages dropped for somebody who had not left. `tables`: of all lines; `sources`: what else
     `presence_sql.NOT_LEFT` reads."""
-    told = made(presence_sql.NOT_LEFT, {**sources, "owed_line": _owed_lines(tables)}, 0)
-    return [row_of("not-left", row, None) for row in rows(named(told, tables.routers))]
+    told = rows(named(made(presence_sql.NOT_LEFT, {**sources, "owed_line": _owed_lines(tables)}, 0), tables.routers))
+    ids = ids_of(tables, told)
+    return [row_of("not-left", row, ids.get((row["router"], row["seq"]))) for row in told]
 
 
 def unread(ended: DataFrame) -> DataFrame:
@@ -404,11 +405,19 @@ def _settled(tables: Tables) -> DataFrame:
     return ended.join(lines, ["router", "parcel"], "inner").drop("parcel")
 
 
-def _ids(tables: Tables, told: Rows) -> dict[tuple[str, int], str]:
-    """Return the id of the first message of each accepted line, by router and event."""
+def ids_of(tables: Tables, told: Rows) -> dict[tuple[str, int], str]:
+    """Return the id of the first message of each line, by router and event. `tables`: of all lines; `told`: rows with a
+    router's key and the event of a line."""
     lines_told = sorted({(row["router"], row["seq"]) for row in told})
     wanted = table_of(tables.rows.sparkSession, lines_told, "key string, seq long")
     numbers = tables.routers.select(F.col("number").alias("router"), F.col("router").alias("key"))
-    lines = tables.accepted.select("router", "seq", F.lower(F.hex(F.expr("substring(ids, 1, 32)"))).alias("id"))
-    found = lines.join(F.broadcast(wanted.join(numbers, "key", "inner")), ["router", "seq"], "inner")
-    return {(row["key"], row["seq"]): row["id"] for row in rows(found)}
+    wanted = F.broadcast(wanted.join(numbers, "key", "inner"))
+    lines = tables.accepted.select("router", "parcel", "seq", "n", "ids")
+    accepted = lines.join(wanted, ["router", "seq"], "inner").withColumn("i", F.lit(0))
+    ends = tables.rows.where("recipient IS NOT NULL").select("router", "parcel", "seq", "range_first")
+    ended = ends.join(wanted, ["router", "seq"], "inner").join(lines.drop("seq"), ["router", "parcel"], "inner")
+    ended = ended.withColumn("i", F.expr("range_first - parcel")).where("i BETWEEN 0 AND n - 1")
+    columns = ("key", "seq", F.lower(F.hex(F.expr(ID))).alias("id"))
+    return {
+        (row["key"], row["seq"]): row["id"] for row in rows(accepted.select(*columns).union(ended.select(*columns)))
+    }

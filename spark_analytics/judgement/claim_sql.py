@@ -241,5 +241,7 @@ TEXTS = {
     **refusal_sql.TEXTS,
 }
 """The texts by claim."""
-OF_LINES = ("left-out", "copied-by-nobody", owed_sql.CLAIM)
-"""The claims about accepted lines, each named by the first message of its line."""
+OF_MESSAGES = frozenset(
+    ("left-out", "copied-by-nobody", "not-left", "joined-there", "not-away", owed_sql.CLAIM, *refusal_sql.TEXTS)
+)
+"""The claims of which `seq` is a line of messages: each is named by the first message of that line."""

@@ -17,7 +17,7 @@ from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold import accepted
 from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.gold.names import named, rows
-from spark_analytics.batch.judged_claims import asked_as_history, had_first, log_of, made, unread
+from spark_analytics.batch.judged_claims import asked_as_history, had_first, ids_of, log_of, made, unread
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.presence_sql import HISTORY, JOINED_THERE, NO_HISTORY
@@ -230,7 +230,9 @@ class TwoLogs:
         ended = self._past("gone").unionByName(self._gone.drop("is_open"))
         sources = {"change": self._change, "log": log_of(tables), "refused": unread(ended)}
         sources["apart"] = claim_findings.apart(tables)
-        return self._claimed("joined-there", made(JOINED_THERE, sources, recipients.joins))
+        told = rows(named(made(JOINED_THERE, sources, recipients.joins), tables.routers))
+        ids = ids_of(tables.everything, told) if told else {}
+        return [row_of("joined-there", row, ids.get((row["router"], row["seq"]))) for row in told]
 
     def _claimed(self, claim: str, told: DataFrame) -> Rows:
         return [row_of(claim, row, None) for row in rows(named(told, self._tables.routers))]

@@ -10,6 +10,7 @@ from typing import Any
 from router.core.wire.crypto import SigningKey
 from samples.audit_logs import APP, LATE, Log, audited, name
 from samples.two_logs import Case, G, Pair
+from spark_analytics.judgement.claim_sql import OF_MESSAGES
 
 
 def claimed(cases: Mapping[str, Case], directory: Path) -> dict[str, list[tuple[str, int]]]:
@@ -34,8 +35,23 @@ def between(cases: Mapping[str, Pair], directory: Path) -> tuple[dict[str, list[
 
 
 def told_of(rows: Sequence[Mapping[str, Any]], log: Log) -> list[tuple[str, int]]:
-    """Return the claims of a router, with their counts."""
-    return [(row["claim"], row["count"]) for row in rows if row["router"] == name(log.key)]
+    """Return the claims of a router, with their counts. Raise AssertionError if one about messages does not name the
+    first one of its line."""
+    own = [row for row in rows if row["router"] == name(log.key)]
+    for row in own:
+        assert row["claim"] not in OF_MESSAGES or row["id"] == first_message(log, row["seq"]), row
+    return [(row["claim"], row["count"]) for row in own]
+
+
+def first_message(log: Log, seq: int) -> str:
+    """Return the id of the first message that a line of a log is about."""
+    [line] = (one for one in log.lines if one.seq == seq)
+    if line.event == "accepted":
+        return (line.ids or "")[:64]
+    [accepted] = (one for one in log.lines if one.event == "accepted" and one.first == line.parcel)
+    assert line.ranges is not None and accepted.first is not None
+    at = line.ranges[0][0] - accepted.first
+    return (accepted.ids or "")[64 * at : 64 * at + 64]
 
 
 def then(*steps: Case) -> Case:
