@@ -26,11 +26,12 @@ from fleets.writing import write_fleet
 from router.audit import engine, publish
 from router.audit.database import Database
 from router.audit.listing import list_logs
+from router.audit.put_in_place import HISTORY
 from spark_analytics.judgement import gold_sql
 
 CLAIMS = ("claims", "unnamed_reasons", "impossible_ends", "unjudged")
 FOUND = ("circles", "unlike", "unsent")
-WRITTEN = (*gold_sql.NAMES, "claims", "finding", publish.HISTORY)
+WRITTEN = (*gold_sql.NAMES, "claims", "finding", HISTORY)
 NOW_NS = 4_000_000_000 * 10**9
 
 
