@@ -36,9 +36,9 @@ class LocalStream:
         streaming.run_stream = run_stream  # type: ignore[assignment]
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> object:
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> object:
         """Return something if the fixture has its value by now."""
         if fixturedef.argname != "spark":
             return None
-        fixturedef.cached_result = None, fixturedef.cache_key(request), None
+        fixturedef.cached_result = None, None, None  # its value; no parameter; no error
         return self
