@@ -53,6 +53,7 @@ from spark_analytics.stream.alarm_book import SEGMENT_S, AlarmBook
 from spark_analytics.stream.at_hand import bytes_at_hand
 from spark_analytics.stream.door_and_clock import settled
 from spark_analytics.stream.increments import Increment, Lines, Rebuild, Unlike, increment
+from spark_analytics.stream.listed import Listed
 from spark_analytics.stream.notify import Notifier, NotifyError
 from spark_analytics.stream.state import State, Store
 from spark_analytics.stream.stopped import Stopped, alone, signals, stopped_by
@@ -93,7 +94,7 @@ def run_stream(
     which the nodes close a segment; `slo`: what `slo_hour` measures. Raises `Stopped` and `NotifyError`.
     """
     prepare(spark)
-    stream = Stream(spark, [_absolute(path) for path in paths], out, as_of, verify, report, slo)
+    stream = Stream(spark, paths, out, as_of, verify, report, slo, Listed(every_s, files_max))
     trigger: dict[str, Any] = {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
     found = reduce(DataFrame.unionByName, (_source(spark, path, files_max) for path in stream.paths))
     with (
@@ -102,13 +103,14 @@ def run_stream(
         _alarms(stream, notify, segment_s) as alarms,
     ):
         writer = found.writeStream.foreachBatch(stream.take).trigger(**trigger)
+        began_ns = as_of()
         query = writer.option("checkpointLocation", f"{stream.out}/checkpoint").start()
         try:
             while not query.awaitTermination(LOOK_S) and not is_over():
-                alarms.look(as_of())
+                alarms.look(stream.listed.all_ns(query.status, time.monotonic(), as_of()))
         finally:
             query.stop()
-        alarms.look(as_of())
+        alarms.look(began_ns if every_s is None and not is_over() else None)
         return stream.recorded() or latest(spark, out)
 
 
@@ -163,9 +165,10 @@ class Stream:
         verify: Verify,
         report: Report,
         slo: Slo,
+        listed: Listed,
     ) -> None:
         self.spark = spark
-        self.paths = paths
+        self.paths = [_absolute(path) for path in paths]
         self.out = out.rstrip("/")
         self.store = Store(spark, self.out)
         self.writer = Writer(self.out)
@@ -174,6 +177,7 @@ class Stream:
         self.alarms: AlarmBook | None = None
         self.span = Span(0, slo=slo)
         self._as_of = as_of
+        self.listed = listed
         self.verify = verify
         self.report = report
 
@@ -201,6 +205,7 @@ class Stream:
         base = self.store.base(number)
         self.store.clear(base.unused)
         files = _Files(self, base, {bronze.name_of(row.uri): row.uri for row in batch.collect()})
+        has_all = self.listed.has_all(len(files.new))
         self.report(f"batch {number}: {len(files.new)} new files of {len(files.facts)}")
         run = {"files": len(files.facts), "bytes": files.size, "spark": self.spark.version, "batch": number}
         found = None
@@ -213,7 +218,7 @@ class Stream:
         found["run"]["seconds"] = round(time.monotonic() - began, 3)
         self.summary = found
         if self.alarms is not None:
-            self.alarms.take(found, files.heads(), number, span.as_of_ns)
+            self.alarms.take(found, files.heads(), number, span.as_of_ns, has_all=has_all)
         if "://" not in self.out:
             (Path(self.out) / "page.html").write_text(render(found), "utf-8")
         self.report(f"batch {number}: {found['verdict']} after {found['run']['seconds']} s")

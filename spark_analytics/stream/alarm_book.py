@@ -56,20 +56,23 @@ class AlarmBook:
     def __repr__(self) -> str:
         return f"<alarms of {self._root}: {len(self._standing.raised)} stand>"
 
-    def take(self, summary: Mapping[str, Any], heads: Heads, batch: int, as_of_ns: int) -> None:
-        """Compare the findings of a batch with what stood before it."""
+    def take(self, summary: Mapping[str, Any], heads: Heads, batch: int, as_of_ns: int, *, has_all: bool) -> None:
+        """Compare the findings of a batch with what stood before it. `has_all`: whether all that had come by
+        `as_of_ns` is in it, or in earlier ones; otherwise no log is newly late."""
         with self._lock:
             before = self._standing
             if before.batch >= batch:  # this batch was begun before, and killed
                 before = max((note for note in self._notes() if note.batch < batch), key=_order, default=Standing())
             holed = frozenset(hole["router"] for hole in summary["holes"])
-            found = matters(summary) | late_heads(heads, as_of_ns, self._oldest_ns)
+            late = late_heads(heads, as_of_ns, self._oldest_ns)
+            found = matters(summary) | {key: late[key] for key in late if has_all or key in before.raised}
             at = Moment(self._named(), batch, 0, as_of_ns, *passed(heads, holed, as_of_ns, self._oldest_ns))
             self._say(*after(replace(before, heads=heads), found, at))
 
-    def look(self, as_of_ns: int) -> None:
-        """Look between two batches whether logs have gone silent; do nothing while a batch is at work."""
-        if self._standing.batch < 0 or not self._lock.acquire(blocking=False):
+    def look(self, as_of_ns: int | None) -> None:
+        """Look between two batches whether logs have gone silent; do nothing while a batch is at work. `as_of_ns`: all
+        that had come by then is read; None if that is not known of any time."""
+        if as_of_ns is None or self._standing.batch < 0 or not self._lock.acquire(blocking=False):
             return
         try:
             standing = self._standing

@@ -57,7 +57,9 @@ def said(summary: dict[str, Any] | None) -> dict[str, Any]:
 
 def delivered(out: Path) -> set[tuple[Any, ...]]:
     """Return the rows of `delivery` that a stream has written: for each key those of its last batch, and the open
-    ones."""
+    ones; or those of the local engine."""
+    if (out / "delivery.parquet").exists():
+        return delivered_locally(out)
     order = f"OVER (PARTITION BY {', '.join(KEY)} ORDER BY batch DESC)"
     last = f"FROM read_parquet('{out}/delivery/*/*.parquet', hive_partitioning = true) QUALIFY row_number() {order} = 1"
     return _rows(

@@ -67,6 +67,7 @@ def _files(directory: Path) -> tuple[list[Path], Path]:
     log.outward("forwarded", [(2, 1)], at=3, parcel=2)
     cuts.append(len(log.lines))
     log.state("start", at=4)
+    log.state("link_up", at=4, peer=APP, link="2", standing="local")
     log.outward("delivered", [(1, 1)], at=4, parcel=1)
     log.outward("delivered", [(2, 1)], at=5, parcel=2)
     log.accepted(3, ["pending"], at=LATE - 60)
