@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from router.audit.database import Database
-from spark_analytics.judgement import owed_sql
+from spark_analytics.judgement import order_sql, owed_sql
 from spark_analytics.judgement.claim_sql import IS_UNEVEN, OF_MESSAGES, TEXTS, UNLINKED
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.evidence import Evidence
@@ -74,7 +74,7 @@ WHERE event = 'dropped' AND reason = 'left' AND recipient IS NOT NULL
 _SOURCES = {
     "change": "change",
     "log": """(
-        SELECT routers.router, key, is_whole, pruned_to, start_ns, end_ns, hole_seq
+        SELECT routers.router, key, is_whole, pruned_to, is_restored, start_ns, end_ns, hole_seq
         FROM routers JOIN log_end USING (router)
     )""",
     "sent": """(
@@ -89,8 +89,8 @@ _SOURCES = {
         SELECT router, parcel, seq, signer AS group_key FROM accepted_line WHERE kind = 'multicast' AND is_asked(t)
     )""",
     "refused": """(
-        SELECT line.router, taker, ended.seq, ended.count, line.signer AS group_key, line.t AS accepted_t,
-            ended.t AS refused_t
+        SELECT line.router, taker, ended.seq, ended.count, line.signer AS group_key, line.seq AS accepted_seq,
+            line.t AS accepted_t, ended.t AS refused_t
         FROM accepted_line line
         JOIN (
             SELECT e.router, e.parcel, there.router AS taker, e.seq, e.count, e.t
@@ -100,6 +100,12 @@ _SOURCES = {
         WHERE line.kind IN ('multicast', 'copy') AND is_asked(line.t)
     )""",
     "apart": "apart",
+    "tie": "tie",
+    "gone": """(
+        SELECT gone.router, taker, gone.seq, gone.t, there_seq, id_text(ids, i) AS id
+        FROM gone_there gone JOIN (SELECT line, ids FROM accepted_line) line USING (line)
+        WHERE is_never
+    )""",
     "had": f"""(
         SELECT there.router, id, min(seq) AS seq, min(there.t) AS t
         FROM accepted_id there
@@ -222,6 +228,7 @@ _SOURCES = {
 an audit of few lines that is what costs."""
 _IS_TOLD = "SELECT 1 WHERE EXISTS (SELECT 1 FROM change WHERE clock_moves_s_max IS NOT NULL)"
 """Whether any log says who joins and leaves: those of earlier versions do not."""
+_IS_NEVER = "SELECT 1 FROM gone_there WHERE is_never LIMIT 1"
 _ANY = {
     "begun-twice": "SELECT 1 FROM change WHERE event = 'start' GROUP BY router HAVING count(*) > 1 LIMIT 1",
     "copied-by-nobody": f"{_IS_TOLD} AND EXISTS (SELECT 1 FROM accepted WHERE kind = 'copy')",
@@ -278,7 +285,7 @@ def claims(tables: Database, reasons: Iterable[Mapping[str, Any]]) -> Rows:
         _share_stays(tables)
     tables.run(f"CREATE TABLE unlinked AS {_filled(UNLINKED)}")
     found = [*tables.find("claims")]
-    if tables.rows("SELECT 1 FROM gone_there WHERE is_never LIMIT 1"):
+    if tables.rows(_IS_NEVER):
         found += tables.find("refused_there")
     if tables.rows("SELECT 1 FROM block WHERE (delivered | acked) & (~forwarded) <> 0 LIMIT 1"):
         found += tables.find("unwritten")
@@ -292,6 +299,26 @@ def claims(tables: Database, reasons: Iterable[Mapping[str, Any]]) -> Rows:
         told = tables.rows(_NAMED.format(text=_filled(text.replace(STAYS, "WITH") if is_shared else text)))
         ids = _ids(tables, told) if claim in OF_MESSAGES and told else {}
         found += [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
+    return found + _by_order(tables, idle, is_shared=is_shared)
+
+
+def _by_order(tables: Database, idle: Iterable[str], *, is_shared: bool) -> Rows:
+    """Return the claims about pairs of logs of which the clocks tell nothing. `idle`: claims that no line is about;
+    `is_shared`: whether the steps of `_share_stays` are there."""
+    any_there = {**_ANY, "refused-there": _IS_NEVER}
+    texts = {
+        claim: text for claim, text in order_sql.TEXTS.items() if claim not in idle and tables.rows(any_there[claim])
+    }
+    if not texts:
+        return []
+    tables.run(f"CREATE TABLE untimed AS {_filled(order_sql.UNTIMED)}")
+    if not tables.rows("SELECT 1 FROM untimed LIMIT 1"):
+        return []
+    tables.make("tie")
+    found = []
+    for claim, text in texts.items():
+        told = tables.rows(_NAMED.format(text=_filled(text.replace(STAYS, "WITH") if is_shared else text)))
+        found += [row_of(claim, row, row["id"]) for row in told]
     return found
 
 

@@ -25,7 +25,7 @@ CHANGES = ("start", "config", "link_up", "link_down", "join", "leave", "clock_st
 """The events of `change`: `router`, `seq`, `t`, `mono`, `boot`, `event`, `ids`, and the fields named below."""
 FIELDS = {
     "peer": "peer", "standing": "standing", "group": "group_key", "subscriber": "subscriber", "service": "service",
-    "old": "old_key", "new": "new_key", "router": "asked_key",
+    "old": "old_key", "new": "new_key", "router": "asked_key", "doubted": "doubted",
 }  # fmt: skip
 """Fields of these lines, which are text, and the columns of `change` that hold them."""
 NUMBERS = ("link", "clock_moves_s_max", "history_open_max")
@@ -77,11 +77,22 @@ moved AS (
             > most_s * CAST(1000000000 AS DOUBLE) + CAST(abs(mono - before_mono) AS DOUBLE) / 10
         AND end_mono >= mono + {LOOK_NS}
 ),
+judged AS (
+    SELECT router, boot, seq, doubted, lead(seq) OVER (PARTITION BY router, boot ORDER BY seq) AS to_seq
+    FROM {{change}}
+    WHERE event IN ('start', 'clock_step')
+),
 excused AS (
-    SELECT DISTINCT moved.router, moved.boot, moved.seq
+    SELECT moved.router, moved.boot, moved.seq
     FROM moved JOIN step
         ON step.router = moved.router AND step.boot = moved.boot AND step.seq > moved.before_seq
     WHERE step.mono <= moved.mono + {LOOK_NS}
+    UNION
+    SELECT moved.router, moved.boot, moved.seq
+    FROM moved JOIN judged
+        ON judged.router = moved.router AND judged.boot = moved.boot AND judged.seq <= moved.before_seq
+            AND (judged.to_seq IS NULL OR judged.to_seq > moved.before_seq)
+    WHERE judged.doubted = 'true'
 )
 SELECT moved.router, log.key AS peer, CAST(count(*) AS BIGINT) AS count, min(moved.seq) AS seq,
     min_by(before_seq, moved.seq) AS accepted_seq
@@ -93,8 +104,9 @@ GROUP BY moved.router, log.key
 """
 """Jumps of the wall clock against the monotonic clock of one boot without a `clock_step`, by more than the router lets
 pass (`clock_moves_s_max`, and a tenth of the time between both lines); in the last minute of a boot it may not have
-looked any more. `timed`: the lines of boots in which the two differ by more than that (`router`, `boot`, `seq`, `t`,
-`mono`)."""
+looked any more. While it doubts its clock, it writes the later of what that shows and what it believes, which follows
+the clocks of its neighbours: such lines are not judged. `timed`: the lines of boots in which the two differ by more
+than that (`router`, `boot`, `seq`, `t`, `mono`)."""
 
 BACK = f"""
 WITH ordered AS (

@@ -75,12 +75,14 @@ GROUP BY amid.router, log.key
 start may come behind what was done before it, such as the renewal of the router's key, but behind no line about links
 or groups. Whoever writes such a start ends by it what the log tells of links."""
 
-LINKED_THERE = f"""
-WITH line AS (
-    SELECT router, boot, seq, t, event, peer FROM {{change}}
+LINE = """line AS (
+    SELECT router, boot, seq, t, event, peer FROM {change}
     UNION ALL
-    SELECT router, boot, seq, t, 'pong', peer FROM {{pong}}
-),
+    SELECT router, boot, seq, t, 'pong', peer FROM {pong}
+)"""
+"""The step that puts the lines about links and the answers together."""
+LINKED_THERE = f"""
+WITH {LINE},
 odd AS (
     SELECT router FROM {{change}} WHERE event IN ('clock_step', 'renewal') OR event = 'link_up' AND peer IS NULL
 ),

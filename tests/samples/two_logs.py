@@ -223,15 +223,18 @@ def dated(log: Log, at: float, by_s: float) -> None:
     log.lines[-1] = replace(log.lines[-1], t=log.lines[-1].t + int(by_s * 10**9))
 
 
-def dates(*lines: tuple[float, float], step: tuple[float, float] | None = None, until: float = HOUR) -> Case:
-    """Let the wall clock be off by so many seconds at these times, and write the `step` that it makes."""
+def dates(
+    *lines: tuple[float, float], step: tuple[float, float] | None = None, until: float = HOUR, doubted: bool = False
+) -> Case:
+    """Let the wall clock be off by so many seconds at these times, and write the `step` that it makes, by which the
+    router doubts it if it is `doubted`."""
 
     def write(log: Log) -> None:
         begun(log)
         for at, by_s in lines:
             if step is not None and step[0] == at:
                 dated(log, at, step[1])
-                log.lines[-1] = replace(log.lines[-1], event="clock_step", fields={"by_s": 1, "doubted": False})
+                log.lines[-1] = replace(log.lines[-1], event="clock_step", fields={"by_s": 1, "doubted": doubted})
             else:
                 dated(log, at, by_s)
         log.state("stop", until)

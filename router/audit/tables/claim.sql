@@ -5,6 +5,7 @@ CREATE TABLE change AS
 SELECT router, seq, t, mono, boot, event, fields['peer'] AS peer, fields['standing'] AS standing,
     fields['group'] AS group_key, fields['subscriber'] AS subscriber, fields['service'] AS service,
     fields['old'] AS old_key, fields['new'] AS new_key, fields['router'] AS asked_key,
+    fields['doubted'] AS doubted,
     number_of_text(fields['link']) AS link,
     number_of_text(fields['clock_moves_s_max']) AS clock_moves_s_max,
     number_of_text(fields['history_open_max']) AS history_open_max, ids,

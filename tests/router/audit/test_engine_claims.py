@@ -277,6 +277,7 @@ def test_a_time_that_the_monotonic_clock_contradicts_is_told(tmp_path: Path) -> 
         "back for a line": dates((10, 0), (11, -900), (12, 0)),
         "ahead for good": dates((10, 0), (11, 900), (12, 900)),
         "long before a step": dates((10, 0), (11, 900), (200, 900), step=(200, 900)),
+        "long after a step": dates((10, 0), (11, 0), (200, 900), step=(11, 0)),
     }
     quiet = {
         "little": dates((10, 0), (11, 500), (12, 0)),
@@ -284,9 +285,10 @@ def test_a_time_that_the_monotonic_clock_contradicts_is_told(tmp_path: Path) -> 
         "with a step after it": dates((10, 0), (11, 900), (12, 900), step=(12, 900)),
         "with a step": dates((10, 0), (12, 900), (13, 900), step=(12, 900)),
         "at the end": dates((10, 0), (11, 900), until=30),
+        "in doubt of its clock": dates((10, 0), (11, 0), (200, 900), step=(11, 0), doubted=True),
     }
     found = claimed({**told, **quiet}, tmp_path)
-    counts = dict(zip(told, (2, 1, 1), strict=True))
+    counts = dict(zip(told, (2, 1, 1, 1), strict=True))
     assert found == {**{case: [("other-time", counts[case])] for case in told}, **{case: [] for case in quiet}}
 
 

@@ -1,0 +1,52 @@
+-- What ties the orders of two logs together, of the pairs in `untimed` (spark_analytics/judgement/order_sql.py): of each
+-- parcel of which a router acknowledged messages, that it accepted the last of these before the last acknowledgement was
+-- heard; and that the first of those that it had from there were accepted there before. Each counts where its router
+-- accepted it first: a log whose beginning is pruned does not tell that of what came from elsewhere or was taken over. A
+-- multicast may have come inside of a message for the other router itself, on its way through this one.
+CREATE TABLE tie AS
+WITH handed AS (
+    SELECT line, recipient, router, taker, kind, i, low, high
+    FROM taken_message SEMI JOIN (SELECT router, other AS taker FROM untimed) pair USING (router, taker)
+),
+acceptance AS (
+    SELECT accepted_id.router, low, high, seq, accepted.t, accepted_id.brought
+    FROM (SELECT * FROM accepted_id SEMI JOIN handed USING (low, high)) accepted_id
+    JOIN (SELECT line, seq, t FROM accepted) accepted USING (line)
+    WHERE NOT is_copy
+),
+first AS (
+    SELECT acceptance.router, low, high, min({'seq': seq, 't': t, 'brought': coalesce(brought, -1)}) AS said, pruned_to
+    FROM acceptance JOIN routers USING (router)
+    GROUP BY acceptance.router, low, high, pruned_to
+),
+met AS (
+    SELECT handed.line, handed.router, handed.taker, handed.recipient, here.said.seq AS seq, there.said.seq AS there_seq,
+        there.said.t AS there_t, there.said.brought = handed.router AS is_brought, there.pruned_to = 0 AS is_first,
+        there.said.brought = handed.router AND here.pruned_to = 0
+            AND (handed.kind = 'unicast' OR carrier.router IS NULL) AS is_sent
+    FROM handed
+    JOIN first here ON here.router = handed.router AND here.low = handed.low AND here.high = handed.high
+    JOIN first there ON there.router = handed.taker AND there.low = handed.low AND there.high = handed.high
+    LEFT JOIN (
+        SELECT DISTINCT accepted.router, taker FROM accepted JOIN taker ON taker.recipient = accepted.destination
+    ) carrier ON carrier.router = handed.router AND carrier.taker = handed.taker
+),
+heard AS (
+    SELECT line.line, keys.id AS recipient, max(e.seq) AS seq, max_by(e.t, e.seq) AS t
+    FROM events e
+    JOIN (SELECT line, router, parcel FROM accepted SEMI JOIN met USING (line)) line
+        ON line.router = e.router AND line.parcel = e.parcel
+    JOIN keys ON keys.key = e.recipient
+    WHERE e.event = 'acked'
+    GROUP BY line.line, keys.id
+)
+SELECT taker AS router, met.router AS other, max(there_seq) AS seq, any_value(heard.seq) AS other_seq,
+    any_value(heard.t) AS other_t, FALSE AS is_sent
+FROM met JOIN heard USING (line, recipient)
+WHERE is_brought OR is_first
+GROUP BY line, met.router, taker, recipient
+UNION ALL
+SELECT router, taker, min(seq), min(there_seq), min_by(there_t, there_seq), TRUE
+FROM met
+WHERE is_sent
+GROUP BY line, router, taker, recipient;

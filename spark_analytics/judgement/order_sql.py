@@ -1,0 +1,226 @@
+"""Claims about two logs by the order of their lines, where their clocks tell nothing, as `claim_sql` finds others.
+
+A line has its place in its own log whatever a clock shows, and what one router hands to another ties two logs together:
+it accepted a message before the other one did, which had it from there; and that one accepted it before its
+acknowledgement was heard. A transaction is on disk before anything that follows from it is said. So no line counts here
+for what is later in its own transaction, only for what another one decides later: of lines of one time a router may
+have heard in any order.
+
+`tie`: event `seq` of `router` was before event `other_seq` of `other`, a line of the time `other_t`; `is_sent`: as
+`router` handed over what `other` accepted, else as `other` had the acknowledgement. Of the pairs that `UNTIMED` finds.
+"""
+
+from __future__ import annotations
+
+from spark_analytics.judgement.link_sql import LINE
+from spark_analytics.judgement.presence_sql import HISTORY, NS_MAX, STAYS
+
+UNTIMED = """
+WITH stepped AS (
+    SELECT DISTINCT router FROM {change} WHERE event = 'clock_step'
+),
+renewed AS (
+    SELECT old_key AS key FROM {change} WHERE event = 'renewal'
+    UNION
+    SELECT new_key FROM {change} WHERE event = 'renewal'
+),
+sound AS (
+    SELECT log.router, stepped.router IS NOT NULL AS is_stepped
+    FROM {log} log
+    LEFT JOIN renewed ON renewed.key = log.key
+    LEFT JOIN stepped ON stepped.router = log.router
+    WHERE is_whole AND NOT is_restored AND renewed.key IS NULL
+)
+SELECT apart.router, apart.taker AS other
+FROM {apart} apart
+JOIN sound here ON here.router = apart.router
+JOIN sound there ON there.router = apart.taker
+WHERE here.is_stepped OR there.is_stepped OR NOT coalesce(lower_ns <= coalesce(upper_ns, lower_ns), FALSE)
+"""
+"""Pairs of logs of which the clocks do not tell what was before what (`router`, `other`, either way): one of them was
+set, or what they handed to each other contradicts itself. Both logs are whole, neither router was restored, and no key
+followed one of theirs."""
+
+
+def _known(name: str, asked: str, which: str = "TRUE") -> str:
+    """Return the steps that tell what was known: `name`, with each row of `asked` (`router`, `other`, `at_seq`, `at_t`)
+    and `known_seq`, the latest event of `router` that was before the transaction of event `at_seq` of `other`, by the
+    ties that are so. Without a time, a line before it in its transaction counts as well."""
+    by_pair = "PARTITION BY router, other ORDER BY"
+    return f"""
+{name}_line AS (
+    SELECT router, other, other_seq AS at_seq, other_t AS at_t, seq, FALSE AS is_asked FROM {{tie}} WHERE {which}
+    UNION ALL
+    SELECT DISTINCT router, other, at_seq, at_t, CAST(NULL AS BIGINT), TRUE FROM {asked}
+),
+{name}_begun AS (
+    SELECT *, CASE WHEN at_t = lag(at_t) OVER ({by_pair} at_seq) THEN 0 ELSE 1 END AS is_begun FROM {name}_line
+),
+{name}_told AS (
+    SELECT *, CAST(sum(is_begun) OVER (
+        {by_pair} at_seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ) AS BIGINT) AS place
+    FROM {name}_begun
+),
+{name}_all AS (
+    SELECT router, other, at_seq, is_asked,
+        max(seq) OVER ({by_pair} place RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS known_seq
+    FROM {name}_told
+),
+{name} AS (
+    SELECT router, other, at_seq, known_seq FROM {name}_all WHERE is_asked AND known_seq IS NOT NULL
+)"""
+
+
+REFUSED_THERE = f"""
+WITH asked AS (
+    SELECT taker AS router, router AS other, seq AS at_seq, t AS at_t FROM {{gone}}
+),{_known("known", "asked")},
+found AS (
+    SELECT gone.*, row_number() OVER (PARTITION BY gone.router, taker ORDER BY seq, id) AS place
+    FROM {{gone}} gone
+    JOIN known ON known.router = gone.taker AND known.other = gone.router AND known.at_seq = gone.seq
+    WHERE known_seq >= there_seq
+)
+SELECT found.router, log.key AS peer, CAST(count(*) AS BIGINT) AS count,
+    max(CASE WHEN place = 1 THEN seq END) AS seq, max(CASE WHEN place = 1 THEN there_seq END) AS accepted_seq,
+    max(CASE WHEN place = 1 THEN id END) AS id
+FROM found JOIN {{log}} log ON log.router = found.taker
+GROUP BY found.router, log.key
+"""
+"""Messages that a neighbour is said to have refused, for a reason for which nobody refuses what it knows, after the
+router had the acknowledgement of a message, or a message itself, that the neighbour accepted no sooner than this one.
+`gone`: messages that ended so, of which the neighbour had each first from the router (`router`, `taker`, `seq`, `t`,
+`there_seq`: where it accepted it, `id`)."""
+
+JOINED_THERE = f"""
+{STAYS}
+asked_before AS (
+    SELECT taker AS router, router AS other, accepted_seq AS at_seq, CAST(NULL AS BIGINT) AS at_t FROM {{refused}}
+),{_known("known_before", "asked_before")},
+staying AS (
+    SELECT DISTINCT refused.router, refused.taker, subscriber, stay.group_key, joined_seq, from_seq, to_seq
+    FROM (SELECT DISTINCT router, taker, group_key FROM {{refused}}) refused
+    JOIN stay ON stay.router = refused.taker AND stay.group_key = refused.group_key
+),
+asked_after AS (
+    SELECT router, taker AS other, to_seq AS at_seq, CAST(NULL AS BIGINT) AS at_t FROM staying
+),{_known("known_after", "asked_after")},
+found AS (
+    SELECT refused.router, taker.key AS peer, refused.seq, refused.count, max(joined_seq) AS joined_seq
+    FROM {{refused}} refused
+    JOIN known_before ON known_before.router = refused.taker AND known_before.other = refused.router
+        AND known_before.at_seq = refused.accepted_seq
+    JOIN staying ON staying.router = refused.router AND staying.taker = refused.taker
+        AND staying.group_key = refused.group_key
+    JOIN known_after ON known_after.router = refused.router AND known_after.other = refused.taker
+        AND known_after.at_seq = staying.to_seq
+    JOIN {{log}} log ON log.router = refused.router
+    JOIN {{log}} taker ON taker.router = refused.taker
+    WHERE staying.subscriber <> log.key AND known_before.known_seq >= from_seq AND known_after.known_seq > refused.seq
+    GROUP BY refused.router, taker.key, refused.seq, refused.count
+)
+SELECT router, peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq, min_by(joined_seq, seq) AS accepted_seq,
+    CAST(NULL AS STRING) AS id
+FROM found
+GROUP BY router, peer
+"""
+"""Multicasts that a neighbour is said to have refused as *no-subscribers*, although somebody there was in the group and
+connected from before the router accepted them, as it knew, until after it had the refusal, as the neighbour knew.
+`refused`: as of `presence_sql.JOINED_THERE`, with `accepted_seq`."""
+
+LINKED_THERE = f"""
+WITH {LINE},
+odd AS (
+    SELECT router FROM {{change}} WHERE event = 'link_up' AND peer IS NULL
+),
+named AS (
+    SELECT router, key FROM {{log}} log WHERE router NOT IN (SELECT router FROM odd)
+),
+own AS (
+    SELECT line.router, there.router AS other, seq, event,
+        sum(CASE event WHEN 'link_up' THEN 1 WHEN 'link_down' THEN -1 ELSE 0 END) OVER own AS up,
+        lag(event) OVER own AS last_event, lag(seq) OVER own AS last_seq, lag(t) OVER own AS last_t
+    FROM line
+    JOIN named here ON here.router = line.router
+    JOIN named there ON there.key = line.peer
+    WHERE event IN ('link_up', 'link_down', 'pong')
+    WINDOW own AS (PARTITION BY line.router, boot, peer ORDER BY seq)
+),
+gap AS (
+    SELECT router, other, event, up, seq,
+        coalesce(lead(seq) OVER (PARTITION BY router, other ORDER BY seq), {NS_MAX}) AS to_seq
+    FROM own
+    WHERE event <> 'pong'
+),
+heard AS (
+    SELECT router, other, seq, last_seq, last_t FROM own WHERE event = 'pong' AND last_event = 'pong'
+),
+asked AS (
+    SELECT other AS router, router AS other, last_seq AS at_seq, last_t AS at_t FROM heard
+),{_known("known", "asked", "is_sent")},
+asked_until AS (
+    SELECT other AS router, router AS other, to_seq AS at_seq, CAST(NULL AS BIGINT) AS at_t
+    FROM gap
+    WHERE event = 'link_down' AND up <= 0
+),{_known("known_until", "asked_until")},
+found AS (
+    SELECT gap.router, gap.other, heard.seq AS heard_seq, max(gap.seq) AS seq
+    FROM gap
+    JOIN known_until ON known_until.router = gap.other AND known_until.other = gap.router
+        AND known_until.at_seq = gap.to_seq
+    JOIN heard ON heard.router = gap.other AND heard.other = gap.router
+    JOIN known ON known.router = gap.router AND known.other = gap.other AND known.at_seq = heard.last_seq
+    WHERE gap.event = 'link_down' AND gap.up <= 0 AND known.known_seq > gap.seq AND known.known_seq < gap.to_seq
+        AND known_until.known_seq >= heard.seq
+    GROUP BY gap.router, gap.other, heard.seq
+)
+SELECT found.router, log.key AS peer, CAST(count(*) AS BIGINT) AS count, min(seq) AS seq,
+    min(heard_seq) AS accepted_seq, CAST(NULL AS STRING) AS id
+FROM found JOIN {{log}} log ON log.router = found.other
+GROUP BY found.router, log.key
+"""
+"""Answers that a neighbour had from a router between a message that the router accepted and handed to it and one that
+it accepted itself, which the router took, or acknowledged, while by the router's log no link with it was up: what is
+accepted after a link ended is handed over when the next one is up, and what the router has had since then it tells of
+later than of that link."""
+
+NO_HISTORY = f"""
+WITH asking AS (
+    SELECT change.router, change.seq, log.router AS taker, ids
+    FROM {{change}} change JOIN {{log}} log ON log.key = asked_key
+    WHERE event = '{HISTORY}' AND log.pruned_to = 0
+),
+named AS (
+    SELECT asking.*, explode(sequence(0, CAST(length(ids) / 64 AS BIGINT) - 1)) AS i FROM asking
+),
+wanted AS (
+    SELECT DISTINCT named.router, named.taker, named.seq, had.id, had.seq AS had_seq
+    FROM named JOIN {{had}} had ON had.router = named.taker AND had.id = substr(named.ids, 64 * i + 1, 64)
+),
+asked AS (
+    SELECT router, taker AS other, had_seq AS at_seq, CAST(NULL AS BIGINT) AS at_t FROM wanted
+),{_known("known", "asked")},
+found AS (
+    SELECT wanted.*, row_number() OVER (PARTITION BY wanted.router, taker ORDER BY seq, had_seq) AS place
+    FROM wanted
+    JOIN known ON known.router = wanted.router AND known.other = wanted.taker AND known.at_seq = had_seq
+    WHERE known_seq > wanted.seq
+)
+SELECT found.router, log.key AS peer, CAST(count(DISTINCT found.id) AS BIGINT) AS count,
+    max(CASE WHEN place = 1 THEN seq END) AS seq, max(CASE WHEN place = 1 THEN had_seq END) AS accepted_seq,
+    CAST(NULL AS STRING) AS id
+FROM found JOIN {{log}} log ON log.router = found.taker
+GROUP BY found.router, log.key
+"""
+"""Messages that a router says that it asked another one for as history, which that one, whose log begins with its first
+event, accepted first only after it had a message that the router accepted after it had asked. `had`: as of
+`presence_sql.NO_HISTORY`."""
+
+TEXTS = {
+    "refused-there": REFUSED_THERE,
+    "joined-there": JOINED_THERE,
+    "linked-there": LINKED_THERE,
+    "no-history": NO_HISTORY,
+}
+"""The texts by claim. Each returns an `id` besides."""
