@@ -69,7 +69,7 @@ SELECT
     CASE WHEN list_min(ttls) < list_max(ttls) OR list_min(expiries) < list_max(expiries) THEN expiries END AS expiries,
     fields
 FROM (
-    SELECT line.*, file.router AS router_number, file.number AS file_number,
+    SELECT line.* REPLACE (coalesce(t, 0) AS t), file.router AS router_number, file.number AS file_number,
         seq BETWEEN file.first_seq AND file.last_seq AS is_within,
         line.router IS DISTINCT FROM file.key OR event = 'accepted' AND (
             n IS DISTINCT FROM count OR n * 64 IS DISTINCT FROM strlen(ids) OR n IS DISTINCT FROM len(sizes)

@@ -96,6 +96,7 @@ def events(lines: DataFrame, sources: DataFrame) -> DataFrame:
     kept = lines.where(is_event | F.col(bronze.CORRUPT).isNotNull()).join(F.broadcast(signed), "file", "inner")
     is_unlike = F.expr(IS_UNLIKE)
     columns = {name: F.col(bronze.quoted(name)) for name in EVENT_COLUMNS}
+    columns["t"] = F.coalesce("t", F.lit(0))  # As all columns, it is left out where it is 0.
     said = {
         "event": F.lit(UNLIKE),
         "router": F.col("signer_of_file"),

@@ -167,7 +167,9 @@ SELECT acked.router, acked.boot, acked.link, acked.recipient, min(linked.seq) AS
     min(CASE WHEN down.seq > linked.last_seq THEN down.seq END) AS down_seq
 FROM {acked} acked
 JOIN {log} log ON log.router = acked.router
-JOIN (SELECT DISTINCT router FROM linked) telling ON telling.router = acked.router
+JOIN (
+    SELECT router FROM linked UNION SELECT router FROM {change} WHERE clock_moves_s_max IS NOT NULL
+) telling ON telling.router = acked.router
 LEFT JOIN begun ON begun.router = acked.router AND begun.boot = acked.boot
 LEFT JOIN followed ON followed.router = acked.router AND followed.old_key = acked.recipient
 LEFT JOIN linked ON linked.router = acked.router AND linked.boot = acked.boot AND linked.link = acked.link
@@ -182,7 +184,8 @@ HAVING min(linked.seq) IS NULL OR min(linked.seq) > acked.seq
 it does at all, or after it tells that they went down for good (`router`, `boot`, `link`, `recipient`; `linked_seq`,
 `down_seq`: where it tells so). A router names a link before it hands anything over on it, and hears nothing of one that
 is down. Told of logs that are whole from the start
-of that run on, or from their first event on. A log that names no neighbour of any link is not judged. A key that was
+of that run on, or from their first event on. A log that names no neighbour of any link is not judged where no
+`config` has `clock_moves_s_max`: such routers name them. A key that was
 followed by another is told of by its own name, and its links by the later one. `acked`: the links over which messages
 were delivered or acknowledged (`router`, `boot`, `link`, `recipient`, `seq` and `last_seq` of the first line and the
 last)."""

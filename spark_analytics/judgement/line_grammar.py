@@ -79,7 +79,7 @@ def _kinds(
 
 # -- the table: which columns the line of an event has, in which order, and of which kind; ? those that may lack ----
 
-_PLACE = {"seq": "positive", "n": "positive", "t?": "time", "mono?": "number", "router": "key", "boot": "boot"}
+_PLACE = {"seq": "positive", "n": "positive", "t?": "time", "mono": "number", "router": "key", "boot": "boot"}
 _FORMS: Mapping[str, tuple[Sequence[str], Mapping[str, str]]] = {
     "outward": (OUTWARD_EVENTS, _PLACE | {
         "link": "number", "count": "short", "recipient": "key", "ranges": "ranges", "parcel": "number",

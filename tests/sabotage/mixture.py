@@ -144,8 +144,16 @@ def owed_by_services(log: Log) -> None:
     log.state("stop", 5000)
 
 
-KEYS = (A, B, C, SigningKey(b"d" * 32), SigningKey(b"e" * 32))
-ODD = (in_flight, doubted, summed_at_the_door, faulty, owed_by_services)
+def without_times(log: Log) -> None:
+    """Let no line say a time, which is how a clock at the beginning of 1970 is written."""
+    log.state("start")
+    log.accepted(1, ["timeless"])
+    log.outward("dropped", [(1, 1)])
+    log.lines[:] = [structs.replace(line, t=0) for line in log.lines]
+
+
+KEYS = (A, B, C, *(SigningKey(one * 32) for one in (b"d", b"e", b"f")))
+ODD = (in_flight, doubted, summed_at_the_door, faulty, owed_by_services, without_times)
 
 
 def odd_logs(directory: Path) -> None:

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 from fleets.shared import Fleets
+from samples.audit_logs import A, B, Log, name
+from samples.audit_logs import audited as at_late
 
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
 from router.core.log.line import Line, encode_lines
 from sabotage.logs import Rows, read_rows, seal, segments
+from sabotage.mixture import in_flight, without_times
 from sabotage.scene import Scene, copied
 
 BIG = 2**63 - 1
@@ -102,6 +105,17 @@ def test_signed_nonsense_spoils_one_log_at_most(name: str, fleet: Path, before: 
     assert found["residual"] == 0
     others = [[row for row in one["by_router"] if row["router"] != victim] for one in (before, found)]
     assert others[0] == others[1]
+
+
+def test_a_log_without_times_spoils_no_audit(tmp_path: Path) -> None:
+    timeless, other = Log(A), Log(B)
+    without_times(timeless)
+    in_flight(other)
+    both = [log.write(tmp_path / name(log.key)[:8]) for log in (timeless, other)]
+    found = [at_late(*logs) for logs in (both[:1], both[1:], both)]
+    rows = [{row["router"]: row for row in one["by_router"]} for one in found]
+    assert rows[0] | rows[1] == rows[2]
+    assert found[2]["watermark"] == "1970-01-01T00:00:00+00:00" and found[2]["totals"]["dropped"] == 1
 
 
 def _sign(scene: Scene, router: str, event: str, change: Change) -> None:

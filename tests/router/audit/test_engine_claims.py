@@ -295,6 +295,7 @@ def test_a_time_that_the_monotonic_clock_contradicts_is_told(tmp_path: Path) -> 
 def ended(*events: str, seqs: bool = True, ttl: int = 60) -> Case:
     def write(log: Log) -> None:
         begun(log)
+        log.state("link_up", 0, peer=APP, link=2, standing="local")
         if not seqs:
             log.outward("forwarded", [(1, 3)], 2)
             log.outward("delivered", [(1, 2)], 2)
@@ -409,14 +410,17 @@ def test_more_turned_away_than_a_neighbour_handed_over_is_not_borne_out(tmp_path
 # -- links --------------------------------------------------------------------------------------------------
 
 
-def over(*links: tuple[int, int, str], start: bool = True, end: str = "acked", down: int | None = None) -> Case:
+def over(
+    *links: tuple[int, int, str], start: bool = True, end: str = "acked", down: int | None = None, names: bool = True
+) -> Case:
     """Let a message reach APP over the link 2 at 6, by this `end`; `links`: when, under which number and in which run
-    other links with it came up; `down`: when the link 2 went down."""
+    other links with it came up; `down`: when the link 2 went down; `names`: whether a link of another is named."""
 
     def write(log: Log) -> None:
         if start:
             begun(log)
-        log.state("link_up", 1, peer=OTHER_APP, link=1, standing="peer")
+        if names:
+            log.state("link_up", 1, peer=OTHER_APP, link=1, standing="peer")
         log.accepted(1, range(1), [APP], 2)
         lines = [(at, "link_up", link, boot) for at, link, boot in links]
         if down is not None:
@@ -444,6 +448,8 @@ def test_what_arrived_over_a_link_that_was_not_up_is_told(tmp_path: Path) -> Non
         "in another run": (over((3, 2, other)), 1),
         "delivered": (over((3, 2, here), end="delivered"), 0),
         "delivered over no link": (over(end="delivered"), 1),
+        "no link at all": (over(names=False), 1),
+        "no link at all, as of old": (over(names=False, start=False), 0),
         "down after it": (over((3, 2, here), down=7), 0),
         "down before it": (over((3, 2, here), down=5), 1),
         "down, and up again": (over((3, 2, here), (5, 2, here), down=4), 0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,12 @@ def test_keys_are_hex_digits_in_small_letters() -> None:
 def test_a_newer_router_may_write_more_at_the_end(more: bytes) -> None:
     for line in lines():
         assert is_line(encode_line(line)[:-1] + b"," + more + b"}")
+
+
+def test_a_line_has_a_monotonic_time_and_lacks_its_wall_time_only_where_that_is_0() -> None:
+    assert is_line(re.sub(rb'"t":\d+,', b"", GOOD))
+    bare = re.sub(rb'"mono":\d+,', b"", GOOD)
+    assert bare != GOOD and not is_line(bare) and is_odd(bare, Care.EXACT)
 
 
 def test_times_reach_to_2096() -> None:
