@@ -122,6 +122,7 @@ class Housekeeping:
         self._wall = wall
         self.alarms = AlarmWatch(router, store, logbook, now)
         self._told = ClockState.CONFIRMED if wall.state is ClockState.CONFIRMED else ClockState.BELIEVED
+        self._told_apart_ns = now.wall_ns - now.mono_ns
         if not wall.is_doubted and (said := wall.problem(now)):
             log.warning("%s", said)
         self.is_due = True
@@ -247,14 +248,21 @@ class Housekeeping:
         return self._judge_clock(step_s, now)
 
     def _judge_clock(self, step_s: float, now: Now) -> Now:
-        now = self._wall.now(Now(now.shown_ns, now.mono_ns))
-        if step_s or self._wall.state is not self._told:
+        """Log that the judgement of the clock changed, or the time of the log's lines: by a step, by small ones that
+        add up, or as neighbours that dispute it have another time than before."""
+        now, is_doubted = self._wall.now(Now(now.shown_ns, now.mono_ns)), self._wall.is_doubted
+        is_new = step_s != 0 or self._wall.state is not self._told
+        moved_ns = now.wall_ns - now.mono_ns - self._told_apart_ns
+        if is_new:
             self._told = self._wall.state
-            if self._wall.is_doubted:
+            if is_doubted:
                 log.warning("%s", self._wall.problem(now))
             else:
                 log.warning("the clock is %s: messages expire by it", self._told.value)
-            self._router.clock_judged(round(step_s), self._wall.is_doubted, now)
+        if is_new or 2 * abs(moved_ns) > self._wall.step_ns_min:
+            self._told_apart_ns += moved_ns
+            by_s = step_s if is_new or is_doubted else moved_ns / SECOND_NS
+            self._router.clock_judged(round(by_s), is_doubted, now)
         self._store.clock = self._wall.belief(now)
         return now
 

@@ -97,6 +97,7 @@ class WallClock:
         """Begin with the reading `shown`; `known` is the last belief before the start."""
         self._step_ns_max = int(limits.step_s_max * SECOND_NS)
         self.near_ns = int(limits.offset_s_max * SECOND_NS)
+        self.step_ns_min = min(self._step_ns_max, self.near_ns)  # what moves it further at once is a step
         self._ahead_ns_max = int(limits.ahead_s_max * SECOND_NS)
         self._last = self._judged = shown
         self._tolerance_ns = self._ahead_ns_max  # how far ahead of the believed time a clock that is set back may be
@@ -168,7 +169,7 @@ class WallClock:
         shown = Now(now.shown_ns, now.mono_ns)
         stepped_ns = shown.wall_ns - self._last.wall_ns - (shown.mono_ns - self._last.mono_ns)
         self._last = shown
-        has_moved = abs(stepped_ns) > min(self._step_ns_max, self.near_ns)
+        has_moved = abs(stepped_ns) > self.step_ns_min
         if abs(stepped_ns) > self._step_ns_max:
             self._step(shown, stepped_ns)
         elif not has_moved and self.state is not ClockState.CONFIRMED:

@@ -340,11 +340,17 @@ def went_on(tables: Tables, there: DataFrame) -> Rows:
 
 
 def apart(tables: Tables) -> DataFrame:
-    """Return `bounds`, by what each of both routers handed to the other."""
+    """Return `bounds` at any time of both logs, by what each of both routers handed to the other: as wide as either
+    clock moved against its monotonic one, which a router tells only of more than it lets pass."""
     bound = bounds(tables)
     turned = bound.selectExpr("taker AS router", "router AS taker", "-upper_ns AS lower_ns", "-lower_ns AS upper_ns")
     sums = bound.unionByName(turned).groupBy("router", "taker")
-    return sums.agg(F.max("lower_ns").alias("lower_ns"), F.min("upper_ns").alias("upper_ns"))
+    found = sums.agg(F.max("lower_ns").alias("lower_ns"), F.min("upper_ns").alias("upper_ns"))
+    for name in ("router", "taker"):
+        moves = F.broadcast(tables.clock_moves.select(F.col("router").alias(name), F.col("ns").alias(f"{name}_ns")))
+        found = found.join(moves, name, "left")
+    moved = "CAST(coalesce(router_ns, 0) AS DECIMAL(20)) + CAST(coalesce(taker_ns, 0) AS DECIMAL(20))"
+    return found.selectExpr("router", "taker", f"lower_ns - ({moved}) AS lower_ns", f"upper_ns + {moved} AS upper_ns")
 
 
 def bounds(tables: Tables) -> DataFrame:

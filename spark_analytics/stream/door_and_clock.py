@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.claim_findings import apart
@@ -56,14 +56,15 @@ def added(laid: DataFrame, others: DataFrame, starts: DataFrame, span: Span) -> 
 
 
 def clock_lines(lines: DataFrame, starts: DataFrame) -> DataFrame:
-    """Return of each file and boot the first line, the last, and the one of the latest monotonic time; and where it is
-    `claim_sql.IS_UNEVEN`, each line that is more than a tenth of the time off from the one before or after it, or
-    earlier. Between lines that are left out no clock moves further than routers let pass."""
+    """Return of each file and boot the first line, the last, the one of the latest monotonic time, and those at which
+    the wall clock is ahead of it the least and the most; and where it is `claim_sql.IS_UNEVEN`, each line that is more
+    than a tenth of the time off from the one before or after it, or earlier. Between lines that are left out no clock
+    moves further than routers let pass."""
     timed = lines.where("t IS NOT NULL AND mono IS NOT NULL").join(starts, "router", "inner")
     timed = timed.select("router", F.expr(START).alias("start"), "boot", "seq", "t", "mono")
     line = F.struct("seq", "t", "mono")
     sums = timed.groupBy(*FILE).agg(
-        F.array(F.min(line), F.max(line), F.max_by(line, "mono")).alias("edges"),
+        F.array(F.min(line), F.max(line), F.max_by(line, "mono"), *_farthest(line)).alias("edges"),
         *(F.expr(f"{one}({APART})").alias(f"{one}_apart_ns") for one in ("min", "max")),
         *(F.expr(f"{one}(mono)").alias(f"{one}_mono") for one in ("min", "max")),
         *(F.expr(f"{one}_by(mono, seq)").alias(f"{name}_mono") for one, name in (("min", "first"), ("max", "last"))),
@@ -79,6 +80,10 @@ def clock_lines(lines: DataFrame, starts: DataFrame) -> DataFrame:
     off = near.withColumn("is_off", F.expr(f"coalesce({is_off}, false)"))
     off = off.withColumn("is_off_after", F.lead("is_off").over(order)).where("is_off OR is_off_after")
     return edges.unionByName(off.select(*edges.columns)).select(*names_of("clock")).distinct()
+
+
+def _farthest(line: Column) -> tuple[Column, Column]:
+    return F.min_by(line, F.expr(APART)), F.max_by(line, F.expr(APART))
 
 
 def settled(turned: DataFrame, logs: DataFrame) -> DataFrame:

@@ -359,10 +359,10 @@ class _Batch:
             "served": flow.served(self.others, self.numbers, self.span),
             "barred": named(claim_findings.barred_by(self.others), self.numbers),
         }
-        for name, table in new.items():
-            given[name] = cut_off(added_up(name, self.past(name).unionByName(table)))
-        self.own = door_and_clock.added(self.laid, self.others, self.starts, self.span)
-        return new | self.own
+        given |= {name: cut_off(added_up(name, self.past(name).unionByName(table))) for name, table in new.items()}
+        own = self.own = door_and_clock.added(self.laid, self.others, self.starts, self.span)
+        given["clock"] = self.past("clock").unionByName(own["clock"])
+        return new | own
 
     def _recipients(self, older: DataFrame, known: DataFrame) -> Recipients:
         """Judge whom accepted lines name. `older`: the lines of earlier batches; `known`: the state's table `links`."""

@@ -49,6 +49,11 @@ class Running(Tables):
         return Tables(self.given["every"], others, routers, self.span, self.has_more, self.partitions, True, self.kept)
 
     @cached_property
+    def clock_moves(self) -> DataFrame:
+        span = F.expr("max(t - mono) - min(t - mono)").alias("ns")
+        return self.kept.keep(self.given["clock"].groupBy("router").agg(span))
+
+    @cached_property
     def blocks(self) -> DataFrame:
         """Return `delivery.blocks` with `is_open`: whether the parcel is open."""
         whole = Window.partitionBy(*PARCEL)

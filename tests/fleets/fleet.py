@@ -69,8 +69,7 @@ class Fleet:
         return f"<fleet of {len(self.world.nodes)} nodes: {self.published} of {self.messages} messages published>"
 
     def _node(self, name: str) -> Node:
-        node = self.world.node(name, self._settings)
-        node.clocks.ahead_ns = int(self._between(-CLOCKS_APART_S, CLOCKS_APART_S) * 1e9)
+        node = self.world.node(name, self._settings, CLOCKS_APART_S)
         self.clocks_ns[node] = [node.clocks.ahead_ns]
         return node
 

@@ -16,6 +16,7 @@ from samples.mesh_logs import write_mesh
 from samples.two_logs import (
     FACTS,
     asked_of_another,
+    clock_moved,
     copied_on,
     handed,
     history,
@@ -182,6 +183,8 @@ PAIRS: dict[str, Callable[[Log, Log], object]] = {
     "not left": not_left_by_either,
     "news": asked_of_another(2000, 1990, 8),
     "restored": taken_again,
+    "by a clock set ahead": clock_moved(asked_of_another(50, 40), 20, 30),
+    "by a clock set back": clock_moved(unread(55), 53, -50),
 }
 
 

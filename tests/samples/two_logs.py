@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from router.core.log.life import Life
 from router.core.log.line import Line
-from samples.audit_logs import APP, LATE, OTHER_APP, Log, message_id, name
+from samples.audit_logs import APP, BOOTED, LATE, OTHER_APP, SECOND, Log, message_id, name
 
 G = message_id("group")
 HOUR, DAY = 3600, 86_400
@@ -205,6 +205,21 @@ def asked_of_another(at: float, there_at: float, joined_at: float | None = None,
             log.state("stop", DAY)
 
     return write
+
+
+def clock_moved(write: Pair, at: float, by_s: float, *, here: bool = False) -> Pair:
+    """Let the wall clock of the second router, or of the first one, be off by so many seconds from a time on, by fewer
+    than a router tells of."""
+
+    def write_moved(one: Log, two: Log) -> None:
+        write(one, two)
+        log = one if here else two
+        log.lines = [
+            replace(line, t=line.t + int(by_s * SECOND)) if line.mono >= BOOTED + at * SECOND else line
+            for line in log.lines
+        ]
+
+    return write_moved
 
 
 def not_left(log: Log) -> Line:

@@ -101,8 +101,11 @@ class World:
         """Return a group's key, by its name in this world."""
         return self._groups.setdefault(name, SigningKey(name.encode().ljust(32, b"\0")))
 
-    def node(self, name: str, settings: Settings | None = None) -> Node:
+    def node(self, name: str, settings: Settings | None = None, apart_s: float = 0) -> Node:
+        """Start a node. `apart_s`: how far its clock is ahead of the world's, or behind it, at most."""
         node = Node(self.time, name, self.key(), settings or Settings(), self._open_store, self._open_log)
+        if apart_s:
+            node.clocks.ahead_ns = int(self.time.random.uniform(-apart_s, apart_s) * 1e9)
         node.dial = lambda key: self._asked_to_dial(node, key)
         self.nodes.append(node)
         node.start()

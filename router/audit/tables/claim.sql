@@ -96,11 +96,19 @@ SELECT here.router, here.taker, is_expired, is_never, here.seq, here.t, here.lin
 FROM here JOIN there USING (taker, low, high)
 WHERE first.brought = here.router;
 
--- Bounds of a taker's clock minus the router's, by what each of both handed to the other.
+-- Bounds of a taker's clock minus the router's at any time of their logs, by what each of both handed to the other: as wide
+-- as either clock moved against its monotonic one, which a router tells only of more than it lets pass.
 CREATE TABLE apart AS
 WITH bound AS (
     SELECT router, taker, max(lower_ns) AS lower_ns, max(upper_ns) AS upper_ns FROM handover GROUP BY router, taker
+),
+both_ways AS (
+    SELECT router, taker, max(lower_ns) AS lower_ns, min(upper_ns) AS upper_ns
+    FROM (FROM bound UNION ALL SELECT taker, router, -upper_ns, -lower_ns FROM bound)
+    GROUP BY router, taker
+),
+moved AS (
+    SELECT router, coalesce(max(max_apart_ns)::HUGEINT - min(min_apart_ns), 0) AS ns FROM stretch GROUP BY router
 )
-SELECT router, taker, max(lower_ns) AS lower_ns, min(upper_ns) AS upper_ns
-FROM (FROM bound UNION ALL SELECT taker, router, -upper_ns, -lower_ns FROM bound)
-GROUP BY router, taker;
+SELECT both_ways.router, taker, lower_ns - here.ns - there.ns AS lower_ns, upper_ns + here.ns + there.ns AS upper_ns
+FROM both_ways JOIN moved here ON here.router = both_ways.router JOIN moved there ON there.router = both_ways.taker;

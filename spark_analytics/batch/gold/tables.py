@@ -25,6 +25,7 @@ from spark_analytics.batch.gold import (
 )
 from spark_analytics.batch.gold.kept import Kept
 from spark_analytics.batch.gold.names import named, rows
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement import gold_sql
 from spark_analytics.report.summary import Windows, windows_of
@@ -68,6 +69,16 @@ class Tables:
     def everything(self) -> Tables:
         """Return the tables of all lines about accepted messages."""
         return self
+
+    @cached_property
+    def clock_moves(self) -> DataFrame:
+        """Return by how many nanoseconds each router's wall clock moved against its monotonic one: `router`, `ns`."""
+        spans: dict[int, list[int]] = {}
+        for row in self.times:
+            edges = (row["min_apart_ns"], row["max_apart_ns"])
+            spans.setdefault(row["router"], []).extend(edge for edge in edges if edge is not None)
+        found = [(router, max(edges) - min(edges)) for router, edges in spans.items() if edges]
+        return table_of(self.rows.sparkSession, found, "router long, ns long")
 
     @cached_property
     def accepted(self) -> DataFrame:

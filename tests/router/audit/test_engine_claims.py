@@ -19,6 +19,7 @@ from samples.two_logs import (
     Pair,
     asked_of_another,
     begun,
+    clock_moved,
     copied_on,
     dates,
     flooded,
@@ -391,6 +392,25 @@ def test_history_that_the_router_asked_for_it_accepted_later_is_told(tmp_path: P
     }
     [first, *_] = [one for one in summary["findings"] if "as history" in one["text"]]
     assert first["level"] == "bad" and "for 1 message as history" in first["text"]
+
+
+def test_what_a_clock_shows_that_moved_a_little_names_nobody(tmp_path: Path) -> None:
+    def late(here: Log, there: Log) -> None:
+        handed(here, there, at=60)
+
+    told = {"refused, by a clock that is off": (clock_moved(handed, 0, -30), "refused-there")}
+    quiet = {
+        "accepted later, by a clock set back": (clock_moved(late, 55, -30), "refused-there"),
+        "joined later, by a clock set back": (clock_moved(unread(55), 53, -50), "joined-there"),
+        "history, by a clock set ahead": (clock_moved(asked_of_another(50, 40), 20, 30), "no-history"),
+        "history, by its own clock set back": (
+            clock_moved(asked_of_another(50, 40), 45, -30, here=True), "no-history"
+        ),
+    }  # fmt: skip
+    cases = {**told, **quiet}
+    found, _ = between({case: write for case, (write, _) in cases.items()}, tmp_path)
+    counts = {case: dict(found[case]).get(claim, 0) for case, (_, claim) in cases.items()}
+    assert counts == {**dict.fromkeys(told, 1), **dict.fromkeys(quiet, 0)}
 
 
 def test_more_turned_away_than_a_neighbour_handed_over_is_not_borne_out(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 from samples.audit_logs import LATE, Log, message_id, name
 from samples.one_log import between, claimed, then
-from samples.two_logs import Case, G, Pair, begun, said
+from samples.two_logs import Case, G, Pair, begun, clock_moved, said
 
 PEER, OTHER_PEER = message_id("router"), message_id("another router")
 RUN = "0" * 31 + "9"
@@ -88,6 +88,7 @@ def test_starts_amid_a_run_are_told(tmp_path: Path) -> None:
 Move = tuple[float, str, dict[str, Any]]
 """When a state line about a link of the other router is written, its event, and its fields."""
 CUT: Move = (10, "link_down", {"link": 9})
+LATER: Move = (100, "link_down", {"link": 9})
 
 
 def linked_both(*pongs: float, here: Sequence[Move] = (), there: Sequence[Move] = ()) -> Pair:
@@ -130,6 +131,10 @@ def test_answers_over_a_link_that_the_neighbour_says_was_down_are_told(tmp_path:
         "it counts links": linked_both(90, 150, 210, here=[CUT, (20, "link_up", {"peer": None, "times": 1})]),
         "its clock was set": linked_both(90, 150, 210, here=[CUT, (20, "clock_step", {"by_s": 1})]),
         "the other clock was set": linked_both(90, 150, 210, here=[CUT], there=[(20, "clock_step", {"by_s": 1})]),
+        "it answered before, by a clock set ahead": clock_moved(linked_both(30, 60, 90, here=[LATER]), 20, 200),
+        "it answered before, by its own clock set back": clock_moved(
+            linked_both(30, 60, 90, 120, 150, 180, 210, here=[(250, "link_down", {"link": 9})]), 240, -200, here=True
+        ),
         "a hole": linked_both(90, 150, 210, here=[CUT, (20, "log_gap", {"missing": 1})]),
     }
     found, _ = between({**told, **quiet}, tmp_path)

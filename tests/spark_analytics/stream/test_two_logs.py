@@ -55,7 +55,7 @@ class Batch:
         custody = spark.createDataFrame([(HERE, THERE, 1, 1, 0, 0, -5, 5), (THERE, HERE, 1, 1, 0, 0, -5, 5)], CUSTODY)
         none = spark.createDataFrame([], state.SCHEMAS["open"])
         others = spark.createDataFrame([], state.SCHEMAS["links"])
-        given = {"custody": custody, "every": none}
+        given = {"custody": custody, "every": none, "clock": self._table("clock", [])}
         span = Span(10 * end_ns)
         tables = Running(none, others, routers, span, False, 2, True, CutOff(), {}, given)
         arrivals = self._arrivals()
