@@ -70,26 +70,15 @@ def ties(tables: Tables, pairs: list[tuple[int, int]]) -> DataFrame:
     handed = taken(tables.pieces, tables.accepted, routers, tables.partitions).join(both, ["router", "taker"], "inner")
     handed = tables.kept.keep(handed.select("id", "router", "taker", "parcel", "kind"))
     first = _first(tables, routers, handed.select("id").distinct())
-    here, there = (first.select("id", *(F.col(one).alias(f"{side}_{one}") for one in _FIRST)) for side in _SIDES)
-    keys = routers.select(number.alias("taker"), F.col("router").alias("destination"))
-    carrying = carriers(tables.accepted, routers).join(keys, "destination", "inner").select("router", "taker")
-    carrying = carrying.withColumn("carries", F.lit(True))
-    met = (
-        handed.withColumnRenamed("router", "here_router")
-        .withColumnRenamed("taker", "there_router")
-        .join(here, ["id", "here_router"], "inner")
-        .join(there, ["id", "there_router"], "inner")
-        .withColumnsRenamed({"here_router": "router", "there_router": "taker"})
-        .join(F.broadcast(carrying), ["router", "taker"], "left")
-        .withColumn("is_brought", F.expr("there_brought = router"))
-    )
-    met = tables.kept.keep(met)
+    met = tables.kept.keep(_met(tables, routers, handed, first))
     of_parcel = ("router", "taker", "parcel")
     takers = routers.select(number.alias("taker"), F.col("router").alias("recipient"))
     acked = tables.rows.where("event = 'acked'").join(takers, "recipient", "inner").groupBy(*of_parcel)
     heard = acked.agg(F.max("seq").alias("other_seq"), F.max_by("t", "seq").alias("other_t"))
     had = met.where("is_brought OR there_pruned_to = 0").groupBy(*of_parcel).agg(F.max("there_seq").alias("seq"))
-    sent = met.where("is_brought AND here_pruned_to = 0 AND (kind = 'unicast' OR carries IS NULL)").groupBy(*of_parcel)
+    sent = met.where(
+        "is_brought AND here_pruned_to = 0 AND NOT here_has_copy AND (kind = 'unicast' OR carries IS NULL)"
+    ).groupBy(*of_parcel)
     told = sent.agg(
         F.min("here_seq").alias("seq"),
         F.min("there_seq").alias("other_seq"),
@@ -102,21 +91,44 @@ def ties(tables: Tables, pairs: list[tuple[int, int]]) -> DataFrame:
     return back.withColumn("is_sent", F.lit(False)).unionByName(onward.withColumn("is_sent", F.lit(True)))
 
 
+def _met(tables: Tables, routers: DataFrame, handed: DataFrame, first: DataFrame) -> DataFrame:
+    """Return the messages handed over of which both logs tell an acceptance. `is_brought`: the other router had it from
+    there first; `carries`: true if messages for the other router itself came through this one. `first`: as of
+    `_first`."""
+    here, there = (first.select("id", *(F.col(one).alias(f"{side}_{one}") for one in _FIRST)) for side in _SIDES)
+    keys = routers.select(F.col("number").alias("taker"), F.col("router").alias("destination"))
+    carrying = carriers(tables.accepted, routers).join(keys, "destination", "inner").select("router", "taker")
+    carrying = carrying.withColumn("carries", F.lit(True))
+    return (
+        handed.withColumnRenamed("router", "here_router")
+        .withColumnRenamed("taker", "there_router")
+        .join(here, ["id", "here_router"], "inner")
+        .join(there, ["id", "there_router"], "inner")
+        .withColumnsRenamed({"here_router": "router", "there_router": "taker"})
+        .join(F.broadcast(carrying), ["router", "taker"], "left")
+        .withColumn("is_brought", F.expr("there_brought = router"))
+    )
+
+
 _SIDES = ("here", "there")
-_FIRST = ("router", "seq", "t", "brought", "pruned_to")
+_FIRST = ("router", "seq", "t", "brought", "pruned_to", "has_copy")
 
 
 def _first(tables: Tables, routers: DataFrame, ids: DataFrame) -> DataFrame:
     """Return the first acceptance of each of these messages at each of these routers, copies left aside. `brought`: the
-    router that brought it then, by its number; -1 if it was none of these."""
+    router that brought it then, by its number; -1 if it was none of these; `has_copy`: whether a service of the router
+    sent it on."""
     keys = routers.select(F.col("number").alias("neighbour"), F.col("router").alias("peer"))
     logs = routers.select(F.col("number").alias("router"), "pruned_to")
     peer = F.expr("CASE WHEN NOT said.peer <=> said.signer THEN said.peer END")
-    lines = tables.accepted.where(IS_OWN).join(logs, "router", "inner").withColumn("peer", peer)
+    lines = tables.accepted.join(logs, "router", "inner").withColumn("peer", peer)
     each = lines.join(keys, "peer", "left").withColumn("i", F.explode(F.expr("sequence(0L, n - 1)")))
-    first = F.min(F.struct("seq", "t", F.expr("coalesce(neighbour, -1L) AS brought"))).alias("first")
+    first = F.struct("seq", "t", F.expr("coalesce(neighbour, -1L) AS brought"))
     found = each.withColumn("id", F.expr(ID)).join(ids, "id", "left_semi").groupBy("id", "router", "pruned_to")
-    return found.agg(first).select("id", "router", "pruned_to", "first.*")
+    sums = found.agg(
+        F.min(F.when(F.expr(IS_OWN), first)).alias("first"), F.max(F.expr(f"NOT ({IS_OWN})")).alias("has_copy")
+    )
+    return sums.where("first IS NOT NULL").select("id", "router", "pruned_to", "has_copy", "first.*")
 
 
 def gone(tables: Tables, there: DataFrame, pulled: DataFrame) -> DataFrame:

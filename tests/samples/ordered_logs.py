@@ -75,6 +75,17 @@ def sent_once_more(side: int, number: int, at: float) -> Step:
     return at, side, write
 
 
+def sent_on(side: int, number: int, at: float) -> Step:
+    """Let a service send a message on to the other router before this one accepted it itself."""
+
+    def write(log: Log, other: Log) -> None:
+        log.state("join", at, subscriber=APP, group=GROUP, service="pubsub")
+        ids, whom = [f"{name(log.key)} {number}"], [name(other.key)]
+        log.accepted(800 + number, ids, whom, at, ttl=3600, kind="copy", peer=APP)
+
+    return at, side, write
+
+
 def carrier(side: int, at: float) -> Step:
     """Accept a message that is addressed to the other router, and may hold another one."""
 

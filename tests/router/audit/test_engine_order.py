@@ -24,6 +24,7 @@ from samples.ordered_logs import (
     linked,
     present,
     said,
+    sent_on,
     sent_once_more,
     set_clock,
 )
@@ -98,6 +99,7 @@ def test_nobody_had_joined_where_somebody_had_is_told_by_order(tmp_path: Path) -
         "joined after what was acknowledged": (by_order(present(8), BEFORE, UNREAD, onward), 0),
         "left before what was handed over": (by_order(present(2, 58), BEFORE, UNREAD, onward), 0),
         "what may have come in a carrier": (by_order(present(2), BEFORE, UNREAD, onward, CARRIER), 0),
+        "what a service had sent on": (by_order(present(2), BEFORE, UNREAD, onward, sent_on(HERE, 4, 54)), 0),
         "nothing before": (by_order(present(2), UNREAD, onward), 0),
         "nothing after": (by_order(present(2), BEFORE, UNREAD), 0),
     }, tmp_path)  # fmt: skip
