@@ -102,8 +102,19 @@ _SOURCES = {
     "apart": "apart",
     "tie": "tie",
     "gone": """(
-        SELECT gone.router, taker, gone.seq, gone.t, there_seq, id_text(ids, i) AS id
-        FROM gone_there gone JOIN (SELECT line, ids FROM accepted_line) line USING (line)
+        SELECT gone.router, gone.taker, gone.seq, gone.t, there_seq, id_text(ids, i) AS id,
+            kind = 'unicast' OR kind = 'multicast' AND carrier.router IS NULL AND pulled.router IS NULL AS is_alone
+        FROM gone_there gone
+        JOIN (SELECT line, ids, parcel, kind FROM accepted_line) line USING (line)
+        LEFT JOIN (
+            SELECT DISTINCT line.router, there.router AS taker
+            FROM accepted_line line JOIN routers there ON there.key = line.destination
+        ) carrier ON carrier.router = gone.router AND carrier.taker = gone.taker
+        LEFT JOIN (
+            SELECT DISTINCT e.router, e.parcel, there.router AS taker
+            FROM events e JOIN routers there ON there.key = e.recipient
+            WHERE e.event = 'pulled'
+        ) pulled ON pulled.router = gone.router AND pulled.parcel = line.parcel AND pulled.taker = gone.taker
         WHERE is_never
     )""",
     "had": f"""(

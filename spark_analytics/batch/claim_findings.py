@@ -208,17 +208,16 @@ def ended_impossibly(tables: Tables, ends: list[impossible_ends.End]) -> Rows:
     return told_of(tables, impossible_ends.CLAIM, lines, "true")
 
 
-def gone_there(tables: Tables, words: Rows) -> tuple[Rows, Rows]:
-    """Find messages that ended as refused or expired at a neighbour which by its own log had accepted them from here:
-    the claims that it refused them afterwards, and how many went on. Follows `gone_there` of the local
-    engine. `words`: rows of `findings.tally`."""
+def gone_there(tables: Tables, words: Rows) -> DataFrame | None:
+    """Return the messages that ended as refused or expired at a neighbour which by its own log had accepted them from
+    here, as of `accepted_there`; None if nothing ended so at all. Follows `gone_there` of the local engine. `words`:
+    rows of `findings.tally`."""
     ends = {(row["event"], row["reason"]) for row in words if not row["at_door"]}
     if not any(event in GONE for event, _ in ends):
-        return [], []
+        return None
     ended = each_message(ended_on_the_way(tables.rows, tables.accepted, tables.routers))
     once = tables.accepted_id.where("times = 1 AND NOT has_copy").select("id", "router")
-    there = accepted_there(tables, ended, once, tables.accepted_id)
-    return refused_there(tables, there, words), went_on(tables, there)
+    return accepted_there(tables, ended, once, tables.accepted_id)
 
 
 def ended_on_the_way(rows: DataFrame, accepted: DataFrame, routers: DataFrame) -> DataFrame:

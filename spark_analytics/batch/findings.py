@@ -21,7 +21,7 @@ from spark_analytics.judgement.schema import ENDS, OUTWARD_EVENTS, STATE_EVENTS,
 from spark_analytics.report import summary
 from spark_analytics.report.reasons import SENTENCES
 
-from . import circle_findings, claim_findings, conflict_findings, judged_claims
+from . import circle_findings, claim_findings, conflict_findings, judged_claims, order_findings
 from .gold import abuse_hour, hop_latency, queue_minute, service_unit
 
 Rows = list[dict[str, Any]]
@@ -99,7 +99,10 @@ def _unnamed(tables: Tables, words: Rows, evidence: Evidence) -> Rows:
 def _told(tables: Tables, words: Rows, distinct: Mapping[str, int]) -> dict[str, Rows]:
     """Return what logs tell of each other: what was never sent, what went on though it expired, who is said to drop,
     and claims. `distinct`: the row of `custody.distinct_id`."""
-    refused, went_on = claim_findings.gone_there(tables, words)
+    change, there = judged_claims.change_of(tables.others), claim_findings.gone_there(tables, words)
+    refused = claim_findings.refused_there(tables, there, words) if there is not None else []
+    went_on = claim_findings.went_on(tables, there) if there is not None else []
+    ordered = order_findings.by_order(tables, words, change, _of_order(tables, there))
     is_barred = any(row["event"] == "pubsub_barred" for row in words)
     rootless = circle_findings.rootless(tables.accepted_id)
     circles = circle_findings.in_a_circle(tables, tables.accepted, rootless) if distinct["rootless"] else []
@@ -107,8 +110,27 @@ def _told(tables: Tables, words: Rows, distinct: Mapping[str, int]) -> dict[str,
         "unsent": conflict_findings.unsent(tables, words) if distinct["unsent"] else [],
         "went_on": went_on,
         "barred": claim_findings.barred(tables.others, tables) if is_barred else [],
-        "claims": [*refused, *judged_claims.claims(tables, words), *circles],
-        "unjudged": judged_claims.unjudged(judged_claims.change_of(tables.others), tables, words),
+        "claims": [*refused, *judged_claims.claims(tables, words), *ordered, *circles],
+        "unjudged": judged_claims.unjudged(change, tables, words),
+    }
+
+
+def _of_order(tables: Tables, there: DataFrame | None) -> order_findings.Sources:
+    """Return the tables of which order tells. `there`: messages that ended at a router which had accepted them."""
+
+    def gone() -> DataFrame:
+        assert there is not None
+        return order_findings.gone(tables, there, order_findings.pulled_of(tables.rows))
+
+    def refused() -> DataFrame:
+        ended = claim_findings.ended_on_the_way(tables.rows, tables.accepted, tables.routers)
+        return order_findings.unread_from(tables, ended)
+
+    return {
+        "gone": gone,
+        "refused": refused,
+        "had": lambda: judged_claims.had(tables),
+        "pong": lambda: judged_claims.pong_of(tables.others),
     }
 
 

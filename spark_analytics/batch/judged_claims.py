@@ -114,7 +114,7 @@ def asked(words: Rows) -> list[str]:
         "left-out": any(event == "join" for event, _ in ends),
         "not-left": ("dropped", "left") in ends,
         "heard-when-down": any(event == PONG for event, _ in ends),
-        "linked-there": len({row["router"] for row in words if row["event"] == PONG}) > 1,
+        "linked-there": any(event == PONG for event, _ in ends),
         "no-history": any(event == presence_sql.HISTORY for event, _ in ends),
         "not-handed": max(turned.values(), default=0) >= UNBORNE_MIN,
     }
@@ -140,7 +140,7 @@ def pong_of(others: DataFrame) -> DataFrame:
 def log_of(tables: Tables) -> DataFrame:
     """Return the logs."""
     hole = f"coalesce(array_min(transform(holes, hole -> hole.first_seq)), {presence_sql.NS_MAX}L) AS hole_seq"
-    names = ("number AS router", "router AS key", "is_whole", "pruned_to", "start_ns", "end_ns", hole)
+    names = ("number AS router", "router AS key", "is_whole", "pruned_to", "is_restored", "start_ns", "end_ns", hole)
     return tables.routers.where("end_ns IS NOT NULL").selectExpr(*names)
 
 
@@ -171,7 +171,7 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
             ended = ended_on_the_way(tables.rows, tables.accepted, tables.routers)
             return {"refused": unread(ended), "apart": apart(tables)}
         case "no-history":
-            return {"had": _had(tables), "apart": apart(tables)}
+            return {"had": had(tables), "apart": apart(tables)}
         case "other-time":
             boots = table_of(tables.rows.sparkSession, moved, "router long, boot long")
             lines = tables.rows.select("router", "boot", "seq", "t", "mono")
@@ -282,7 +282,7 @@ def had_first(acceptances: DataFrame) -> DataFrame:
     return sums.withColumn("id", F.lower(F.hex("id")))
 
 
-def _had(tables: Tables) -> DataFrame:
+def had(tables: Tables) -> DataFrame:
     at = F.explode(F.expr("sequence(0L, n - 1)")).alias("i")
     each = tables.accepted.select("router", "seq", "t", "n", "ids", at).withColumn("id", F.expr(ID))
     return had_first(each.join(asked_as_history(change_of(tables.others)), "id", "left_semi"))

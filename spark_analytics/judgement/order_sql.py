@@ -73,13 +73,24 @@ def _known(name: str, asked: str, which: str = "TRUE") -> str:
 
 
 REFUSED_THERE = f"""
-WITH asked AS (
-    SELECT taker AS router, router AS other, seq AS at_seq, t AS at_t FROM {{gone}}
+WITH said AS (
+    SELECT gone.router, taker, gone.seq, gone.t, there_seq, id, is_alone,
+        coalesce(min(CASE WHEN is_alone THEN begun.seq END), {NS_MAX}) AS begun_seq
+    FROM {{gone}} gone
+    LEFT JOIN (SELECT router, seq FROM {{change}} WHERE event = 'start') begun
+        ON begun.router = gone.router AND begun.seq > gone.seq
+    GROUP BY gone.router, taker, gone.seq, gone.t, there_seq, id, is_alone
+),
+judged AS (
+    SELECT *, CASE WHEN is_alone THEN begun_seq ELSE seq END AS at_seq FROM said
+),
+asked AS (
+    SELECT taker AS router, router AS other, at_seq, CASE WHEN NOT is_alone THEN t END AS at_t FROM judged
 ),{_known("known", "asked")},
 found AS (
-    SELECT gone.*, row_number() OVER (PARTITION BY gone.router, taker ORDER BY seq, id) AS place
-    FROM {{gone}} gone
-    JOIN known ON known.router = gone.taker AND known.other = gone.router AND known.at_seq = gone.seq
+    SELECT judged.*, row_number() OVER (PARTITION BY judged.router, taker ORDER BY seq, id) AS place
+    FROM judged
+    JOIN known ON known.router = judged.taker AND known.other = judged.router AND known.at_seq = judged.at_seq
     WHERE known_seq >= there_seq
 )
 SELECT found.router, log.key AS peer, CAST(count(*) AS BIGINT) AS count,
@@ -88,10 +99,12 @@ SELECT found.router, log.key AS peer, CAST(count(*) AS BIGINT) AS count,
 FROM found JOIN {{log}} log ON log.router = found.taker
 GROUP BY found.router, log.key
 """
-"""Messages that a neighbour is said to have refused, for a reason for which nobody refuses what it knows, after the
-router had the acknowledgement of a message, or a message itself, that the neighbour accepted no sooner than this one.
-`gone`: messages that ended so, of which the neighbour had each first from the router (`router`, `taker`, `seq`, `t`,
-`there_seq`: where it accepted it, `id`)."""
+"""Messages that a neighbour is said to have refused, for a reason for which nobody refuses what it knows, although it
+accepted them from the router. It may have done so after it had refused them, if they were sent to it once more, as it
+pulled them, or came in a message to it: then only those that it had accepted before something of which the router heard
+before the refusal. Of others (`is_alone`) the router must have heard of something later before its next start: what it
+did last in a run may not be written. `gone`: messages that ended so, of which the neighbour had each first from the
+router (`router`, `taker`, `seq`, `t`, `there_seq`: where it accepted it, `id`, `is_alone`)."""
 
 JOINED_THERE = f"""
 {STAYS}

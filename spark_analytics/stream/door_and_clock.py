@@ -26,6 +26,7 @@ from spark_analytics.batch.judged_claims import (
     not_left,
     unlinked,
 )
+from spark_analytics.batch.order_findings import pulled_of
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement.claim_sql import BACK, BACK_NS, CLOCK, COPIED, IS_UNEVEN, NOT_BEGUN, NOT_HANDED
 from spark_analytics.judgement.conflicts import row_of
@@ -52,6 +53,7 @@ def added(laid: DataFrame, others: DataFrame, starts: DataFrame, span: Span) -> 
         "clock": clock_lines(laid.where("is_new"), starts),
         "acked": acked(laid.where("is_new")),
         "left": left(laid.where("is_new")),
+        "pulled": pulled_of(laid.where("is_new")),
     }
 
 
@@ -122,6 +124,10 @@ class DoorAndClock:
 
         before = F.lag("mono").over(Window.partitionBy("router", "boot").orderBy("seq"))
         self._back = self._all["clock"].select((before - F.col("mono")).alias("ns")).where(f"ns > {BACK_NS}L")
+
+    def all(self, name: str) -> DataFrame:
+        """Return the rows of a table of `added`, of all batches."""
+        return self._all[name]
 
     def kinds(self) -> DataFrame:
         """Return a row `other-time` for each boot in which the clocks moved apart, `time-back` for each line at which

@@ -71,12 +71,14 @@ ADDED = {
     "clock": "router long, boot long, seq long, t long, mono long",
     "acked": "router long, boot long, link long, recipient string, seq long, last_seq long",
     "left": "router long, parcel long, recipient string, seq long, count long",
+    "pulled": "router long, parcel long, recipient string, count long",
 }
 """Tables whose rows of one key are summed: all in one part of each batch, a column for each table. `gone`: lines of
 messages that ended on the way to a router with a log here (`two_logs`); `followed_to`: the last acceptance of a message
 from a neighbour whose log tells of the taking over; `unsent`: messages that a neighbour never had, of which no log will
 tell more; `carriers`: messages accepted for other routers themselves; `turned`, `handed`, `clock`: as of
-`door_and_clock`; `acked`, `left`: as of `judged_claims`, as many rows as links that were used."""
+`door_and_clock`; `acked`, `left`: as of `judged_claims`, as many rows as links that were used; `pulled`: as of
+`order_findings`."""
 SUSPECTS = {
     "gone_there": "id binary, router long, taker long, event string, reason string, seq long, t long",
     "missing": "id binary, router long, brought long, seq long, i long, t long, ttl_s long, kind string",
@@ -119,6 +121,7 @@ KEYS = {
     "clock": ("router", "boot", "seq"),
     "acked": ("router", "boot", "link", "recipient"),
     "left": ("router", "parcel", "recipient", "seq"),
+    "pulled": ("router", "parcel", "recipient"),
 }  # fmt: skip
 GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns", "followed_seq", "last_seq")
 LEAST = ("pending_due_ns", "upper_ns", "first", "seq", "t", "mono")

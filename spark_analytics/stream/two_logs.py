@@ -12,12 +12,12 @@ from functools import cached_property, reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analytics.batch import circle_findings, claim_findings, conflict_findings
+from spark_analytics.batch import circle_findings, claim_findings, conflict_findings, order_findings
 from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold import accepted
 from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.gold.names import named, rows
-from spark_analytics.batch.judged_claims import asked_as_history, had_first, ids_of, log_of, made, unread
+from spark_analytics.batch.judged_claims import asked_as_history, had_first, ids_of, log_of, made, pong_of, unread
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.presence_sql import HISTORY, JOINED_THERE, NO_HISTORY
@@ -138,7 +138,8 @@ class TwoLogs:
         self._circles = cut_off(circles(acceptances))
         if self.asked_count:
             asked = acceptances.join(asked_as_history(self._change), "id", "left_semi")
-            sources = {"change": self._change, "log": log_of(tables), "had": had_first(asked)}
+            self._had = cut_off(had_first(asked))
+            sources = {"change": self._change, "log": log_of(tables), "had": self._had}
             self._no_history = cut_off(made(NO_HISTORY, sources | {"apart": claim_findings.apart(tables)}, 0))
         self._missing = cut_off(self._judged(said.join(had, ["id", "brought"], "left_anti")))
 
@@ -209,9 +210,24 @@ class TwoLogs:
                 *(self._claimed("no-history", self._no_history) if "no-history" in kinds else []),
                 *recipients.told(kinds),
                 *own.told(kinds),
+                *order_findings.by_order(tables, words, self._change, self._of_order(own)),
                 *(self._in_a_circle() if "circle" in kinds else []),
             ],
         }
+
+    def _of_order(self, own: DoorAndClock) -> order_findings.Sources:
+        """Return the tables of which order tells."""
+        tables = self._tables
+        return {
+            "gone": lambda: order_findings.gone(tables.everything, self._there, own.all("pulled")),
+            "refused": lambda: order_findings.unread_from(tables.everything, self._ended),
+            "had": lambda: self._had,
+            "pong": lambda: pong_of(tables.given["links"]),
+        }
+
+    @property
+    def _ended(self) -> DataFrame:
+        return self._past("gone").unionByName(self._gone.drop("is_open"))
 
     def _in_a_circle(self) -> Rows:
         every = self._tables.everything
@@ -227,8 +243,7 @@ class TwoLogs:
 
     def _joined_there(self, recipients: Recipients) -> Rows:
         tables = self._tables
-        ended = self._past("gone").unionByName(self._gone.drop("is_open"))
-        sources = {"change": self._change, "log": log_of(tables), "refused": unread(ended)}
+        sources = {"change": self._change, "log": log_of(tables), "refused": unread(self._ended)}
         sources["apart"] = claim_findings.apart(tables)
         told = rows(named(made(JOINED_THERE, sources, recipients.joins), tables.routers))
         ids = ids_of(tables.everything, told) if told else {}

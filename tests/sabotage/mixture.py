@@ -13,6 +13,7 @@ from samples.audit_logs import APP, LATE, NEVER, OTHER_APP, A, B, C, Log, name
 from samples.detour_logs import write_detour
 from samples.handovers import EVENTS
 from samples.mesh_logs import write_mesh
+from samples.ordered_logs import ORDERED
 from samples.two_logs import (
     FACTS,
     asked_of_another,
@@ -185,6 +186,7 @@ PAIRS: dict[str, Callable[[Log, Log], object]] = {
     "restored": taken_again,
     "by a clock set ahead": clock_moved(asked_of_another(50, 40), 20, 30),
     "by a clock set back": clock_moved(unread(55), 53, -50),
+    **ORDERED,
 }
 
 
@@ -203,6 +205,10 @@ def pairs(directory: Path) -> list[str]:
         "The router {} says that {} refused 1 message because nobody there".format(*routers["joined"]),
         "The router {} says that {} refused 1 message because nobody there".format(*routers["nobody for a copy"]),
         "The router {} says that it asked {} for 1 message as history".format(*routers["news"]),
+        "The router {} says that {} refused 1 message which".format(*routers["refused, a clock was set"]),
+        "The router {} says that {} refused 1 message because nobody".format(*routers["joined, a clock was set"]),
+        "The router {} tells that no link with {} was up since event".format(*routers["linked, a clock was set"]),
+        "The router {} says that it asked {} for 1 message as history".format(*routers["asked, a clock was set"]),
         "1 message that expired at {} for {} went on".format(*routers["expired"]),
         "1 message refused at {} for {} went on".format(*routers["rates"]),
         *(f"The router {one} says that it dropped 2 messages because {APP} had left" for one in routers["not left"]),

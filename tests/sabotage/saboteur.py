@@ -14,7 +14,7 @@ from router.disk.log.eventlog import Segments
 from sabotage.claimant import CLAIMS
 from sabotage.liar import LIES, LIES_OF_TWO
 from sabotage.logs import LogFile, segments
-from sabotage.of_two import APART, OF_LINKS, OF_THREE, OF_TWO
+from sabotage.of_two import APART, EXCUSED, OF_LINKS, OF_THREE, OF_TWO
 from sabotage.scene import Scene
 from sabotage.seals import SEALED
 
@@ -177,17 +177,17 @@ FILES: tuple[Callable[[Scene], None], ...] = (
     removed_segment, truncated, edited_byte, swapped_lines, copied_elsewhere, copied_beside, emptied, directory_instead,
     broken_link, garbage_line, without_footer, cut_tail, not_a_log, pruned, edited_footer, pruned_footers_lost, moved,
 )  # fmt: skip
-SABOTAGES = {
-    one.__name__: one for one in (*FILES, *SEALED, *LIES, *LIES_OF_TWO, *CLAIMS, *APART, *OF_TWO, *OF_LINKS, *OF_THREE)
-}
+_OF_OTHERS = (*APART, *OF_TWO, *OF_LINKS, *OF_THREE, *EXCUSED)
+SABOTAGES = {one.__name__: one for one in (*FILES, *SEALED, *LIES, *LIES_OF_TWO, *CLAIMS, *_OF_OTHERS)}
 BESIDE_A_SOUND_LOG = [one.__name__ for one in OF_TWO]
 """What the sound log of one neighbour tells of several others."""
-ALONE = ("rewritten", "another_ttl", *(one.__name__ for one in (*APART, *OF_TWO, *OF_LINKS, *OF_THREE)))
+ALONE = ("rewritten", "another_ttl", *(one.__name__ for one in _OF_OTHERS))
 """What only other logs tell of, which may be damaged too where there is other sabotage."""
 _SETS = 12
 TOGETHER = [
-    *([name] for name in ALONE if name not in BESIDE_A_SOUND_LOG),
+    *([name] for name in ALONE if name not in BESIDE_A_SOUND_LOG and SABOTAGES[name] not in EXCUSED),
     BESIDE_A_SOUND_LOG,
+    [one.__name__ for one in EXCUSED],
     *([name for name in SABOTAGES if name not in ALONE][at::_SETS] for at in range(_SETS)),
 ]
 """All of them, in sets that one scene can have at once."""

@@ -32,7 +32,7 @@ class Scene:
 
     `statuses`: files that are not good, with their status; `holes`: by router, sequence numbers before which messages
     without an end are unknown; `says`: words that the audit's texts must contain; `level`: the level of a finding that
-    the changes must cause (docs/audit.md).
+    the changes must cause (docs/audit.md); `rewritten`: the routers of which the lines were changed, in order.
     """
 
     def __init__(self, directory: Path, seed: int) -> None:
@@ -49,6 +49,7 @@ class Scene:
         self.holes: dict[str, list[int]] = {router: [] for router in names}
         self.pruned: set[str] = set()
         self.says: list[str] = []
+        self.rewritten: list[str] = []
         self.level = ""
         self._heads_are_gone = False
         self._untouched = sorted(names)
@@ -184,6 +185,7 @@ class Scene:
 
     def again(self, router: str, change: Callable[[Rows], Rows], *, names_reasons: bool = True) -> None:
         parts = self.chance.randrange(4, 8)
+        self.rewritten.append(router)
         seal_again(self.logs[router], self.keys[router], change, parts, names_reasons=names_reasons)
 
 

@@ -23,7 +23,7 @@ from router.audit.export.pseudonyms import Pseudonyms
 from router.audit.listing import list_logs
 from sabotage import saboteur
 from sabotage.liar import only_looks_so
-from sabotage.of_two import lost_acknowledgement, refused_for_load
+from sabotage.of_two import clocks_set, lost_acknowledgement, refused_for_load
 from sabotage.saboteur import SABOTAGES
 from sabotage.scene import NoLogLeft, Scene, copied
 
@@ -79,6 +79,10 @@ OWN: dict[str, tuple[str, set[str]]] = {
     "refused_where_somebody_had_joined": ("claims", {"joined-there"}),
     "linked_there": ("claims", {"linked-there"}),
     "asked_before_it_was_there": ("claims", {"no-history"}),
+    "refused_though_taken_and_a_clock_was_set": ("claims", {"refused-there"}),
+    "refused_where_somebody_had_joined_and_a_clock_was_set": ("claims", {"joined-there"}),
+    "linked_there_and_a_clock_was_set": ("claims", {"linked-there"}),
+    "asked_before_it_was_there_and_a_clock_was_set": ("claims", {"no-history"}),
     "in_a_circle_of_2": ("claims", {"in-a-circle"}),
     "in_a_circle_of_3": ("claims", {"in-a-circle"}),
     "flooded_by_nobody": ("claims", {"not-handed"}),
@@ -103,7 +107,7 @@ BESIDE = {
 }
 """Claims that a lie may bring about as well: it writes a ttl, a time, whom a message reached, or who brought it, that
 is not true; only whoever brought a message is not sent it, and nobody has a link with somebody who is not there."""
-SEEMING = (None, only_looks_so, lost_acknowledgement, refused_for_load)
+SEEMING = (None, only_looks_so, lost_acknowledgement, refused_for_load, clocks_set)
 """What honest routers write that only looks like a lie."""
 faults = st.lists(st.sampled_from(FAULTS), max_size=FAULTS_MAX)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from msgspec.structs import replace
 
-from samples.audit_logs import LATE, OTHER_APP, Log, message_id, name
+from samples.audit_logs import APP, LATE, OTHER_APP, Log, message_id, name
 from samples.two_logs import G, Pair, begun
 
 HERE, THERE = 0, 1
@@ -40,7 +41,8 @@ def handed(
     `peer`: who brought it there, if it was another."""
 
     def taken(log: Log, other: Log) -> None:
-        log.accepted(1000 + number, [f"{name(other.key)} {number}"], [], there_at or 0, peer=peer or name(other.key))
+        ids, brought = [f"{name(other.key)} {number}"], peer or name(other.key)
+        log.accepted(1000 + number, ids, [], there_at or 0, ttl=3600, peer=brought)
 
     def given(log: Log, other: Log) -> None:
         log.accepted(number, [f"{name(log.key)} {number}"], [name(other.key)], at, ttl=3600)
@@ -60,6 +62,36 @@ def asked(side: int, giver_number: int, at: float) -> Step:
     def write(log: Log, other: Log) -> None:
         line = log.noted("history_asked", 1, at=at, service="router", router=name(other.key), group=G)
         log.lines[-1] = replace(line, ids=message_id(f"{name(other.key)} {giver_number}"))
+
+    return at, side, write
+
+
+def sent_once_more(side: int, number: int, at: float) -> Step:
+    """Send a message to the other router, which asked for it."""
+
+    def write(log: Log, other: Log) -> None:
+        log.outward("pulled", [(number, 1)], at, recipient=name(other.key), parcel=number, link=LINK)
+
+    return at, side, write
+
+
+def sent_on(side: int, number: int, at: float) -> Step:
+    """Let a service send a message on to the other router before this one accepted it itself."""
+
+    def write(log: Log, other: Log) -> None:
+        log.state("join", at, subscriber=APP, group=GROUP, service="pubsub")
+        ids, whom = [f"{name(log.key)} {number}"], [name(other.key)]
+        log.accepted(800 + number, ids, whom, at, ttl=3600, kind="copy", peer=APP)
+
+    return at, side, write
+
+
+def carrier(side: int, at: float) -> Step:
+    """Accept a message that is addressed to the other router, and may hold another one."""
+
+    def write(log: Log, other: Log) -> None:
+        unicast: dict[str, Any] = {"kind": "unicast", "group": None, "source": APP, "destination": name(other.key)}
+        log.accepted(900, [f"{name(log.key)} carrier"], [], at, **unicast)
 
     return at, side, write
 
@@ -105,7 +137,7 @@ HEARD = [linked(THERE, "link", at) for at in (30, 90, 150)]
 BOTH_WAYS = [*handed(HERE, 1, 20, 21, 310), *handed(THERE, 3, 200, 201, 202)]
 """What went either way before and after the last two answers."""
 ORDERED: dict[str, Pair] = {
-    "refused, a clock was set": by_order(REFUSED, handed(HERE, 3, 41, 42, 45)),
+    "refused, a clock was set": by_order(REFUSED, handed(HERE, 3, 41, 42, 55)),
     "joined, a clock was set": by_order(present(2), handed(HERE, 1, 5, 6, 7), UNREAD, handed(HERE, 4, 55, 60, 70)),
     "linked, a clock was set": by_order(GAP, HEARD, BOTH_WAYS),
     "asked, a clock was set": by_order(asked(HERE, 5, 30), handed(HERE, 1, 31, 32, 33), handed(THERE, 5, 60, 61, 62)),

@@ -19,16 +19,21 @@ from samples.ordered_logs import (
     Step,
     asked,
     by_order,
+    carrier,
     handed,
     linked,
     present,
     said,
+    sent_on,
+    sent_once_more,
     set_clock,
 )
 from samples.two_logs import LIFE_FIRST, Pair
 
 from router.core.log.life import Life
 
+PULLED = sent_once_more(HERE, 2, 51)
+CARRIER = carrier(HERE, 3)
 BEFORE, BACK = handed(HERE, 1, 5, 6, 7), handed(THERE, 3, 61, 62, 63)
 Cases = dict[str, tuple[Pair, int]]
 
@@ -51,17 +56,17 @@ def renewed(side: int) -> Step:
     return 900, side, lambda log, _: log.state("renewal", 900, old=log.key.public.hex(), new=APP, service="router")
 
 
-def test_a_refusal_after_what_was_accepted_later_was_acknowledged_is_told(tmp_path: Path) -> None:
-    later = handed(HERE, 3, 41, 42, 45)
+def test_a_refusal_of_what_was_accepted_is_told(tmp_path: Path) -> None:
+    later = handed(HERE, 3, 41, 42, 55)
+    begun = said(HERE, "start", 52, boot="9" * 32)
     counted("refused-there", {
         "its clock was set": (by_order(REFUSED, later), 1),
         "the other clock was set": (by_order(REFUSED, later, stepped=[set_clock(THERE, 30)]), 1),
         "both were set, later": (by_order(REFUSED, later, stepped=[set_clock(HERE, LATE), set_clock(THERE, LATE)]), 1),
-        "what the other one brought": (by_order(REFUSED, handed(THERE, 3, 43, 45, 60)), 1),
+        "what the other one brought": (by_order(REFUSED, handed(THERE, 3, 43, 55, 60)), 1),
         "acknowledged before it was accepted": (by_order(REFUSED, handed(HERE, 3, 21, 22, 45)), 0),
-        "acknowledged after the refusal": (by_order(REFUSED, handed(HERE, 3, 41, 42, 55)), 0),
-        "acknowledged with the refusal": (by_order(handed(HERE, 3, 19, 42, 50), REFUSED), 0),
-        "brought after the refusal": (by_order(REFUSED, handed(THERE, 3, 43, 55, 60)), 0),
+        "nothing is heard of later": (by_order(REFUSED), 0),
+        "heard in another run": (by_order(REFUSED, later, begun), 0),
         "a reason for which it may refuse": (
             by_order(handed(HERE, 2, 20, 40, 50, "refused", "not-authorised"), later), 0
         ),
@@ -72,11 +77,20 @@ def test_a_refusal_after_what_was_accepted_later_was_acknowledged_is_told(tmp_pa
     }, tmp_path)  # fmt: skip
 
 
+def test_a_refusal_of_what_was_sent_once_more_is_told_if_it_was_accepted_before(tmp_path: Path) -> None:
+    before = handed(HERE, 3, 41, 42, 45)
+    counted("refused-there", {
+        "acknowledged before": (by_order(REFUSED, PULLED, before), 1),
+        "brought before": (by_order(REFUSED, PULLED, handed(THERE, 3, 43, 45, 60)), 1),
+        "carried, acknowledged before": (by_order(REFUSED, CARRIER, before), 1),
+        "acknowledged after it": (by_order(REFUSED, PULLED, handed(HERE, 3, 41, 42, 55)), 0),
+        "acknowledged with it": (by_order(handed(HERE, 3, 19, 42, 50), REFUSED, PULLED), 0),
+        "brought after it": (by_order(REFUSED, PULLED, handed(THERE, 3, 43, 55, 60)), 0),
+        "carried, acknowledged after it": (by_order(REFUSED, CARRIER, handed(HERE, 3, 41, 42, 55)), 0),
+    }, tmp_path)  # fmt: skip
+
+
 def test_nobody_had_joined_where_somebody_had_is_told_by_order(tmp_path: Path) -> None:
-    carrier = (3, HERE, lambda log, other: log.accepted(
-        900, [f"{log.key.public.hex()} carrier"], [], 3, kind="unicast", group=None, source=APP,
-        destination=other.key.public.hex(),
-    ))  # fmt: skip
     onward = handed(HERE, 4, 55, 60, 70)
     counted("joined-there", {
         "acknowledged before, handed over after": (by_order(present(2), BEFORE, UNREAD, onward), 1),
@@ -84,7 +98,8 @@ def test_nobody_had_joined_where_somebody_had_is_told_by_order(tmp_path: Path) -
         "brought before": (by_order(present(2), handed(THERE, 1, 3, 4, LATE), UNREAD, onward), 1),
         "joined after what was acknowledged": (by_order(present(8), BEFORE, UNREAD, onward), 0),
         "left before what was handed over": (by_order(present(2, 58), BEFORE, UNREAD, onward), 0),
-        "what may have come in a carrier": (by_order(present(2), BEFORE, UNREAD, onward, carrier), 0),
+        "what may have come in a carrier": (by_order(present(2), BEFORE, UNREAD, onward, CARRIER), 0),
+        "what a service had sent on": (by_order(present(2), BEFORE, UNREAD, onward, sent_on(HERE, 4, 54)), 0),
         "nothing before": (by_order(present(2), UNREAD, onward), 0),
         "nothing after": (by_order(present(2), BEFORE, UNREAD), 0),
     }, tmp_path)  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from samples.audit_logs import APP, LATE, OTHER_APP, SECOND, START, Log, message_id, name
 from samples.growing_logs import delivered, delivered_locally, said
+from samples.ordered_logs import ORDERED
 from samples.published_tables import published
 from samples.two_logs import (
     Case,
@@ -158,6 +159,7 @@ PAIRS: dict[str, Pair] = {
     "multicast": brought("multicast", 2 * DAY_S),
     "restored": taken_again,
     "carried": brought("multicast", 2 * DAY_S, 2 * DAY_S - 1),
+    **ORDERED,
 }
 ALONE: dict[str, Case] = {
     "left out": left_out(),
@@ -242,11 +244,12 @@ def test_what_two_logs_tell_is_told_as_soon_as_it_can_be(spark: SparkSession, tm
         "not-left",
         "no-history",
         "owed-wrongly",
+        "linked-there",
     }
     wrongly = [row["count"] for row in told[-1]["claims"] if row["claim"] == "owed-wrongly"]
     assert sorted(wrongly) == [3, 4]
     assert {row["count"] for row in told[-1]["unsent"]} == {1} and len(told[-1]["unsent"]) == 3
     assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "expired"] == [1, 1]
-    assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "refused"] == [1] * 7
+    assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "refused"] == [1] * 8
     assert len(told[-1]["barred"]) == 1
     assert len(told[0]["claims"]) < len(told[-1]["claims"]), "a later file shows a claim"

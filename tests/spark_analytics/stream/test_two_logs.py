@@ -65,7 +65,7 @@ class Batch:
         new = arrivals.select(*state.names_of("ids"))
         handover = spark.createDataFrame([], HANDOVER)
         self.two.meet(handovers.accepted_id(new, hits), new.unionByName(hits), handover)
-        own = {name: self._table(name, []) for name in ("turned", "handed", "clock", "acked", "left")}
+        own = {name: self._table(name, []) for name in ("turned", "handed", "clock", "acked", "left", "pulled")}
         doors = DoorAndClock(self.past, tables, WORDS, own, recipients.change, pong_of(others))
         self.told = self.two.told(recipients, doors)
 
