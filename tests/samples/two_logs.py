@@ -215,7 +215,7 @@ def clock_moved(write: Pair, at: float, by_s: float, *, here: bool = False) -> P
         write(one, two)
         log = one if here else two
         log.lines = [
-            replace(line, t=line.t + int(by_s * SECOND)) if line.mono >= BOOTED + at * SECOND else line
+            replace(line, t=line.t + int(by_s * SECOND)) if (line.mono or 0) >= BOOTED + at * SECOND else line
             for line in log.lines
         ]
 
