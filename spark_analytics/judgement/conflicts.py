@@ -29,8 +29,9 @@ OF_PEER = frozenset((*UNLIKE_FACTS, "refused-there", "joined-there", "linked-the
 
 
 def row_of(claim: str, row: Row, id: str | None) -> dict[str, Any]:
-    """Return a row that a text of `claim_sql` found, with the router's key, as both engines give it to `claims`."""
-    first = {"seq": row["seq"], "accepted_seq": row["accepted_seq"], "id": id}
+    """Return a row that a text of `claim_sql` found, with the router's key, as both engines give it to `claims`. `id`:
+    of the message, where the text does not name it."""
+    first = {"seq": row["seq"], "accepted_seq": row["accepted_seq"], "id": row.get("id", id)}
     return {"claim": claim, **{name: row[name] for name in ("router", "peer", "count")}, "first": first}
 
 

@@ -357,9 +357,13 @@ found AS (
     JOIN steady there ON there.router = named.taker
     WHERE had.t - upper_ns > latest_t
 )
-SELECT found.router, log.key AS peer, CAST(count(DISTINCT id) AS BIGINT) AS count, min(seq) AS seq,
-    min_by(accepted_seq, seq) AS accepted_seq
-FROM found JOIN {{log}} log ON log.router = found.taker
+SELECT found.router, log.key AS peer, CAST(count(DISTINCT id) AS BIGINT) AS count,
+    max(CASE WHEN place = 1 THEN seq END) AS seq, max(CASE WHEN place = 1 THEN accepted_seq END) AS accepted_seq,
+    max(CASE WHEN place = 1 THEN id END) AS id
+FROM (
+    SELECT found.*, row_number() OVER (PARTITION BY router, taker ORDER BY seq, accepted_seq, id) AS place FROM found
+) found
+JOIN {{log}} log ON log.router = found.taker
 GROUP BY found.router, log.key
 """
 """Messages that a router says that it asked another one for as history, although by the log of that one they were no

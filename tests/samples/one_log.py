@@ -40,6 +40,7 @@ def told_of(rows: Sequence[Mapping[str, Any]], log: Log) -> list[tuple[str, int]
     own = [row for row in rows if row["router"] == name(log.key)]
     for row in own:
         assert row["claim"] not in OF_MESSAGES or row["id"] == first_message(log, row["seq"]), row
+        assert row["claim"] != "no-history" or row["id"] is not None, row
     return [(row["claim"], row["count"]) for row in own]
 
 
