@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 SHARE = 0.2
 """Spark lists the files anew when fewer than this share of the most for one batch are left of the list before."""
 PERIODS = 2
 """Pauses between two triggers after which at least one trigger has begun, also on a machine with much else to do."""
+PAUSE_S_MIN = 2.0
+"""Seconds that are waited for that at least."""
 
 
 class Listed:
-    """Told of each batch, and asked between batches. `every_s`: as of `run_stream`; `files_max`: the most new files in
-    one batch, None for no limit."""
+    """Told of each batch, and asked between batches. `every_s`: as of `run_stream`; if it is None, only the end of the
+    run tells. `files_max`: the most new files in one batch, None for no limit."""
 
     def __init__(self, every_s: float | None, files_max: int | None) -> None:
-        self._pause_s = PERIODS * (every_s or 0)
+        self._pause_s = inf if every_s is None else max(PERIODS * every_s, PAUSE_S_MIN)
         self._files_max = files_max
         self._is_first = True
         self._idle: tuple[float, int] | None = None

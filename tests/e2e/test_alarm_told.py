@@ -1,128 +1,119 @@
-"""A loss at one of two nodes whose logs a stream audits is said to a command, once, and once more when it is over."""
+"""A loss at one of two nodes whose logs a stream audits is said to a command, once, and once more when it is over; also
+where the command hangs and the stream is killed. A node that is silent is said as well."""
 
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-import lmdb
+import duckdb
 import pytest
-import trio
+from fleet_alarms import STREAM_S, Pager, Rows, of, stream_of
 from rig import NodeProcess, Rig, new_key, rig
-from rigs.patience import HANG_S
 
 from router import connect
-from router.core.wire.crypto import PublicKey
+from router.core.wire.crypto import SigningKey
 
-STREAM_S = 900
-"""Seconds that a stream may take to begin, and for two batches, on a machine with much else to do."""
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("packaged_java")]
 LITTLE_SEGMENTS = {"log.segment_s": 2}
-TELL = "import sys; print(sys.stdin.read(), end='', file=open(sys.argv[1], 'a'))"
+LOST = "alarm:unaccounted"
+SENT = 3
+SEGMENT_S = 10
+"""Three times as long may a log be silent. A node that has nothing to do may be so, too: it tells of its links once a
+minute."""
 
 
-class Rows:
-    """The rows of one queue, taken out of the store of a node that is stopped, and put back."""
+class Scene(NamedTuple):
+    """Two nodes, of which the core has messages for a reader that is away."""
 
-    def __init__(self, node: NodeProcess, recipient: PublicKey) -> None:
-        self._path, self._recipient = str(node.home.store_path), bytes(recipient)
-        self._taken: dict[bytes, bytes] = {}
-
-    def take(self) -> None:
-        with lmdb.open(self._path, max_dbs=64, lock=False) as env:
-            queues = env.open_db(b"queues", create=False)
-            with env.begin(write=True) as txn:
-                rows = {bytes(key): bytes(row) for key, row in txn.cursor(queues)}
-                self._taken = {key: row for key, row in rows.items() if key[:32] == self._recipient}
-                for key in self._taken:
-                    txn.delete(key, db=queues)
-        assert self._taken
-
-    def put_back(self) -> None:
-        with lmdb.open(self._path, max_dbs=64, lock=False) as env:
-            queues = env.open_db(b"queues", create=False)
-            with env.begin(write=True) as txn:
-                for key, row in self._taken.items():
-                    txn.put(key, row, db=queues)
+    rig: Rig
+    core: NodeProcess
+    edge: NodeProcess
+    reader: SigningKey
+    pager: Pager
 
 
 @asynccontextmanager
-async def a_stream(base: Path, *logs: Path) -> AsyncIterator[Path]:
-    """Audit these logs as they grow; yield the file of what the command is told."""
-    told = base / "told"
-    told.touch()
-    command = shlex.join([sys.executable, "-c", TELL, str(told)])
-    arguments = ["-m", "spark_analytics.streaming", *map(str, logs), "--out", str(base / "out"), "--every", "0.5"]
-    with (base / "stream.log").open("wb") as log:
-        process = await trio.lowlevel.open_process(
-            [sys.executable, *arguments, "--notify", command], stdout=log, stderr=log
-        )
-        try:
-            yield told
-        finally:
-            process.terminate()
-            with trio.fail_after(HANG_S):
-                await process.wait()
-    assert process.returncode == 0, (base / "stream.log").read_text()[-2000:]
-
-
-def alarms(told: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in told.read_text().splitlines()]
-
-
-async def until_told(told: Path, finding: str, change: str) -> dict[str, Any]:
-    with trio.fail_after(STREAM_S):
-        while not (found := [one for one in alarms(told) if (one["finding"], one["change"]) == (finding, change)]):
-            await trio.sleep(0.2)
-    return found[0]
-
-
-@pytest.mark.long
-@pytest.mark.xdist_group("spark")
-@pytest.mark.usefixtures("packaged_java")
-async def test_a_loss_is_said_while_it_happens_and_once_more_when_it_is_over(tmp_path: Path) -> None:
-    async with rig(tmp_path, within_s=3 * STREAM_S) as found:
-        await _play(found, tmp_path)
-
-
-async def _play(found: Rig, base: Path) -> None:
-    reader = new_key()
-    core, edge = found.node("core", "core", LITTLE_SEGMENTS), found.node("edge", "edge", LITTLE_SEGMENTS, listens=False)
-    core.serves(edge)
-    await core.start()
-    await edge.start()
-    async with connect(home=core.home, key=reader):
-        await edge.until_connected(core.address)
-    async with connect(home=edge.home) as writer:
-        for n in range(3):
-            await writer.send(reader.public, b"%d" % n, plain=True)
-    await core.until_answer("three messages that wait", "queue", lambda rows: sum(r["messages"] for r in rows) == 3)
-    async with a_stream(base, core.home.log_path, edge.home.log_path) as told:
-        rows = Rows(core, reader.public)
-        await core.stop()
-        rows.take()
+async def scene(base: Path) -> AsyncIterator[Scene]:
+    async with rig(base, within_s=5 * STREAM_S) as found:
+        reader, pager = new_key(), Pager(base / "pager")
+        core, edge = found.node("core", "core", LITTLE_SEGMENTS), found.node("edge", "edge", LITTLE_SEGMENTS)
+        core.serves(edge)
         await core.start()
-        raised = await until_told(told, "alarm:unaccounted", "raised")
-        assert (raised["router"], raised["peer"], raised["level"]) == (core.address.hex(), reader.public.hex(), "bad")
-        assert json.loads(raised["evidence"])[0]["number"] == 3
+        await edge.start()
+        async with connect(home=core.home, key=reader):
+            await edge.until_connected(core.address)
+        async with connect(home=edge.home) as writer:
+            for n in range(SENT):
+                await writer.send(reader.public, b"%d" % n, plain=True)
+        await core.until_answer("messages that wait", "queue", lambda rows: sum(r["messages"] for r in rows) == SENT)
+        try:
+            yield Scene(found, core, edge, reader, pager)
+        finally:
+            pager.close()
+
+
+async def _read(core: NodeProcess, reader: SigningKey) -> None:
+    async with connect(home=core.home, key=reader) as app:
+        unicasts = app.unicasts(settle_on_next=False)
+        for n in range(SENT):
+            message = await anext(unicasts)
+            assert message.body == b"%d" % n
+            await message.settle()
+
+
+async def test_a_loss_is_said_while_it_happens_and_once_more_when_it_is_over(tmp_path: Path) -> None:
+    async with scene(tmp_path) as (found, core, edge, reader, pager):
+        stream = stream_of(found, pager, [core, edge])
+        await stream.launch()
+        rows = Rows(core, reader.public)
+        await rows.take()
+        raised = await pager.until_told(LOST, "raised", core.address)
+        assert (raised["peer"], raised["level"]) == (reader.public.hex(), "bad")
+        assert json.loads(raised["evidence"])[0]["number"] == SENT
         status = await core.ask("status")
         assert [one["alarm"] for one in status["alarms"]] == ["unaccounted"]
-        await core.stop()
-        rows.put_back()
-        await core.start()
-        async with connect(home=core.home, key=reader) as app:
-            unicasts = app.unicasts(settle_on_next=False)
-            for n in range(3):
-                message = await anext(unicasts)
-                assert message.body == b"%d" % n
-                await message.settle()
-        over = await until_told(told, "alarm:unaccounted", "cleared")
-        assert (over["router"], over["peer"]) == (raised["router"], raised["peer"])
+        await rows.put_back()
+        await _read(core, reader)
+        over = await pager.until_told(LOST, "cleared", core.address)
+        assert over["peer"] == raised["peer"]
         assert not (await core.ask("status"))["alarms"]
-    said = [(one["finding"], one["change"]) for one in alarms(told) if one["level"] == "bad"]
-    assert said == [("alarm:unaccounted", "raised"), ("alarm:unaccounted", "cleared")]
-    assert len({one["key"] for one in alarms(told)}) == len(alarms(told))
+        assert await stream.stop() == 0, stream.said()
+        assert len({one["key"] for one in pager.told}) == len(pager.told)
+        said = [(one["finding"], one["change"]) for one in pager.told if one["level"] == "bad"]
+        assert said == [(LOST, "raised"), (LOST, "cleared")]
+
+
+async def test_a_stream_that_is_killed_while_its_command_hangs_tells_the_same_alarm_again(tmp_path: Path) -> None:
+    """Then one of the nodes is away for a while."""
+    async with scene(tmp_path) as (found, core, edge, reader, pager):
+        stream = stream_of(found, pager, [core, edge], "--segment", str(SEGMENT_S))
+        pager.hang(LOST)
+        await stream.launch()
+        rows = Rows(core, reader.public)
+        await rows.take()
+        given = await pager.until_given(LOST, "raised", core.address)
+        await stream.kill()
+        pager.hang(None)
+        await stream.launch()
+        assert await pager.until_told(LOST, "raised", core.address) == given
+        await rows.put_back()
+        await _read(core, reader)
+        await pager.until_told(LOST, "cleared", core.address)
+
+        await edge.stop()
+        await pager.until_standing("head-late", edge.address)
+        over = len(of(pager.told, "head-late", "cleared", edge.address))
+        await edge.start()
+        await pager.until_told("head-late", "cleared", edge.address, again=over)
+        assert await stream.stop() == 0, stream.said()
+        table = duckdb.sql(f"FROM read_parquet('{tmp_path}/out/alarm/*/*/*.parquet')")
+        assert table is not None
+        written = table.project("finding, change, key").fetchall()
+        assert sorted(written) == sorted((one["finding"], one["change"], one["key"]) for one in pager.told)
+        assert [one["change"] for one in pager.about(LOST, core.address)] == ["raised", "cleared"]
+        late = [one["change"] for one in pager.about("head-late", edge.address)]
+        assert late == ["raised", "cleared"] * (len(late) // 2) + ["raised"] * (len(late) % 2)

@@ -20,6 +20,15 @@ def test_all_that_came_by_an_idle_moment_is_read_at_one_some_triggers_later() ->
     assert told == [None, None, None, None, 101, 101, 105, 105]
 
 
+@pytest.mark.parametrize("every_s", [None, 0.1])
+def test_moments_that_are_idle_tell_nothing_where_files_are_left_or_none_may_be_listed_between(
+    every_s: float | None,
+) -> None:
+    listed = Listed(every_s, files_max=None)
+    assert [listed.all_ns(waiting(), at, 100) for at in (0, 0.3, 1)] == [None] * 3
+    assert listed.all_ns(waiting(), 9, 109) == (None if every_s is None else 100)
+
+
 def test_the_first_batch_of_a_run_may_have_the_files_of_an_earlier_time() -> None:
     listed = Listed(every_s=2, files_max=None)
     assert [listed.has_all(new) for new in (1, 1, 1_000)] == [False, True, True]
