@@ -19,6 +19,7 @@ from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.judged_claims import asked_as_history, had_first, ids_of, log_of, made, unread
 from spark_analytics.batch.local_rows import table_of
+from spark_analytics.judgement import door_sql
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.presence_sql import HISTORY, JOINED_THERE, NO_HISTORY
 from spark_analytics.judgement.schema import SLACK_NS
@@ -205,7 +206,8 @@ class TwoLogs:
             "went_on": claim_findings.went_on(tables, self._there) if kinds.intersection(claim_findings.GONE) else [],
             "claims": [
                 *(claim_findings.refused_there(tables, self._there, words) if "refused" in kinds else []),
-                *(self._joined_there(recipients) if self._has_unread else []),
+                *(self._joined_there(recipients, own) if self._has_unread else []),
+                *own.not_turned_away(self._ended),
                 *(self._claimed("no-history", self._no_history) if "no-history" in kinds else []),
                 *recipients.told(kinds),
                 *own.told(kinds),
@@ -225,14 +227,22 @@ class TwoLogs:
         now = conflict_findings.added_up_unsent(self._missing.where("is_known"))
         return added_up("unsent", self._past("unsent").unionByName(now).join(whole, "brought", "left_semi"))
 
-    def _joined_there(self, recipients: Recipients) -> Rows:
+    @property
+    def _ended(self) -> DataFrame:
+        """Return the lines of `gone`, and those of open parcels."""
+        return self._past("gone").unionByName(self._gone.drop("is_open"))
+
+    def _joined_there(self, recipients: Recipients, own: DoorAndClock) -> Rows:
         tables = self._tables
-        ended = self._past("gone").unionByName(self._gone.drop("is_open"))
-        sources = {"change": self._change, "log": log_of(tables), "refused": unread(ended)}
+        sources = {"change": self._change, "log": log_of(tables), "refused": unread(self._ended)}
         sources["apart"] = claim_findings.apart(tables)
         told = rows(named(made(JOINED_THERE, sources, recipients.joins), tables.routers))
         ids = ids_of(tables.everything, told) if told else {}
-        return [row_of("joined-there", row, ids.get((row["router"], row["seq"]))) for row in told]
+        found = [row_of("joined-there", row, ids.get((row["router"], row["seq"]))) for row in told]
+        if not found:
+            return []
+        borne_out = made(door_sql.BORNE_OUT, {**sources, "door": own.door}, 0)
+        return door_sql.joined_here(found, rows(named(borne_out, tables.routers)))
 
     def _claimed(self, claim: str, told: DataFrame) -> Rows:
         return [row_of(claim, row, None) for row in rows(named(told, self._tables.routers))]

@@ -21,7 +21,6 @@ from samples.two_logs import (
     begun,
     copied_on,
     dates,
-    flooded,
     handed,
     history,
     refused_all,
@@ -390,20 +389,6 @@ def test_history_that_the_router_asked_for_it_accepted_later_is_told(tmp_path: P
     }
     [first, *_] = [one for one in summary["findings"] if "as history" in one["text"]]
     assert first["level"] == "bad" and "for 1 message as history" in first["text"]
-
-
-def test_more_turned_away_than_a_neighbour_handed_over_is_not_borne_out(tmp_path: Path) -> None:
-    cases = {
-        "flood of nobody": flooded(500),
-        "few": flooded(90),
-        "handed over": flooded(500, 450),
-        "the other log ends before": flooded(500, end=60),
-        "of an app": flooded(500, peer=APP),
-    }
-    found, summary = between(cases, tmp_path)
-    assert found == {case: [("not-handed", 500)] if case == "flood of nobody" else [] for case in cases}
-    [told] = [one for one in summary["findings"] if "claimed, not borne out" in one["text"]]
-    assert told["level"] == "info" and "Do not block that neighbour" in told["remedy"]
 
 
 # -- links --------------------------------------------------------------------------------------------------
