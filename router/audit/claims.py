@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from router.audit.database import Database
-from spark_analytics.judgement import order_sql, owed_sql
+from spark_analytics.judgement import door_sql, order_sql, owed_sql
 from spark_analytics.judgement.claim_sql import IS_UNEVEN, OF_MESSAGES, TEXTS, UNLINKED
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.evidence import Evidence
@@ -66,6 +66,24 @@ _ODD = """(
         OR kind = 'unicast' AND NOT list_contains(recipients, destination))
 )"""
 """Accepted lines that name nobody, or not whom they are addressed to, and copies."""
+_DOOR = """(
+    SELECT router, peer, event, reason, seq, count
+    FROM events
+    WHERE recipient IS NULL AND event IN ('refused', 'duplicate')
+        AND (peer IS NULL OR peer IN (SELECT key FROM routers))
+)"""
+"""Lines of messages turned away at the door, of neighbours with a log here or of nobody by name."""
+_BLAMED = f"""(
+    SELECT line.router, taker, ended.seq, ended.t, ended.count
+    FROM accepted_line line
+    JOIN (
+        SELECT e.router, e.parcel, there.router AS taker, e.seq, e.count, e.t
+        FROM events e JOIN routers there ON there.key = e.recipient
+        WHERE e.event = 'refused' AND e.reason NOT IN {door_sql.NOT_BLAMED}
+    ) ended ON ended.router = line.router AND ended.parcel = line.parcel
+    WHERE is_asked(line.t)
+)"""
+"""Lines of messages that neighbours with a log here are said to have refused, for reasons that only they know."""
 _LEFT = """
 SELECT router, parcel, recipient, seq, count
 FROM events
@@ -98,6 +116,14 @@ _SOURCES = {
             WHERE e.event = 'refused' AND e.reason = 'no-subscribers'
         ) ended ON ended.router = line.router AND ended.parcel = line.parcel
         WHERE line.kind IN ('multicast', 'copy') AND is_asked(line.t)
+    )""",
+    "door": _DOOR,
+    "blamed": _BLAMED,
+    "run": """(
+        SELECT router, boot, min_by(t, seq) AS start_t, max_by(t, seq) AS end_t
+        FROM events
+        WHERE t IS NOT NULL AND mono IS NOT NULL
+        GROUP BY router, boot
     )""",
     "apart": "apart",
     "tie": "tie",
@@ -253,6 +279,8 @@ _ANY = {
     "not-left": f"{_IS_TOLD} AND EXISTS ({_LEFT})",
     "not-away": _IS_TOLD,
     "not-handed": f"SELECT 1 FROM {_TURNED} turned LIMIT 1",
+    door_sql.UNTURNED: f"""
+        SELECT 1 FROM {_BLAMED} blamed GROUP BY router, taker HAVING sum(count) >= {door_sql.UNBORNE_MIN} LIMIT 1""",
     "time-back": f"""
         SELECT 1
         FROM (
@@ -310,7 +338,10 @@ def claims(tables: Database, reasons: Iterable[Mapping[str, Any]]) -> Rows:
         told = tables.rows(_NAMED.format(text=_filled(text.replace(STAYS, "WITH") if is_shared else text)))
         ids = _ids(tables, told) if claim in OF_MESSAGES and told else {}
         found += [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
-    return found + _by_order(tables, idle, is_shared=is_shared)
+    found += _by_order(tables, idle, is_shared=is_shared)
+    if any(row["claim"] == "joined-there" for row in found):
+        found = door_sql.joined_here(found, tables.rows(_NAMED.format(text=_filled(door_sql.BORNE_OUT))))
+    return found
 
 
 def _by_order(tables: Database, idle: Iterable[str], *, is_shared: bool) -> Rows:

@@ -310,7 +310,8 @@ def gaps(database: Database) -> list[Gap]:
 def witnesses(database: Database) -> list[Witness]:
     """Return the heads of logs that routers heard from their neighbours."""
     found = database.connection.execute(
-        "SELECT key, fields['peer'], number_of_text(fields['head_seq']) AS head_seq, fields['head_digest'], max(t)"
+        "SELECT key, fields['peer'], number_of_text(fields['head_seq']) AS head_seq, fields['head_digest'], max(t),"
+        " max(seq)"
         " FROM events JOIN routers USING (router)"
         " WHERE event = 'link' AND head_seq IS NOT NULL AND fields['peer'] IS NOT NULL"
         " AND fields['head_digest'] IS NOT NULL GROUP BY ALL"

@@ -113,15 +113,11 @@ def unlike(tables: Tables) -> Rows:
         ).alias("said"),
     )
     said = told.join(odd, "id", "left_semi").groupBy("id", "router").agg(F.min("said").alias("said"))
-    reference = said.groupBy("id").agg(F.min(F.struct("router", "said")).alias("other"))
-    cases = " ".join(f"WHEN NOT said.{name} <=> other.said.{name} THEN '{word}'" for name, word in _FACTS.items())
-    claim = F.expr(
-        f"""CASE {cases}
-        WHEN abs(said.size - other.said.size) NOT IN (0, {VIA_BYTES}) THEN 'other-size' END"""
-    )
-    first = F.struct("said.seq", F.col("other.said.seq").alias("accepted_seq"), F.lower(F.hex("id")).alias("id"))
+    cases = " ".join(f"WHEN NOT said.{name} <=> most.{name} THEN '{word}'" for name, word in _FACTS.items())
+    claim = F.expr(f"CASE {cases} WHEN said.size - most.size NOT IN (0, {VIA_BYTES}) THEN 'other-size' END")
+    first = F.struct("said.seq", F.col("other.seq").alias("accepted_seq"), F.lower(F.hex("id")).alias("id"))
     sums = (
-        said.join(reference, "id", "inner")
+        said.join(_told_by_most(said), "id", "inner")
         .select("router", F.col("other.router").alias("peer"), claim.alias("claim"), first.alias("first"))
         .where("claim IS NOT NULL")
         .groupBy("claim", "router", "peer")
@@ -130,6 +126,21 @@ def unlike(tables: Tables) -> Rows:
     keys = F.broadcast(tables.routers.select(F.col("number").alias("peer"), F.col("router").alias("peer_key")))
     found = named(sums.join(keys, "peer", "inner"), tables.routers)
     return rows(found.select("claim", "router", F.col("peer_key").alias("peer"), "count", "first"))
+
+
+def _told_by_most(said: DataFrame) -> DataFrame:
+    """Return what most routers tell of each message, if as many tell otherwise, what the first of them does: `id`,
+    `most`, and of the first router that tells so, `other`, its number and event. `said`: `id`, `router`, `said`."""
+    each = said.select("id", F.col("router").alias("by"), F.col("said").alias("most"))
+    same = " AND ".join(f"said.{name} <=> most.{name}" for name in _FACTS)
+    agreed = each.join(said, "id", "inner").where(f"{same} AND said.size - most.size IN (0, {VIA_BYTES})")
+    sums = agreed.groupBy("id", "by").agg(
+        F.count("*").alias("n"),
+        F.min("most").alias("most"),
+        F.min(F.struct("router", "said.seq")).alias("other"),
+    )
+    best = sums.groupBy("id").agg(F.expr("min_by(struct(most, other), struct(-n, by))").alias("best"))
+    return best.select("id", "best.*")
 
 
 _LEAST_BIT = "bit_count((mask & -mask) - 1)"

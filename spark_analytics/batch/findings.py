@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -106,13 +107,20 @@ def _told(tables: Tables, words: Rows, distinct: Mapping[str, int]) -> dict[str,
     is_barred = any(row["event"] == "pubsub_barred" for row in words)
     rootless = circle_findings.rootless(tables.accepted_id)
     circles = circle_findings.in_a_circle(tables, tables.accepted, rootless) if distinct["rootless"] else []
+    found = [*refused, *judged_claims.claims(tables, words), *ordered, *circles]
     return {
         "unsent": conflict_findings.unsent(tables, words) if distinct["unsent"] else [],
         "went_on": went_on,
         "barred": claim_findings.barred(tables.others, tables) if is_barred else [],
-        "claims": [*refused, *judged_claims.claims(tables, words), *ordered, *circles],
+        "claims": judged_claims.joined_here(
+            tables, found, partial(_unread, tables), partial(judged_claims.door_of, tables)
+        ),
         "unjudged": judged_claims.unjudged(change, tables, words),
     }
+
+
+def _unread(tables: Tables) -> DataFrame:
+    return judged_claims.unread(claim_findings.ended_on_the_way(tables.rows, tables.accepted, tables.routers))
 
 
 def _of_order(tables: Tables, there: DataFrame | None) -> order_findings.Sources:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,7 @@ from spark_analytics.batch.gold.custody import ID
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.local_rows import table_of
-from spark_analytics.judgement import claim_sql, owed_sql, presence_sql
+from spark_analytics.judgement import claim_sql, door_sql, owed_sql, presence_sql
 from spark_analytics.judgement.claim_sql import (
     CHANGES,
     COPIED,
@@ -24,14 +24,15 @@ from spark_analytics.judgement.claim_sql import (
     NUMBERS,
     OF_MESSAGES,
     TEXTS,
-    UNBORNE_MIN,
 )
 from spark_analytics.judgement.conflicts import row_of
+from spark_analytics.judgement.door_sql import NOT_BLAMED, UNBORNE_MIN, UNTURNED
 from spark_analytics.judgement.link_sql import PONG
 from spark_analytics.judgement.refusal_sql import FULL, FULL_GROUP, LIMITS, TOO_LARGE, claimable
 from spark_analytics.judgement.schema import ENDS, NUMBER_OF_TEXT, TURNED_EVENTS
 
 Rows = list[dict[str, Any]]
+Made = Callable[[], DataFrame]
 SECOND_NS = 10**9
 ARRIVALS = ("delivered", "acked")
 JOINS_MAX = 200_000
@@ -64,6 +65,15 @@ def claims(tables: Tables, words: Rows) -> Rows:
         links = rows(unlinked(change, log, acked(tables.rows)))
         found += never_linked(tables, links) if links else []
     return found
+
+
+def joined_here(tables: Tables, found: Rows, refused: Made, door: Made) -> Rows:
+    """Return the claims as `door_sql.joined_here` does. `refused`, `door`: make the tables of `unread` and
+    `door_of`."""
+    if all(row["claim"] != "joined-there" for row in found):
+        return found
+    sources = {"log": log_of(tables), "door": door(), "refused": refused()}
+    return door_sql.joined_here(found, rows(named(made(door_sql.BORNE_OUT, sources, 0), tables.routers)))
 
 
 def unjudged(change: DataFrame, tables: Tables, words: Rows) -> Rows:
@@ -118,7 +128,17 @@ def asked(words: Rows) -> list[str]:
         "no-history": any(event == presence_sql.HISTORY for event, _ in ends),
         "not-handed": max(turned.values(), default=0) >= UNBORNE_MIN,
     }
-    return [*(claim for claim, is_so in is_asked.items() if is_so), *claimable(ends)]
+    found = [*(claim for claim, is_so in is_asked.items() if is_so), *claimable(ends)]
+    return [claim for claim in found if claim != UNTURNED or _is_blamed(words)]
+
+
+def _is_blamed(words: Rows) -> bool:
+    """Whether a router says of as many messages as are judged that others refused them, for reasons of their own."""
+    counts: dict[str, int] = {}
+    for row in words:
+        if not row["at_door"] and row["event"] == "refused" and row["reason"] not in NOT_BLAMED:
+            counts[row["router"]] = counts.get(row["router"], 0) + row["count"]
+    return max(counts.values(), default=0) >= UNBORNE_MIN
 
 
 def change_of(others: DataFrame) -> DataFrame:
@@ -190,6 +210,9 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
             return {"pong": pong_of(tables.others)}
         case "not-handed":
             return {"turned": _turned(tables), "handed": _handed(tables)}
+        case door_sql.UNTURNED:
+            ended = blamed(ended_on_the_way(tables.rows, tables.accepted, tables.routers))
+            return {"door": door_of(tables), "blamed": ended, "run": _runs(tables), "apart": apart(tables)}
         case "not-full":
             return {"room": room(tables), **_of_filled(tables)}
         case "not-crowded":
@@ -312,6 +335,32 @@ def unread(ended: DataFrame) -> DataFrame:
     `ended_on_the_way`."""
     lines = ended.where("event = 'refused' AND reason = 'no-subscribers' AND kind IN ('multicast', 'copy')")
     return lines.select("router", "taker", "seq", "count", "group_key", "accepted_t", F.col("t").alias("refused_t"))
+
+
+def blamed(ended: DataFrame) -> DataFrame:
+    """Return the lines of messages that neighbours are said to have refused, as `door_sql` reads them. `ended`: as of
+    `ended_on_the_way`."""
+    lines = ended.where("event = 'refused'").where(~F.col("reason").isin(*NOT_BLAMED))
+    return lines.select("router", "taker", "seq", "t", "count")
+
+
+def runs_of(lines: DataFrame) -> DataFrame:
+    """Return the runs of routers with the times of their first line and the last. `lines`: `router`, `boot`, `seq`,
+    `t`, `mono`; at least these two of each run."""
+    timed = lines.where("t IS NOT NULL AND mono IS NOT NULL").groupBy("router", "boot")
+    return timed.agg(F.min_by("t", "seq").alias("start_t"), F.max_by("t", "seq").alias("end_t"))
+
+
+def _runs(tables: Tables) -> DataFrame:
+    return runs_of(tables.rows.select("router", "boot", "seq", "t", "mono"))
+
+
+def door_of(tables: Tables) -> DataFrame:
+    """Return the lines of messages turned away at the door, of neighbours with a log here or of nobody by name."""
+    known = F.broadcast(tables.routers.select(F.col("router").alias("peer"), F.lit(True).alias("is_known")))
+    lines = tables.others.where(F.col("event").isin(*TURNED_EVENTS))
+    lines = lines.select("router", "other.peer", "event", "reason", "seq", "count")
+    return lines.join(known, "peer", "left").where("peer IS NULL OR is_known").drop("is_known")
 
 
 def _turned(tables: Tables) -> DataFrame:

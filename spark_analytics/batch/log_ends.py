@@ -107,7 +107,7 @@ def gaps(rows: Iterable[Row]) -> list[Gap]:
 
 def witnesses(rows: Iterable[Row]) -> list[Witness]:
     """Return the heads of logs that routers heard from their neighbours."""
-    names = (*Witness._fields[:-1], "t")
+    names = ("router", "peer", "head_seq", "head_digest", "t", "seq")
     heads = ([row[name] for name in names] for row in rows if row["event"] == "link")
     return [Witness(*head) for head in heads if None not in head]
 

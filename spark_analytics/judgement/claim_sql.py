@@ -9,7 +9,7 @@ the logs (`router`, `key`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`; `hole_
 
 from __future__ import annotations
 
-from spark_analytics.judgement import link_sql, owed_sql, refusal_sql
+from spark_analytics.judgement import door_sql, link_sql, owed_sql, refusal_sql
 from spark_analytics.judgement.presence_sql import (
     DROPPED,
     HISTORY,
@@ -19,7 +19,6 @@ from spark_analytics.judgement.presence_sql import (
     NOT_AWAY,
     NOT_LEFT,
 )
-from spark_analytics.judgement.schema import GRACE_NS
 
 CHANGES = ("start", "config", "link_up", "link_down", "join", "leave", "clock_step", "renewal", HISTORY, DROPPED)
 """The events of `change`: `router`, `seq`, `t`, `mono`, `boot`, `event`, `ids`, and the fields named below."""
@@ -43,9 +42,6 @@ IS_UNEVEN = f"""coalesce(min_mono < first_mono OR max_mono > last_mono
     OR max_apart_ns - min_apart_ns > {BACK_NS}, FALSE)"""
 """SQL for whether the lines of one file and run are looked at one by one: some lie before the first or after the last
 by the monotonic clock, or the wall clock moves against it by more than a second."""
-UNBORNE_MIN = 100
-"""The fewest messages by which what was turned away must exceed what was handed over: routers also say things to each
-other that no line tells of."""
 HINT = "/*+ BROADCAST(cut) */"
 """For `{hint}`: lines are many, and those who join are few; a comment for DuckDB."""
 NEVER_AGAIN = ("malformed", "bad-signature", "no-subscribers", "no-route", "blocked")
@@ -192,24 +188,6 @@ last)."""
 OFF_LINK = "(seq < coalesce(linked_seq, seq + 1) OR seq > coalesce(down_seq, seq))"
 """SQL for whether a line at `seq`, about a link that `UNLINKED` finds, tells of it while it was not up."""
 
-NOT_HANDED = f"""
-WITH said AS (
-    SELECT turned.router, log.router AS other, turned.peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq
-    FROM {{turned}} turned
-    JOIN {{log}} log ON log.key = turned.peer
-    WHERE log.is_whole AND log.pruned_to = 0 AND t <= log.end_ns - {GRACE_NS}
-    GROUP BY turned.router, log.router, turned.peer
-)
-SELECT said.router, said.peer, said.count, seq, CAST(NULL AS BIGINT) AS accepted_seq
-FROM said
-JOIN {{log}} own ON own.router = said.router
-LEFT JOIN {{handed}} handed ON handed.router = said.other AND handed.recipient = own.key
-WHERE said.count >= coalesce(handed.count, 0) + {UNBORNE_MIN}
-"""
-"""More messages turned away from a neighbour than its whole log tells to have handed over, with repetitions. `turned`:
-lines of messages turned away at the door (`router`, `peer`, `seq`, `t`, `count`); `handed`: messages written, and asked
-for and sent (`router`, `recipient`, `count`)."""
-
 COPIED = """
 WITH told AS (
     SELECT router, min(seq) AS told_seq FROM {change} WHERE clock_moves_s_max IS NOT NULL GROUP BY router
@@ -249,14 +227,23 @@ TEXTS = {
     "other-time": CLOCK,
     "time-back": BACK,
     "not-begun": NOT_BEGUN,
-    "not-handed": NOT_HANDED,
     "not-away": NOT_AWAY,
     owed_sql.CLAIM: owed_sql.OWED_WRONGLY,
+    **door_sql.TEXTS,
     **link_sql.TEXTS,
     **refusal_sql.TEXTS,
 }
 """The texts by claim."""
 OF_MESSAGES = frozenset(
-    ("left-out", "copied-by-nobody", "not-left", "joined-there", "not-away", owed_sql.CLAIM, *refusal_sql.TEXTS)
+    (
+        "left-out",
+        "copied-by-nobody",
+        "not-left",
+        "joined-there",
+        "not-away",
+        door_sql.UNTURNED,
+        owed_sql.CLAIM,
+        *refusal_sql.TEXTS,
+    )
 )
 """The claims of which `seq` is a line of messages: each is named by the first message of that line."""

@@ -28,7 +28,13 @@ NO_LOG = "no event log here: no file events-*.jsonl, tail-*.jsonl or pruned.json
 
 
 REWRITTEN = "the log was rewritten since"
-"""The last words of a hole's `why` if a neighbour contradicts the files."""
+"""The last words of a hole's `why` if two neighbours contradict the files, or one of them where these contradict each
+other as well."""
+
+LIES = "that neighbour signed what is not true"
+DISPUTED = f"either that log was rewritten since, or {LIES}"
+"""The last words of a problem if a single neighbour contradicts the files, which are sound: they count, or any
+neighbour could take a log out of an audit by one false line."""
 
 BEGUN_ANEW = "its store was deleted and its log began anew at event 1"
 """The last words of a hole's `why` if a neighbour saw more of the log: an older log of the same key looks the same."""
@@ -86,13 +92,19 @@ class Gap(NamedTuple):
 
 class Witness(NamedTuple):
     """A `link` line of `router`: its neighbour `peer` announced that its own log ends at `head_seq` with that
-    digest. `told_ns`: when it last did so, by the clock of `router`; None if that is not known."""
+    digest. `told_ns`: when it last did so, by the clock of `router`; `seq`: that line; None if that is not known."""
 
     router: str
     peer: str
     head_seq: int
     head_digest: str
     told_ns: int | None = None
+    seq: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Return `the neighbour KEY (by its event 7)`."""
+        return f"the neighbour {self.router}" + ("" if self.seq is None else f" (by its event {self.seq})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +208,7 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
             heads[peer].add(one)
     for log in evidence.logs:
         beyond: list[Witness] = []
+        others: list[tuple[Witness, Seal, int]] = []
         ours = Heads(seal for seal in evidence.seals if seal.router == log.router)
         before = len(holes)
         seen = sorted(heads.pop(log.router, ()), key=lambda one: (one.head_seq, one.head_digest, one.router))
@@ -204,20 +217,32 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
             if ours.have(one.head_seq, one.head_digest):
                 vouched[log.router] = one.head_seq
             elif seal := ours.contradicting(one.head_seq):
-                said = f"the neighbour {one.router} was told that it ends at {one.head_seq}"
-                text = f"{said} with the digest {one.head_digest}, which is not so in {seal.path}: {REWRITTEN}"
-                holes.append(Hole(log.router, vouched.get(log.router, 0) + 1, one.head_seq, text))
-                problems.append(Problem(seal.path, 0, f"of the log of {log.router}, {text}"))
+                others.append((one, seal, vouched.get(log.router, 0) + 1))
             elif one.head_seq > log.last:
                 beyond.append(one)
+        is_disputed = _is_alone(log.router, others, evidence.files)
+        for one, seal, first_seq in others:
+            said = f"{one.name} was told that it ends at {one.head_seq} with the digest {one.head_digest}"
+            text = f"{said}, which is not so in {seal.path}: {DISPUTED if is_disputed else REWRITTEN}"
+            problems.append(Problem(seal.path, 0, f"of the log of {log.router}, {text}"))
+            if not is_disputed:
+                holes.append(Hole(log.router, first_seq, one.head_seq, text))
         if beyond:
-            said = f"the neighbour {beyond[-1].router} was told that this log reaches to {beyond[-1].head_seq}"
-            text = f"{said}: its end was cut off, or is not among the files, or {BEGUN_ANEW}"
+            said = f"{beyond[-1].name} was told that this log reaches to {beyond[-1].head_seq}"
+            lies = f"{LIES}, or " if len({one.router for one in beyond}) == 1 else ""
+            text = f"{said}: its end was cut off, or is not among the files, or {lies}{BEGUN_ANEW}"
             holes.append(Hole(log.router, log.last + 1, beyond[-1].head_seq, text))
-        if seen:
-            reached[log.router] = 0 if len(holes) > before else seen[-1].head_seq
+        believed = [one for one in seen if not is_disputed or one not in {other for other, *_ in others}]
+        if believed:
+            reached[log.router] = 0 if len(holes) > before else believed[-1].head_seq
     known = replace(evidence, problems=tuple(sorted({*evidence.problems, *problems})))
     return _told(known, holes, vouched, reached, sorted(heads))
+
+
+def _is_alone(router: str, others: Iterable[tuple[Witness, Seal, int]], files: Iterable[File]) -> bool:
+    """Whether a single neighbour contradicts a log (`others`: what they say), and none of its files do."""
+    is_spoilt = any(file.router == router and file.status in ("bad", "fork") for file in files)
+    return not is_spoilt and len({one.router for one, *_ in others}) == 1
 
 
 def _gone(gap: Gap, restores: Iterable[Restore]) -> Hole:
@@ -236,7 +261,7 @@ def _denied(restores: Sequence[Restore], seen: Iterable[Witness]) -> Iterable[Ho
         for one in seen:
             told_s = None if one.told_ns is None else one.told_ns // 10**9
             if told_s is not None and (when := restore.denied(one.head_seq, told_s)):
-                said = f"the neighbour {one.router} was told {when}, that this log reaches to {one.head_seq}"
+                said = f"{one.name} was told {when}, that this log reaches to {one.head_seq}"
                 yield Hole(restore.router, restore.after_seq + 1, one.head_seq, f"{said}: {UNTRUE}")
                 break
 

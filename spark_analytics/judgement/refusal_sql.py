@@ -251,6 +251,7 @@ def claimable(ends: Collection[tuple[str, str | None]]) -> set[str]:
         "not-too-large": TOO_LARGE in refused,
         "joined-there": "no-subscribers" in refused,
         "not-away": NOT_KEPT in refused,
+        "not-turned-away": not refused <= {*OWN, "duplicate"},
     }
     return {claim for claim, is_so in found.items() if is_so}
 
@@ -264,5 +265,6 @@ OF_ENDS = (
     "not-too-large",
     "joined-there",
     "not-away",
+    "not-turned-away",
 )
 """The claims of which `claimable` tells."""

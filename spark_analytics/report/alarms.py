@@ -13,7 +13,7 @@ ALARMING = ("bad", "warning")
 """The levels of findings that somebody should look at."""
 LATE = "head-late"
 INCOMPLETE = "incomplete"
-UNDONE = ("bad-files", "rewritten", INCOMPLETE)
+UNDONE = ("bad-files", "rewritten", "head-disputed", INCOMPLETE)
 """Findings that a file which comes late may undo."""
 
 Key = tuple[str, str, str]

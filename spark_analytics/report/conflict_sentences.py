@@ -290,6 +290,23 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
         _ONE_OF_TWO,
         "Ask {peer} what it was not given while its link is said to have been down.",
     ),
+    "joined-here": (
+        "bad",
+        "turned {count} of {peer} away because nobody had joined the group, as both logs tell, although by its own log "
+        "somebody had (event {accepted}) and was connected; that they were for that group, {peer} alone tells. Its "
+        "first line of this is {event}; the log of {peer} tells of {id} first",
+        "Either whoever has its key wrote what is not true, or {peer} tells another group of these messages",
+        "Compare the group with that in the log of a third router that accepted them, and publish again what is not "
+        "there.",
+    ),
+    "not-turned-away": (
+        "warning",
+        "says that {peer} refused {count}, of which {peer}, whose log is whole, turned fewer away: that they ended so "
+        "is claimed, not borne out. The first is {id}, refused in {event}",
+        _ONE_OF_TWO,
+        "Do not count them as refused: ask the recipients behind {peer} whether they are there, and publish again what "
+        "is not.",
+    ),
     "not-handed": (
         "info",
         "says that it turned {count} of {peer} away, of which {peer}, whose log is whole, handed it fewer: what is "
@@ -357,7 +374,8 @@ def claims(summary: Row) -> Iterator[Finding]:
             "accepted": accepted,
             "event": _event(row),
         }
-        yield say(level, f"The router {row['router']} {text.format(**names)}.", f"{whose}. {what.format(**names)}")
+        whose, what = (part.format(**names) for part in (whose, what))
+        yield say(level, f"The router {row['router']} {text.format(**names)}.", f"{whose}. {what}")
 
 
 def unknown_reasons(summary: Row) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from spark_analytics.judgement.chain import TWO_HISTORIES, events
-from spark_analytics.judgement.evidence import BEGUN_ANEW, REWRITTEN
+from spark_analytics.judgement.evidence import BEGUN_ANEW, DISPUTED, LIES, REWRITTEN
 from spark_analytics.judgement.lives import RESTORED, UNTRUE
 from spark_analytics.judgement.log_files import SIGNED_SO, UNLISTED, UNREADABLE
 from spark_analytics.judgement.tails import TAKEN_AWAY
@@ -99,9 +99,24 @@ def rewritten(summary: Row) -> Iterator[Finding]:
                 "bad",
                 f"The log of the router {hole['router']} is not what its neighbours saw: {hole['why']} "
                 f"({events(hole['first_seq'], hole['last_seq'])}).",
-                "Compare it with a copy from before. If the node's store was deleted, its log began anew at event 1, "
-                "and neighbours remember the older one: audit that, if there is a copy, for itself. Otherwise whoever "
-                "has the router's key can do this; if it was not you, make a new key.",
+                "Two neighbours say so, or its own files contradict each other too: compare it with a copy from "
+                "before. If the node's store was deleted, its log began anew at event 1, and neighbours remember the "
+                "older one: audit that, if there is a copy, for itself. Otherwise whoever has the router's key can do "
+                "this; if it was not you, make a new key.",
+            )
+
+
+def disputed(summary: Row) -> Iterator[Finding]:
+    """Yield a finding for each log that a single neighbour contradicts: it counts all the same."""
+    for log in summary["logs"]:
+        of_it = f"of the log of {log['router']}, "
+        for text in (text for text in log["problems"] if text.endswith(DISPUTED)):
+            yield say(
+                "warning",
+                f"Of the log of the router {log['router']}, {text.partition(of_it)[2]}.",
+                "It is the word of one against the other, and the log counts. Give the logs of its other neighbours: "
+                "what a second one saw decides. If the node's store was deleted, its log began anew at event 1; audit "
+                "the older one, if there is a copy, for itself. Make a new key only if the log was rewritten.",
             )
 
 
@@ -159,6 +174,8 @@ def incomplete(summary: Row) -> Iterator[Finding]:
             anew = _AUDIT_THE_OLDER if any(hole["why"].endswith(BEGUN_ANEW) for hole in holes) else ""
             is_fork = all("tell two histories" in hole["why"] for hole in holes)
             give = "Give the missing files too (or a copy of them) and audit again."
+            if any(LIES in hole["why"] for hole in holes):
+                give += " That it is longer, a single neighbour says: compare with what its other neighbours saw."
             yield say(
                 "warning",
                 f"The log of the router {log['router']} is not whole: it lacks {spans}; {judged}.",
@@ -170,7 +187,7 @@ def other_problems(summary: Row) -> Iterator[Finding]:
     """Yield a finding for the problems with files that no other finding explains."""
     explained = {file["path"] for file in summary["files"] if file["status"] in ("bad", "fork")}
     rest = [text for text in summary["problems"] if not any(text.startswith(f"{path}:") for path in explained)]
-    rest = [text for text in rest if not text.endswith(REWRITTEN) and f": {UNLISTED}: " not in text]
+    rest = [text for text in rest if not text.endswith((REWRITTEN, DISPUTED)) and f": {UNLISTED}: " not in text]
     if rest:
         more = f" (and {len(rest) - 1} more)" if len(rest) > 1 else ""
         yield say("warning", f"Problems with the files: {rest[0]}{more}.", "`problems` lists what it is and where.")

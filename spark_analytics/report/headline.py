@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spark_analytics.judgement.door_sql import UNTURNED
 from spark_analytics.judgement.lives import RESTORED
 
 from .finding import many
@@ -89,6 +90,7 @@ def _of_services(services: Sequence[Row]) -> str:
 def _ends(summary: Row) -> str:
     """Return `152 deliveries arrived, 10 ended undelivered for a stated reason, 33 may still arrive`."""
     ended = sum(whole(summary, name) for name in ("expired", "refused", "dropped", "evicted"))
+    unborne = min(ended, sum(whole(row, "count") for row in rows(summary, "claims") if row.get("claim") == UNTURNED))
     arrived, overdue = whole(summary, "delivered") + whole(summary, "acked"), _overdue(summary)
     late = (
         "has no end, more than a day after its time"
@@ -98,7 +100,8 @@ def _ends(summary: Row) -> str:
     counts = (
         (arrived, "arrived"),
         (whole(summary, "unconfirmed"), "were sent once without asking for an answer"),
-        (ended, "ended undelivered for a stated reason"),
+        (ended - unborne, "ended undelivered for a stated reason"),
+        (unborne, "are said to have been refused by a router whose log does not bear it out"),
         (overdue, late),
         (whole(summary, "pending") - overdue, "may still arrive"),
     )

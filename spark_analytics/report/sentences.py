@@ -21,6 +21,7 @@ from .conflict_sentences import (
 )
 from .file_sentences import (
     bad_files,
+    disputed,
     forks,
     incomplete,
     no_log,
@@ -416,6 +417,7 @@ KINDS: tuple[FindingKind, ...] = (
     FindingKind("unlisted", unlisted, is_alarm=False),
     FindingKind("fork", forks, "files", groups=_OF_ROUTER),
     FindingKind("rewritten", rewritten, "holes", groups=_OF_ROUTER),
+    FindingKind("head-disputed", disputed, "logs"),
     FindingKind("restore-denied", restore_denied, "holes", groups=_OF_ROUTER),
     FindingKind("restored", restored, "holes", groups=_OF_ROUTER, beside=("by_router", "files")),
     FindingKind("no-log", no_log, is_alarm=False),

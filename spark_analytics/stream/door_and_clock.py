@@ -18,18 +18,22 @@ from spark_analytics.batch.judged_claims import (
     SECOND_NS,
     acked,
     asked,
+    blamed,
     copied_by_nobody,
+    ids_of,
     left,
     log_of,
     made,
     never_linked,
     not_left,
+    runs_of,
     unlinked,
 )
 from spark_analytics.batch.order_findings import pulled_of
 from spark_analytics.batch.span import Span
-from spark_analytics.judgement.claim_sql import BACK, BACK_NS, CLOCK, COPIED, IS_UNEVEN, NOT_BEGUN, NOT_HANDED
+from spark_analytics.judgement.claim_sql import BACK, BACK_NS, CLOCK, COPIED, IS_UNEVEN, NOT_BEGUN
 from spark_analytics.judgement.conflicts import row_of
+from spark_analytics.judgement.door_sql import NOT_HANDED, NOT_TURNED_AWAY, UNTURNED
 from spark_analytics.judgement.link_sql import BEGUN_TWICE, HEARD_WHEN_DOWN, LINKED_THERE
 from spark_analytics.judgement.presence_sql import NS_MAX, PRESENT
 from spark_analytics.judgement.schema import SLACK_NS, TURNED_EVENTS
@@ -48,7 +52,7 @@ def added(laid: DataFrame, others: DataFrame, starts: DataFrame, span: Span) -> 
     turned = others.where(F.col("event").isin(*TURNED_EVENTS)).where(span.is_within())
     handed = laid.where("is_new AND event IN ('forwarded', 'pulled') AND recipient IS NOT NULL")
     return {
-        "turned": turned.select("router", "other.peer", "seq", "t", "count").where("peer IS NOT NULL"),
+        "turned": turned.select("router", "other.peer", "event", "reason", "seq", "t", "count"),
         "handed": handed.groupBy("router", "recipient").agg(F.sum("count").alias("count")),
         "clock": clock_lines(laid.where("is_new"), starts),
         "acked": acked(laid.where("is_new")),
@@ -90,9 +94,9 @@ def _farthest(line: Column) -> tuple[Column, Column]:
 
 def settled(turned: DataFrame, logs: DataFrame) -> DataFrame:
     """Return lines of messages turned away with the time 0 where the neighbour's log goes on for a day after them: it
-    reaches them from then on, so they can be added up. `logs`: as of `log_of`."""
+    reaches them from then on, so they can be added up, as those can that name no neighbour. `logs`: as of `log_of`."""
     ends = F.broadcast(logs.select(F.col("key").alias("peer"), "end_ns"))
-    is_past = F.expr(f"coalesce(t <= end_ns - {SLACK_NS}L, false)")
+    is_past = F.expr(f"peer IS NULL OR coalesce(t <= end_ns - {SLACK_NS}L, false)")
     found = turned.join(ends, "peer", "left").withColumn("t", F.when(is_past, 0).otherwise(F.col("t")))
     return found.select(*names_of("turned"))
 
@@ -111,7 +115,7 @@ class DoorAndClock:
         pong: DataFrame,
     ) -> None:
         self._tables, self._change, self._pong = tables, change, pong
-        self._is_flooded = "not-handed" in asked(words)
+        self._asked = asked(words)
         self._all = {name: past(name).unionByName(table) for name, table in new.items()}
         boots = self._all["clock"].groupBy("router", "boot")
         self._unlinked = cut_off(unlinked(change, log_of(tables), added_up("acked", self._all["acked"])))
@@ -164,10 +168,26 @@ class DoorAndClock:
             found += copied_by_nobody(self._tables.everything, self._change)
         if "not-left" in kinds:
             found += not_left(self._tables.everything, self._dropped)
-        if self._is_flooded:
-            turned, handed = (added_up(name, self._all[name]) for name in ("turned", "handed"))
-            found += self._found("not-handed", NOT_HANDED, {"turned": turned, "handed": handed})
+        if "not-handed" in self._asked:
+            handed = added_up("handed", self._all["handed"])
+            found += self._found("not-handed", NOT_HANDED, {"turned": self.door, "handed": handed})
         return found
+
+    def not_turned_away(self, ended: DataFrame) -> Rows:
+        """Return the claims of messages that neighbours are said to have refused. `ended`: all lines as of
+        `claim_findings.ended_on_the_way`."""
+        if UNTURNED not in self._asked:
+            return []
+        sources = {"change": self._change, "door": self.door, "blamed": blamed(ended), "apart": apart(self._tables)}
+        sources["run"] = runs_of(self._all["clock"])
+        told = rows(named(made(NOT_TURNED_AWAY, {**sources, "log": log_of(self._tables)}, 0), self._tables.routers))
+        ids = ids_of(self._tables.everything, told) if told else {}
+        return [row_of(UNTURNED, row, ids.get((row["router"], row["seq"]))) for row in told]
+
+    @property
+    def door(self) -> DataFrame:
+        """Return the lines of messages turned away at the door, added up."""
+        return added_up("turned", self._all["turned"])
 
     def _found(self, claim: str, text: str, sources: Mapping[str, DataFrame]) -> Rows:
         told = made(text, {**sources, "log": log_of(self._tables)}, 0)

@@ -28,7 +28,7 @@ from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 22
+VERSION = 23
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -66,7 +66,7 @@ ADDED = {
     "unsent": "router long, brought long, kind string, count long, first struct<seq:bigint,i:bigint,id:binary>",
     "carriers": "router long, destination string, n long",
     "barred": "router string, peer string, count long, lost long, withheld long, seq long",
-    "turned": "router long, peer string, seq long, t long, count long",
+    "turned": "router long, peer string, event string, reason string, seq long, t long, count long",
     "handed": "router long, recipient string, count long",
     "clock": "router long, boot long, seq long, t long, mono long",
     "acked": "router long, boot long, link long, recipient string, seq long, last_seq long",
@@ -116,7 +116,7 @@ KEYS = {
     "unsent": ("router", "brought", "kind"),
     "carriers": ("router", "destination"),
     "barred": ("router", "peer"),
-    "turned": ("router", "peer", "t"),
+    "turned": ("router", "peer", "event", "reason", "t"),
     "handed": ("router", "recipient"),
     "clock": ("router", "boot", "seq"),
     "acked": ("router", "boot", "link", "recipient"),

@@ -17,7 +17,16 @@ from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold import accepted
 from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.gold.names import named, rows
-from spark_analytics.batch.judged_claims import asked_as_history, had_first, ids_of, log_of, made, pong_of, unread
+from spark_analytics.batch.judged_claims import (
+    asked_as_history,
+    had_first,
+    ids_of,
+    joined_here,
+    log_of,
+    made,
+    pong_of,
+    unread,
+)
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.presence_sql import HISTORY, JOINED_THERE, NO_HISTORY
@@ -201,18 +210,20 @@ class TwoLogs:
         if any(row["kind"] != "unicast" for row in unsent):
             sums = added_up("carriers", self._past("carriers").unionByName(self._carriers.drop("is_open")))
             carried = {(row["router"], row["destination"]): row["n"] for row in rows(sums)}
+        found = [
+            *(claim_findings.refused_there(tables, self._there, words) if "refused" in kinds else []),
+            *(self._joined_there(recipients) if self._has_unread else []),
+            *own.not_turned_away(self._ended),
+            *(self._claimed("no-history", self._no_history) if "no-history" in kinds else []),
+            *recipients.told(kinds),
+            *own.told(kinds),
+            *order_findings.by_order(tables, words, self._change, self._of_order(own)),
+            *(self._in_a_circle() if "circle" in kinds else []),
+        ]
         return {
             "unsent": conflict_findings.named_unsent(tables, unsent, carried),
             "went_on": claim_findings.went_on(tables, self._there) if kinds.intersection(claim_findings.GONE) else [],
-            "claims": [
-                *(claim_findings.refused_there(tables, self._there, words) if "refused" in kinds else []),
-                *(self._joined_there(recipients) if self._has_unread else []),
-                *(self._claimed("no-history", self._no_history) if "no-history" in kinds else []),
-                *recipients.told(kinds),
-                *own.told(kinds),
-                *order_findings.by_order(tables, words, self._change, self._of_order(own)),
-                *(self._in_a_circle() if "circle" in kinds else []),
-            ],
+            "claims": joined_here(tables, found, lambda: unread(self._ended), lambda: own.door),
         }
 
     def _of_order(self, own: DoorAndClock) -> order_findings.Sources:
@@ -240,6 +251,11 @@ class TwoLogs:
         whole = F.broadcast(self._tables.routers.where("is_whole").select(F.col("number").alias("brought")))
         now = conflict_findings.added_up_unsent(self._missing.where("is_known"))
         return added_up("unsent", self._past("unsent").unionByName(now).join(whole, "brought", "left_semi"))
+
+    @property
+    def _ended(self) -> DataFrame:
+        """Return the lines of `gone`, and those of open parcels."""
+        return self._past("gone").unionByName(self._gone.drop("is_open"))
 
     def _joined_there(self, recipients: Recipients) -> Rows:
         tables = self._tables

@@ -167,10 +167,14 @@ class Scene:
                     found[whose].append(end["seq"] + end["n"])
         return found
 
-    def heads(self, router: str) -> list[int]:
-        """Return the heads of this router's log that other routers' logs record."""
-        found = (row["fields"] for path in self.counted() for row in rows(path) if row["event"] == "link")
-        return [fields["head_seq"] for fields in found if fields["peer"] == router and "head_seq" in fields]
+    def heads(self, router: str) -> list[tuple[int, str]]:
+        """Return the heads of this router's log that other routers' logs record, each with that router."""
+        found = (row for path in self.counted() for row in rows(path) if row["event"] == "link")
+        return [
+            (row["fields"]["head_seq"], row["router"])
+            for row in found
+            if row["fields"]["peer"] == router and "head_seq" in row["fields"]
+        ]
 
     # -- sealing again ---------------------------------------------------------------------------------------
 

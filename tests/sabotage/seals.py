@@ -176,11 +176,13 @@ def rewritten(scene: Scene) -> None:
     parts = [read_rows([one.path]) for one in found[at:]]
     changed = parts[0][len(parts[0]) // 2]
     parts[0][len(parts[0]) // 2] = replace(changed, mono=(changed.mono or 0) + 1)
-    told = [head for head in scene.heads(victim) if head >= found[at].last]
+    told = [(head, router) for head, router in scene.heads(victim) if head >= found[at].last]
     seal(scene.logs[victim], scene.keys[victim], parts, digest(found[at - 1].path) if at else None)
-    if told:
-        scene.holes[victim].append(max(told))
+    if len({router for _, router in told}) > 1:
+        scene.holes[victim].append(max(told)[0])
         scene.tell("bad", "rewritten")
+    elif told:
+        scene.tell("warning", "either that log was rewritten since, or that neighbour signed")
 
 
 SEALED: tuple[Callable[[Scene], None], ...] = (

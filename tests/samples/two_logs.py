@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -87,6 +87,18 @@ def unread(joined_at: float, left_at: float = LATE) -> Pair:
         (at, said(event, at, subscriber=OTHER_APP, group=G)) for event, at in (("join", joined_at), ("leave", left_at))
     ]
     return lambda here, there: handed(here, there, "no-subscribers", at=70, steps=[(1, link), *events])
+
+
+def refused_here(door: Mapping[str, int], joined_at: float = 2) -> Pair:
+    """Let a message be refused as nobody had joined, where an app had; the neighbour's door tells of so many, by their
+    reason."""
+
+    def write(here: Log, there: Log) -> None:
+        unread(joined_at)(here, there)
+        for reason, count in door.items():
+            there.turned("refused", count, reason, LATE, name(here.key))
+
+    return write
 
 
 def copied_on(*ends: str, joined: bool = False) -> Pair:
@@ -269,6 +281,30 @@ def flooded(count: int, handed_over: int = 0, end: float = LATE, **columns: Any)
         if handed_over:
             there.accepted(1, [f"{name(there.key)} {one}" for one in range(handed_over)], [name(here.key)], 10)
             there.outward("forwarded", [(1, handed_over)], 10, recipient=name(here.key))
+        there.state("stop", end)
+
+    return write
+
+
+def blamed(count: int, turned: int = 0, end: float = LATE, reason: str = "not-authorised", **columns: Any) -> Pair:
+    """Let messages be refused by a neighbour at 20, whose log, until `end`, tells how many of them it `turned` away,
+    in a line about `peer`, if not of this router; `started`: when it was started again."""
+
+    def write(here: Log, there: Log) -> None:
+        begun(here)
+        here.accepted(1, [f"{name(here.key)} {one}" for one in range(count)], [name(there.key)], 10)
+        here.outward("forwarded", [(1, count)], 10, recipient=name(there.key))
+        here.outward("refused", [(1, count)], 2000, recipient=name(there.key), reason=reason)
+        here.state("stop", LATE)
+        begun(there)
+        for at in columns.get("started", ()):
+            begun(there, at)
+        if turned:
+            there.turned("refused", turned, "rate-limited", 2000, columns.get("peer", name(here.key)))
+        if columns.get("known"):
+            there.turned("duplicate", columns["known"], "duplicate", 2001, name(here.key))
+        for write_more in columns.get("steps", ()):
+            write_more(there)
         there.state("stop", end)
 
     return write

@@ -1,6 +1,7 @@
 -- Messages of which the logs of two routers tell facts that belong to the id: kind, sender (source or group), destination,
 -- expiry, ttl, and size, which VIA alone may change. Of each router counts its first acceptance of the message; each is
--- compared with that of the first router in order of keys. By the first fact that differs, router and peer.
+-- compared with what most routers tell, if as many tell otherwise, with what the first of them in order of keys tells.
+-- By the first fact that differs, router and peer, which is the first router that tells what most do.
 WITH acceptance AS (
     SELECT low, high, router, min({'seq': seq, 'line': line, 'i': i}) AS first
     FROM accepted_id
@@ -15,9 +16,22 @@ said AS (
         coalesce(sizes[first.i + 1], bytes // n) AS size
     FROM acceptance JOIN accepted_line line ON line.line = first.line
 ),
+agreed AS (
+    SELECT low, high, said.router, count(*) AS routers, min(other.router) AS peer
+    FROM said JOIN said other USING (low, high)
+    WHERE said.is_unicast IS NOT DISTINCT FROM other.is_unicast AND said.signer IS NOT DISTINCT FROM other.signer
+        AND said.destination IS NOT DISTINCT FROM other.destination AND said.expiry IS NOT DISTINCT FROM other.expiry
+        AND said.ttl_s IS NOT DISTINCT FROM other.ttl_s AND other.size - said.size IN (0, getvariable('via_bytes'))
+    GROUP BY low, high, said.router
+),
+most AS (
+    SELECT low, high, min({'others': -routers, 'router': router, 'peer': peer}) AS of_most FROM agreed GROUP BY low, high
+),
 reference AS (
-    SELECT said.* FROM said SEMI JOIN (SELECT low, high, min(router) AS router FROM said GROUP BY low, high) least
-        USING (low, high, router)
+    SELECT said.* REPLACE (peers.router AS router, peers.seq AS seq)
+    FROM most
+    JOIN said ON said.low = most.low AND said.high = most.high AND said.router = of_most.router
+    JOIN said peers ON peers.low = most.low AND peers.high = most.high AND peers.router = of_most.peer
 ),
 pair AS (
     SELECT said.router, reference.router AS peer, said.seq, reference.seq AS accepted_seq, said.id,
@@ -26,7 +40,7 @@ pair AS (
             WHEN said.destination IS DISTINCT FROM reference.destination THEN 'other-destination'
             WHEN said.expiry IS DISTINCT FROM reference.expiry THEN 'other-expiry'
             WHEN said.ttl_s IS DISTINCT FROM reference.ttl_s THEN 'other-ttl'
-            WHEN abs(said.size - reference.size) NOT IN (0, getvariable('via_bytes')) THEN 'other-size'
+            WHEN said.size - reference.size NOT IN (0, getvariable('via_bytes')) THEN 'other-size'
         END AS claim
     FROM said JOIN reference USING (low, high)
 )

@@ -22,7 +22,6 @@ from samples.two_logs import (
     clock_moved,
     copied_on,
     dates,
-    flooded,
     handed,
     history,
     refused_all,
@@ -411,20 +410,6 @@ def test_what_a_clock_shows_that_moved_a_little_names_nobody(tmp_path: Path) -> 
     found, _ = between({case: write for case, (write, _) in cases.items()}, tmp_path)
     counts = {case: dict(found[case]).get(claim, 0) for case, (_, claim) in cases.items()}
     assert counts == {**dict.fromkeys(told, 1), **dict.fromkeys(quiet, 0)}
-
-
-def test_more_turned_away_than_a_neighbour_handed_over_is_not_borne_out(tmp_path: Path) -> None:
-    cases = {
-        "flood of nobody": flooded(500),
-        "few": flooded(90),
-        "handed over": flooded(500, 450),
-        "the other log ends before": flooded(500, end=60),
-        "of an app": flooded(500, peer=APP),
-    }
-    found, summary = between(cases, tmp_path)
-    assert found == {case: [("not-handed", 500)] if case == "flood of nobody" else [] for case in cases}
-    [told] = [one for one in summary["findings"] if "claimed, not borne out" in one["text"]]
-    assert told["level"] == "info" and "Do not block that neighbour" in told["remedy"]
 
 
 # -- links --------------------------------------------------------------------------------------------------

@@ -83,6 +83,35 @@ def test_facts_that_may_differ_between_two_logs_are_no_claim(case: str, pairs: P
     assert pairs.claims(case) == []
 
 
+SEVERAL: dict[str, tuple[list[dict[str, Any]], list[tuple[str, int, int]]]] = {
+    "the first": ([{"ttls": [1]}, {}, {}], [("other-ttl", 0, 1)]),
+    "the last": ([{}, {}, {"ttls": [1]}], [("other-ttl", 2, 0)]),
+    "as many otherwise": ([{"ttls": [1]}, {}, {}, {"ttls": [1]}], [("other-ttl", 1, 0), ("other-ttl", 2, 0)]),
+    "each otherwise": ([{"ttls": [1]}, {"ttls": [2]}, {}], [("other-ttl", 1, 0), ("other-ttl", 2, 0)]),
+    "two lies": ([{"expiries": [7]}, {}, {"ttls": [1]}, {}], [("other-expiry", 0, 1), ("other-ttl", 2, 1)]),
+    "VIA": ([{"sizes": [534]}, {"sizes": [500]}, {"sizes": [534]}], []),
+    "VIA twice": ([{"sizes": [568]}, {"sizes": [534]}, {}, {"sizes": [534]}, {}], [("other-size", 0, 1)]),
+}
+"""Of logs in order of keys what each tells of a message, and the claims: the router, and the peer, by their place."""
+
+
+def test_who_differs_from_most_routers_is_named_whatever_the_order_of_keys(tmp_path: Path) -> None:
+    logs = {
+        case: sorted((log_of(f"{one} of {case}") for one in range(len(told))), key=lambda log: name(log.key))
+        for case, (told, _) in SEVERAL.items()
+    }
+    for case, own in logs.items():
+        for log, columns in zip(own, SEVERAL[case][0], strict=True):
+            given: dict[str, Any] = {"sizes": [500], "ttls": [60], "expiries": [30_000_000]}
+            log.accepted(1, [case], [], **given | columns)
+            log.write(tmp_path / name(log.key))
+    rows = audited(tmp_path)["claims"]
+    for case, (_, expected) in SEVERAL.items():
+        places = {name(log.key): place for place, log in enumerate(logs[case])}
+        found = [(row["claim"], places[row["router"]], places[row["peer"]]) for row in rows if row["router"] in places]
+        assert found == expected, case
+
+
 # -- what a neighbour is said to have brought -------------------------------------------------------------
 
 UNICAST: dict[str, Any] = {"kind": "unicast", "group": None, "source": APP, "destination": OTHER_APP}

@@ -58,7 +58,7 @@ def test_the_last_lines_tell_a_routers_condition(spark: SparkSession) -> None:
         ("b", False, 0, False, None, None, None, None, 0, 0, False, [], None, None, []),
     ]
     assert sorted(gaps(rows)) == [Gap("a", 9, 3), Gap("a", 12, 2)]
-    assert witnesses(rows) == [Witness("a", "b", 5, "d", 150)]
+    assert witnesses(rows) == [Witness("a", "b", 5, "d", 150, 15)]
     assert [row["fields"] for row in rows if row["event"] == "config"] == [{"queue_messages_max": "3"}]
 
 

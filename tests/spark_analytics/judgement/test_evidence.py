@@ -1,6 +1,7 @@
 """From files to evidence: what counts, what is missing, and what nobody can know, whatever the order of the files."""
 
 import sys
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import FrameType
@@ -16,7 +17,17 @@ from router.core.log.line import decode_line as as_line
 from router.core.log.segment import file_name, fold, header, sign
 from router.core.wire.crypto import SigningKey, verify
 from spark_analytics.judgement.chain import TWO_HISTORIES
-from spark_analytics.judgement.evidence import NO_LOG, REWRITTEN, Evidence, Gap, Hole, Witness, judge, witnessed
+from spark_analytics.judgement.evidence import (
+    DISPUTED,
+    NO_LOG,
+    REWRITTEN,
+    Evidence,
+    Gap,
+    Hole,
+    Witness,
+    judge,
+    witnessed,
+)
 from spark_analytics.judgement.footer import decode_line
 from spark_analytics.judgement.log_files import UNREACHABLE, FileFacts, Problem
 
@@ -173,19 +184,48 @@ def test_a_tail_that_was_cut_off_shows_only_to_a_witness(log: Path) -> None:
     found = witnessed(evidence(log), [], [seen, Witness(STRANGER, ROUTER, 6, digest_of(log, THREE))])
     assert found.holes == (
         Hole(ROUTER, 7, 8, f"the neighbour {STRANGER} was told that this log reaches to 8: its end was cut off, or is"
-             " not among the files, or its store was deleted and its log began anew at event 1"),
+             " not among the files, or that neighbour signed what is not true, or its store was deleted and its log"
+             " began anew at event 1"),
     )  # fmt: skip
     assert not found.logs[0].whole
+    both = [seen._replace(seq=5), seen._replace(router="ab" * 32, seq=7)]
+    [hole] = witnessed(evidence(log), [], both).holes
+    assert "is not true" not in hole.why and "(by its event 5)" in hole.why
 
 
 @pytest.mark.parametrize("seq", [4, 3])
-def test_a_witness_of_another_head_tells_that_the_log_was_rewritten(log: Path, seq: int) -> None:
+def test_two_witnesses_of_another_head_tell_that_the_log_was_rewritten(log: Path, seq: int) -> None:
     """At 4 a segment ends with another digest; at 3 no segment ends."""
     agreed = Witness(STRANGER, ROUTER, 2, digest_of(log, ONE))
-    found = witnessed(evidence(log), [], [Witness(STRANGER, ROUTER, seq, "77" * 32), agreed])
-    [(first, last, why)] = holes(found)
-    assert (first, last) == (3, seq) and why.endswith(REWRITTEN) and STRANGER in why
-    assert [(Path(path).name, line) for path, line, _ in found.problems] == [(TWO, 0)]
+    found = witnessed(evidence(log), [], [*of_two(seq), agreed])
+    assert {hole[:2] for hole in holes(found)} == {(3, seq)}
+    for (_, _, why), witness in zip(sorted(holes(found)), ("ab" * 32, STRANGER), strict=True):
+        assert why.endswith(REWRITTEN) and witness in why
+    assert [(Path(path).name, line) for path, line, _ in found.problems] == [(TWO, 0)] * 2
+
+
+def of_two(seq: int) -> list[Witness]:
+    """Two neighbours that saw a log end there as none given does."""
+    return [Witness(who, ROUTER, seq, "77" * 32) for who in (STRANGER, "ab" * 32)]
+
+
+@pytest.mark.parametrize("seq", [4, 3])
+def test_what_a_single_witness_contradicts_counts_and_is_told(log: Path, seq: int) -> None:
+    said = [Witness(STRANGER, ROUTER, seq, "77" * 32, 5, line) for line in (8, 9)]
+    found = witnessed(evidence(log), [], said)
+    assert (found.holes, found.logs[0].whole) == ((), True)
+    assert all(one.text.endswith(DISPUTED) for one in found.problems) and len(found.problems) == 2
+    assert f"the neighbour {STRANGER} (by its event 8) was told that it ends at {seq}" in found.problems[0].text
+    assert limit(found, "none of those given knows how far this log reached")
+    vouching = Witness("ab" * 32, ROUTER, 8, digest_of(log, FOUR))
+    assert limit(witnessed(evidence(log), [], [*said, vouching]), f"Neighbours vouch for the log of {ROUTER} up to")
+
+
+def test_a_single_witness_is_believed_where_the_files_contradict_each_other(log: Path) -> None:
+    sound = evidence(log)
+    forked = replace(sound, files=(*sound.files, sound.files[0]._replace(status="fork")))
+    found = witnessed(forked, [], [Witness(STRANGER, ROUTER, 4, "77" * 32)])
+    assert any(why.endswith(REWRITTEN) for _, _, why in holes(found)) and not found.logs[0].whole
 
 
 def limit(found: Evidence, text: str) -> bool:
@@ -194,11 +234,11 @@ def limit(found: Evidence, text: str) -> bool:
 
 def test_a_witness_of_another_history_is_not_said_to_be_missing(log: Path) -> None:
     for seq in (4, 99):
-        found = witnessed(evidence(log), [], [Witness(STRANGER, ROUTER, seq, "77" * 32)])
+        found = witnessed(evidence(log), [], of_two(seq))
         assert not limit(found, "none of those given knows how far")
         assert limit(found, f"What neighbours saw of the log of {ROUTER} is not what was given (see its holes): nobody")
         agreed = Witness(STRANGER, ROUTER, 2, digest_of(log, ONE))
-        found = witnessed(evidence(log), [], [Witness(STRANGER, ROUTER, seq, "77" * 32), agreed])
+        found = witnessed(evidence(log), [], [*of_two(seq), agreed])
         assert limit(found, f"log of {ROUTER} up to event 2; what they saw besides is not in it (see its holes).")
 
 
@@ -217,8 +257,8 @@ def test_what_a_folded_footer_hides_is_not_called_rewritten(log: Path) -> None:
     prune(log, ONE, TWO, THREE)
     (log / "pruned.jsonl").write_bytes(folded)
     assert witnessed(evidence(log), [], seen).holes == ()
-    [hole] = witnessed(evidence(log), [], [Witness(STRANGER, ROUTER, 6, "00" * 32)]).holes
-    assert (hole.first_seq, hole.last_seq) == (1, 6)
+    found = witnessed(evidence(log), [], of_two(6))
+    assert {(hole.first_seq, hole.last_seq) for hole in found.holes} == {(1, 6)}
 
 
 def test_who_is_no_witness(log: Path) -> None:

@@ -184,6 +184,11 @@ def test_a_residual_and_every_level_are_said() -> None:
     assert verdict(delivered=152, expired=4, refused=6, pending=33) == (
         "152 deliveries arrived, 10 ended undelivered for a stated reason, 33 may still arrive; none vanished."
     )
+    unborne = [{"claim": "not-turned-away", "count": 150}, {"claim": "left-out", "count": 9}]
+    assert verdict(delivered=152, refused=160, claims=unborne) == (
+        "152 deliveries arrived, 10 ended undelivered for a stated reason, 150 are said to have been refused by a "
+        "router whose log does not bear it out; none vanished."
+    )
     assert verdict(delivered=0, expired=1) == "1 delivery ended undelivered for a stated reason; none vanished."
     assert verdict(acked=2, custody=[]).endswith("none vanished at these routers.")
     spoilt = [{"router": "a", "whole": False, "problems": ["a.jsonl:3: is not what was signed"]}]

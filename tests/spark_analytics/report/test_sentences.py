@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from test_summary import AS_OF, DAY, START, WHOLE, A, B, C, evidence, summary, totals
 
-from spark_analytics.judgement.evidence import REWRITTEN, File, Hole
+from spark_analytics.judgement.evidence import DISPUTED, REWRITTEN, File, Hole
 from spark_analytics.judgement.lives import RESTORED, UNTRUE
 from spark_analytics.judgement.log_files import Problem
 from spark_analytics.report.finding import utc
@@ -76,6 +76,10 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "rewritten": (
         {"found": evidence(BROKEN_LOG, holes=(hole(f"a neighbour says: {REWRITTEN}"),))}, "bad",
         f"The log of the router {A} is not what its neighbours saw: a neighbour says: {REWRITTEN} (events 3 to 4).",
+    ),
+    "rewritten, as a single neighbour says": (
+        {"found": evidence(WHOLE._replace(problems=(f"a/1: of the log of {A}, the neighbour B says: {DISPUTED}",)))},
+        "warning", f"Of the log of the router {A}, the neighbour B says: {DISPUTED}.",
     ),
     "a restore that a neighbour contradicts": (
         {"found": evidence(BROKEN_LOG, holes=(hole(f"a neighbour was told otherwise: {UNTRUE}"),

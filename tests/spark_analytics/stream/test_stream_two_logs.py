@@ -26,6 +26,7 @@ from samples.two_logs import (
     history,
     not_left,
     refused_all,
+    refused_here,
     taken_again,
     unread,
 )
@@ -154,6 +155,7 @@ PAIRS: dict[str, Pair] = {
     "one copy of two": copied_on("refused", "acked"),
     "a copy expired": copied_on("expired"),
     "nobody for a copy": copied_on("refused", joined=True),
+    "turned away there": refused_here({"no-subscribers": 1}),
     "unicast": brought("unicast"),
     "unicast long ago": brought("unicast", 2 * DAY_S),
     "multicast": brought("multicast", 2 * DAY_S),
@@ -238,6 +240,7 @@ def test_what_two_logs_tell_is_told_as_soon_as_it_can_be(spark: SparkSession, tm
     assert counts.keys() >= {
         "refused-there",
         "joined-there",
+        "joined-here",
         "left-out",
         "copied-by-nobody",
         "never-linked",
