@@ -140,7 +140,7 @@ def pong_of(others: DataFrame) -> DataFrame:
 def log_of(tables: Tables) -> DataFrame:
     """Return the logs."""
     hole = f"coalesce(array_min(transform(holes, hole -> hole.first_seq)), {presence_sql.NS_MAX}L) AS hole_seq"
-    names = ("number AS router", "router AS key", "is_whole", "pruned_to", "start_ns", "end_ns", hole)
+    names = ("number AS router", "router AS key", "is_whole", "is_restored", "pruned_to", "start_ns", "end_ns", hole)
     return tables.routers.where("end_ns IS NOT NULL").selectExpr(*names)
 
 
