@@ -205,8 +205,7 @@ class Router:
         if not self.directory.is_known(link.key):
             self._departure.gone(link.key, now)
         else:
-            if not self.directory.keeps_queue(link.key):
-                self.purges.queue_ends(link.key, None)
+            self._revocation.went_away(link.key, now)
             kept = link.key in self.directory.locals or link.key in self.directory.agreements.lan
             if kept or self.groups.joined_by(link.key):
                 self._away.went(link.key, now)
@@ -342,9 +341,11 @@ class Router:
         self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, event, fields))
 
     def begin(self, now: Now) -> None:
-        """Log the first events of a run: its start and the limits in force."""
+        """Log the first events of a run, before what was decided about the state on disk: its start and the limits."""
         self.note("start", (("arrival", self.next_arrival), *self.life.told()), now)
         self.note("config", self._limits.told(), now)
+        events = self._pending.changes.events
+        events[:] = [*events[-2:], *events[:-2]]
 
     def clock_judged(self, by_s: int, doubted: bool, now: Now) -> None:
         """Record that the wall clock stepped by `by_s` s, or (0) that it is now doubted, or trusted again. While it is

@@ -108,13 +108,12 @@ def _told(tables: Tables, words: Rows, distinct: Mapping[str, int]) -> dict[str,
     rootless = circle_findings.rootless(tables.accepted_id)
     circles = circle_findings.in_a_circle(tables, tables.accepted, rootless) if distinct["rootless"] else []
     found = [*refused, *judged_claims.claims(tables, words), *ordered, *circles]
+    found = judged_claims.joined_here(tables, found, partial(_unread, tables), partial(judged_claims.door_of, tables))
     return {
         "unsent": conflict_findings.unsent(tables, words) if distinct["unsent"] else [],
         "went_on": went_on,
         "barred": claim_findings.barred(tables.others, tables) if is_barred else [],
-        "claims": judged_claims.joined_here(
-            tables, found, partial(_unread, tables), partial(judged_claims.door_of, tables)
-        ),
+        "claims": found,
         "unjudged": judged_claims.unjudged(change, tables, words),
     }
 

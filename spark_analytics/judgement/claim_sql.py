@@ -3,8 +3,8 @@
 A name in braces is the name of such a table. Each text is read by Spark SQL and by DuckDB. Routers are numbers of the
 audit, other keys hex, times nanoseconds. A text returns, by `router` and `peer`: the `count` of messages, `seq` of the
 first line that says so, and `accepted_seq` of the line that contradicts it. `change`: the lines of `CHANGES`; `log`:
-the logs (`router`, `key`, `is_whole`, `pruned_to`, `start_ns`, `end_ns`; `hole_seq`: the first event of its first hole,
-`NS_MAX` without one).
+the logs (`router`, `key`, `is_whole`, `is_restored`, `pruned_to`, `start_ns`, `end_ns`; `hole_seq`: the first event of
+its first hole, `NS_MAX` without one).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FIELDS = {
     "old": "old_key", "new": "new_key", "router": "asked_key", "doubted": "doubted",
 }  # fmt: skip
 """Fields of these lines, which are text, and the columns of `change` that hold them."""
-NUMBERS = ("link", "clock_moves_s_max", "history_open_max")
+NUMBERS = ("link", "clock_moves_s_max", "history_open_max", "groups_per_client_max")
 """Fields of these lines that are numbers, each a column of `change`."""
 IS_DOUBTFUL = """coalesce({0}['uplink'] = 'true' OR {0}['blocked'] = 'true' OR {0}['removed'] = 'true'
     OR {0}['revoked'] <> '', FALSE)"""

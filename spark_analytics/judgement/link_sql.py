@@ -54,7 +54,7 @@ BEGUN_TWICE = """
 WITH told AS (
     SELECT router, boot, min(seq) AS seq
     FROM {change}
-    WHERE event IN ('start', 'link_up', 'link_down', 'join', 'leave')
+    WHERE event IN ('start', 'link_up', 'link_down', 'join')
     GROUP BY router, boot
 ),
 amid AS (
@@ -72,8 +72,9 @@ WHERE is_whole
 GROUP BY amid.router, log.key
 """
 """Starts amid a run, in logs that are whole: a run begins once, and no other begins before its last line. A run's own
-start may come behind what was done before it, such as the renewal of the router's key, but behind no line about links
-or groups. Whoever writes such a start ends by it what the log tells of links."""
+start may come behind what was done before it, such as the renewal of the router's key, and in earlier versions the
+leaves of throwaway keys that were connected when the router was killed; but behind no link and no join. Whoever writes
+such a start ends by it what the log tells of links."""
 
 LINE = """line AS (
     SELECT router, boot, seq, t, event, peer FROM {change}

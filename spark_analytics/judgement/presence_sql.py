@@ -94,6 +94,63 @@ stay AS (
     WHERE membership.event = 'join' AND membership.service IS NULL AND membership.seq > told_seq
         AND presence.event = 'link_up'
         AND (presence.standing = 'local' OR presence.standing = 'client' AND log.pruned_to = 0)
+),
+marked AS (
+    SELECT router, min(seq) AS seq FROM line WHERE groups_per_client_max IS NOT NULL GROUP BY router
+),
+unmarked AS (
+    SELECT line.router, min(line.seq) AS seq
+    FROM line JOIN marked ON marked.router = line.router AND marked.seq < line.seq
+    WHERE clock_moves_s_max IS NOT NULL AND groups_per_client_max IS NULL
+    GROUP BY line.router
+),
+named_link AS (
+    SELECT router, run, peer, standing, min(seq) AS seq
+    FROM line
+    WHERE event = 'link_up' AND peer IS NOT NULL
+    GROUP BY router, run, peer, standing
+),
+sighted AS (
+    SELECT named_link.router, peer AS subscriber, min(named_link.seq) AS seq, {NS_MAX} AS to_seq
+    FROM named_link JOIN {{log}} log ON log.router = named_link.router
+    WHERE standing = 'local' AND NOT is_restored
+    GROUP BY named_link.router, peer
+    UNION ALL
+    SELECT named_link.router, peer, named_link.seq, coalesce(stopped.seq, {NS_MAX})
+    FROM named_link
+    JOIN {{log}} log ON log.router = named_link.router
+    LEFT JOIN stopped ON stopped.router = named_link.router AND stopped.run = named_link.run
+    WHERE standing = 'local' AND is_restored OR standing = 'client' AND pruned_to = 0
+    UNION ALL
+    SELECT joined.router, joined.subscriber, min(joined.seq),
+        least(min(coalesce(linked.seq, {NS_MAX})), min(coalesce(stopped.seq, {NS_MAX})))
+    FROM line joined
+    JOIN {{log}} log ON log.router = joined.router
+    LEFT JOIN named_link linked
+        ON linked.router = joined.router AND linked.run = joined.run AND linked.peer = joined.subscriber
+    LEFT JOIN stopped ON stopped.router = joined.router AND stopped.run = joined.run
+    LEFT JOIN (SELECT DISTINCT router, run FROM line WHERE event = 'link_up' AND peer IS NULL) unnamed
+        ON unnamed.router = joined.router AND unnamed.run = joined.run
+    LEFT JOIN (SELECT DISTINCT router FROM line WHERE event = 'renewal') renewed ON renewed.router = joined.router
+    WHERE joined.event = 'join' AND joined.run > 0 AND joined.subscriber <> log.key
+        AND unnamed.router IS NULL AND renewed.router IS NULL
+    GROUP BY joined.router, joined.run, joined.subscriber
+    HAVING min(joined.seq) < min(coalesce(linked.seq, {NS_MAX}))
+),
+member AS (
+    SELECT membership.router, membership.subscriber, membership.group_key, membership.seq AS joined_seq,
+        greatest(membership.seq, sighted.seq) AS from_seq,
+        least(
+            coalesce(membership.to_seq, {NS_MAX}), sighted.to_seq, coalesce(doubtful.seq, {NS_MAX}),
+            coalesce(unmarked.seq, {NS_MAX}), log.hole_seq
+        ) AS to_seq
+    FROM membership
+    JOIN marked ON marked.router = membership.router AND marked.seq < membership.seq
+    JOIN sighted ON sighted.router = membership.router AND sighted.subscriber = membership.subscriber
+    JOIN {{log}} log ON log.router = membership.router
+    LEFT JOIN unmarked ON unmarked.router = membership.router
+    LEFT JOIN doubtful ON doubtful.router = membership.router AND doubtful.peer = membership.subscriber
+    WHERE membership.event = 'join' AND membership.service IS NULL
 )"""
 """When apps and clients were in a group and connected, by a log up to its first hole: from the later of `join` and
 `link_up` to the first of `leave`, `link_down`, the next start, and the line by which the key's rights are changed, it
@@ -101,7 +158,15 @@ becomes an uplink or is renewed. After a hole nobody is judged: a join, a leave 
 Leaves that are only counted, but for strangers', may be of anybody who had joined, and of any time since the start of
 that run; clients are judged only by a log that begins with its first event, which tells of uplinks. Services are left
 out: to some the router says the ids alone. A log names them from the first `config` on that has `clock_moves_s_max`.
-`UNJUDGED` tells what is not judged by this."""
+`UNJUDGED` tells what is not judged by this.
+
+`member`: when they were in a group, connected or not: while one that keeps a queue is away it is owed messages, and any
+other one is named as *not-kept*. Judged from the first `config` on that has `groups_per_client_max`, up to one that has
+the other limits and not this: such a log names the leave of whoever it names as joined, whatever leaves it counts. An
+app, whose subscriptions outlive a start or are ended by a `leave` after it, is judged from its first link on; in a log
+that goes on from a snapshot, and if it is a client, whose rights a start may change without a line, within the run of a
+link. One of which no link is told is judged from its `join` up to its first link, within the run: a link has its name
+in the log before, or is counted. Whoever declines a group is logged to join it by the router's own key."""
 
 STAYS = f"WITH {_STAY},"
 """How the texts begin that ask when somebody was in a group and connected."""
@@ -134,6 +199,15 @@ LEFT JOIN history_told ON history_told.router = joined.router
 GROUP BY joined.router
 HAVING min(history_told.seq) IS NULL OR min(history_told.seq) > min(told_seq)
 UNION ALL
+SELECT joined.router, 'away', CAST(NULL AS STRING), min(marked.seq)
+FROM joined
+JOIN told ON told.router = joined.router AND told_seq IS NOT NULL
+LEFT JOIN marked ON marked.router = joined.router
+WHERE marked.seq IS NULL OR joined.seq <= marked.seq
+GROUP BY joined.router
+UNION ALL
+SELECT router, 'unmarked', CAST(NULL AS STRING), seq FROM unmarked
+UNION ALL
 SELECT log.router, 'hole', CAST(NULL AS STRING), log.hole_seq
 FROM {{log}} log
 JOIN (SELECT DISTINCT router FROM {{change}} WHERE event = 'join') joining ON joining.router = log.router
@@ -145,6 +219,9 @@ SELECT joined.router, 'leave', CAST(NULL AS STRING), min(line.seq)
 FROM joined
 JOIN told ON told.router = joined.router
 JOIN line ON line.router = joined.router AND line.is_counted AND line.seq > joined.seq
+LEFT JOIN marked ON marked.router = joined.router
+LEFT JOIN unmarked ON unmarked.router = joined.router
+WHERE marked.seq IS NULL OR joined.seq <= marked.seq OR unmarked.seq < line.seq
 GROUP BY joined.router
 UNION ALL
 SELECT joined.router, 'rights', joined.subscriber, doubtful.seq
@@ -155,7 +232,9 @@ JOIN doubtful ON doubtful.router = joined.router AND doubtful.peer = joined.subs
 """Where logs do not show who was left out: `router`, `cause`, `peer`, `seq`. `hole`: from its first hole on; `asked`:
 what was asked for as history, first in `seq`; `config`: before the first `config` that has `clock_moves_s_max`, in
 `seq`, or anywhere; `history`: before the first that has `history_open_max`, of what another router brought and a
-service alone was given; `leave`: some leaves are only counted, first in `seq`; `rights`: those of `peer` changed in
+service alone was given; `away`: before the first that has `groups_per_client_max`, while they are away, and
+`unmarked`: from one on that lacks it; `leave`: some leaves are only counted, first in `seq`, of those who may have
+joined before that or behind `unmarked`; `rights`: those of `peer` changed in
 `seq`, or it was renewed there."""
 
 LACKING = f"""
@@ -166,13 +245,18 @@ width AS (
     FROM {{sent}}
     GROUP BY router
 ),
+owing AS (
+    SELECT router, subscriber, group_key, joined_seq, from_seq, to_seq FROM stay
+    UNION ALL
+    SELECT router, subscriber, group_key, joined_seq, from_seq, to_seq FROM member
+),
 cut AS (
-    SELECT stay.router, subscriber, group_key, joined_seq, from_seq, to_seq,
+    SELECT owing.router, subscriber, group_key, joined_seq, from_seq, to_seq,
         explode(sequence(
             CAST(floor(greatest(from_seq, first_seq) / size) AS BIGINT),
             CAST(floor(least(to_seq, last_seq) / size) AS BIGINT)
         )) AS part
-    FROM stay JOIN width ON width.router = stay.router
+    FROM owing JOIN width ON width.router = owing.router
     WHERE from_seq < least(to_seq, last_seq) AND first_seq < to_seq
 ),
 inside AS (
@@ -225,7 +309,8 @@ WHERE placed.seq > from_seq AND placed.seq < to_seq AND cut.subscriber <> placed
     AND NOT array_contains(placed.recipients, cut.subscriber)
 GROUP BY placed.router, cut.subscriber, placed.seq, placed.n
 """
-"""Multicasts that were not owed to an app or client that was in the group and connected, line by line. `sent`: accepted
+"""Multicasts that were not owed to an app or client that was in the group and connected, or was in the group of a
+router whose log names who leaves (`member` of `_STAY`), line by line. `sent`: accepted
 multicasts (`router`, `seq`, `n`, `group_key`, `peer`, `recipients`; `alone`: the recipient if there is one only, and
 `alone_ids` the ids then, as hex, to leave aside what is asked for as history, which the pub/sub service alone is given:
 by another router, never by an app of this one; and where a `config` of a run that the log holds from its start on has
@@ -244,22 +329,37 @@ PRESENT = f"""
 WITH {_STAY},
 cleared AS (
     SELECT router, peer, seq FROM line WHERE event = '{DROPPED}'
+),
+ended AS (
+    SELECT router, peer, seq FROM line WHERE event = 'start' OR event = 'link_down' AND peer IS NOT NULL
+),
+held AS (
+    SELECT dropped.router, parcel, recipient, dropped.seq, dropped.count, group_key, joined_seq, from_seq
+    FROM {{dropped}} dropped
+    JOIN stay ON stay.router = dropped.router AND stay.subscriber = recipient
+    WHERE from_seq < dropped.seq AND dropped.seq < to_seq
+    UNION ALL
+    SELECT dropped.router, parcel, recipient, dropped.seq, dropped.count, group_key, joined_seq,
+        greatest(from_seq, max(coalesce(ended.seq, 0)))
+    FROM {{dropped}} dropped
+    JOIN member ON member.router = dropped.router AND member.subscriber = recipient
+    LEFT JOIN ended ON ended.router = dropped.router AND ended.seq < dropped.seq
+        AND (ended.peer = recipient OR ended.peer IS NULL)
+    WHERE from_seq < dropped.seq AND dropped.seq < to_seq
+    GROUP BY dropped.router, parcel, recipient, dropped.seq, dropped.count, group_key, joined_seq, from_seq
 )
-SELECT dropped.router, dropped.parcel, dropped.recipient, dropped.seq, dropped.count, stay.group_key,
-    min(joined_seq) AS joined_seq,
+SELECT held.router, parcel, recipient, held.seq, held.count, group_key, min(joined_seq) AS joined_seq,
     greatest(min(from_seq), max(history_told.seq), max(coalesce(cleared.seq, 0))) AS from_seq
-FROM {{dropped}} dropped
-JOIN stay ON stay.router = dropped.router AND stay.subscriber = dropped.recipient
-JOIN history_told ON history_told.router = dropped.router
-LEFT JOIN cleared ON cleared.router = dropped.router AND cleared.peer = dropped.recipient
-    AND cleared.seq < dropped.seq
-WHERE from_seq < dropped.seq AND dropped.seq < to_seq
-GROUP BY dropped.router, dropped.parcel, dropped.recipient, dropped.seq, dropped.count, stay.group_key
+FROM held
+JOIN history_told ON history_told.router = held.router
+LEFT JOIN cleared ON cleared.router = held.router AND cleared.peer = recipient AND cleared.seq < held.seq
+GROUP BY held.router, parcel, recipient, held.seq, held.count, group_key
 """
-"""Lines of messages dropped because the recipient had left, which was in a group and connected then, by `_STAY`: with
-`from_seq`, since when it was and its queue was not dropped by the operator. Judged where a `config` has
-`history_open_max`: such logs tell of the operator's orders. `dropped`: these lines (`router`, `parcel`, `recipient`,
-`seq`, `count`)."""
+"""Lines of messages dropped because the recipient had left, which was in a group and connected then, or in the group
+alone (`member` of `_STAY`): with `from_seq`, since when it was and its queue was not dropped by the operator; of one
+that may be away also since its last link went down and the last start, at which queues end of whoever may have none.
+Judged where a `config` has `history_open_max`: such logs tell of the operator's orders. `dropped`: these lines
+(`router`, `parcel`, `recipient`, `seq`, `count`)."""
 
 NOT_LEFT = f"""
 SELECT dropped.router, recipient AS peer, CAST(sum(count) AS BIGINT) AS count, min(dropped.seq) AS seq,
@@ -270,8 +370,9 @@ JOIN {{owed_line}} owed ON owed.router = dropped.router AND owed.parcel = droppe
 WHERE owed.seq > from_seq
 GROUP BY dropped.router, recipient
 """
-"""Multicasts dropped because the recipient had left, which was in the group and connected from before their acceptance
-until then. `owed_line`: accepted multicasts (`router`, `parcel`, `seq`, `group_key`)."""
+"""Multicasts dropped because the recipient had left, which was in the group from before their acceptance until then,
+and connected, or of a router whose log names who leaves. `owed_line`: accepted multicasts (`router`, `parcel`, `seq`,
+`group_key`)."""
 
 JOINED_THERE = f"""
 WITH {_STAY},

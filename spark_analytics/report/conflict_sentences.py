@@ -149,14 +149,14 @@ _CLAIMS: dict[str, tuple[str, str, str, str]] = {
     "left-out": (
         "bad",
         "does not name {peer} as a recipient of {count}, although by its own log {peer} had joined the group (event "
-        "{accepted}) and was connected: the first is {id}, accepted in {event}",
+        "{accepted}), and was connected or had only gone away: the first is {id}, accepted in {event}",
         _WHOEVER,
         "Publish again what that recipient lacks.",
     ),
     "not-left": (
         "bad",
         "says that it dropped {count} because {peer} had left, although by its own log {peer} had joined the group "
-        "(event {accepted}), was connected from before their acceptance until then, and nobody had its queue dropped: "
+        "(event {accepted}) and was in it from before their acceptance until then, and nobody had its queue dropped: "
         "the first is in {event}",
         _WHOEVER,
         "Publish again what that recipient lacks.",

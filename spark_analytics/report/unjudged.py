@@ -12,6 +12,10 @@ _CAUSES = {
     "no `config` line tells `clock_moves_s_max` {there}.",
     "history": "Who was left out of what another router brought and a service alone was given, as is history that it "
     "asked for, is not judged in the log of {router}{until}: no `config` line tells `history_open_max` {there}.",
+    "away": "Whether those who had joined and were away were owed messages is not judged in the log of "
+    "{router}{until}: no `config` line tells `groups_per_client_max` {there}.",
+    "unmarked": "From event {seq} on, whether those who had joined and were away were owed messages is not judged in "
+    "the log of {router}: that `config` line tells no `groups_per_client_max`.",
     "hole": "The log of {router} has a hole from event {seq} on: `left-out`, `not-left`, `not-away`, `not-full`, "
     "`not-crowded`, `not-too-large` and `refused-unwritten` are judged in it up to there alone, and `joined-there` "
     "and `no-history` are not.",

@@ -24,7 +24,8 @@ START = "array_max(filter(starts, start -> start <= seq))"
 NOTED = ("renewal", HISTORY, DROPPED)
 """Those of `CHANGES` that a router writes down in the form of a service's event."""
 _OTHER_FIELDS = (
-    "link", "clock_moves_s_max", "history_open_max", "uplink", "blocked", "removed", "revoked", "by_s",
+    "link", "clock_moves_s_max", "history_open_max", "groups_per_client_max",
+    "uplink", "blocked", "removed", "revoked", "by_s",
 )  # fmt: skip
 _FIELDS = ", ".join(f"'{name}'" for name in (*FIELDS, *_OTHER_FIELDS))
 

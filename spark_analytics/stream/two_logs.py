@@ -236,10 +236,6 @@ class TwoLogs:
             "pong": lambda: pong_of(tables.given["links"]),
         }
 
-    @property
-    def _ended(self) -> DataFrame:
-        return self._past("gone").unionByName(self._gone.drop("is_open"))
-
     def _in_a_circle(self) -> Rows:
         every = self._tables.everything
         parcels = F.broadcast(self._circles.select("router", "parcel").distinct())

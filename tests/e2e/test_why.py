@@ -206,7 +206,7 @@ async def test_limits_and_the_neighbour_s_clock_are_in_the_log(tmp_path: Path) -
             "neighbour_messages_max": 5_000_000, "neighbour_bytes_max": 8 << 30,
             "node_messages_max": 10_000_000, "node_bytes_max": 16 << 30, "met_percent": 5, "strangers_percent": 1,
             "ttl_s_max": 604_800,
-            "clock_moves_s_max": 600, "history_open_max": 4096,
+            "clock_moves_s_max": 600, "history_open_max": 4096, "groups_per_client_max": 1000,
         }  # fmt: skip
         [heard] = [line for line in told if line["event"] == "link"]
         assert heard["fields"]["peer"] == edge.address.hex() and 0 < heard["fields"]["rtt_ns"] < 60 * 10**9

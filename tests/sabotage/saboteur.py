@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
+from sabotage.absent import OF_THE_ABSENT
 from sabotage.claimant import CLAIMS
 from sabotage.liar import LIES, LIES_OF_TWO
 from sabotage.logs import LogFile, segments
@@ -178,7 +179,7 @@ FILES: tuple[Callable[[Scene], None], ...] = (
     broken_link, garbage_line, without_footer, cut_tail, not_a_log, pruned, edited_footer, pruned_footers_lost, moved,
 )  # fmt: skip
 _OF_OTHERS = (*APART, *OF_TWO, *OF_LINKS, *OF_THREE, *EXCUSED)
-SABOTAGES = {one.__name__: one for one in (*FILES, *SEALED, *LIES, *LIES_OF_TWO, *CLAIMS, *_OF_OTHERS)}
+SABOTAGES = {one.__name__: one for one in (*FILES, *SEALED, *LIES, *LIES_OF_TWO, *CLAIMS, *OF_THE_ABSENT, *_OF_OTHERS)}
 BESIDE_A_SOUND_LOG = [one.__name__ for one in OF_TWO]
 """What the sound log of one neighbour tells of several others."""
 ALONE = ("rewritten", "another_ttl", *(one.__name__ for one in _OF_OTHERS))

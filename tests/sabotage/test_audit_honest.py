@@ -46,6 +46,8 @@ FAULTS: tuple[Callable[[Scene], None], ...] = (
 )  # fmt: skip
 OWN: dict[str, tuple[str, set[str]]] = {
     "left_out": ("claims", {"left-out"}),
+    "left_out_while_away": ("claims", {"left-out"}),
+    "dropped_while_away": ("claims", {"not-left"}),
     "given_as_history": ("claims", {"left-out"}),
     "asked_of_nobody": ("claims", {"left-out"}),
     "left_out_before_a_hole": ("claims", {"left-out"}),

@@ -8,7 +8,8 @@ SELECT router, seq, t, mono, boot, event, fields['peer'] AS peer, fields['standi
     fields['doubted'] AS doubted,
     number_of_text(fields['link']) AS link,
     number_of_text(fields['clock_moves_s_max']) AS clock_moves_s_max,
-    number_of_text(fields['history_open_max']) AS history_open_max, ids,
+    number_of_text(fields['history_open_max']) AS history_open_max,
+    number_of_text(fields['groups_per_client_max']) AS groups_per_client_max, ids,
     coalesce(fields['uplink'] = 'true' OR fields['blocked'] = 'true' OR fields['removed'] = 'true'
         OR fields['revoked'] <> '', FALSE) AS is_doubtful
 FROM events

@@ -22,6 +22,7 @@ from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
 from .hints import Hints
+from .logged_rights import log_rights
 from .part import Hears, Part
 from .upstream import Upstream
 from .wanted import WantedGroups
@@ -31,6 +32,7 @@ class Membership(Part):
     """Owns the subscriptions; whoever leaves loses what waits in its queue."""
 
     def __init__(self, kernel: Kernel, hints: Hints, wanted: WantedGroups, upstream: Upstream, purges: Purges) -> None:
+        self._kernel = kernel
         self._directory = kernel.directory
         self._groups = kernel.groups
         self._links = kernel.links
@@ -42,6 +44,8 @@ class Membership(Part):
         self._wanted = wanted
         self._upstream = upstream
         self._purges = purges
+        self._unnamed: set[tuple[bytes, bytes]] = set()
+        """Groups with their subscribers of which the log only counts the JOIN of this run: it may count the leave."""
 
     # -- requests of neighbours ------------------------------------------------------------------------------
 
@@ -114,11 +118,12 @@ class Membership(Part):
             group,
             link.key,
             local or node_local or self._directory.is_lan(link.key, group),
-            link.durable or link.standing is not Standing.LOCAL,
+            (link.durable and self._directory.is_known(link.key)) or link.standing is not Standing.LOCAL,
         )
+        was_in = self._groups.get(group, link.key) is not None
         if self._groups.add(subscription):
             self._pending.changes.members[group, link.key] = subscription
-            self._log("join", link.key, group, now, subscription)
+            self._log_join(subscription, was_in=was_in, now=now)
         self._tell_of(group, wanted, now)
         return True
 
@@ -134,10 +139,13 @@ class Membership(Part):
             self._pending.changes.members[group, subscriber] = None
             if not of_all:
                 self._purges.queue_ends(subscriber, group)
-            self._log(
-                "leave", subscriber, group, now, subscription, **({} if cause is None else {"because": cause.word})
-            )
+            if subscription is not None:
+                self._log_leave(subscription, cause, now)
         self._tell_of(group, wanted, now)
+
+    def is_in_any(self, subscriber: bytes) -> bool:
+        """Whether a key has subscribed to a group."""
+        return self._groups.count_of(subscriber) > 0
 
     def leave_all(self, subscriber: bytes, now: Now) -> None:
         """End all subscriptions and the queue of a throwaway key that has gone, or of a subscriber that was removed."""
@@ -154,6 +162,7 @@ class Membership(Part):
             one = self._pending.changes.members[group, to] = replace(known, subscriber=to)
             self._groups.add(one)
             self._groups.remove(group, subscriber)
+            self._unnamed.discard((group, subscriber))
             self._pending.changes.members[group, subscriber] = None
 
     def revoke(self, subscriber: bytes, now: Now, *, drains: bool = False) -> bool:
@@ -169,24 +178,36 @@ class Membership(Part):
                 self._say(link, JoinAck(PublicKey(group), False), now)
         return bool(groups)
 
-    def _log(
-        self,
-        event: str,
-        subscriber: bytes,
-        group: bytes,
-        now: Now,
-        subscription: Subscription | None = None,
-        **more: bytes | str,
-    ) -> None:
-        """Log a join or leave, or only count it in the rejection log while its budget is not ample.
+    def _log_join(self, one: Subscription, *, was_in: bool, now: Now) -> None:
+        """Log a join, or only count it in the rejection log while its budget is not ample.
 
-        A leave by this node's own decision is always logged, unless it is a stranger's."""
-        standing = None if subscription is None else self._standing_of(subscription)
-        may_be_counted = standing is Standing.STRANGER or (standing is not None and "because" not in more)
-        if standing is not None and may_be_counted and self._rejections.counts(standing, event, now):
+        One that is logged pays for its leave as well, unless it is a stranger's. `was_in`: it changes the terms of a
+        subscription."""
+        standing, which = self._standing_of(one), (one.group, one.subscriber)
+        is_uplink = one.subscriber in self._directory.uplinks
+        lines = 1 if standing is Standing.STRANGER else 2 + is_uplink
+        if self._rejections.counts(standing, "join", now, lines):
+            if not was_in:
+                self._unnamed.add(which)
             return
-        if event == "join" and subscriber in self._directory.services:
-            more["service"] = self._directory.services[subscriber].name
+        self._unnamed.discard(which)
+        if is_uplink:
+            log_rights(self._kernel, one.subscriber, frozenset(), now)  # which tell why it is owed nothing by that
+        service = self._directory.services.get(one.subscriber)
+        self._log("join", one.subscriber, one.group, now, **({} if service is None else {"service": service.name}))
+
+    def _log_leave(self, one: Subscription, cause: Reason | None, now: Now) -> None:
+        """Log a leave by this node's own decision, and whenever the log may name the join: what it names ends in it,
+        also where the node is killed. A stranger's, and one of which the join was counted, may be counted."""
+        standing, which = self._standing_of(one), (one.group, one.subscriber)
+        is_unnamed = which in self._unnamed and cause is None
+        self._unnamed.discard(which)
+        if (is_unnamed or standing is Standing.STRANGER) and self._rejections.counts(standing, "leave", now):
+            return
+        more = {} if cause is None else {"because": cause.word}
+        self._log("leave", one.subscriber, one.group, now, **more)
+
+    def _log(self, event: str, subscriber: bytes, group: bytes, now: Now, **more: bytes | str) -> None:
         fields = (("subscriber", subscriber), ("group", group), *more.items())
         self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, event, fields))
 

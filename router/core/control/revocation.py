@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from router.core.log import events as ev
 from router.core.neighbours.advertisements import SAMPLED
 from router.core.neighbours.directory import JOIN, RELAY, STORE, Neighbour, Standing
 from router.core.routing.admission import Admission
@@ -21,6 +20,7 @@ from router.core.wire.reasons import Reason
 
 from .departure import Departure
 from .linked import LinkedServices
+from .logged_rights import grants_of, log_rights
 from .membership import Membership
 from .terms_said import TermsSaid
 from .upstream import Upstream
@@ -29,10 +29,7 @@ NEW_TERMS = "its operator has changed who this node is there; sign on again"
 
 
 class Revocation:
-    """Decides what a new configuration of neighbours ends.
-
-    Each `config` event repeats the present limits, because readers of a log use the last such event.
-    """
+    """Decides what a new configuration of neighbours ends."""
 
     def __init__(
         self,
@@ -46,13 +43,13 @@ class Revocation:
         admission: Admission,
         purges: Purges,
     ) -> None:
+        self._kernel = kernel
         self._directory = kernel.directory
         self._links = kernel.links
         self._groups = kernel.groups
         self._queues = kernel.queues
         self._routes = kernel.routes
         self._pending = kernel.pending
-        self._limits = kernel.limits.told()
         self._membership = membership
         self._upstream = upstream
         self._linked = linked
@@ -74,12 +71,12 @@ class Revocation:
         for key in {**before, **after}:
             old, new = before.get(key), after.get(key)
             if old != new:
-                lost = self._grants(old) - self._grants(new)
+                lost = grants_of(old) - grants_of(new)
                 if _terms(old) != _terms(new):
-                    self._log(key, new, lost, now)
+                    log_rights(self._kernel, key, lost, now)
                 if (link := self._links.to(key)) is not None:
                     self._terms.changed(link, now)
-                self._look_at_link(key, JOIN in self._grants(new) - self._grants(old), now)
+                self._look_at_link(key, JOIN in grants_of(new) - grants_of(old), now)
                 self._end(key, lost, now)
                 if self._links.to(key) is None:
                     self._delivery.dial_if_owed(key)
@@ -92,22 +89,12 @@ class Revocation:
                 self._departure.gone(key, now)
             else:
                 self._end(key, frozenset(), now)
+                if key in self._directory.uplinks and self._membership.is_in_any(key):  # and is owed nothing by that
+                    log_rights(self._kernel, key, frozenset(), now)
 
-    @staticmethod
-    def _grants(one: Neighbour | None) -> frozenset[str]:
-        return one.grants if one is not None and not one.blocked else frozenset()
-
-    def _log(self, key: bytes, new: Neighbour | None, lost: frozenset[str], now: Now) -> None:
-        fields: tuple[tuple[str, str | int | bytes | bool], ...] = (
-            *self._limits,
-            ("peer", key),
-            ("grants", ",".join(sorted(self._grants(new)))),
-            ("revoked", ",".join(sorted(lost))),
-            ("uplink", new is not None and new.uplink),
-            ("blocked", new is not None and new.blocked),
-            ("removed", new is None),
-        )
-        self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "config", fields))
+    def went_away(self, key: bytes, now: Now) -> None:
+        """End everything that a key has here only while it is connected."""
+        self._end(key, frozenset(), now)
 
     def met(self, keys: Iterable[bytes], now: Now) -> None:
         """Apply the changes in the agreements with these routers.

@@ -217,10 +217,12 @@ class CoreLimits(Struct, frozen=True):
 
     def told(self) -> tuple[tuple[str, int], ...]:
         """Return the limits as logged: those of queues, the greatest ttl, by how many seconds the clock may jump
-        without an event, and how many messages may be open as history, which tells that such requests are logged."""
+        without an event, how many messages may be open as history, which tells that such requests are logged, and how
+        many groups one subscriber may join, which tells that whoever is logged to join is logged to leave."""
         return (
             *self.queues.told(),
             ("ttl_s_max", self.acceptance.ttl_s_max),
             ("clock_moves_s_max", self.clock_moves_s_max),
             ("history_open_max", self.pulls.history_open_max),
+            ("groups_per_client_max", self.membership.groups_per_client_max),
         )

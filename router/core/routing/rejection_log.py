@@ -189,9 +189,12 @@ class RejectionLog:
         if link.standing is not Standing.LOCAL:
             self._budgets[link.standing].spend(LINE_BYTES)
 
-    def counts(self, standing: Standing, event: str, now: Now) -> bool:
-        """Count an event instead of logging it if its standing's budget is not ample; return whether it was counted."""
+    def counts(self, standing: Standing, event: str, now: Now, lines: int = 1) -> bool:
+        """Count an event instead of logging it if its standing's budget is not ample; return whether it was counted.
+
+        `lines`: how many it pays for, with those that must follow it."""
         if self.spares(standing, now):
+            self._budgets[standing].spend(LINE_BYTES * (lines - 1))
             return False
         self._count(standing, event, "", now)
         return True

@@ -77,6 +77,9 @@ def test_starts_amid_a_run_are_told(tmp_path: Path) -> None:
     quiet = {
         "one": begun,
         "after a renewal in its run": then(begun, in_run(RUN, "renewal", 5), in_run(RUN, "start", 6)),
+        "after a leave in its run, as earlier versions have it": then(
+            begun, in_run(RUN, "leave", 5), in_run(RUN, "start", 6)
+        ),
         "two": then(begun, said("stop", 4), lambda log: begun(log, 5), said("stop", 6)),
         "two without a stop": then(begun, lambda log: begun(log, 5)),
         "a hole": then(begun, in_run(first, "start", 5), hole),

@@ -4,6 +4,7 @@ batch: whichever log comes first, where a file comes late, comes twice, or takes
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -65,14 +66,23 @@ def brought(kind: str, end: float = LATE, carrier: float | None = None) -> Pair:
     return write
 
 
-def left_out(*later: Case) -> Case:
-    """Let an app that has joined be left out of two messages."""
+MARK = {"history_open_max": 4096, "groups_per_client_max": 1000}
+
+
+def gone(log: Log) -> None:
+    log.state("link_down", 2, peer=APP, link=7, standing="local")
+
+
+def left_out(*later: Case, away: bool = False) -> Case:
+    """Let an app that has joined be left out of two messages. `away`: it has gone."""
 
     def write(log: Log) -> None:
-        begun(log)
+        begun(log, **(MARK if away else {}))
         log.state("link_up", 1, peer=APP, link=7, standing="local")
         log.state("link_up", 1, peer=OTHER_APP, link=2, standing="local")
         log.state("join", 1, subscriber=APP, group=G)
+        if away:
+            gone(log)
         for first in (1, 3):
             log.accepted(first, [f"{name(log.key)} {first}", f"{name(log.key)} {first + 1}"], [OTHER_APP], 4 + first)
             log.outward("forwarded", [(first, 2)], 4 + first, recipient=OTHER_APP, parcel=first)
@@ -82,6 +92,17 @@ def left_out(*later: Case) -> Case:
         log.state("stop", LATE)
 
     return write
+
+
+def dropped_away(log: Log) -> None:
+    """Let two messages be accepted for an app that has gone, and be dropped as if it had left."""
+    begun(log, **MARK)
+    log.state("link_up", 1, peer=APP, link=7, standing="local")
+    log.state("join", 1, subscriber=APP, group=G)
+    gone(log)
+    log.accepted(1, [f"{name(log.key)} {one}" for one in range(2)], [APP], 5)
+    log.outward("dropped", [(1, 2)], 8, reason="left")
+    log.state("stop", LATE)
 
 
 def copied(log: Log) -> None:
@@ -167,6 +188,10 @@ ALONE: dict[str, Case] = {
     "left out": left_out(),
     "excused": left_out(counted),
     "renewed later": left_out(renewed),
+    "left out while away": left_out(away=True),
+    "left out while away, renewed later": left_out(renewed, away=True),
+    "left out while away, leaves counted": left_out(counted, away=True),
+    "dropped while away": dropped_away,
     "barred": left_out(barred),
     "owed to others": owed_to_others(),
     "owed to others, renewed later": owed_to_others(renewed),
@@ -251,6 +276,8 @@ def test_what_two_logs_tell_is_told_as_soon_as_it_can_be(spark: SparkSession, tm
     }
     wrongly = [row["count"] for row in told[-1]["claims"] if row["claim"] == "owed-wrongly"]
     assert sorted(wrongly) == [3, 4]
+    by_claim = Counter(row["claim"] for row in told[-1]["claims"])
+    assert (by_claim["left-out"], by_claim["not-left"]) == (7, 2)
     assert {row["count"] for row in told[-1]["unsent"]} == {1} and len(told[-1]["unsent"]) == 3
     assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "expired"] == [1, 1]
     assert [row["count"] for row in told[-1]["went_on"] if row["event"] == "refused"] == [1] * 8
