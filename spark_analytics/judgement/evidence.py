@@ -200,12 +200,7 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
     problems: list[Problem] = []
     vouched: dict[str, int] = {}
     reached: dict[str, int] = {}
-    heads: dict[str, set[Witness]] = defaultdict(set)
-    first = {key: seal.router for seal in evidence.seals for key in seal.followers}  # neighbours name the present key
-    for one in witnesses:
-        peer = first.get(one.peer, one.peer)
-        if one.head_seq > 0 and one.router != peer:
-            heads[peer].add(one)
+    heads = _heads(evidence.seals, witnesses)
     for log in evidence.logs:
         beyond: list[Witness] = []
         others: list[tuple[Witness, Seal, int]] = []
@@ -233,6 +228,17 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
             reached[log.router] = 0 if len(holes) > before else believed[-1].head_seq
     known = replace(evidence, problems=tuple(sorted({*evidence.problems, *problems})))
     return _told(known, holes, vouched, reached, sorted(heads))
+
+
+def _heads(seals: Iterable[Seal], witnesses: Iterable[Witness]) -> dict[str, set[Witness]]:
+    """Return what routers say of the logs of others, by the first key of these: neighbours name the present one."""
+    heads: dict[str, set[Witness]] = defaultdict(set)
+    first = {key: seal.router for seal in seals for key in seal.followers}
+    for one in witnesses:
+        peer = first.get(one.peer, one.peer)
+        if one.head_seq > 0 and one.router != peer:
+            heads[peer].add(one)
+    return heads
 
 
 def _contradiction(one: Witness, seal: Seal, so: str) -> str:
