@@ -200,12 +200,7 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
     problems: list[Problem] = []
     vouched: dict[str, int] = {}
     reached: dict[str, int] = {}
-    heads: dict[str, set[Witness]] = defaultdict(set)
-    first = {key: seal.router for seal in evidence.seals for key in seal.followers}  # neighbours name the present key
-    for one in witnesses:
-        peer = first.get(one.peer, one.peer)
-        if one.head_seq > 0 and one.router != peer:
-            heads[peer].add(one)
+    heads = _heads(evidence.seals, witnesses)
     for log in evidence.logs:
         beyond: list[Witness] = []
         others: list[tuple[Witness, Seal, int]] = []
@@ -222,21 +217,42 @@ def witnessed(evidence: Evidence, gaps: Iterable[Gap], witnesses: Iterable[Witne
                 beyond.append(one)
         is_disputed = _is_alone(log.router, others, evidence.files)
         for one, seal, first_seq in others:
-            said = f"{one.name} was told that it ends at {one.head_seq} with the digest {one.head_digest}"
-            text = f"{said}, which is not so in {seal.path}: {DISPUTED if is_disputed else REWRITTEN}"
+            text = _contradiction(one, seal, DISPUTED if is_disputed else REWRITTEN)
             problems.append(Problem(seal.path, 0, f"of the log of {log.router}, {text}"))
             if not is_disputed:
                 holes.append(Hole(log.router, first_seq, one.head_seq, text))
         if beyond:
-            said = f"{beyond[-1].name} was told that this log reaches to {beyond[-1].head_seq}"
-            lies = f"{LIES}, or " if len({one.router for one in beyond}) == 1 else ""
-            text = f"{said}: its end was cut off, or is not among the files, or {lies}{BEGUN_ANEW}"
-            holes.append(Hole(log.router, log.last + 1, beyond[-1].head_seq, text))
+            holes.append(_cut_off(log, beyond))
         believed = [one for one in seen if not is_disputed or one not in {other for other, *_ in others}]
         if believed:
             reached[log.router] = 0 if len(holes) > before else believed[-1].head_seq
     known = replace(evidence, problems=tuple(sorted({*evidence.problems, *problems})))
     return _told(known, holes, vouched, reached, sorted(heads))
+
+
+def _heads(seals: Iterable[Seal], witnesses: Iterable[Witness]) -> dict[str, set[Witness]]:
+    """Return what routers say of the logs of others, by the first key of these: neighbours name the present one."""
+    heads: dict[str, set[Witness]] = defaultdict(set)
+    first = {key: seal.router for seal in seals for key in seal.followers}
+    for one in witnesses:
+        peer = first.get(one.peer, one.peer)
+        if one.head_seq > 0 and one.router != peer:
+            heads[peer].add(one)
+    return heads
+
+
+def _contradiction(one: Witness, seal: Seal, so: str) -> str:
+    """Return what a neighbour says against a seal, and what follows from that."""
+    said = f"{one.name} was told that it ends at {one.head_seq} with the digest {one.head_digest}"
+    return f"{said}, which is not so in {seal.path}: {so}"
+
+
+def _cut_off(log: Log, beyond: Sequence[Witness]) -> Hole:
+    """Return the hole of what lies behind the files, as neighbours say, the one that saw most of it last."""
+    said = f"{beyond[-1].name} was told that this log reaches to {beyond[-1].head_seq}"
+    lies = f"{LIES}, or " if len({one.router for one in beyond}) == 1 else ""
+    text = f"{said}: its end was cut off, or is not among the files, or {lies}{BEGUN_ANEW}"
+    return Hole(log.router, log.last + 1, beyond[-1].head_seq, text)
 
 
 def _is_alone(router: str, others: Iterable[tuple[Witness, Seal, int]], files: Iterable[File]) -> bool:
