@@ -368,8 +368,8 @@ class _Batch:
         """Judge whom accepted lines name. `older`: the lines of earlier batches; `known`: the state's table `links`."""
         holes = first_holes(self.evidence)
         self.judged, again = judged_to(self.base.judged, self.before["words"], self.new["words"], holes)
-        change, new = cut_off(change_of(known)), self.laid.where("is_new")
-        return Recipients(BatchLines(self.past, self.tables, new, older, change, again), self.words)
+        lines = BatchLines(self.past, self.tables, self.laid.where("is_new"), older, cut_off(change_of(known)), again)
+        return Recipients(lines, self.words)
 
     def _ids(
         self, given: dict[str, DataFrame], added: dict[str, DataFrame], older: DataFrame, late_gone: DataFrame | None

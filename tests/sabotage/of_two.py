@@ -4,7 +4,6 @@ have refused. One of them is honest: an acknowledgement was lost."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -12,7 +11,7 @@ from msgspec.structs import replace
 from router.core.log.line import Line
 from sabotage.claimant import CannotLie
 from sabotage.logs import Rows, read_rows, segments
-from sabotage.scene import NoLogLeft, Scene
+from sabotage.scene import Scene
 from spark_analytics.judgement import door_sql
 from spark_analytics.judgement.claim_sql import NEVER_AGAIN
 from spark_analytics.judgement.link_sql import LATE_NS
@@ -456,42 +455,6 @@ def refused_by_nobody(scene: Scene) -> None:
     scene.tell("warning", f"The router {giver} says that {taker} refused {count} messages, of which {taker}, whose")
 
 
-# -- excused by a clock ------------------------------------------------------------------------------------------------
-
-
-def clocks_set(scene: Scene) -> None:
-    """Let the clocks of up to three honest routers be set forward, each at some line, after which it goes on so."""
-    scene.forget_witnesses()
-    for _ in range(3):
-        with suppress(NoLogLeft):
-            scene.again(scene.victim(), lambda rows: _set_forward(rows, scene.chance.randrange(len(rows))))
-
-
-def _set_forward(rows: Rows, at: int) -> Rows:
-    by_ns = 600 * 10**9
-    step = replace(
-        next(row for row in rows if row.event == "config"), event="clock_step", t=rows[at].t + by_ns,
-        mono=rows[at].mono, boot=rows[at].boot, fields={"by_s": 600, "doubted": False},
-    )  # fmt: skip
-    return [*rows[: at + 1], step, *(replace(row, t=row.t + by_ns) for row in rows[at + 1 :])]
-
-
-def _excused(lie: Callable[[Scene], None]) -> Callable[[Scene], None]:
-    """Return the sabotage by which a router also says that its clock was set, which excuses nothing."""
-
-    def set_clock(rows: Rows) -> Rows:
-        at = next(at for at, row in enumerate(rows) if row.event == "config")
-        step = replace(rows[at], event="clock_step", fields={"by_s": 600, "doubted": False})
-        return [*rows[: at + 1], step, *rows[at + 1 :]]
-
-    def sabotage(scene: Scene) -> None:
-        lie(scene)
-        scene.again(scene.rewritten[-1], set_clock)
-
-    sabotage.__name__ = f"{lie.__name__}_and_a_clock_was_set"
-    return sabotage
-
-
 OF_TWO = (
     other_facts,
     delivered_to_nobody,
@@ -503,10 +466,6 @@ OF_TWO = (
     _in_a_circle(2),
 )
 """What the log of another router shows, which must be sound."""
-EXCUSED = tuple(
-    map(_excused, (refused_though_taken, refused_where_somebody_had_joined, asked_before_it_was_there, linked_there))
-)
-"""Such lies of routers that say that their clock was set."""
 OF_LINKS = (linked_there,)
 """What a neighbour's sound log tells of a link, for which it needs a link that lasted."""
 APART = (flooded_by_nobody, refused_by_nobody, copy_refused_though_taken)

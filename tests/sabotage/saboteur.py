@@ -15,9 +15,10 @@ from sabotage.absent import OF_THE_ABSENT
 from sabotage.claimant import CLAIMS
 from sabotage.liar import LIES, LIES_OF_TWO
 from sabotage.logs import LogFile, segments
-from sabotage.of_two import APART, EXCUSED, OF_LINKS, OF_THREE, OF_TWO
+from sabotage.of_two import APART, OF_LINKS, OF_THREE, OF_TWO
 from sabotage.scene import Scene
 from sabotage.seals import SEALED
+from sabotage.set_clocks import EXCUSED
 
 
 def _not_the_last(scene: Scene) -> LogFile:

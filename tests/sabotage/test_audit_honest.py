@@ -23,9 +23,10 @@ from router.audit.export.pseudonyms import Pseudonyms
 from router.audit.listing import list_logs
 from sabotage import saboteur
 from sabotage.liar import only_looks_so
-from sabotage.of_two import clocks_set, lost_acknowledgement, refused_for_load
+from sabotage.of_two import lost_acknowledgement, refused_for_load
 from sabotage.saboteur import SABOTAGES
 from sabotage.scene import NoLogLeft, Scene, copied
+from sabotage.set_clocks import clocks_set
 
 WORLDS = 8
 """Fleets that other long tests read, too."""
