@@ -21,6 +21,7 @@ from hypothesis import settings
 from rigs.files_in_memory import keep_them_in_memory
 from rigs.group_reports import pytest_runtest_makereport  # noqa: F401
 from rigs.hidden_java import hide_java
+from rigs.local_stream import pytest_addoption, stand_in  # noqa: F401
 from rigs.rewriting import pytest_collection, pytest_configure  # noqa: F401
 from rigs.short_temporary_files import keep_them_short, short_place
 from rigs.warm_start import WarmStart
@@ -69,6 +70,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     their files in memory."""
     if is_quick(session.config):
         keep_them_in_memory()
+    stand_in(session.config)
     settings.load_profile("quick" if is_quick(session.config) else "untimed")
 
 

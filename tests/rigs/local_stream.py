@@ -13,10 +13,6 @@ from typing import Any
 
 import pytest
 
-from router.audit import engine
-from router.audit.listing import list_logs
-from spark_analytics import streaming
-
 OF_STREAMS = ("full", "rebuilt")
 """What a stream says of a run where it cannot go on from the batch before: the local engine reads all each time."""
 
@@ -25,6 +21,9 @@ def run_stream(
     spark: None, paths: Sequence[str], out: str, *, as_of: Callable[[], int], **of_streams: object
 ) -> dict[str, Any]:
     """Audit all that lies there, as a stream that has taken its batches."""
+    from router.audit import engine
+    from router.audit.listing import list_logs
+
     found = engine.audit(list_logs(map(Path, paths)), engine.AuditSpan(as_of()), out=Path(out))
     return found | {"run": {name: value for name, value in found["run"].items() if name not in OF_STREAMS}}
 
@@ -33,6 +32,8 @@ class LocalStream:
     """A plugin of pytest: replaces `run_stream` before the tests import it, and starts no session of Spark."""
 
     def pytest_configure(self) -> None:
+        from spark_analytics import streaming
+
         streaming.run_stream = run_stream  # type: ignore[assignment]
 
     @pytest.hookimpl(tryfirst=True)
@@ -42,3 +43,14 @@ class LocalStream:
             return None
         fixturedef.cached_result = None, None, None  # its value; no parameter; no error
         return self
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    said = "let the local engine stand in for streams: which expectations are out of date, in seconds"
+    parser.addoption("--by-local-engine", action="store_true", help=said)
+
+
+def stand_in(config: pytest.Config) -> None:
+    """Register the plugin where the option asks for it."""
+    if config.getoption("--by-local-engine"):
+        config.pluginmanager.register(LocalStream())
