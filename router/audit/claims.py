@@ -336,8 +336,7 @@ def claims(tables: Database, reasons: Iterable[Mapping[str, Any]]) -> Rows:
         if claim in idle or (claim in _ANY and not tables.rows(_ANY[claim])):
             continue
         told = tables.rows(_NAMED.format(text=_filled(text.replace(STAYS, "WITH") if is_shared else text)))
-        ids = _ids(tables, told) if claim in OF_MESSAGES and told else {}
-        found += [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
+        found += _rows_of(tables, claim, told)
     found += _by_order(tables, idle, is_shared=is_shared)
     if any(row["claim"] == "joined-there" for row in found):
         found = door_sql.joined_here(found, tables.rows(_NAMED.format(text=_filled(door_sql.BORNE_OUT))))
@@ -360,7 +359,7 @@ def _by_order(tables: Database, idle: Iterable[str], *, is_shared: bool) -> Rows
     found = []
     for claim, text in texts.items():
         told = tables.rows(_NAMED.format(text=_filled(text.replace(STAYS, "WITH") if is_shared else text)))
-        found += [row_of(claim, row, row["id"]) for row in told]
+        found += _rows_of(tables, claim, told)
     return found
 
 
@@ -417,6 +416,11 @@ def _filled(text: str) -> str:
     for name, source in _SOURCES.items():
         text = text.replace(f"{{{name}}}", source)
     return text
+
+
+def _rows_of(tables: Database, claim: str, told: Rows) -> Rows:
+    ids = _ids(tables, told) if claim in OF_MESSAGES and told else {}
+    return [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
 
 
 def _ids(tables: Database, told: Rows) -> dict[tuple[str, int], str]:

@@ -13,10 +13,10 @@ from spark_analytics.batch.conflict_findings import carriers
 from spark_analytics.batch.gold.custody import ID, IS_OWN, taken
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
-from spark_analytics.batch.judged_claims import log_of, made
+from spark_analytics.batch.judged_claims import ids_of, log_of, made
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement import order_sql
-from spark_analytics.judgement.claim_sql import NEVER_AGAIN
+from spark_analytics.judgement.claim_sql import NEVER_AGAIN, OF_MESSAGES
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.link_sql import PONG
 from spark_analytics.judgement.presence_sql import HISTORY
@@ -45,7 +45,8 @@ def by_order(tables: Tables, words: Rows, change: DataFrame, sources: Sources) -
         text = order_sql.TEXTS[claim]
         given = {name: make() for name, make in sources.items() if f"{{{name}}}" in text}
         told = rows(named(made(text, known | given | {"tie": tie}, 0), tables.routers))
-        found += [row_of(claim, row, row["id"]) for row in told]
+        ids = ids_of(tables.everything, told) if claim in OF_MESSAGES and told else {}
+        found += [row_of(claim, row, ids.get((row["router"], row["seq"]))) for row in told]
     return found
 
 

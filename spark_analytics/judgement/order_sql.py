@@ -133,8 +133,7 @@ found AS (
     WHERE staying.subscriber <> log.key AND known_before.known_seq >= from_seq AND known_after.known_seq > refused.seq
     GROUP BY refused.router, taker.key, refused.seq, refused.count
 )
-SELECT router, peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq, min_by(joined_seq, seq) AS accepted_seq,
-    CAST(NULL AS STRING) AS id
+SELECT router, peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq, min_by(joined_seq, seq) AS accepted_seq
 FROM found
 GROUP BY router, peer
 """
@@ -189,7 +188,7 @@ found AS (
     GROUP BY gap.router, gap.other, heard.seq
 )
 SELECT found.router, log.key AS peer, CAST(count(*) AS BIGINT) AS count, min(seq) AS seq,
-    min(heard_seq) AS accepted_seq, CAST(NULL AS STRING) AS id
+    min(heard_seq) AS accepted_seq
 FROM found JOIN {{log}} log ON log.router = found.other
 GROUP BY found.router, log.key
 """
@@ -215,14 +214,14 @@ asked AS (
     SELECT router, taker AS other, had_seq AS at_seq, CAST(NULL AS BIGINT) AS at_t FROM wanted
 ),{_known("known", "asked")},
 found AS (
-    SELECT wanted.*, row_number() OVER (PARTITION BY wanted.router, taker ORDER BY seq, had_seq) AS place
+    SELECT wanted.*, row_number() OVER (PARTITION BY wanted.router, taker ORDER BY seq, had_seq, id) AS place
     FROM wanted
     JOIN known ON known.router = wanted.router AND known.other = wanted.taker AND known.at_seq = had_seq
     WHERE known_seq > wanted.seq
 )
 SELECT found.router, log.key AS peer, CAST(count(DISTINCT found.id) AS BIGINT) AS count,
     max(CASE WHEN place = 1 THEN seq END) AS seq, max(CASE WHEN place = 1 THEN had_seq END) AS accepted_seq,
-    CAST(NULL AS STRING) AS id
+    max(CASE WHEN place = 1 THEN found.id END) AS id
 FROM found JOIN {{log}} log ON log.router = found.taker
 GROUP BY found.router, log.key
 """

@@ -228,8 +228,10 @@ class Fleet:
         self._after(SPAN_S / 6, self._clear)
 
     def _step_clock(self) -> None:
-        """Set one node's clock wrong, and in most cases right again a little later."""
-        node, by_s = self.random.choice(self.world.nodes), self.random.choice(CLOCK_STEPS_S)
+        """Set one node's clock wrong, and in most cases right again a little later: an edge's, if there is one, as
+        what two logs tell by their clocks is asked of those that hand to each other, which all do to a core."""
+        able = [node for node in self.world.nodes if node not in self.cores]
+        node, by_s = self.random.choice(able or self.cores), self.random.choice(CLOCK_STEPS_S)
         self._set_clock(node, by_s)
         if self.random.random() < 0.7:
             self._after(self._between(10, 200), lambda: self._set_clock(node, -by_s))

@@ -60,6 +60,7 @@ def filled(owed: int, sizes: int = 9, *, then_: Case = lambda log: None, **limit
 
 def drained(log: Log) -> None:
     begun(log)
+    log.state("link_up", 0, peer=APP, link=2, standing="local")
     ids = [f"{log.key.public.hex()} {one}" for one in range(91)]
     log.accepted(1, ids[:90])
     log.outward("forwarded", [(1, 90)])
