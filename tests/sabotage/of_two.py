@@ -13,7 +13,7 @@ from sabotage.claimant import CannotLie
 from sabotage.logs import Rows, read_rows, segments
 from sabotage.scene import Scene
 from spark_analytics.judgement import door_sql
-from spark_analytics.judgement.claim_sql import NEVER_AGAIN
+from spark_analytics.judgement.claim_sql import CHANGES, NEVER_AGAIN
 from spark_analytics.judgement.link_sql import LATE_NS
 from spark_analytics.judgement.schema import GRACE_NS
 
@@ -21,6 +21,7 @@ FAR = 10**9
 """An arrival number that no sample reaches."""
 SERVICE = "5e" * 32
 """The key of a service that joins a group."""
+MILLISECOND_NS = 10**6
 MARGIN_NS = 5 * 10**9
 """More than the clocks of two nodes of a fleet are apart."""
 Change = Callable[[Scene, str, str], Rows]
@@ -135,16 +136,25 @@ def _refuse(scene: Scene, reason: str, *, is_copy: bool = False) -> tuple[str, s
 
     def change(scene: Scene, giver: str, taker: str) -> Rows:
         rows, there = _steady(scene, giver, taker)
-        found = {row.ids for row in there if row.event == "accepted" and row.n == 1 and row.peer == giver}
+        found = {row.ids: row.t for row in there if row.event == "accepted" and row.n == 1 and row.peer == giver}
         lines = {row.first: row for row in rows if row.event == "accepted" and row.ids in found}
         ends = [row for row in rows if row.event == "acked" and row.recipient == taker and row.parcel in lines]
-        if len(ends) < 3:  # the clocks' bounds rest on the others
+        taken = {row.seq: found[lines[row.parcel].ids] - row.t for row in ends}
+        lie = min(ends, key=lambda row: taken[row.seq], default=None)
+        rest = [apart for seq, apart in taken.items() if lie is not None and seq != lie.seq]
+        # The others bound the taker's clock, more loosely by as much as both clocks moved.
+        if lie is None or not rest or max(rest) - _moved_ns(rows) - _moved_ns(there) <= taken[lie.seq] + MILLISECOND_NS:
             raise CannotLie
-        lie = max(ends, key=lambda row: row.duration_ns or 0)
         changed = [replace(row, event="refused", reason=reason) if row is lie else row for row in rows]
         return _sent_on(changed, lines[lie.parcel], taker) if is_copy else changed
 
     return _by_a_giver(scene, change)
+
+
+def _moved_ns(rows: Rows) -> int:
+    """Return how far a wall clock moved against its monotonic one."""
+    apart = [row.t - row.mono for row in rows if row.mono is not None]
+    return max(apart) - min(apart)
 
 
 def _sent_on(rows: Rows, line: Line, taker: str) -> Rows:
@@ -191,12 +201,13 @@ def linked_there(scene: Scene) -> None:
                 continue
             rest = [(place, row) for place, row in enumerate(rows) if place > at]
             end = next((one for one in rest if _ends_link(one[1], taker)), (len(rows) - 1, rows[-1]))
-            inside = [t for t in heard if up.t + LATE_NS + MARGIN_NS < t < end[1].t - LATE_NS]
+            kept = [row for _, row in rest[: end[0] - at - 1] if not (row.event == "link" and _is_about(row, taker))]
+            told = [row.t for row in kept if row.event in (*CHANGES, "link") and up.t < row.t < end[1].t]
+            inside = [t for t in heard if told and told[0] + LATE_NS + MARGIN_NS < t < told[-1] - MARGIN_NS]
             if len(inside) < 3:
                 continue
             down = replace(up, event="link_down")
             again = replace(up, t=end[1].t, mono=end[1].mono)
-            kept = [row for _, row in rest[: end[0] - at - 1] if not (row.event == "link" and _is_about(row, taker))]
             return [*rows[: at + 1], down, *kept, again, *rows[end[0] :]]
         raise CannotLie
 

@@ -51,6 +51,6 @@ def _excused(lie: Callable[[Scene], None]) -> Callable[[Scene], None]:
 
 
 EXCUSED = tuple(
-    map(_excused, (refused_though_taken, refused_where_somebody_had_joined, asked_before_it_was_there, linked_there))
+    map(_excused, (linked_there, refused_though_taken, refused_where_somebody_had_joined, asked_before_it_was_there))
 )
 """Such lies of routers that say that their clock was set."""
