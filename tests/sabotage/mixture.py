@@ -154,7 +154,7 @@ def without_times(log: Log) -> None:
     log.lines[:] = [structs.replace(line, t=0) for line in log.lines]
 
 
-KEYS = (A, B, C, *(SigningKey(one * 32) for one in (b"d", b"e", b"f")))
+KEYS = (A, B, C, *(SigningKey(one * 32) for one in (b"d", b"e", b"k")))
 ODD = (in_flight, doubted, summed_at_the_door, faulty, owed_by_services, without_times)
 
 

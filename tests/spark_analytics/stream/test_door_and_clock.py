@@ -26,7 +26,7 @@ SECOND = 10**9
     ("off_s", "kept"),
     [
         ([0, 0, 0, 0, 0, 0, 0], [1, 4, 5, 7]),
-        ([0, 0.9, 0, 0, 0, 0, 0], [1, 4, 5, 7]),
+        ([0, 0.9, 0, 0, 0, 0, 0], [1, 2, 4, 5, 7]),
         ([0, 0, 0, 0, 0, 900, 0], [1, 4, 5, 6, 7]),
         ([0, 0, 900, 900, 900, 900, 900], [1, 2, 3, 4, 5, 7]),
     ],
@@ -47,7 +47,7 @@ def test_the_ends_of_files_and_the_lines_at_jumps_are_kept(
 
 def test_lines_turned_away_become_one_when_the_neighbours_log_is_a_day_past_them(spark: SparkSession) -> None:
     """The second neighbour's log ends too early, and the third has none here."""
-    lines = [(1, peer, seq, seq * SECOND, 5) for peer in ("a", "b", "c") for seq in (10, 20)]
+    lines = [(1, peer, "refused", "blocked", seq, seq * SECOND, 5) for peer in ("a", "b", "c") for seq in (10, 20)]
     turned = spark.createDataFrame(lines, ADDED["turned"])
     logs = spark.createDataFrame(
         [("a", (86_400 + 20) * SECOND), ("b", (86_400 + 19) * SECOND)], "key string, end_ns long"

@@ -72,7 +72,7 @@ def test_pages_of_other_tables_and_of_other_times_are_not_read(spark: SparkSessi
     store, count = Store(spark, str(tmp_path)), PAGE_ROWS * 3
     minute = f"id * 7 % {count} AS minute"  # each once, in no order
     lines = spark.range(0, count, 1, 1).selectExpr("1L AS router", minute, "id AS n", "0L AS copies")
-    turned = spark.createDataFrame([(1, "ab", 2, 3, 1)], ADDED["turned"])
+    turned = spark.createDataFrame([(1, "ab", "refused", "blocked", 2, 3, 1)], ADDED["turned"])
     state = store.add(State(0), {"lines": lines, "turned": turned})
     found = store.read(state, "turned")
     assert [tuple(row) for row in found.collect()] == [(1, "ab", 2, 3, 1)]
@@ -97,7 +97,9 @@ def test_many_parts_become_one_with_the_same_sums(
     store, state = Store(spark, str(tmp_path)), State()
     for batch in range(3):
         row = spark.createDataFrame([(1, batch % 2, batch, 1)], ADDED["lines"])
-        turned = spark.createDataFrame([(1, "ab", batch, batch, 1)] * (batch == 1), ADDED["turned"])
+        turned = spark.createDataFrame(
+            [(1, "ab", "refused", "blocked", batch, batch, 1)] * (batch == 1), ADDED["turned"]
+        )
         state = store.add(replace(state, batch=batch), {"lines": row, "turned": turned})
         assert len(state.parts["turned"]) == (batch > 0), "a part counts where it has rows of the table"
         state = store.note_down(state, {"doubted": [{"path": str(batch)}]})

@@ -30,8 +30,8 @@ HOUR = 3600 * 10**9
 NEVER, COMES, HAD, KNOWN, LOST = (word.ljust(32) for word in (b"never", b"comes", b"had", b"known", b"lost"))
 MISSING = [(NEVER, A, B, 20, 0, HOUR, 60, "unicast"), (COMES, A, B, 20, 1, HOUR, 60, "unicast")]
 WORDS: list[dict[str, Any]] = [
-    {"router": HERE, "event": "refused", "reason": "no-route", "at_door": False, "lines": 1},
-    {"router": HERE, "event": "expired", "reason": "ttl-expired", "at_door": False, "lines": 1},
+    {"router": HERE, "event": "refused", "reason": "no-route", "at_door": False, "lines": 1, "count": 1},
+    {"router": HERE, "event": "expired", "reason": "ttl-expired", "at_door": False, "lines": 1, "count": 1},
 ]
 CUSTODY = (
     "router string, recipient string, acked long, followed long, broken long, unknown long,"
