@@ -357,7 +357,7 @@ def _heard_when_down(victim: str, rows: Rows) -> tuple[Rows, str]:
     links: dict[tuple[str | None, object], list[Line]] = {}
     for at, row in enumerate(rows):
         fields = row.fields or {}
-        if told is not None and row.event == "start":
+        if told is not None and row.boot != told[0][0].boot:
             break
         open_links = links.setdefault((row.boot, fields.get("peer")), [])
         match row.event:
