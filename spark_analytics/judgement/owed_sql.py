@@ -34,7 +34,7 @@ WITH told AS (
     SELECT router FROM {{room}} room GROUP BY router HAVING count(met_percent) = count(*)
 )
 SELECT owed.router, coalesce(owed.peer, log.key) AS peer, CAST(sum(n) AS BIGINT) AS count, min(owed.seq) AS seq,
-    CAST(min_by(linked_seq, owed.seq) AS BIGINT) AS accepted_seq
+    CAST(nullif(min_by(coalesce(linked_seq, 0), owed.seq), 0) AS BIGINT) AS accepted_seq
 FROM ({OWED}) owed
 JOIN told ON told.router = owed.router
 JOIN {{log}} log ON log.router = owed.router

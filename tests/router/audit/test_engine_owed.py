@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from samples.audit_logs import APP, OTHER_APP, Log, message_id
+from samples.audit_logs import APP, OTHER_APP, Log, audited, message_id
 from samples.one_log import claimed, down, linked, then
 from samples.two_logs import Case, begun, said
 
@@ -64,3 +64,15 @@ def test_messages_owed_to_nobody_or_to_others_than_the_app_they_are_for_are_told
     found = claimed({**told, **quiet}, tmp_path)
     of_it = {case: [one for one in rows if one[0] == "owed-wrongly"] for case, rows in found.items()}
     assert of_it == {**{case: [("owed-wrongly", 2)] for case in told}, **{case: [] for case in quiet}}
+
+
+def test_the_link_that_is_named_is_that_of_the_first_message(tmp_path: Path) -> None:
+    """Of messages owed to nobody no link is named, also where the same router owed others wrongly later."""
+    log = Log()
+    for step in (marked, linked):
+        step(log)
+    log.accepted(1, ["nobody's"], [], 3)
+    log.accepted(2, ["another's"], [OTHER_APP], 4, kind="copy")
+    log.accepted(3, ["an app's"], [APP], 5, kind="copy")
+    [told] = (row for row in audited(log.write(tmp_path))["claims"] if row["claim"] == "owed-wrongly")
+    assert (told["count"], told["seq"], told["accepted_seq"]) == (2, 4, None)
