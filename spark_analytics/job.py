@@ -35,6 +35,7 @@ from spark_analytics.batch.writer import FORMATS, Writer
 from spark_analytics.judgement.comparison import Head, NotASummary, heads_in
 from spark_analytics.judgement.slo import USUAL, Slo, parse_slo
 from spark_analytics.report.finding import utc
+from spark_analytics.report.output import remark, say
 from spark_analytics.report.page.markup import SAID_MAX, plain
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
@@ -60,24 +61,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if writer is not None:
             try_place(spark, writer)
     except (NothingToRead, NotStarted, NotASummary, CannotWrite) as error:
-        print(error, file=sys.stderr)
+        remark(str(error))
         return 2
     span = Span(now, asked.since, asked.until, asked.slo)
     given = Given(uris, problems, named=lambda evidence: replace(evidence, elsewhere=heads), about=_about(arguments))
-    report = _silent if asked.json and SUBMITTED in os.environ else _report
+    progress = _silent if asked.json and SUBMITTED in os.environ else remark
     try:
         with _told():
             if writer is not None:
                 given = _marked(given, RunMark(spark, writer, utc(now)))
-            found = audit_and_record(spark, given, span, writer=writer, raw=asked.bronze, report=report)
+            found = audit_and_record(spark, given, span, writer=writer, raw=asked.bronze, report=progress)
     except OverlappingAudits as error:
-        print(error, file=sys.stderr)
+        remark(str(error))
         return 2
     except (NotKept, Unfinished) as error:
-        print(plain(str(error), SAID_MAX), file=sys.stderr)
+        remark(str(error))
         return 1
     if asked.json:
-        print(json.dumps(found))
+        say(json.dumps(found))
     else:
         _print(found)
     return 0
@@ -100,9 +101,9 @@ def _told() -> Iterator[None]:
 
 
 def _print(found: dict[str, Any]) -> None:
-    print(f"verdict: {found['verdict']}")
+    say(f"verdict: {found['verdict']}")
     for row in found["findings"]:
-        print(plain(f"{row['level']}: {row['text']} {row['remedy']}".rstrip(), SAID_MAX))
+        say(plain(f"{row['level']}: {row['text']} {row['remedy']}".rstrip(), SAID_MAX))
 
 
 def _marked(given: Given, mark: RunMark) -> Given:
@@ -180,10 +181,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def _silent(what: str) -> None:
     """Report nothing, so that only the JSON is printed."""
-
-
-def _report(what: str) -> None:
-    print(plain(what, SAID_MAX), file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

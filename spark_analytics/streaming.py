@@ -46,8 +46,8 @@ from spark_analytics.judgement.schema import role
 from spark_analytics.judgement.slo import USUAL, Slo
 from spark_analytics.report import summary
 from spark_analytics.report.finding import utc
+from spark_analytics.report.output import remark, say
 from spark_analytics.report.page import render
-from spark_analytics.report.page.markup import SAID_MAX, plain
 from spark_analytics.stream import dates
 from spark_analytics.stream.alarm_book import SEGMENT_S, AlarmBook
 from spark_analytics.stream.at_hand import bytes_at_hand
@@ -440,7 +440,7 @@ def _parser() -> argparse.ArgumentParser:
         default=SEGMENT_S,
         metavar="SECONDS",
         help="the age at which the nodes close a segment, their log.segment_s (3600): a log of which nothing came for"
-        " three times as long is an alarm",
+        " three times as long, and half a minute at least, is an alarm",
     )
     parser.add_argument("--json", action="store_true", help="print the summary")
     return parser
@@ -461,22 +461,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 every_s=given.every,
                 as_of=as_of,
                 files_max=given.files_max,
-                report=lambda what: print(plain(what, SAID_MAX), file=sys.stderr, flush=True),
+                report=remark,
                 is_over=over.is_set,
                 notify=given.notify,
                 segment_s=given.segment,
                 slo=given.slo,
             )
     except (bronze.NothingToRead, NotKept, NotStarted, NotifyError, Stopped) as error:
-        print(error, file=sys.stderr)
+        remark(str(error))
         return 2
     if over.is_set():
-        print(f"stopped; run it again with --out {given.out}, and it goes on where it was", file=sys.stderr)
+        remark(f"stopped; run it again with --out {given.out}, and it goes on where it was")
     elif found is None:
-        print("no event log came: nothing was audited", file=sys.stderr)
+        remark("no event log came: nothing was audited")
         return 2
     if found is not None:
-        print(json.dumps(found) if given.json else f"verdict: {found['verdict']}; {given.out}")
+        say(json.dumps(found) if given.json else f"verdict: {found['verdict']}; {given.out}")
     return 0
 
 

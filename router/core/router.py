@@ -336,7 +336,7 @@ class Router:
         """Whether another cycle should follow at once, though nothing has happened."""
         return self._delivery.is_passing_over
 
-    def note(self, event: str, fields: tuple[tuple[str, str | int | bytes | bool], ...], now: Now) -> None:
+    def note(self, event: str, fields: ev.Fields, now: Now) -> None:
         """Write a state event of the node itself."""
         self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, event, fields))
 

@@ -76,6 +76,7 @@ class SegmentedLog(WatchedLog, Protocol):
 
     def sealed(self, now: Now) -> int: ...
     def is_due(self, now: Now) -> bool: ...
+    def is_idle(self, now: Now) -> bool: ...
 
 
 class Tidy(Struct, frozen=True):
@@ -211,6 +212,8 @@ class Housekeeping:
         if sealed:
             self._store.log_is_sealed(sealed)
         self.alarms.look(is_doubted=self._wall.is_doubted, now=now)
+        if self._logbook.is_idle(now):
+            self._router.witness.idle(now)
         self._has_dead_rows = self._store.has_dead_rows(now.earliest_ns // SECOND_NS)
         if self._logbook.is_due(now):
             self._deeds.append(Tidy(Now(now.earliest_ns, now.mono_ns)))

@@ -24,6 +24,9 @@ SEGMENTS_MAX = 3
 """How many times the age of a segment the newest event of a log may be old."""
 SEGMENT_S = 3_600
 """The age at which a node closes a segment (`log.segment_s`), in seconds, unless another is given."""
+SILENT_S = 30.0
+"""The least age of a log's newest event that is an alarm: a node on which nothing happens logs so every ten seconds at
+most (`router.disk.log.logbook.IDLE_S`)."""
 COLUMNS = (
     "key string, change string, level string, finding string, router string, peer string, text string, remedy string,"
     " evidence string, as_of string"
@@ -45,7 +48,7 @@ class AlarmBook:
         self._root = root
         self._is_local = "://" not in root
         self._notifier = notifier
-        self._oldest_ns = int(SEGMENTS_MAX * segment_s * 1e9)
+        self._oldest_ns = int(max(SEGMENTS_MAX * segment_s, SILENT_S) * 1e9)
         self._report = report
         self._lock = threading.Lock()
         self._stream = ""

@@ -318,7 +318,7 @@ class Guests(Part):
         self._rights.met([link.key for link in self._links if link.standing is Standing.STRANGER], now)
 
     def _log(self, one: IssuedInvitation, change: str, now: Now, **more: str | int | bytes) -> None:
-        fields: tuple[tuple[str, ev.Plain], ...] = (("invitation", one.id), ("change", change), *more.items())
+        fields: ev.Fields = (("invitation", one.id), ("change", change), *more.items())
         self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "invite", fields))
 
     HEARS: ClassVar[Hears] = {Redeem: redeem}

@@ -43,7 +43,6 @@ TAKEN_AT_ONCE, TAKEN_EVERY_S = 8, 30
 meanwhile the newest waits."""
 AHEAD_S_MAX = 366 * 86_400
 """How far ahead an address may be announced."""
-Fields = tuple[tuple[str, str | int | bytes | bool], ...]
 MOVE, UNMOVE, PLACES = "move", "unmove", "whereabouts"
 
 
@@ -294,8 +293,6 @@ class Moving(Part):
         is_dialled = known.uplink or key in self._queues.by_recipient
         return is_dialled and self._links.to(key) is None and self._is_chosen(key)
 
-    def _log(self, router: bytes, more: Fields, now: Now) -> None:
-        fields: Fields = (("service", "router"), ("peer", bytes(router)), *more)
-        self._pending.changes.events.append(
-            ev.Noted(now.wall_ns, now.mono_ns, ev.WHEREABOUTS, self._directory.me, b"", None, fields)
-        )
+    def _log(self, router: bytes, more: ev.Fields, now: Now) -> None:
+        fields = (("peer", bytes(router)), *more)
+        self._pending.changes.events.append(ev.by_router(self._directory.me, ev.WHEREABOUTS, fields, now))

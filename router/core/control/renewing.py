@@ -176,8 +176,8 @@ class Renewing(Part):
         changes.book.update([one.row()])
         move_routes(kernel, old, new, now)  # before the old key's rights end, and with them its routes
         self._rights.rewrite(lambda: self._moved_grants(old, new), now)
-        fields = (("service", "router"), ("old", old), ("new", new), ("from", said.from_s), ("until", said.until_s))
-        changes.events.append(ev.Noted(now.wall_ns, now.mono_ns, ev.RENEWAL, self._directory.me, b"", None, fields))
+        fields = (("old", old), ("new", new), ("from", said.from_s), ("until", said.until_s))
+        changes.events.append(ev.by_router(self._directory.me, ev.RENEWAL, fields, now))
 
     def _moved_grants(self, old: bytes, new: bytes) -> Sequence[Row]:
         book = self._kernel.book

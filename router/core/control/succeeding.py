@@ -231,6 +231,5 @@ class Succeeding(Part):
         while len(self._named) >= NAMED_MAX:
             del self._named[next(iter(self._named))]
         self._named[which] = sentence
-        fields = (("service", "router"), ("router", which[1]), ("old", which[0]), ("because", word))
-        event = ev.Noted(now.wall_ns, now.mono_ns, ev.SUCCESSION_REFUSED, self._directory.me, b"", None, fields)
-        self._pending.changes.events.append(event)
+        fields = (("router", which[1]), ("old", which[0]), ("because", word))
+        self._pending.changes.events.append(ev.by_router(self._directory.me, ev.SUCCESSION_REFUSED, fields, now))

@@ -1,4 +1,4 @@
-"""Witness of neighbours: the clock and log head in a neighbour's pong become an event of our own log.
+"""Witness of neighbours, and of ourselves: the clock and log head in a neighbour's pong become an event of our own log.
 
 If a neighbour cuts off the tail of its log, only the logs of others can show it. Only neighbours that the operator
 knows are logged, by the key that they proved, each at most once a minute.
@@ -42,7 +42,7 @@ class Witness:
         self._written_s[link.key] = now.mono_s
         if not link.is_named:  # a log tells of a link before it tells of what came over it
             self._rejections.name(link, now)
-        fields: tuple[tuple[str, ev.Plain], ...] = (
+        fields: ev.Fields = (
             ("peer", link.key),
             ("rtt_ns", rtt_ns),
             ("offset_ns", offset_ns),
@@ -54,9 +54,13 @@ class Witness:
 
     def clock_judged(self, by_s: int, doubted: bool, now: Now) -> None:
         """Log that our own clock stepped by `by_s`, or that the judgement of it changed; a step voids all offsets."""
-        fields: tuple[tuple[str, ev.Plain], ...] = (("by_s", by_s), ("doubted", doubted))
+        fields: ev.Fields = (("by_s", by_s), ("doubted", doubted))
         if now.ahead_ns:
             fields += (("ahead_s", round(now.ahead_ns / SECOND_NS)),)
         self._pending.changes.events.append(ev.RouterChange(now.wall_ns, now.mono_ns, "clock_step", fields))
         for link in self._links if by_s else ():
             link.offset_ns = None
+
+    def idle(self, now: Now) -> None:
+        """Log that the node runs, though nothing was logged for a time."""
+        self._pending.changes.events.append(ev.by_router(self._directory.me, ev.IDLE, (), now))

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from router.core.wire.codec import Malformed
+from router.core.wire.now import Now
 from router.core.wire.reasons import Reason
 
 VERSION = 1
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     Plain = str | int | bytes | bool
 else:
     Plain = Any  # msgspec reads no union of text and bytes; `decode_events` checks the types itself.
+Fields = tuple[tuple[str, Plain], ...]
 
 OUTWARD_EVENTS = frozenset((
     "forwarded", "delivered", "acked", "deferred", "expired", "refused", "dropped", "evicted", "unconfirmed",
@@ -77,6 +79,8 @@ HISTORY_ASKED = "history_asked"
 recorded in the same way."""
 QUEUE_DROPPED = "queue_dropped"
 """The event of a queue that the operator orders to be dropped; recorded in the same way."""
+IDLE = "idle"
+"""The event that nothing was logged for a time, which shows that the node runs; recorded in the same way."""
 REFUSAL = "refusal"
 """The event of what a service said when it refused a message; recorded in the same way, and no service's event can have
 its name."""
@@ -157,13 +161,13 @@ class RouterChange(Struct, frozen=True, gc=False, array_like=True, tag=3):
     at_ns: Natural
     mono_ns: Natural
     event: Word
-    fields: tuple[tuple[str, Plain], ...]
+    fields: Fields
 
 
 class Noted(Struct, frozen=True, gc=False, array_like=True, tag=4):
     """An event of a service of this node: a word that its `events.py` declares, its key, and its fields; or, with the
-    router's key, `DIAL_REFUSED`, `HISTORY_ASKED`, `QUEUE_DROPPED`, `REFUSAL`, `RENEWAL`, `SUCCESSION_REFUSED` or
-    `WHEREABOUTS`.
+    router's key, `DIAL_REFUSED`, `HISTORY_ASKED`, `IDLE`, `QUEUE_DROPPED`, `REFUSAL`, `RENEWAL`,
+    `SUCCESSION_REFUSED` or `WHEREABOUTS`.
 
     `ids` holds the ids of the messages that it is about, `NOTED_IDS_MAX` at most, or is empty. Of several, a field
     `each_…` has the value of each, in order, separated by commas. The audit counts as abuse what ends in `_refused`:
@@ -176,7 +180,12 @@ class Noted(Struct, frozen=True, gc=False, array_like=True, tag=4):
     service: Key
     ids: bytes
     reason: Natural | None
-    fields: tuple[tuple[str, Plain], ...]
+    fields: Fields
+
+
+def by_router(me: bytes, event: str, fields: Fields, now: Now) -> Noted:
+    """Return an event of the router with the key `me`, in the form of a service's."""
+    return Noted(now.wall_ns, now.mono_ns, event, me, b"", None, (("service", "router"), *fields))
 
 
 Event = Accepted | Outward | Turned | RouterChange | Noted

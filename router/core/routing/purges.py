@@ -57,9 +57,7 @@ class Purges:
     def ordered(self, recipient: bytes, now: Now) -> None:
         """Begin to drop a recipient's queue by the operator's order, and log it."""
         self.queue_ends(recipient, None)
-        fields = (("service", "router"), ("peer", recipient))
-        event = ev.Noted(now.wall_ns, now.mono_ns, ev.QUEUE_DROPPED, self._me, b"", None, fields)
-        self._pending.changes.events.append(event)
+        self._pending.changes.events.append(ev.by_router(self._me, ev.QUEUE_DROPPED, (("peer", recipient),), now))
 
     def move(self, recipient: bytes, to: bytes) -> None:
         """Go on to drop, of another key's queue, what was to be dropped of this recipient's."""

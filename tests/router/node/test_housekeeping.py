@@ -13,7 +13,7 @@ from samples.stores import WALL_S, parcel
 
 from router.core.link.liveness import LivenessLimits
 from router.core.link.session import Offer, Session
-from router.core.log.events import RouterChange
+from router.core.log.events import IDLE, Noted, RouterChange
 from router.core.neighbours.directory import Directory, Neighbour
 from router.core.router import Router
 from router.core.routing.effects import Changes, Finished
@@ -122,6 +122,24 @@ def test_pages_of_the_store_that_are_free_again_are_free_disk(tmp_path: Path, ca
         found.free = 8 * MIB - 1
         found.tick(housekeeping)
         assert housekeeping.is_disk_full, "but an eighth must be free outside the store"
+
+
+def test_a_node_on_which_nothing_happens_logs_that_it_runs_once_while_a_segment_may_stay_open(tmp_path: Path) -> None:
+    with house(tmp_path) as found:
+        housekeeping = found.begin()
+        found.tick(housekeeping)
+        noted: list[tuple[int, Noted]] = []
+        for minute in range(1, 181):
+            found.pass_time(housekeeping, 60)
+            changes = found.router.take(found.now()).changes
+            noted += [(minute, one) for one in changes.events if isinstance(one, Noted)]
+            if (logged := found.store.apply(changes, WALL_S).logged) is not None:
+                found.store.commit()
+                found.logbook.committed(logged, found.now())
+        assert [minute for minute, _ in noted] == [60, 120, 180]
+        assert {(one.event, one.service, one.fields) for _, one in noted} == {
+            (IDLE, KEY.public, (("service", "router"),))
+        }
 
 
 def clock_steps(changes: Changes) -> list[tuple[tuple[str, object], ...]]:
