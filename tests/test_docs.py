@@ -42,6 +42,9 @@ from services.dmq.core.protocols import (
     peer_sharing,
     submission,
 )
+from spark_analytics.judgement.circles import CLAIM as CIRCLE
+from spark_analytics.judgement.conflicts import UNLIKE_FACTS
+from spark_analytics.report.conflict_sentences import CLAIMS
 
 ROOT = Path(__file__).parents[1]
 PAPERS = [str(one.relative_to(ROOT)) for one in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))]
@@ -193,6 +196,14 @@ def test_the_errors_that_are_explained_are_said_somewhere() -> None:
 def test_the_link_items_are_those_of_the_code() -> None:
     said = re.findall(r"^\| `\[(\d+),[^`]*` \| (\w+) \|", paper("docs/link.md"), re.MULTILINE)
     assert said == [(str(number), form.name) for number, form in link._FORMS.items()]
+
+
+def test_the_claims_are_those_of_the_code() -> None:
+    text = (
+        paper("docs/claims.md").partition("## What a router's own log contradicts\n")[2].partition("\n## By order\n")[0]
+    )
+    said = [word for cell in re.findall(r"^\| (`.*?) \| ", text, re.MULTILINE) for word in re.findall("`(.*?)`", cell)]
+    assert sorted(said) == sorted((*CLAIMS, *UNLIKE_FACTS, CIRCLE))
 
 
 READINGS = [

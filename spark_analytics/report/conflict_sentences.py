@@ -95,7 +95,7 @@ def compared(summary: Row) -> Iterator[Finding]:
 
 
 _ONE_OF_TWO = "One of the two signed what is not true"
-_CLAIMS: dict[str, tuple[str, str, str, str]] = {
+CLAIMS: dict[str, tuple[str, str, str, str]] = {
     "never-linked": (
         "bad",
         "says that {count} reached {peer}, although its log, which is whole there, tells of no link with it that was "
@@ -364,7 +364,7 @@ def claims(summary: Row) -> Iterator[Finding]:
                 "it.",
             )
             continue
-        level, text, whose, what = _CLAIMS[row["claim"]]
+        level, text, whose, what = CLAIMS[row["claim"]]
         names = {
             "count": many(row["count"], "message"),
             "answers": many(row["count"], "answer"),
