@@ -26,7 +26,7 @@ SEGMENT_S = 3_600
 """The age at which a node closes a segment (`log.segment_s`), in seconds, unless another is given."""
 SILENT_S = 30.0
 """The least age of a log's newest event that is an alarm: a node on which nothing happens logs so every ten seconds at
-most (`router.disk.log.logbook.IDLE_S`)."""
+most (`router.disk.log.sealer.IDLE_S`)."""
 COLUMNS = (
     "key string, change string, level string, finding string, router string, peer string, text string, remedy string,"
     " evidence string, as_of string"

@@ -34,6 +34,9 @@ class MemoryLog(Accounted):
     def is_due(self, now: Now) -> bool:
         return False
 
+    def is_idle(self, now: Now) -> bool:
+        return False
+
     def head(self) -> LogHead | None:
         return None
 

@@ -47,6 +47,9 @@ class SealedLog(Accounted):
     def is_due(self, now: Now) -> bool:
         return self._sealer.due(now.mono_s)
 
+    def is_idle(self, now: Now) -> bool:
+        return self._sealer.is_idle(now.mono_s)
+
     def tidy(self) -> None:
         self._sealed = self._sealer.seal()
         self._has_sealed = True

@@ -24,8 +24,6 @@ log = logging.getLogger(__name__)
 
 REPLAY_VALUES = 1_000
 PRUNE_EVERY_S = 60.0
-IDLE_S = 10.0
-"""The least time without an event after which the log says that the node is idle; otherwise the age of a segment."""
 COMPRESSED_MAX = 8
 """Most segments compressed at a time, while the next one cannot be closed: under a second of a core."""
 
@@ -46,7 +44,7 @@ class Logbook:
         self.account = account_file.read(segments.directory, segments.router, segments.last_sealed(), store.next_seq)
         self._has_alarm = False
         self._has_sealed = False
-        self._pruned_at_s = self._added_at_s = 0.0
+        self._pruned_at_s = 0.0
         self._is_compressing = False
         self._behind = True
         self._is_writing = False
@@ -78,7 +76,6 @@ class Logbook:
     def _add_events(self, logged: Logged, now: Now) -> None:
         self._has_alarm |= self.account.note(logged)
         self._sealer.add_events(logged, now.mono_s)
-        self._added_at_s = now.mono_s
 
     def _fail(self, error: LogNotWritten) -> None:
         self._behind = True
@@ -96,7 +93,6 @@ class Logbook:
             self._fail(error)
         else:
             self._behind = False
-            self._added_at_s = now.mono_s
 
     def _add(self, value: bytes, now: Now) -> None:
         """Give the sealer a value; skip one that cannot be decoded, which leaves a gap in the log."""
@@ -163,9 +159,8 @@ class Logbook:
         return self._is_compressing or now.mono_s - self._pruned_at_s > PRUNE_EVERY_S
 
     def is_idle(self, now: Now) -> bool:
-        """Whether nothing was logged for so long that the log is to say that the node runs: for as long as a segment
-        stays open, and `IDLE_S` at least."""
-        return not self._behind and now.mono_s - self._added_at_s >= max(self._segments.limits.segment_s, IDLE_S)
+        """Whether nothing was logged for so long that the log is to say that the node runs."""
+        return not self._behind and self._sealer.is_idle(now.mono_s)
 
     async def tidy(self, now: Now) -> None:
         """Seal, prune and compress where it is due. A thread waits for the disk; events committed meanwhile go into

@@ -20,6 +20,9 @@ from router.disk.log.eventlog import OPEN, Segments
 from router.disk.log.file import finish, not_written, open_private, throw_away
 from router.disk.log.index import Growing, IndexedLines
 
+IDLE_S = 10.0
+"""The least time without an event after which a node is idle; otherwise for as long as a segment stays open."""
+
 
 class Closing:
     """A segment with all its lines that only needs to be closed, which a thread may do."""
@@ -65,6 +68,7 @@ class Sealer:
         self._index = Growing()
         self._size = 0
         self._since = 0.0
+        self._added_at: float | None = None
         self._listed: frozenset[str] | None = None
         self._known_count = self._naming_bytes = 0
         self._missing = 0
@@ -108,7 +112,7 @@ class Sealer:
             raise not_written(self._segments.directory, error) from error
         for row in found:
             self._tally.note(row)
-        self.next_seq = end
+        self.next_seq, self._added_at = end, now
         return True
 
     def take_missing(self) -> int:
@@ -124,6 +128,11 @@ class Sealer:
         is_open = self._file is not None and self._closing is None
         is_full = self._size - self._naming_bytes >= limits.segment_bytes
         return is_open and (early or old or is_full or self._is_outdated())
+
+    def is_idle(self, now: float) -> bool:
+        """Whether events were added, and none since for as long as a segment stays open, and `IDLE_S` at least."""
+        least = max(self._segments.limits.segment_s, IDLE_S)
+        return self._added_at is not None and now - self._added_at >= least
 
     def seal(self) -> int:
         """Close the open segment, if there is one, and return the last sealed sequence number.

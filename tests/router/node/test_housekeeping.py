@@ -128,6 +128,7 @@ def test_a_node_on_which_nothing_happens_logs_that_it_runs_once_while_a_segment_
     with house(tmp_path) as found:
         housekeeping = found.begin()
         found.tick(housekeeping)
+        found.router.note("start", (), found.now())
         noted: list[tuple[int, Noted]] = []
         for minute in range(1, 181):
             found.pass_time(housekeeping, 60)
@@ -136,7 +137,7 @@ def test_a_node_on_which_nothing_happens_logs_that_it_runs_once_while_a_segment_
             if (logged := found.store.apply(changes, WALL_S).logged) is not None:
                 found.store.commit()
                 found.logbook.committed(logged, found.now())
-        assert [minute for minute, _ in noted] == [60, 120, 180]
+        assert [minute for minute, _ in noted] == [61, 121]
         assert {(one.event, one.service, one.fields) for _, one in noted} == {
             (IDLE, KEY.public, (("service", "router"),))
         }

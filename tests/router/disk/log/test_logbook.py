@@ -19,7 +19,8 @@ from router.core.routing.effects import Changes
 from router.core.wire.now import Now
 from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
-from router.disk.log.logbook import IDLE_S, Logbook
+from router.disk.log.logbook import Logbook
+from router.disk.log.sealer import IDLE_S
 
 BIG = 40  # events that fill a segment
 
@@ -199,6 +200,8 @@ async def test_what_is_committed_can_be_looked_up_at_once(tmp_path: Path, monkey
 def test_a_log_is_idle_when_nothing_was_logged_while_a_segment_may_stay_open(tmp_path: Path) -> None:
     with a_pair(tmp_path) as pair:
         pair.book = Logbook(Segments(tmp_path / "log", KEY, LogLimits(segment_s=30)), pair.store, 1e9, 1 << 40)
+        pair.commit(1)
+        pair.mono_s += 99
         assert not pair.book.is_idle(pair.now()), "what waits in the store comes first"
         pair.tick()
         assert not pair.book.is_idle(pair.now())
@@ -216,6 +219,7 @@ def test_a_log_with_short_segments_is_idle_after_ten_seconds(tmp_path: Path) -> 
     with a_pair(tmp_path) as pair:
         pair.book = Logbook(Segments(tmp_path / "log", KEY, LogLimits(segment_s=1)), pair.store, 1e9, 1 << 40)
         pair.tick()
+        pair.commit(1)
         pair.mono_s += IDLE_S - 1
         assert not pair.book.is_idle(pair.now())
         pair.mono_s += 1
