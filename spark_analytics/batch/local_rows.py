@@ -30,8 +30,14 @@ def table_of(spark: SparkSession, rows: Sequence[Any], schema: str) -> DataFrame
     text = json.dumps([_plain(row, kind) for row in rows])
     if len(text) > TEXT_MAX:
         return spark.createDataFrame(rows, schema)
-    given = spark.sql("SELECT rows FROM VALUES (:rows) AS given(rows)", {"rows": text})
+    given = spark.sql(f"SELECT rows FROM VALUES (r'{_in_raw_text(text)}') AS given(rows)")
     return given.select(F.inline(F.from_json("rows", ArrayType(kind), {"mode": "FAILFAST"})))
+
+
+def _in_raw_text(text: str) -> str:
+    """Return JSON without the characters that end a raw string of SQL, or begin a variable in it. A parameter would
+    need none of this, but Delta's parser of statements binds none."""
+    return text.replace("'", r"\u0027").replace("$", r"\u0024")
 
 
 def no_rows(spark: SparkSession, schema: str | StructType) -> DataFrame:

@@ -18,7 +18,8 @@ SHOWN = "spark.sql.maxPlanStringLength"
 
 
 def test_rows_are_as_they_were_given(spark: SparkSession) -> None:
-    rows = [(1, "a'\"\\\n:x", [(1, 2), (3, 4)]), (None, None, None), (-(1 << 63), "é", [])]
+    texts = "a'\"\\\n:x", "${spark.app.name}", "\\u0027 \\' $ :rows", "é"
+    rows = [*((-(1 << 63), text, [(1, 2), (3, 4)]) for text in texts), (None, None, None), (1, "", [])]
     assert [tuple(row) for row in table_of(spark, rows, SCHEMA).collect()] == rows
     assert table_of(spark, [], SCHEMA).collect() == []
     assert table_of(spark, [], SCHEMA).schema == spark.createDataFrame([], SCHEMA).schema
