@@ -73,6 +73,40 @@ _DOOR = """(
         AND (peer IS NULL OR peer IN (SELECT key FROM routers))
 )"""
 """Lines of messages turned away at the door, of neighbours with a log here or of nobody by name."""
+_DOOR_ID = f"""(
+    SELECT router, peer, seq, id_text(ids, i) AS id
+    FROM (
+        SELECT router, peer, seq, ids, unnest(range(length(ids) // 64))::INTEGER AS i
+        FROM events
+        WHERE recipient IS NULL AND event = 'refused' AND reason = '{door_sql.UNJOINED}'
+            AND peer IN (SELECT key FROM routers)
+    )
+)"""
+_REFUSED_ID = f"""(
+    WITH ended AS (
+        SELECT line.router, taker, line.ids, line.parcel, line.n, range_first, e.n AS range_count, more_ranges
+        FROM (
+            SELECT e.router, e.parcel, there.router AS taker, range_first, e.n, more_ranges
+            FROM events e JOIN routers there ON there.key = e.recipient
+            WHERE e.event = 'refused' AND e.reason = '{door_sql.UNJOINED}'
+        ) e
+        JOIN accepted_line line ON line.router = e.router AND line.parcel = e.parcel
+        WHERE line.kind IN ('multicast', 'copy')
+    ),
+    piece AS (
+        SELECT * EXCLUDE (more_ranges) FROM ended
+        UNION ALL
+        SELECT * EXCLUDE (more_ranges, range_first, range_count, range), range[1], range[2]
+        FROM (SELECT *, unnest(more_ranges) AS range FROM ended)
+    )
+    SELECT router, taker, id_text(ids, i) AS id
+    FROM (
+        SELECT router, taker, ids, unnest(range(
+            greatest(0, range_first - parcel), least(n, range_first - parcel + range_count)
+        ))::INTEGER AS i
+        FROM piece
+    )
+)"""
 _BLAMED = f"""(
     SELECT line.router, taker, ended.seq, ended.t, ended.count
     FROM accepted_line line
@@ -118,13 +152,13 @@ _SOURCES = {
         WHERE line.kind IN ('multicast', 'copy') AND is_asked(line.t)
     )""",
     "door": _DOOR,
+    "door_id": _DOOR_ID,
+    "refused_id": _REFUSED_ID,
     "blamed": _BLAMED,
     "run": """(
-        SELECT router, boot, min_by(t, seq) AS start_t, max_by(t, seq) AS end_t
-        FROM events
-        WHERE t IS NOT NULL AND mono IS NOT NULL
-        GROUP BY router, boot
+        SELECT router, boot, min_by(t, seq) AS start_t FROM events WHERE mono IS NOT NULL GROUP BY router, boot
     )""",
+    "stop": "(SELECT router, boot, t FROM events WHERE event = 'stop')",
     "apart": "apart",
     "tie": "tie",
     "gone": """(

@@ -18,6 +18,7 @@ from router.audit.sealed import contradicted
 from router.audit.spelling import Care
 from router.disk.log.packed import NotUnpacked, is_packed, open_text
 from spark_analytics.judgement.chain import missing
+from spark_analytics.judgement.door_sql import UNJOINED
 from spark_analytics.judgement.evidence import Evidence, File, Gap, Witness
 from spark_analytics.judgement.line_grammar import LINE_BYTES_MAX
 from spark_analytics.judgement.presence_sql import HISTORY
@@ -48,7 +49,8 @@ SELECT
     t, mono, boot,
     CASE WHEN is_odd THEN $unlike ELSE event END AS event,
     kind, coalesce(source, "group", signer) AS signer, destination, peer, count,
-    CASE WHEN event IN ('accepted', $history) THEN ids END AS ids, recipients,
+    CASE WHEN event IN ('accepted', $history) OR event = 'refused' AND recipient IS NULL AND reason = $unjoined
+        THEN ids END AS ids, recipients,
     CASE WHEN event = 'accepted' THEN least(
         t + least(list_max(ttls), $ttl_max_s) * 1_000_000_000,
         $epoch_ns + least(list_max(expiries), $expiry_max) * 60_000_000_000
@@ -252,6 +254,7 @@ def _insert(database: Database, paths: list[str], line_bytes: int, more: str, jo
             "bytes_max": BYTES_MAX,
             "unlike": UNLIKE,
             "history": HISTORY,
+            "unjoined": UNJOINED,
         },
     )
 

@@ -108,7 +108,8 @@ def _told(tables: Tables, words: Rows, distinct: Mapping[str, int]) -> dict[str,
     rootless = circle_findings.rootless(tables.accepted_id)
     circles = circle_findings.in_a_circle(tables, tables.accepted, rootless) if distinct["rootless"] else []
     found = [*refused, *judged_claims.claims(tables, words), *ordered, *circles]
-    found = judged_claims.joined_here(tables, found, partial(_unread, tables), partial(judged_claims.door_of, tables))
+    doors = partial(judged_claims.doors_named, tables.others)
+    found = judged_claims.joined_here(tables, found, partial(_ended, tables), doors)
     return {
         "unsent": conflict_findings.unsent(tables, words) if distinct["unsent"] else [],
         "went_on": went_on,
@@ -118,8 +119,8 @@ def _told(tables: Tables, words: Rows, distinct: Mapping[str, int]) -> dict[str,
     }
 
 
-def _unread(tables: Tables) -> DataFrame:
-    return judged_claims.unread(claim_findings.ended_on_the_way(tables.rows, tables.accepted, tables.routers))
+def _ended(tables: Tables) -> DataFrame:
+    return claim_findings.ended_on_the_way(tables.rows, tables.accepted, tables.routers)
 
 
 def _of_order(tables: Tables, there: DataFrame | None) -> order_findings.Sources:

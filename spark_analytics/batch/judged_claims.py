@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_analytics.batch.claim_findings import apart, ended_on_the_way, told_of
+from spark_analytics.batch.claim_findings import apart, each_message, ended_on_the_way, told_of
 from spark_analytics.batch.gold.custody import ID
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
@@ -67,12 +67,13 @@ def claims(tables: Tables, words: Rows) -> Rows:
     return found
 
 
-def joined_here(tables: Tables, found: Rows, refused: Made, door: Made) -> Rows:
-    """Return the claims as `door_sql.joined_here` does. `refused`, `door`: make the tables of `unread` and
-    `door_of`."""
+def joined_here(tables: Tables, found: Rows, ended: Made, doors: Made) -> Rows:
+    """Return the claims as `door_sql.joined_here` does. `ended`, `doors`: make the tables of `ended_on_the_way` and
+    `doors_named`."""
     if all(row["claim"] != "joined-there" for row in found):
         return found
-    sources = {"log": log_of(tables), "door": door(), "refused": refused()}
+    sources = {"log": log_of(tables), "refused": unread(ended()), "door_id": ids_at(doors())}
+    sources["refused_id"] = each_message(ended().where(UNREAD)).select("router", "taker", F.lower(F.hex("id")).alias("id"))
     return door_sql.joined_here(found, rows(named(made(door_sql.BORNE_OUT, sources, 0), tables.routers)))
 
 
@@ -212,7 +213,8 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
             return {"turned": _turned(tables), "handed": _handed(tables)}
         case door_sql.UNTURNED:
             ended = blamed(ended_on_the_way(tables.rows, tables.accepted, tables.routers))
-            return {"door": door_of(tables), "blamed": ended, "run": _runs(tables), "apart": apart(tables)}
+            own = {"door": door_of(tables), "run": _runs(tables), "stop": stops_of(tables.others)}
+            return {**own, "blamed": ended, "apart": apart(tables)}
         case "not-full":
             return {"room": room(tables), **_of_filled(tables)}
         case "not-crowded":
@@ -330,10 +332,14 @@ def not_left(tables: Tables, sources: Mapping[str, DataFrame]) -> Rows:
     return [row_of("not-left", row, ids.get((row["router"], row["seq"]))) for row in told]
 
 
+UNREAD = f"event = 'refused' AND reason = '{door_sql.UNJOINED}' AND kind IN ('multicast', 'copy')"
+"""The lines of `ended_on_the_way` of multicasts, and copies of them, refused because nobody had joined."""
+
+
 def unread(ended: DataFrame) -> DataFrame:
     """Return the multicasts, and copies of them, refused because nobody had joined. `ended`: as of
     `ended_on_the_way`."""
-    lines = ended.where("event = 'refused' AND reason = 'no-subscribers' AND kind IN ('multicast', 'copy')")
+    lines = ended.where(UNREAD)
     return lines.select("router", "taker", "seq", "count", "group_key", "accepted_t", F.col("t").alias("refused_t"))
 
 
@@ -345,14 +351,35 @@ def blamed(ended: DataFrame) -> DataFrame:
 
 
 def runs_of(lines: DataFrame) -> DataFrame:
-    """Return the runs of routers with the times of their first line and the last. `lines`: `router`, `boot`, `seq`,
-    `t`, `mono`; at least these two of each run."""
-    timed = lines.where("t IS NOT NULL AND mono IS NOT NULL").groupBy("router", "boot")
-    return timed.agg(F.min_by("t", "seq").alias("start_t"), F.max_by("t", "seq").alias("end_t"))
+    """Return the runs of routers with the time of their first line. `lines`: `router`, `boot`, `seq`, `t`, `mono`; at
+    least the first of each run."""
+    timed = lines.where("mono IS NOT NULL").groupBy("router", "boot")
+    return timed.agg(F.min_by("t", "seq").alias("start_t"))
 
 
 def _runs(tables: Tables) -> DataFrame:
     return runs_of(tables.rows.select("router", "boot", "seq", "t", "mono"))
+
+
+def stops_of(others: DataFrame) -> DataFrame:
+    """Return how runs ended that did not end by a crash, of lines without a recipient."""
+    return others.where("event = 'stop'").select("router", "boot", "t")
+
+
+IS_DOOR_NAMED = "event = 'refused' AND other.ids IS NOT NULL"
+"""Whether a line without a recipient names messages turned away as `door_sql.UNJOINED`."""
+
+
+def doors_named(others: DataFrame) -> DataFrame:
+    """Return the lines that name messages turned away: `router`, `peer`, `seq`, `ids`."""
+    return others.where(IS_DOOR_NAMED).select("router", "other.peer", "seq", "other.ids")
+
+
+def ids_at(doors: DataFrame) -> DataFrame:
+    """Return each message of lines of `doors_named`, with its `id`."""
+    each = F.explode(F.expr("sequence(0, cast(length(ids) div 64 AS int) - 1)")).alias("i")
+    lines = doors.where("length(ids) >= 64").select("router", "peer", "seq", "ids", each)
+    return lines.select("router", "peer", "seq", F.expr("substring(ids, 64 * i + 1, 64) AS id"))
 
 
 def door_of(tables: Tables) -> DataFrame:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement.chain import missing
+from spark_analytics.judgement.door_sql import UNJOINED
 from spark_analytics.judgement.evidence import File
 from spark_analytics.judgement.presence_sql import HISTORY
 from spark_analytics.judgement.schema import BYTES_MAX, COLUMNS, EPOCH_NS, EXPIRY_MAX, FRAME_EVENTS, TTL_S_MAX, UNLIKE
@@ -129,14 +130,15 @@ def compact(events: DataFrame) -> DataFrame:
     `accepted`: a struct for accepted lines, else null (`due_ns`: when the last of its messages is due; `lives`: when
     each is, if they differ; `bytes`: of all; `sizes`: of each, if they differ; `expiry`: the latest; `ttls`,
     `expiries`: of each, if `lives` are); `other`: a struct for lines about no accepted message, else null (`ids`: of
-    what was asked for as history, hex). The first range of an outward line has columns of its own, because few lines
-    have another. `boot` is hashed; `parcel` of a line that names none is its sequence number, so that such lines
-    spread.
+    what was asked for as history, or turned away as `UNJOINED`, hex). The first range of an outward line has columns of
+    its own, because few lines have another. `boot` is hashed; `parcel` of a line that names none is its sequence
+    number, so that such lines spread.
     """
     is_accepted = F.col("event") == "accepted"
     signer = F.coalesce("source", "group", "signer").alias("signer")
     seal = F.col("seal") if "seal" in events.columns else F.lit(None).cast("bigint")
-    asked = F.when(F.col("event") == HISTORY, F.col("ids")).alias("ids")
+    is_turned = (F.col("event") == "refused") & (F.col("reason") == UNJOINED)
+    asked = F.when((F.col("event") == HISTORY) | is_turned, F.col("ids")).alias("ids")
     other = F.struct("peer", signer, "fields", F.col("n").alias("missing"), _most(F.col("bytes")).alias("bytes"), asked)
     more = F.when(F.size("ranges") > 1, F.expr("slice(ranges, 2, size(ranges))"))
     return events.select(

@@ -3,7 +3,8 @@
 `door`: lines of messages turned away at the door, whatever their time (`router`, `peer`: who brought them, null where
 the line names nobody; `event`, `reason`, `seq`, `count`); `blamed`: lines of messages that a neighbour with a log here
 is said to have refused, for a reason that the router does not find by itself (`router`, `taker`, `seq`, `t`, `count`);
-`run`: the runs of routers (`router`, `boot`, `start_t` and `end_t`, the times of the first line and the last).
+`run`: the runs of routers (`router`, `boot`, and `start_t`, the time of the first line); `stop`: how those ended that
+did not end by a crash (`router`, `boot`, `t`).
 """
 
 from __future__ import annotations
@@ -17,12 +18,11 @@ from spark_analytics.judgement.schema import GRACE_NS
 Row = Mapping[str, Any]
 
 UNTURNED = "not-turned-away"
+UNJOINED = "no-subscribers"
+"""The reason of messages turned away of which both engines keep the ids that a line at a door names."""
 UNBORNE_MIN = 100
 """The fewest messages by which what was turned away must exceed what was handed over, and what is said to have been
 refused what was turned away: routers also say things to each other that no line tells of."""
-LATE_NS = 70 * 10**9
-"""Nanoseconds after which a router has written down what it turned away: once a minute where there is more of it than
-its share of the log allows. What is not written when it is killed is lost."""
 NOT_BLAMED = (*OWN, "duplicate")
 """Reasons of refusals that need not be the neighbour's, and that of what it had already, which it does not refuse."""
 
@@ -56,8 +56,9 @@ said AS (
     FROM {{blamed}} blamed
     LEFT JOIN {{apart}} apart ON apart.router = blamed.router AND apart.taker = blamed.taker
     JOIN {{run}} run ON run.router = blamed.taker
-        AND run.start_t < t + coalesce(lower_ns, -{GRACE_NS})
-        AND run.end_t - {LATE_NS} >= t + coalesce(upper_ns, {GRACE_NS})
+        AND run.start_t < blamed.t + coalesce(lower_ns, -{GRACE_NS})
+    JOIN {{stop}} stop ON stop.router = run.router AND stop.boot = run.boot
+        AND stop.t >= blamed.t + coalesce(upper_ns, {GRACE_NS})
     WHERE coalesce(lower_ns <= upper_ns, TRUE)
     GROUP BY blamed.router, blamed.taker
 ),
@@ -74,30 +75,33 @@ WHERE said.router NOT IN (SELECT router FROM {{change}} WHERE event = 'renewal')
     AND said.count >= coalesce(named.count, 0) + coalesce(others.count, 0) + {UNBORNE_MIN}
 """
 """More messages that a neighbour is said to have refused than its whole log tells to have turned away from that router,
-with repetitions. Only what was refused surely within a run of the neighbour, and so long before its last line that it
-was written down, counts, by the bounds of both clocks (`apart`), or by ten minutes where there are none. A router tells
-each message that it refuses, and counts it at its door for whoever brought it; lines that name nobody may be of
-anybody. A log of an older version, or that tells of renewed keys, is not judged."""
+with repetitions. Only what was refused surely within a run of the neighbour that ended with `stop` counts, by the
+bounds of both clocks (`apart`), or by ten minutes where there are none: a router that stops first writes down what it
+turned away, one that is killed loses it, and one that runs writes it the later the more it is. A router tells each
+message that it refuses, and counts it at its door for whoever brought it; lines that name nobody may be of anybody. A
+log of an older version, or that tells of renewed keys, is not judged."""
 
 BORNE_OUT = """
-WITH turned AS (
-    SELECT router, peer, sum(count) AS count, min(seq) AS seq
-    FROM {door}
-    WHERE event = 'refused' AND reason = 'no-subscribers'
-    GROUP BY router, peer
-),
-said AS (
+WITH said AS (
     SELECT router, taker, sum(count) AS count FROM {refused} GROUP BY router, taker
+),
+turned AS (
+    SELECT own.router, log.router AS taker, log.key, count(DISTINCT own.id) AS count, min(seq) AS seq
+    FROM {refused_id} own
+    JOIN {log} log ON log.router = own.taker
+    JOIN {log} own_log ON own_log.router = own.router
+    JOIN {door_id} door ON door.router = own.taker AND door.peer = own_log.key AND door.id = own.id
+    GROUP BY own.router, log.router, log.key
 )
-SELECT said.router, there.key AS peer, turned.seq
+SELECT said.router, turned.key AS peer, turned.seq
 FROM said
-JOIN {log} own ON own.router = said.router
-JOIN {log} there ON there.router = said.taker
-JOIN turned ON turned.router = said.taker AND turned.peer = own.key
+JOIN turned ON turned.router = said.router AND turned.taker = said.taker
 WHERE turned.count >= said.count
 """
-"""Pairs of a router and a neighbour, whose own log tells to have turned away as many messages of that router because
-nobody had joined as the router says; `seq`: the first such line there. `refused`: as of `JOINED_THERE`."""
+"""Pairs of a router and a neighbour, whose own log names each message, at its door, that the router says it refused
+because nobody had joined; `seq`: the first such line there. `refused`: as of `JOINED_THERE`; `refused_id`: these
+messages (`router`, `taker`, `id`); `door_id`: those that lines at doors name (`router`, `peer`, `seq`, `id`), turned
+away for `UNJOINED`."""
 
 TEXTS = {"not-handed": NOT_HANDED, UNTURNED: NOT_TURNED_AWAY}
 """The texts by claim."""

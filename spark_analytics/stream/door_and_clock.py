@@ -27,6 +27,7 @@ from spark_analytics.batch.judged_claims import (
     never_linked,
     not_left,
     runs_of,
+    stops_of,
     unlinked,
 )
 from spark_analytics.batch.order_findings import pulled_of
@@ -179,7 +180,7 @@ class DoorAndClock:
         if UNTURNED not in self._asked:
             return []
         sources = {"change": self._change, "door": self.door, "blamed": blamed(ended), "apart": apart(self._tables)}
-        sources["run"] = runs_of(self._all["clock"])
+        sources |= {"run": runs_of(self._all["clock"]), "stop": stops_of(self._tables.given["links"])}
         told = rows(named(made(NOT_TURNED_AWAY, {**sources, "log": log_of(self._tables)}, 0), self._tables.routers))
         ids = ids_of(self._tables.everything, told) if told else {}
         return [row_of(UNTURNED, row, ids.get((row["router"], row["seq"]))) for row in told]

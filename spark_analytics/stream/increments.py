@@ -169,7 +169,7 @@ class _Batch:
             added[name] = table.unionByName(late[name]) if name in late else table
         closed = self.rows.join(tables.open_parcels, list(PARCEL), "left_anti").select(*LAID)
         written["closed"] = closed.unionByName(late["closed"]) if late else closed
-        if self._has_new((*STATE_EVENTS, *links.NOTED)):
+        if self._has_new((*STATE_EVENTS, *links.NOTED, "refused")):
             written["links"] = self.new_links
         written["open"] = self.rows.join(tables.open_parcels, list(PARCEL), "left_semi").select(*LAID)
         return Increment(

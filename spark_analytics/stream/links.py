@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from spark_analytics.batch.judged_claims import IS_DOOR_NAMED
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.silver import Part
 from spark_analytics.judgement.claim_sql import CHANGES, FIELDS
@@ -23,6 +24,7 @@ START = "array_max(filter(starts, start -> start <= seq))"
 """The first event of the file of a line, among those that `starts` gives."""
 NOTED = ("renewal", HISTORY, DROPPED)
 """Those of `CHANGES` that a router writes down in the form of a service's event."""
+_COLUMNS = ("router", "event", "seq", "t", "mono", "boot")
 _OTHER_FIELDS = (
     "link", "clock_moves_s_max", "history_open_max", "groups_per_client_max",
     "uplink", "blocked", "removed", "revoked", "by_s",
@@ -42,12 +44,14 @@ def starts(spark: SparkSession, parts: Iterable[Part]) -> DataFrame:
 def kept(others: DataFrame, starts: DataFrame) -> DataFrame:
     """Return the rows of the state's table `links` among new lines without a recipient: those of `CHANGES`, answers of
     neighbours, and of the other lines of a router about itself each that is the last of its file or before a start, as
-    it may tell until when a link was up. `starts`: of the new files."""
+    it may tell until when a link was up; and lines that name messages turned away. `starts`: of the new files."""
     order = Window.partitionBy("router", F.expr(START)).orderBy("seq")
     told = others.where(F.col("event").isin(*STATE_EVENTS)).join(starts, "router", "inner")
     told = told.withColumn("next", F.lead("event").over(order))
     told = told.where(F.col("event").isin(*CHANGES, PONG) | F.expr("next IS NULL OR next = 'start'"))
     both = told.drop("starts", "next").unionByName(others.where(F.col("event").isin(*NOTED)))
     fields = F.expr(f"map_filter(other.fields, (name, said) -> name IN ({_FIELDS}))")
-    other = F.struct(fields.alias("fields"), "other.ids").alias("other")
-    return both.select("router", "event", "seq", "t", "mono", "boot", other)
+    peer = F.create_map(F.lit("peer"), "other.peer")
+    doors = others.where(IS_DOOR_NAMED).select(*_COLUMNS, peer.alias("fields"), "other.ids")
+    found = both.select(*_COLUMNS, fields.alias("fields"), "other.ids").unionByName(doors)
+    return found.select(*_COLUMNS, F.struct("fields", "ids").alias("other"))

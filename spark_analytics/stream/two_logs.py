@@ -18,6 +18,7 @@ from spark_analytics.batch.gold import accepted
 from spark_analytics.batch.gold.kept import cut_off
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.judged_claims import (
+    IS_DOOR_NAMED,
     asked_as_history,
     had_first,
     ids_of,
@@ -223,8 +224,12 @@ class TwoLogs:
         return {
             "unsent": conflict_findings.named_unsent(tables, unsent, carried),
             "went_on": claim_findings.went_on(tables, self._there) if kinds.intersection(claim_findings.GONE) else [],
-            "claims": joined_here(tables, found, lambda: unread(self._ended), lambda: own.door),
+            "claims": joined_here(tables, found, lambda: self._ended, self._doors_named),
         }
+
+    def _doors_named(self) -> DataFrame:
+        lines = self._tables.given["links"].where(IS_DOOR_NAMED)
+        return lines.selectExpr("router", "other.fields['peer'] AS peer", "seq", "other.ids")
 
     def _of_order(self, own: DoorAndClock) -> order_findings.Sources:
         """Return the tables of which order tells."""

@@ -97,8 +97,11 @@ class Log:
             **columns,
         )
 
-    def turned(self, event: str, count: int, reason: str, at: float = 1, peer: str | None = APP) -> Line:
-        return self._add(event, at, count=count, peer=peer, link=2, reason=reason)
+    def turned(
+        self, event: str, count: int, reason: str, at: float = 1, peer: str | None = APP, ids: Sequence[str] = ()
+    ) -> Line:
+        named = "".join(map(message_id, ids)) or None
+        return self._add(event, at, count=count, peer=peer, link=2, reason=reason, ids=named)
 
     def state(self, event: str, at: float = 1, n: int = 1, **fields: Any) -> Line:
         boot = fields.pop("boot", None)

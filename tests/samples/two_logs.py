@@ -89,14 +89,15 @@ def unread(joined_at: float, left_at: float = LATE) -> Pair:
     return lambda here, there: handed(here, there, "no-subscribers", at=70, steps=[(1, link), *events])
 
 
-def refused_here(door: Mapping[str, int], joined_at: float = 2) -> Pair:
+def refused_here(door: Mapping[str, int], joined_at: float = 2, *others: str, is_named: bool = True) -> Pair:
     """Let a message be refused as nobody had joined, where an app had; the neighbour's door tells of so many, by their
-    reason."""
+    reason, and names that message (`is_named`) and these `others`."""
 
     def write(here: Log, there: Log) -> None:
         unread(joined_at)(here, there)
+        named = [*((f"{name(here.key)} 2",) if is_named else ()), *others]
         for reason, count in door.items():
-            there.turned("refused", count, reason, LATE, name(here.key))
+            there.turned("refused", count, reason, LATE, name(here.key), named)
 
     return write
 
@@ -288,7 +289,8 @@ def flooded(count: int, handed_over: int = 0, end: float = LATE, **columns: Any)
 
 def blamed(count: int, turned: int = 0, end: float = LATE, reason: str = "not-authorised", **columns: Any) -> Pair:
     """Let messages be refused by a neighbour at 20, whose log, until `end`, tells how many of them it `turned` away,
-    in a line about `peer`, if not of this router; `started`: when it was started again."""
+    in a line about `peer`, if not of this router; `started`: when it was started again; `stopped`: whether it was
+    stopped at the end, and not killed."""
 
     def write(here: Log, there: Log) -> None:
         begun(here)
@@ -305,7 +307,7 @@ def blamed(count: int, turned: int = 0, end: float = LATE, reason: str = "not-au
             there.turned("duplicate", columns["known"], "duplicate", 2001, name(here.key))
         for write_more in columns.get("steps", ()):
             write_more(there)
-        there.state("stop", end)
+        there.state("stop" if columns.get("stopped", True) else "invite", end)
 
     return write
 

@@ -44,6 +44,7 @@ def test_more_refused_than_a_neighbour_turned_away_is_not_borne_out(tmp_path: Pa
         "the other log ends before": blamed(150, end=2500),
         "started soon before": blamed(150, started=(1900,)),
         "started soon after": blamed(150, started=(2100,)),
+        "killed": blamed(150, stopped=False),
         "renewed": blamed(150, steps=[said("renewal", 3000, old=APP, new=OTHER_APP, service="router")]),
     }
     found, summary = between({**told, **quiet}, tmp_path)
@@ -56,18 +57,21 @@ def test_more_refused_than_a_neighbour_turned_away_is_not_borne_out(tmp_path: Pa
 
 
 def test_who_turned_messages_away_by_its_own_door_is_named(tmp_path: Path) -> None:
-    cases: dict[str, dict[str, int]] = {
-        "no line at its door": {},
-        "turned away": {"no-subscribers": 1},
-        "turned more away": {"no-subscribers": 7},
-        "turned away for another reason": {"not-authorised": 1},
+    borne_out = {
+        "turned away": refused_here({"no-subscribers": 1}),
+        "turned more away": refused_here({"no-subscribers": 7}, 2, "another", "a third"),
     }
-    found, summary = between({case: refused_here(door) for case, door in cases.items()}, tmp_path)
-    borne_out = {case for case, door in cases.items() if "no-subscribers" in door}
-    assert {case for case, rows in found.items() if ("joined-there", 1) in rows} == {*cases} - borne_out
-    others = {name(SigningKey(f"b{case}".encode().ljust(32)[:32])): case for case in cases}
+    contradicted = {
+        "no line at its door": refused_here({}),
+        "turned away for another reason": refused_here({"not-authorised": 1}),
+        "turned another away": refused_here({"no-subscribers": 1}, 2, "another", is_named=False),
+        "turned seven away by no name": refused_here({"no-subscribers": 7}, is_named=False),
+    }
+    found, summary = between({**borne_out, **contradicted}, tmp_path)
+    assert {case for case, rows in found.items() if ("joined-there", 1) in rows} == {*contradicted}
+    others = {name(SigningKey(f"b{case}".encode().ljust(32)[:32])): case for case in found}
     told = [row for row in summary["claims"] if row["claim"] == "joined-here"]
-    assert {others[row["router"]] for row in told} == borne_out and {row["count"] for row in told} == {1}
+    assert {others[row["router"]] for row in told} == {*borne_out} and {row["count"] for row in told} == {1}
     for row in told:
         [line] = (one for one in summary["findings"] if f"The router {row['router']} turned 1 message" in one["text"])
         assert line["level"] == "bad" and f"or {row['peer']} tells another group of these" in line["remedy"]
