@@ -66,7 +66,7 @@ def test_lies_about_another_router_are_told_as_by_the_audit_after_each_batch(
     up: it is told in logs written by hand (`test_stream_two_logs`)."""
     scene = copied(fleets(10, 100, 2), tmp_path / "lies", 3)
     circle = SABOTAGES["in_a_circle_of_3"]
-    for lie in (circle, other_facts, refused_though_taken, lost_acknowledgement, CLAIMS[0]):
+    for lie in (circle, refused_though_taken, other_facts, lost_acknowledgement, CLAIMS[0]):
         lie(scene)
     shutil.copy(scene.directory / TRUTH, tmp_path)
     logs, out, local = GrowingLogs(scene.directory, tmp_path, seed=6), tmp_path / "out", tmp_path / "local"
