@@ -1,7 +1,8 @@
 """The node's watch over itself: its log's open units against its store, its queues, its clock, and gaps in its log.
 
-It looks each time a segment was closed, and every `LOOK_S` at least. The rows of the store are read between two
-transactions, `ROWS_AT_ONCE` a second, so a look costs the loop about a millisecond a second, however much is queued.
+It looks each time a segment was closed, and every `LOOK_S` at least; at queues also when the node starts. The rows of
+the store are read between two transactions, `ROWS_AT_ONCE` a second, so a look costs the loop about a millisecond a
+second, however much is queued.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class AlarmWatch:
         self._logbook = logbook
         self._looked_s = self._measured_s = now.mono_s
         self._waiting: dict[bytes, tuple[int, int]] | None = None
+        self._growth: dict[bytes, tuple[float, float]] = {}
         self._doubted_s: float | None = None
         self._missing = 0
 
@@ -82,11 +84,15 @@ class AlarmWatch:
         account = self._logbook.account
         if account.is_comparing:
             self._compare(account, now)
-        if self._logbook.take_sealed() or now.mono_s - self._looked_s >= LOOK_S:
+        is_first = self._waiting is None
+        is_due = self._logbook.take_sealed() or now.mono_s - self._looked_s >= LOOK_S
+        if is_first or now.mono_s - self._measured_s >= LOOK_S:
+            self._measure(now)
+        if is_first or is_due:
+            self._say(self._filling(), (FILLING,), now)
+        if is_due:
             self._looked_s = now.mono_s
             self._say([*self._doubt(now), *self._gap(now)], (CLOCK, GAP), now)
-            if now.mono_s - self._measured_s >= LOOK_S:
-                self._say(self._filling(now), (FILLING,), now)
             if not account.is_comparing:
                 account.begin(self._router.directory.successors.newest)
 
@@ -127,23 +133,29 @@ class AlarmWatch:
             return []
         return [standing._replace(number=standing.number + missing)]
 
-    def _filling(self, now: Now) -> list[NodeAlarm]:
-        """Return the queues that are full, or will be within `FULL_S` as they have grown since they were measured."""
+    def _measure(self, now: Now) -> None:
+        """Measure how fast queues grow, in messages and bytes a second, since they were measured before."""
         span_s, self._measured_s = now.mono_s - self._measured_s, now.mono_s
-        before, lately = self._waiting, dict[bytes, tuple[int, int]]()
+        before, self._waiting, self._growth = self._waiting, {}, {}
+        for queue in self._router.queues.by_recipient.values():
+            if _is_nearly_empty(queue):
+                continue
+            waiting = self._waiting[queue.recipient] = queue.total.messages, queue.total.bytes
+            if before is not None:
+                limits = queue.total.messages_max, queue.total.bytes_max
+                few = min(limits[0] // NEARLY_EMPTY, waiting[0]), min(limits[1] // NEARLY_EMPTY, waiting[1])
+                was = before.get(queue.recipient, few)
+                self._growth[queue.recipient] = (waiting[0] - was[0]) / span_s, (waiting[1] - was[1]) / span_s
+
+    def _filling(self) -> list[NodeAlarm]:
+        """Return the queues that are full, or will be within `FULL_S` as they have grown when they were measured."""
         found: list[NodeAlarm] = []
         for queue in self._router.queues.by_recipient.values():
-            limits = queue.total.messages_max, queue.total.bytes_max
-            waiting = queue.total.messages, queue.total.bytes
-            if waiting[0] * NEARLY_EMPTY < limits[0] and waiting[1] * NEARLY_EMPTY < limits[1]:
+            if _is_nearly_empty(queue):
                 continue
-            lately[queue.recipient] = waiting
-            least = min(limits[0] // NEARLY_EMPTY, waiting[0]), min(limits[1] // NEARLY_EMPTY, waiting[1])
-            was = waiting if before is None else before.get(queue.recipient, least)
-            full_s = _full_s(waiting, was, limits, span_s)
+            full_s = _full_s(queue, self._growth.get(queue.recipient, (0.0, 0.0)))
             if self._is_filling(queue, full_s):
                 found.append(NodeAlarm(FILLING, queue.recipient, int(min(full_s, EASED_S))))
-        self._waiting = lately
         return found
 
     def _is_filling(self, queue: Queue, full_s: float) -> bool:
@@ -154,12 +166,18 @@ class AlarmWatch:
         return full_s <= EASED_S or share >= EASED_SHARE
 
 
-def _full_s(waiting: tuple[int, int], before: tuple[int, int], limits: tuple[int, int], span_s: float) -> float:
-    """Return the seconds until one of the limits is reached, at the growth since `before`; infinity if never."""
-    found = float("inf")
-    for now, was, most in zip(waiting, before, limits, strict=True):
+def _is_nearly_empty(queue: Queue) -> bool:
+    total = queue.total
+    return total.messages * NEARLY_EMPTY < total.messages_max and total.bytes * NEARLY_EMPTY < total.bytes_max
+
+
+def _full_s(queue: Queue, growth: tuple[float, float]) -> float:
+    """Return the seconds until one of a queue's limits is reached, at this growth; infinity if never."""
+    total, found = queue.total, float("inf")
+    waiting, limits = (total.messages, total.bytes), (total.messages_max, total.bytes_max)
+    for now, per_s, most in zip(waiting, growth, limits, strict=True):
         if now >= most:
             return 0.0
-        if now > was:
-            found = min(found, (most - now) * span_s / (now - was))
+        if per_s > 0:
+            found = min(found, (most - now) / per_s)
     return found

@@ -228,6 +228,39 @@ async def test_a_queue_that_was_full_of_old_when_the_node_started_is_not_growing
         assert node.look() == [(FILLING, "raised")], "it is full"
 
 
+async def test_a_full_queue_is_said_when_a_segment_is_closed_and_is_over_when_it_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alarm_watch, "LOOK_S", 9 * HOUR_S)
+    async with a_watched(tmp_path) as node:
+        most = node.router.queues.limits.recipient_messages_max
+        assert node.tick() == []
+        node.router.queues.reserve(bytes(32), bytes(32), bytes(32), most, 1)
+        assert node.tick() == [], "no segment was closed"
+        node.accept()
+        node.mono_s += HOUR_S
+        await node.seal()
+        assert (FILLING, "raised") in node.tick()
+        node.router.queues.reserve(bytes(32), bytes(32), bytes(32), -most, -1)
+        node.accept()
+        node.mono_s += HOUR_S
+        await node.seal()
+        assert (FILLING, "over") in node.tick()
+
+
+async def test_a_node_says_of_its_queues_when_it_starts(tmp_path: Path) -> None:
+    async with a_watched(tmp_path) as node:
+        most = node.router.queues.limits.recipient_messages_max
+        node.router.queues.reserve(bytes(32), bytes(32), bytes(32), most, 1)
+        assert node.tick() == [(FILLING, "raised")]
+        node.accept()
+        node.mono_s += HOUR_S
+        await node.seal()
+        node.stop()
+        node.start()
+        assert node.tick() == [(FILLING, "over")], "the queue is empty again"
+
+
 async def test_a_clock_doubted_for_long_and_a_gap_in_the_log_are_said(tmp_path: Path) -> None:
     async with a_watched(tmp_path) as node:
         node.is_doubted = True
