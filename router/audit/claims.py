@@ -126,7 +126,7 @@ WHERE event = 'dropped' AND reason = 'left' AND recipient IS NOT NULL
 _SOURCES = {
     "change": "change",
     "log": """(
-        SELECT routers.router, key, is_whole, pruned_to, is_restored, start_ns, end_ns, hole_seq
+        SELECT routers.router, key, is_whole, is_unbroken, pruned_to, is_restored, start_ns, end_ns, hole_seq
         FROM routers JOIN log_end USING (router)
     )""",
     "sent": """(

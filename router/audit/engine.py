@@ -19,7 +19,7 @@ from router.audit.spelling import Care
 from router.core.wire.crypto import verify
 from spark_analytics.judgement import circles
 from spark_analytics.judgement.claim_sql import CHANGES, NEVER_AGAIN
-from spark_analytics.judgement.evidence import Evidence, first_holes, judge, witnessed
+from spark_analytics.judgement.evidence import Evidence, first_holes, judge, unbroken, witnessed
 from spark_analytics.judgement.log_files import FileFacts
 from spark_analytics.judgement.schema import (
     COPY_NS,
@@ -160,19 +160,21 @@ def _note_evidence(tables: Database, evidence: Evidence) -> None:
     doubtful."""
     tables.run("CREATE TABLE holes_ahead (router INTEGER, first_seq BIGINT, last_seq BIGINT)")
     logs = [*enumerate(evidence.logs)]
-    begins = first_holes(evidence)
+    begins, sound = first_holes(evidence), unbroken(evidence)
     columns = {
         "router": [number for number, _ in logs],
         "is_whole": [log.whole for _, log in logs],
         "pruned_to": [log.pruned_to for _, log in logs],
         "is_restored": [log.router in evidence.restored for _, log in logs],
         "hole_seq": [begins.get(log.router, NS_MAX) for _, log in logs],
+        "is_unbroken": [log.router in sound for _, log in logs],
     }
     tables.run(
         "UPDATE routers SET is_whole = told.is_whole, pruned_to = told.pruned_to, is_restored = told.is_restored,"
-        " hole_seq = told.hole_seq FROM (SELECT unnest(?::INTEGER[]) AS router, unnest(?::BOOLEAN[]) AS is_whole,"
-        " unnest(?::BIGINT[]) AS pruned_to, unnest(?::BOOLEAN[]) AS is_restored, unnest(?::BIGINT[]) AS hole_seq) told"
-        " WHERE told.router = routers.router",
+        " hole_seq = told.hole_seq, is_unbroken = told.is_unbroken"
+        " FROM (SELECT unnest(?::INTEGER[]) AS router, unnest(?::BOOLEAN[]) AS is_whole,"
+        " unnest(?::BIGINT[]) AS pruned_to, unnest(?::BOOLEAN[]) AS is_restored, unnest(?::BIGINT[]) AS hole_seq,"
+        " unnest(?::BOOLEAN[]) AS is_unbroken) told WHERE told.router = routers.router",
         [*columns.values()],
     )
     if not evidence.holes:

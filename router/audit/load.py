@@ -118,12 +118,12 @@ def load(database: Database, evidence: Evidence, sizes: Mapping[str, int]) -> li
     database.run(f"CREATE TABLE file ({columns})")
     database.run(
         "CREATE TABLE routers (router INTEGER, key VARCHAR, is_whole BOOLEAN, pruned_to BIGINT, is_restored BOOLEAN,"
-        " hole_seq BIGINT)"
+        " hole_seq BIGINT, is_unbroken BOOLEAN)"
     )
     numbers = {log.router: number for number, log in enumerate(evidence.logs)}
     if numbers:
-        rows = [(number, router, False, 0, False, 0) for router, number in numbers.items()]
-        database.connection.executemany("INSERT INTO routers VALUES (?, ?, ?, ?, ?, ?)", rows)
+        rows = [(number, router, False, 0, False, 0, False) for router, number in numbers.items()]
+        database.connection.executemany("INSERT INTO routers VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
     parts = _parts(evidence.files)
     rest = _read_small(database, numbers, parts, sizes)
     if unlike := _read_rest(database, numbers, rest, sizes):

@@ -306,13 +306,15 @@ def refused_there(tables: Tables, there: DataFrame, words: Rows) -> Rows:
     stepped = {row["router"] for row in words if row["event"] == "clock_step"}
     steady = tables.routers.where(~F.col("router").isin(*sorted(stepped))) if stepped else tables.routers
     here = F.broadcast(steady.select(F.col("number").alias("router")))
-    whole = F.broadcast(steady.where("is_whole").select(F.col("number").alias("taker")))
+    taker = F.col("number").alias("taker")
+    sound = F.broadcast(steady.where("is_unbroken").select(taker, "is_whole", F.col("end_ns").alias("log_end_ns")))
     found = (
         there.where("is_counted AND is_never")
         .join(here, "router", "left_semi")
-        .join(whole, "taker", "left_semi")
+        .join(sound, "taker", "inner")
         .join(F.broadcast(apart(tables)), ["router", "taker"], "inner")
         .where("lower_ns <= coalesce(upper_ns, lower_ns) AND there_t - lower_ns < t")
+        .where("is_whole OR coalesce(t + upper_ns < log_end_ns, false)")
     )
     first = F.struct("seq", F.lower(F.hex("id")).alias("id"))
     sums = found.groupBy("router", "taker").agg(F.count("*").alias("count"), F.min(first).alias("first"))

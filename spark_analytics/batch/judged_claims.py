@@ -161,8 +161,8 @@ def pong_of(others: DataFrame) -> DataFrame:
 def log_of(tables: Tables) -> DataFrame:
     """Return the logs."""
     hole = f"coalesce(array_min(transform(holes, hole -> hole.first_seq)), {presence_sql.NS_MAX}L) AS hole_seq"
-    names = ("number AS router", "router AS key", "is_whole", "pruned_to", "is_restored", "start_ns", "end_ns", hole)
-    return tables.routers.where("end_ns IS NOT NULL").selectExpr(*names)
+    names = ("number AS router", "router AS key", "is_whole", "is_unbroken", "pruned_to", "is_restored")
+    return tables.routers.where("end_ns IS NOT NULL").selectExpr(*names, "start_ns", "end_ns", hole)
 
 
 def _moved(tables: Tables, words: Rows, change: DataFrame) -> list[tuple[int, int]]:

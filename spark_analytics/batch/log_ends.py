@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named
-from spark_analytics.judgement.evidence import Evidence, Gap, Witness
+from spark_analytics.judgement.evidence import Evidence, Gap, Witness, unbroken
 from spark_analytics.judgement.schema import NUMBER_OF_TEXT, SHORT_S
 
 LINKS = ("link_up", "link_down")
@@ -18,8 +18,8 @@ EVENTS = ("start", "clock_step", *LINKS)
 """The events that describe a log's end; `log_gap` and `link` show missing events, `config` a router's limits, `alarm`
 what it finds wrong with itself."""
 COLUMNS = (
-    "router string, is_whole boolean, pruned_to long, is_restored boolean, start_ns long, end_ns long,"
-    " first_step_seq long, last_step_seq long, run_seq long,"
+    "router string, is_whole boolean, is_unbroken boolean, pruned_to long, is_restored boolean,"
+    " start_ns long, end_ns long, first_step_seq long, last_step_seq long, run_seq long,"
     " settled_ns long, is_doubted boolean, open_links array<long>, ttl_s long, config_seq long,"
     " holes array<struct<first_seq:long,last_seq:long>>"
 )
@@ -115,16 +115,18 @@ def witnesses(rows: Iterable[Row]) -> list[Witness]:
 def log_ends(evidence: Evidence, words: list[Row], rows: Iterable[Row]) -> list[tuple[object, ...]]:
     """Return a row of `COLUMNS` for each log. `words`: rows of `findings.tally`; `rows`: those of `self_reports`.
 
-    `run_seq`: its last start. `settled_ns`: since then its clock has not jumped and it was not started again; while
-    `is_doubted` it lets nothing expire. `first_step_seq`, `last_step_seq`: the first and the last time that it says
-    that its clock jumped. `open_links` are up where the log ends: messages written to one of these are in flight.
-    `ttl_s`: the shortest of the longest lives that the router's `config` lines allow a message, those under `SHORT_S`
-    left aside; the first of these lines is `config_seq`, null where any was left aside.
+    `is_unbroken`: no event is missing before its last one. `run_seq`: its last start. `settled_ns`: since then its
+    clock has not jumped and it was not started again; while `is_doubted` it lets nothing expire. `first_step_seq`,
+    `last_step_seq`: the first and the last time that it says that its clock jumped. `open_links` are up where the log
+    ends: messages written to one of these are in flight. `ttl_s`: the shortest of the longest lives that the router's
+    `config` lines allow a message, those under `SHORT_S` left aside; the first of these lines is `config_seq`, null
+    where any was left aside.
     """
     by_router: dict[str, list[Row]] = {log.router: [] for log in evidence.logs}
     for row in rows:
         by_router.setdefault(row["router"], []).append(row)
     found: list[tuple[object, ...]] = []
+    sound = unbroken(evidence)
     for log in evidence.logs:
         own = [row for row in words if row["router"] == log.router]
         start = min(own, key=lambda row: int(row["first_seq"]), default={"first_t": None})
@@ -133,7 +135,7 @@ def log_ends(evidence: Evidence, words: list[Row], rows: Iterable[Row]) -> list[
         state = _state(by_router[log.router])
         config = next((row for row in by_router[log.router] if row["event"] == "config"), dict.fromkeys(LEAST))
         life = (config["ttl_s"], None if config["config_seq"] == NO_LIFE else config["config_seq"])
-        known = (log.router, log.whole, log.pruned_to, log.router in evidence.restored)
+        known = (log.router, log.whole, log.router in sound, log.pruned_to, log.router in evidence.restored)
         steps = [int(row[name]) for row in own if row["event"] == "clock_step" for name in ("first_seq", "last_seq")]
         times = (start["first_t"], end["last_t"], min(steps, default=None), max(steps, default=None))
         found.append((*known, *times, *state, *life, holes))

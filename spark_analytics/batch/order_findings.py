@@ -76,9 +76,9 @@ def ties(tables: Tables, pairs: list[tuple[int, int]]) -> DataFrame:
     takers = routers.select(number.alias("taker"), F.col("router").alias("recipient"))
     acked = tables.rows.where("event = 'acked'").join(takers, "recipient", "inner").groupBy(*of_parcel)
     heard = acked.agg(F.max("seq").alias("other_seq"), F.max_by("t", "seq").alias("other_t"))
-    had = met.where("is_brought OR there_pruned_to = 0").groupBy(*of_parcel).agg(F.max("there_seq").alias("seq"))
+    had = met.where("is_brought OR there_is_from_first").groupBy(*of_parcel).agg(F.max("there_seq").alias("seq"))
     sent = met.where(
-        "is_brought AND here_pruned_to = 0 AND NOT here_has_copy AND (kind = 'unicast' OR carries IS NULL)"
+        "is_brought AND here_is_from_first AND NOT here_has_copy AND (kind = 'unicast' OR carries IS NULL)"
     ).groupBy(*of_parcel)
     told = sent.agg(
         F.min("here_seq").alias("seq"),
@@ -112,24 +112,24 @@ def _met(tables: Tables, routers: DataFrame, handed: DataFrame, first: DataFrame
 
 
 _SIDES = ("here", "there")
-_FIRST = ("router", "seq", "t", "brought", "pruned_to", "has_copy")
+_FIRST = ("router", "seq", "t", "brought", "is_from_first", "has_copy")
 
 
 def _first(tables: Tables, routers: DataFrame, ids: DataFrame) -> DataFrame:
     """Return the first acceptance of each of these messages at each of these routers, copies left aside. `brought`: the
-    router that brought it then, by its number; -1 if it was none of these; `has_copy`: whether a service of the router
-    sent it on."""
+    router that brought it then, by its number; -1 if it was none of these; `is_from_first`: that log is whole from its
+    first event on; `has_copy`: whether a service of the router sent it on."""
     keys = routers.select(F.col("number").alias("neighbour"), F.col("router").alias("peer"))
-    logs = routers.select(F.col("number").alias("router"), "pruned_to")
+    logs = routers.selectExpr("number AS router", "is_whole AND pruned_to = 0 AS is_from_first")
     peer = F.expr("CASE WHEN NOT said.peer <=> said.signer THEN said.peer END")
     lines = tables.accepted.join(logs, "router", "inner").withColumn("peer", peer)
     each = lines.join(keys, "peer", "left").withColumn("i", F.explode(F.expr("sequence(0L, n - 1)")))
     first = F.struct("seq", "t", F.expr("coalesce(neighbour, -1L) AS brought"))
-    found = each.withColumn("id", F.expr(ID)).join(ids, "id", "left_semi").groupBy("id", "router", "pruned_to")
+    found = each.withColumn("id", F.expr(ID)).join(ids, "id", "left_semi").groupBy("id", "router", "is_from_first")
     sums = found.agg(
         F.min(F.when(F.expr(IS_OWN), first)).alias("first"), F.max(F.expr(f"NOT ({IS_OWN})")).alias("has_copy")
     )
-    return sums.where("first IS NOT NULL").select("id", "router", "pruned_to", "has_copy", "first.*")
+    return sums.where("first IS NOT NULL").select("id", "router", "is_from_first", "has_copy", "first.*")
 
 
 def gone(tables: Tables, there: DataFrame, pulled: DataFrame) -> DataFrame:

@@ -3,8 +3,11 @@
 A name in braces is the name of such a table. Each text is read by Spark SQL and by DuckDB. Routers are numbers of the
 audit, other keys hex, times nanoseconds. A text returns, by `router` and `peer`: the `count` of messages, `seq` of the
 first line that says so, and `accepted_seq` of the line that contradicts it. `change`: the lines of `CHANGES`; `log`:
-the logs (`router`, `key`, `is_whole`, `is_restored`, `pruned_to`, `start_ns`, `end_ns`; `hole_seq`: the first event of
-its first hole, `NS_MAX` without one).
+the logs (`router`, `key`, `is_whole`, `is_unbroken`: no event is missing before its last one, `is_restored`,
+`pruned_to`, `start_ns`, `end_ns`; `hole_seq`: the first event of its first hole, `NS_MAX` without one).
+
+A neighbour's word alone makes a log end too early (`is_whole` is false). What it holds up to its last event contradicts
+others all the same, where nothing that may be missing behind that could explain it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ for and sent (`router`, `recipient`, `count`)."""
 NOT_TURNED_AWAY = f"""
 WITH judged AS (
     SELECT router, key FROM {{log}} log
-    WHERE is_whole AND pruned_to = 0
+    WHERE is_unbroken AND pruned_to = 0
         AND router IN (SELECT router FROM {{change}} WHERE clock_moves_s_max IS NOT NULL)
         AND router NOT IN (SELECT router FROM {{change}} WHERE event = 'renewal')
 ),

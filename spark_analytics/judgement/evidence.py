@@ -302,6 +302,13 @@ def first_holes(evidence: Evidence) -> dict[str, int]:
     return found
 
 
+def unbroken(evidence: Evidence) -> frozenset[str]:
+    """Return the routers of whose logs no event is missing before the last one that is there. What lies behind it may
+    be missing, if only on a neighbour's word."""
+    begins = first_holes(evidence)
+    return frozenset(log.router for log in evidence.logs if begins.get(log.router, log.last + 1) > log.last)
+
+
 def _holes(router: str, files: list[Seen], forked_at: int | None, restores: Sequence[Restore]) -> list[Hole]:
     """Return the parts of the log, from event 1 on, that are not covered. Mark files from the fork on as forked."""
     end = max((seen.last for seen in files if seen.is_file), default=0)

@@ -88,7 +88,7 @@ odd AS (
     SELECT router FROM {{change}} WHERE event IN ('clock_step', 'renewal') OR event = 'link_up' AND peer IS NULL
 ),
 known AS (
-    SELECT * FROM {{log}} log WHERE is_whole AND router NOT IN (SELECT router FROM odd)
+    SELECT * FROM {{log}} log WHERE is_unbroken AND router NOT IN (SELECT router FROM odd)
 ),
 placed AS (
     SELECT line.*,
@@ -133,9 +133,9 @@ GROUP BY router, peer
 """Answers that a neighbour had from a router over a link that had lasted since the answer before, at times at which by
 that router's log none with it was up. A router that waits for its disk may still answer over a link that has ended, or
 already over one of which it has not told: what counts is the time from a minute after a line later than the end, to a
-line earlier than the next link. Both logs are whole, count no links without their names, tell of no clock that was set
-and of no key that followed another. `apart`: bounds of the neighbour's clock minus the router's (`router`, `taker`,
-`lower_ns`, `upper_ns`)."""
+line earlier than the next link. Neither log has a hole before its last event; they count no links without their names,
+tell of no clock that was set and of no key that followed another. `apart`: bounds of the neighbour's clock minus the
+router's (`router`, `taker`, `lower_ns`, `upper_ns`)."""
 
 TEXTS = {"heard-when-down": HEARD_WHEN_DOWN, "begun-twice": BEGUN_TWICE, "linked-there": LINKED_THERE}
 """The texts by claim."""

@@ -13,7 +13,7 @@ have heard in any order.
 from __future__ import annotations
 
 from spark_analytics.judgement.link_sql import LINE
-from spark_analytics.judgement.presence_sql import HISTORY, NS_MAX, STAYS
+from spark_analytics.judgement.presence_sql import HISTORY, NS_MAX, SEEN, STAYS
 
 UNTIMED = """
 WITH stepped AS (
@@ -29,7 +29,7 @@ sound AS (
     FROM {log} log
     LEFT JOIN renewed ON renewed.key = log.key
     LEFT JOIN stepped ON stepped.router = log.router
-    WHERE is_whole AND NOT is_restored AND renewed.key IS NULL
+    WHERE is_unbroken AND NOT is_restored AND renewed.key IS NULL
 )
 SELECT apart.router, apart.taker AS other
 FROM {apart} apart
@@ -38,8 +38,8 @@ JOIN sound there ON there.router = apart.taker
 WHERE here.is_stepped OR there.is_stepped OR NOT coalesce(lower_ns <= coalesce(upper_ns, lower_ns), FALSE)
 """
 """Pairs of logs of which the clocks do not tell what was before what (`router`, `other`, either way): one of them was
-set, or what they handed to each other contradicts itself. Both logs are whole, neither router was restored, and no key
-followed one of theirs."""
+set, or what they handed to each other contradicts itself. Neither log has a hole before its last event, neither router
+was restored, and no key followed one of theirs."""
 
 
 def _known(name: str, asked: str, which: str = "TRUE") -> str:
@@ -91,7 +91,10 @@ found AS (
     SELECT judged.*, row_number() OVER (PARTITION BY judged.router, taker ORDER BY seq, id) AS place
     FROM judged
     JOIN known ON known.router = judged.taker AND known.other = judged.router AND known.at_seq = judged.at_seq
-    WHERE known_seq >= there_seq
+    JOIN {{log}} there ON there.router = taker
+    LEFT JOIN (SELECT router, other, max(seq) AS heard_seq FROM {{tie}} GROUP BY router, other) heard
+        ON heard.router = judged.router AND heard.other = taker
+    WHERE known_seq >= there_seq AND (there.is_whole OR heard_seq > judged.seq)
 )
 SELECT found.router, log.key AS peer, CAST(count(*) AS BIGINT) AS count,
     max(CASE WHEN place = 1 THEN seq END) AS seq, max(CASE WHEN place = 1 THEN there_seq END) AS accepted_seq,
@@ -103,8 +106,9 @@ GROUP BY found.router, log.key
 accepted them from the router. It may have done so after it had refused them, if they were sent to it once more, as it
 pulled them, or came in a message to it: then only those that it had accepted before something of which the router heard
 before the refusal. Of others (`is_alone`) the router must have heard of something later before its next start: what it
-did last in a run may not be written. `gone`: messages that ended so, of which the neighbour had each first from the
-router (`router`, `taker`, `seq`, `t`, `there_seq`: where it accepted it, `id`, `is_alone`)."""
+did last in a run may not be written. If the end of the neighbour's log is missing, the neighbour heard of something
+after the refusal: it may have been restored in the missing part. `gone`: messages that ended so, of which the neighbour
+had each first from the router (`router`, `taker`, `seq`, `t`, `there_seq`: where it accepted it, `id`, `is_alone`)."""
 
 JOINED_THERE = f"""
 {STAYS}
@@ -130,7 +134,9 @@ found AS (
         AND known_after.at_seq = staying.to_seq
     JOIN {{log}} log ON log.router = refused.router
     JOIN {{log}} taker ON taker.router = refused.taker
-    WHERE staying.subscriber <> log.key AND known_before.known_seq >= from_seq AND known_after.known_seq > refused.seq
+    LEFT JOIN marked ON marked.router = refused.taker AND marked.seq < joined_seq
+    WHERE {SEEN} AND staying.subscriber <> log.key
+        AND known_before.known_seq >= from_seq AND known_after.known_seq > refused.seq
     GROUP BY refused.router, taker.key, refused.seq, refused.count
 )
 SELECT router, peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq, min_by(joined_seq, seq) AS accepted_seq
@@ -200,8 +206,10 @@ later than of that link."""
 NO_HISTORY = f"""
 WITH asking AS (
     SELECT change.router, change.seq, log.router AS taker, ids
-    FROM {{change}} change JOIN {{log}} log ON log.key = asked_key
-    WHERE event = '{HISTORY}' AND log.pruned_to = 0
+    FROM {{change}} change
+    JOIN {{log}} log ON log.key = asked_key
+    JOIN {{log}} own ON own.router = change.router
+    WHERE event = '{HISTORY}' AND log.pruned_to = 0 AND log.is_whole AND own.is_whole
 ),
 named AS (
     SELECT asking.*, explode(sequence(0, CAST(length(ids) / 64 AS BIGINT) - 1)) AS i FROM asking
@@ -226,8 +234,8 @@ FROM found JOIN {{log}} log ON log.router = found.taker
 GROUP BY found.router, log.key
 """
 """Messages that a router says that it asked another one for as history, which that one, whose log begins with its first
-event, accepted first only after it had a message that the router accepted after it had asked. `had`: as of
-`presence_sql.NO_HISTORY`."""
+event, accepted first only after it had a message that the router accepted after it had asked. Both logs are whole: one
+that a neighbour saw reach further may have begun anew. `had`: as of `presence_sql.NO_HISTORY`."""
 
 TEXTS = {
     "refused-there": REFUSED_THERE,

@@ -33,7 +33,7 @@ line AS (
 ),
 told AS (
     SELECT line.router, min(CASE WHEN clock_moves_s_max IS NOT NULL THEN seq END) AS told_seq,
-        CASE WHEN max(hole_seq) = {NS_MAX} THEN max(end_ns) ELSE max(CASE WHEN seq < hole_seq THEN t END) END AS end_t
+        CASE WHEN bool_or(is_unbroken) THEN max(end_ns) ELSE max(CASE WHEN seq < hole_seq THEN t END) END AS end_t
     FROM line JOIN {{log}} log ON log.router = line.router
     GROUP BY line.router
 ),
@@ -208,7 +208,7 @@ GROUP BY joined.router
 UNION ALL
 SELECT router, 'unmarked', CAST(NULL AS STRING), seq FROM unmarked
 UNION ALL
-SELECT log.router, 'hole', CAST(NULL AS STRING), log.hole_seq
+SELECT log.router, CASE WHEN is_unbroken THEN 'end' ELSE 'hole' END, CAST(NULL AS STRING), log.hole_seq
 FROM {{log}} log
 JOIN (SELECT DISTINCT router FROM {{change}} WHERE event = 'join') joining ON joining.router = log.router
 WHERE log.hole_seq < {NS_MAX}
@@ -229,13 +229,13 @@ FROM joined
 JOIN told ON told.router = joined.router
 JOIN doubtful ON doubtful.router = joined.router AND doubtful.peer = joined.subscriber
 """
-"""Where logs do not show who was left out: `router`, `cause`, `peer`, `seq`. `hole`: from its first hole on; `asked`:
-what was asked for as history, first in `seq`; `config`: before the first `config` that has `clock_moves_s_max`, in
-`seq`, or anywhere; `history`: before the first that has `history_open_max`, of what another router brought and a
-service alone was given; `away`: before the first that has `groups_per_client_max`, while they are away, and
-`unmarked`: from one on that lacks it; `leave`: some leaves are only counted, first in `seq`, of those who may have
-joined before that or behind `unmarked`; `rights`: those of `peer` changed in
-`seq`, or it was renewed there."""
+"""Where logs do not show who was left out: `router`, `cause`, `peer`, `seq`. `hole`: from its first hole on; `end`: the
+same, and that hole lies behind its last event; `asked`: what was asked for as history, first in `seq`; `config`: before
+the first `config` that has `clock_moves_s_max`, in `seq`, or anywhere; `history`: before the first that has
+`history_open_max`, of what another router brought and a service alone was given; `away`: before the first that has
+`groups_per_client_max`, while they are away, and `unmarked`: from one on that lacks it; `leave`: some leaves are only
+counted, first in `seq`, of those who may have joined before that or behind `unmarked`; `rights`: those of `peer`
+changed in `seq`, or it was renewed there."""
 
 LACKING = f"""
 WITH {_STAY},
@@ -325,6 +325,9 @@ GROUP BY router, subscriber
 """
 """The lines of `LACKING`, added up."""
 
+SEEN = "(taker.is_whole OR taker.is_unbroken AND marked.seq IS NOT NULL)"
+"""SQL for whether the log of `taker` tells when a stay ended: it is whole, or up to its last event and names leaves."""
+
 PRESENT = f"""
 WITH {_STAY},
 cleared AS (
@@ -388,7 +391,8 @@ found AS (
     JOIN steady ON steady.router = refused.router
     JOIN steady there ON there.router = refused.taker
     JOIN stay ON stay.router = refused.taker AND stay.group_key = refused.group_key
-    WHERE taker.is_whole AND lower_ns <= upper_ns AND stay.subscriber <> log.key
+    LEFT JOIN marked ON marked.router = refused.taker AND marked.seq < joined_seq
+    WHERE {SEEN} AND lower_ns <= upper_ns AND stay.subscriber <> log.key
         AND from_t < accepted_t + lower_ns AND to_t > refused_t + upper_ns
     GROUP BY refused.router, taker.key, refused.seq, refused.count
 )
@@ -397,7 +401,8 @@ FROM found
 GROUP BY router, peer
 """
 """Multicasts that a neighbour is said to have refused as *no-subscribers*, although by its own log an app or client of
-it was in the group and connected all the while. In a hole a clock may have been set: such logs are not judged.
+it was in the group and connected all the while, up to its last event at most. In a hole before that a clock may have
+been set: such logs are not judged. Nor are those without their end, where leaves may only be counted (`marked`).
 `refused`: such refusals (`router`, `taker`, `seq`, `count`, `group_key`, `accepted_t`, `refused_t`, by the clock of
 `router`); `apart`: bounds of the taker's clock minus the router's (`router`, `taker`, `lower_ns`, `upper_ns`)."""
 

@@ -301,7 +301,7 @@ CLAIMS: dict[str, tuple[str, str, str, str]] = {
     ),
     "not-turned-away": (
         "warning",
-        "says that {peer} refused {count}, of which {peer}, whose log is whole, turned fewer away: that they ended so "
+        "says that {peer} refused {count}, of which {peer}, by its own log, turned fewer away: that they ended so "
         "is claimed, not borne out. The first is {id}, refused in {event}",
         _ONE_OF_TWO,
         "Do not count them as refused: ask the recipients behind {peer} whether they are there, and publish again what "

@@ -19,6 +19,9 @@ _CAUSES = {
     "hole": "The log of {router} has a hole from event {seq} on: `left-out`, `not-left`, `not-away`, `not-full`, "
     "`not-crowded`, `not-too-large` and `refused-unwritten` are judged in it up to there alone, and `joined-there` "
     "and `no-history` are not.",
+    "end": "The log of {router} has a hole behind its last event, from event {seq} on: "
+    "`left-out`, `not-left`, `not-away`, `not-full`, `not-crowded`, `not-too-large`, `refused-unwritten`, "
+    "`refused-there` and `joined-there` are judged in it up to there alone, and `no-history` is not.",
     "asked": "The log of {router} tells, first in event {seq}, that it asked other routers for messages as history: "
     "that these were owed to its pub/sub service alone rests on its own word, but for what the whole logs of these "
     "routers contradict (`no-history`).",

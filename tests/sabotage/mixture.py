@@ -13,9 +13,10 @@ from samples.audit_logs import APP, LATE, NEVER, OTHER_APP, A, B, C, Log, name
 from samples.detour_logs import write_detour
 from samples.handovers import EVENTS
 from samples.mesh_logs import write_mesh
-from samples.ordered_logs import ORDERED
+from samples.ordered_logs import BEYOND, ORDERED
 from samples.two_logs import (
     FACTS,
+    NAMES_LEAVES,
     asked_of_another,
     clock_moved,
     copied_on,
@@ -24,6 +25,7 @@ from samples.two_logs import (
     not_left,
     refused_all,
     taken_again,
+    told_beyond,
     unlike,
     unread,
 )
@@ -172,11 +174,13 @@ def not_left_by_either(here: Log, there: Log) -> None:
 
 PAIRS: dict[str, Callable[[Log, Log], object]] = {
     "refused": handed,
+    "refused, and a false head": told_beyond(handed),
     "all": refused_all,
     "copies": copied_on("refused", "refused"),
     "nobody for a copy": copied_on("refused", joined=True),
     "one copy of two": copied_on("refused", "acked"),
     "joined": unread(2),
+    "joined, and a false head": told_beyond(unread(2, **NAMES_LEAVES)),
     "expired": partial(handed, reason="ttl-expired", event="expired"),
     "rates": partial(handed, reason="rate-limited"),
     "unlike": unlike,
@@ -187,6 +191,7 @@ PAIRS: dict[str, Callable[[Log, Log], object]] = {
     "by a clock set ahead": clock_moved(asked_of_another(50, 40), 20, 30),
     "by a clock set back": clock_moved(unread(55), 53, -50),
     **ORDERED,
+    **BEYOND,
 }
 
 
@@ -201,8 +206,14 @@ def pairs(directory: Path) -> list[str]:
     routers = {case: [name(key) for key in both] for case, both in keys.items()}
     return [
         "The router {} says that {} refused 1 message which".format(*routers["refused"]),
-        *("The router {} says that {} refused 1 message which".format(*routers[one]) for one in ("all", "copies")),
+        *(
+            "The router {} says that {} refused 1 message which".format(*routers[one])
+            for one in ("all", "copies", "refused, and a false head", "refused, beyond")
+        ),
         "The router {} says that {} refused 1 message because nobody there".format(*routers["joined"]),
+        "The router {} says that {} refused 1 message because nobody".format(*routers["joined, and a false head"]),
+        "The router {} says that {} refused 1 message because nobody".format(*routers["joined, beyond"]),
+        "The router {} tells that no link with {} was up since event".format(*routers["linked, beyond"]),
         "The router {} says that {} refused 1 message because nobody there".format(*routers["nobody for a copy"]),
         "The router {} says that it asked {} for 1 message as history".format(*routers["news"]),
         "The router {} says that {} refused 1 message which".format(*routers["refused, a clock was set"]),

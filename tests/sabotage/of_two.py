@@ -463,7 +463,7 @@ def refused_by_nobody(scene: Scene) -> None:
         return [*rows[: at + 1], line, written, lie, *rows[at + 1 :]]
 
     giver, taker = _by_a_giver(scene, change)
-    scene.tell("warning", f"The router {giver} says that {taker} refused {count} messages, of which {taker}, whose")
+    scene.tell("warning", f"The router {giver} says that {taker} refused {count} messages, of which {taker}, by its")
 
 
 OF_TWO = (

@@ -13,6 +13,7 @@ from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
 from sabotage.absent import OF_THE_ABSENT
 from sabotage.claimant import CLAIMS
+from sabotage.false_heads import BEYOND
 from sabotage.liar import LIES, LIES_OF_TWO
 from sabotage.logs import LogFile, segments
 from sabotage.of_two import APART, OF_LINKS, OF_THREE, OF_TWO
@@ -179,7 +180,7 @@ FILES: tuple[Callable[[Scene], None], ...] = (
     removed_segment, truncated, edited_byte, swapped_lines, copied_elsewhere, copied_beside, emptied, directory_instead,
     broken_link, garbage_line, without_footer, cut_tail, not_a_log, pruned, edited_footer, pruned_footers_lost, moved,
 )  # fmt: skip
-_OF_OTHERS = (*APART, *OF_TWO, *OF_LINKS, *OF_THREE, *EXCUSED)
+_OF_OTHERS = (*APART, *OF_TWO, *OF_LINKS, *OF_THREE, *EXCUSED, *BEYOND)
 SABOTAGES = {one.__name__: one for one in (*FILES, *SEALED, *LIES, *LIES_OF_TWO, *CLAIMS, *OF_THE_ABSENT, *_OF_OTHERS)}
 BESIDE_A_SOUND_LOG = [one.__name__ for one in OF_TWO]
 """What the sound log of one neighbour tells of several others."""
@@ -187,9 +188,10 @@ ALONE = ("rewritten", "another_ttl", *(one.__name__ for one in _OF_OTHERS))
 """What only other logs tell of, which may be damaged too where there is other sabotage."""
 _SETS = 12
 TOGETHER = [
-    *([name] for name in ALONE if name not in BESIDE_A_SOUND_LOG and SABOTAGES[name] not in EXCUSED),
+    *([name] for name in ALONE if name not in BESIDE_A_SOUND_LOG and SABOTAGES[name] not in (*EXCUSED, *BEYOND)),
     BESIDE_A_SOUND_LOG,
     [one.__name__ for one in EXCUSED],
+    [one.__name__ for one in BEYOND],
     *([name for name in SABOTAGES if name not in ALONE][at::_SETS] for at in range(_SETS)),
 ]
 """All of them, in sets that one scene can have at once."""

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from samples.audit_logs import APP, LATE, OTHER_APP, Log, message_id, name
-from samples.two_logs import G, Pair, begun
+from samples.two_logs import MARK, NAMES_LEAVES, G, Pair, begun, told_beyond
 
 HERE, THERE = 0, 1
 Step = tuple[float, int, Callable[[Log, Log], object]]
@@ -143,3 +143,11 @@ ORDERED: dict[str, Pair] = {
     "asked, a clock was set": by_order(asked(HERE, 5, 30), handed(HERE, 1, 31, 32, 33), handed(THERE, 5, 60, 61, 62)),
 }
 """Lies that order alone tells."""
+NAMED = said(THERE, "config", 0.5, **MARK, **NAMES_LEAVES)
+BEFORE, LATER, ONWARD = (handed(HERE, *times) for times in ((1, 5, 6, 7), (3, 41, 42, 55), (4, 55, 60, 70)))
+BEYOND: dict[str, Pair] = {
+    "refused, beyond": told_beyond(by_order(REFUSED, LATER, ONWARD)),
+    "joined, beyond": told_beyond(by_order(NAMED, present(2), BEFORE, UNREAD, ONWARD)),
+    "linked, beyond": told_beyond(by_order(GAP, HEARD, BOTH_WAYS, handed(HERE, 5, 160, 161, 170))),
+}
+"""Such lies of a router that says in addition that the other log reaches further than it does."""

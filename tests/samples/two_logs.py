@@ -80,24 +80,31 @@ def refused_all(here: Log, there: Log) -> None:
     there.state("stop", LATE + 1)
 
 
-def unread(joined_at: float, left_at: float = LATE) -> Pair:
-    """Let a message be refused at 50 because nobody had joined at the neighbour, where an app joined and left."""
+NAMES_LEAVES = {"groups_per_client_max": 1000}
+"""What a router's `config` tells in addition if its log names whoever leaves."""
+
+
+def unread(joined_at: float, left_at: float = LATE, **named: Any) -> Pair:
+    """Let a message be refused at 50 because nobody had joined at the neighbour, where an app joined and left. `named`:
+    what the neighbour's `config` tells before that in addition."""
     link = said("link_up", 1, peer=OTHER_APP, link=7, standing="local")
     events = [
         (at, said(event, at, subscriber=OTHER_APP, group=G)) for event, at in (("join", joined_at), ("leave", left_at))
     ]
-    return lambda here, there: handed(here, there, "no-subscribers", at=70, steps=[(1, link), *events])
+    config = (0.5, said("config", 0.5, **MARK | named))
+    steps = [config, (1, link), *events] if named else [(1, link), *events]
+    return lambda here, there: handed(here, there, "no-subscribers", at=70, steps=steps)
 
 
-def refused_here(door: Mapping[str, int], joined_at: float = 2, *others: str, is_named: bool = True) -> Pair:
+def refused_here(door: Mapping[str, int], *others: str, is_named: bool = True, **named: Any) -> Pair:
     """Let a message be refused as nobody had joined, where an app had; the neighbour's door tells of so many, by their
-    reason, and names that message (`is_named`) and these `others`."""
+    reason, and names that message (`is_named`) and these `others`. `named`: as of `unread`."""
 
     def write(here: Log, there: Log) -> None:
-        unread(joined_at)(here, there)
-        named = [*((f"{name(here.key)} 2",) if is_named else ()), *others]
+        unread(2, **named)(here, there)
+        ids = [*((f"{name(here.key)} 2",) if is_named else ()), *others]
         for reason, count in door.items():
-            there.turned("refused", count, reason, LATE, name(here.key), named)
+            there.turned("refused", count, reason, LATE, name(here.key), ids)
 
     return write
 
@@ -233,6 +240,23 @@ def clock_moved(write: Pair, at: float, by_s: float, *, here: bool = False) -> P
         ]
 
     return write_moved
+
+
+def told_beyond(write: Pair) -> Pair:
+    """Let the first router say in addition that the log of the second one reaches further than it does."""
+    return cut_off(write, 2 * DAY)
+
+
+def cut_off(write: Pair, at: float) -> Pair:
+    """Let the log of the second router lack what it wrote from a time on, of which the first one was told."""
+
+    def write_cut(here: Log, there: Log) -> None:
+        write(here, there)
+        there.lines = [line for line in there.lines if (line.mono or 0) < BOOTED + at * SECOND]
+        end = there.seq + 99
+        here.state("link", DAY + 1, peer=name(there.key), rtt_ns=9, head_seq=end, head_digest="ab" * 32)
+
+    return write_cut
 
 
 def not_left(log: Log) -> Line:

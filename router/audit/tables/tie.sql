@@ -1,9 +1,10 @@
 -- What ties the orders of two logs together, of the pairs in `untimed` (spark_analytics/judgement/order_sql.py): of each
 -- parcel of which a router acknowledged messages, that it accepted the last of these before the last acknowledgement was
 -- heard; and that the first of those that it had from there were accepted there before. Each counts where its router
--- accepted it first: a log whose beginning is pruned does not tell that of what came from elsewhere or was taken over. A
--- multicast may have come inside of a message for the other router itself, on its way through this one; and what a service
--- of this one sent on may have gone there before this router accepted it.
+-- accepted it first: a log whose beginning is pruned does not tell that of what came from elsewhere or was taken over, nor
+-- does one that a neighbour saw reach further, which may have begun anew. A multicast may have come inside of a message for
+-- the other router itself, on its way through this one; and what a service of this one sent on may have gone there before
+-- this router accepted it.
 CREATE TABLE tie AS
 WITH handed AS (
     SELECT line, recipient, router, taker, kind, i, low, high
@@ -15,15 +16,15 @@ acceptance AS (
     JOIN (SELECT line, seq, t FROM accepted) accepted USING (line)
 ),
 first AS (
-    SELECT acceptance.router, low, high, pruned_to, bool_or(is_copy) AS has_copy,
+    SELECT acceptance.router, low, high, is_whole AND pruned_to = 0 AS is_from_first, bool_or(is_copy) AS has_copy,
         min({'seq': seq, 't': t, 'brought': coalesce(brought, -1)}) FILTER (NOT is_copy) AS said
     FROM acceptance JOIN routers USING (router)
-    GROUP BY acceptance.router, low, high, pruned_to
+    GROUP BY acceptance.router, low, high, is_whole, pruned_to
 ),
 met AS (
     SELECT handed.line, handed.router, handed.taker, handed.recipient, here.said.seq AS seq, there.said.seq AS there_seq,
-        there.said.t AS there_t, there.said.brought = handed.router AS is_brought, there.pruned_to = 0 AS is_first,
-        there.said.brought = handed.router AND here.pruned_to = 0 AND NOT here.has_copy
+        there.said.t AS there_t, there.said.brought = handed.router AS is_brought, there.is_from_first AS is_first,
+        there.said.brought = handed.router AND here.is_from_first AND NOT here.has_copy
             AND (handed.kind = 'unicast' OR carrier.router IS NULL) AS is_sent
     FROM handed
     JOIN first here ON here.router = handed.router AND here.low = handed.low AND here.high = handed.high AND here.said IS NOT NULL

@@ -59,12 +59,12 @@ def test_more_refused_than_a_neighbour_turned_away_is_not_borne_out(tmp_path: Pa
 def test_who_turned_messages_away_by_its_own_door_is_named(tmp_path: Path) -> None:
     borne_out = {
         "turned away": refused_here({"no-subscribers": 1}),
-        "turned more away": refused_here({"no-subscribers": 7}, 2, "another", "a third"),
+        "turned more away": refused_here({"no-subscribers": 7}, "another", "a third"),
     }
     contradicted = {
         "no line at its door": refused_here({}),
         "turned away for another reason": refused_here({"not-authorised": 1}),
-        "turned another away": refused_here({"no-subscribers": 1}, 2, "another", is_named=False),
+        "turned another away": refused_here({"no-subscribers": 1}, "another", is_named=False),
         "turned seven away by no name": refused_here({"no-subscribers": 7}, is_named=False),
     }
     found, summary = between({**borne_out, **contradicted}, tmp_path)

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 from samples.audit_logs import LATE, Log, message_id, name
 from samples.one_log import between, claimed, then
-from samples.two_logs import Case, G, Pair, begun, clock_moved, said
+from samples.two_logs import Case, G, Pair, begun, clock_moved, cut_off, said, told_beyond
 
 PEER, OTHER_PEER = message_id("router"), message_id("another router")
 RUN = "0" * 31 + "9"
@@ -122,9 +122,11 @@ def test_answers_over_a_link_that_the_neighbour_says_was_down_are_told(tmp_path:
     told = {
         "never up again": linked_both(90, 150, 210, here=[CUT]),
         "up again": linked_both(90, 150, 210, here=[CUT, (270, "link_up", {"link": 10})]),
+        "it says that the other log goes on": told_beyond(linked_both(90, 150, 210, here=[CUT])),
     }
     quiet = {
         "up": linked_both(90, 150, 210),
+        "up, and the end of the other log is missing": cut_off(linked_both(90, 150, 210), 200),
         "a link for each answer": linked_both(
             90, 150, there=[(at, event, {"link": 5}) for at in (80, 140) for event in ("link_down", "link_up")]
         ),

@@ -54,8 +54,8 @@ def test_the_last_lines_tell_a_routers_condition(spark: SparkSession) -> None:
         {"router": "a", "event": "clock_step", "first_seq": 4, "first_t": 40, "last_seq": 8, "last_t": 80},
     ]
     assert log_ends(evidence, words, rows) == [
-        ("a", False, 0, False, 10, 180, 4, 8, 3, 80, True, [8], 60, 10, [(9, 11)]),
-        ("b", False, 0, False, None, None, None, None, 0, 0, False, [], None, None, []),
+        ("a", False, False, 0, False, 10, 180, 4, 8, 3, 80, True, [8], 60, 10, [(9, 11)]),
+        ("b", False, True, 0, False, None, None, None, None, 0, 0, False, [], None, None, []),
     ]
     assert sorted(gaps(rows)) == [Gap("a", 9, 3), Gap("a", 12, 2)]
     assert witnesses(rows) == [Witness("a", "b", 5, "d", 150, 15)]

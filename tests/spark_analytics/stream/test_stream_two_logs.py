@@ -13,9 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 from samples.audit_logs import APP, LATE, OTHER_APP, SECOND, START, Log, message_id, name
 from samples.growing_logs import delivered, delivered_locally, said
-from samples.ordered_logs import ORDERED
+from samples.ordered_logs import BEYOND, ORDERED
 from samples.published_tables import published
 from samples.two_logs import (
+    NAMES_LEAVES,
     Case,
     G,
     Pair,
@@ -23,12 +24,14 @@ from samples.two_logs import (
     begun,
     clock_moved,
     copied_on,
+    cut_off,
     handed,
     history,
     not_left,
     refused_all,
     refused_here,
     taken_again,
+    told_beyond,
     unread,
 )
 
@@ -177,12 +180,19 @@ PAIRS: dict[str, Pair] = {
     "a copy expired": copied_on("expired"),
     "nobody for a copy": copied_on("refused", joined=True),
     "turned away there": refused_here({"no-subscribers": 1}),
+    "refused, and a false head": told_beyond(handed),
+    "refused after the end": cut_off(handed, 45),
+    "joined, and a false head": told_beyond(unread(2, **NAMES_LEAVES)),
+    "leaves may be missing": told_beyond(unread(2)),
+    "turned away there, and a false head": told_beyond(refused_here({"no-subscribers": 1}, **NAMES_LEAVES)),
     "unicast": brought("unicast"),
     "unicast long ago": brought("unicast", 2 * DAY_S),
     "multicast": brought("multicast", 2 * DAY_S),
     "restored": taken_again,
     "carried": brought("multicast", 2 * DAY_S, 2 * DAY_S - 1),
     **ORDERED,
+    **BEYOND,
+    "history, beyond": told_beyond(ORDERED["asked, a clock was set"]),
 }
 ALONE: dict[str, Case] = {
     "left out": left_out(),
