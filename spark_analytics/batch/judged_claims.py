@@ -209,7 +209,7 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
         case "heard-when-down":
             return {"pong": pong_of(tables.others)}
         case "not-handed":
-            return {"turned": _turned(tables), "handed": _handed(tables)}
+            return {"turned": _turned(tables), "handed": _handed(tables), "apart": apart(tables)}
         case door_sql.UNTURNED:
             ended = blamed(ended_on_the_way(tables.rows, tables.accepted, tables.routers))
             return {"door": door_of(tables), "blamed": ended, "run": _runs(tables), "apart": apart(tables)}
