@@ -14,6 +14,7 @@ from spark_analytics.batch.gold.custody import ID
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.local_rows import table_of
+from spark_analytics.batch.log_ends import HOLE_SEQ
 from spark_analytics.judgement import claim_sql, door_sql, owed_sql, presence_sql
 from spark_analytics.judgement.claim_sql import (
     CHANGES,
@@ -159,9 +160,8 @@ def pong_of(others: DataFrame) -> DataFrame:
 
 def log_of(tables: Tables) -> DataFrame:
     """Return the logs."""
-    hole = f"coalesce(array_min(transform(holes, hole -> hole.first_seq)), {presence_sql.NS_MAX}L) AS hole_seq"
-    names = ("number AS router", "router AS key", "is_whole", "pruned_to", "is_restored", "start_ns", "end_ns", hole)
-    return tables.routers.where("end_ns IS NOT NULL").selectExpr(*names)
+    names = ("number AS router", "router AS key", "is_whole", "pruned_to", "is_restored", "start_ns", "end_ns")
+    return tables.routers.where("end_ns IS NOT NULL").selectExpr(*names, HOLE_SEQ)
 
 
 def _moved(tables: Tables, words: Rows, change: DataFrame) -> list[tuple[int, int]]:
