@@ -30,7 +30,6 @@ from spark_analytics.batch.findings import find
 from spark_analytics.batch.gold import audit_window
 from spark_analytics.batch.gold.tables import NotIncremental
 from spark_analytics.batch.history import write_history
-from spark_analytics.batch.judged_claims import log_of
 from spark_analytics.batch.kept_rows import NotKept, is_here
 from spark_analytics.batch.local_rows import no_rows
 from spark_analytics.batch.session import prepare
@@ -51,7 +50,7 @@ from spark_analytics.report.page import render
 from spark_analytics.stream import dates
 from spark_analytics.stream.alarm_book import SEGMENT_S, AlarmBook
 from spark_analytics.stream.at_hand import bytes_at_hand
-from spark_analytics.stream.door_and_clock import settled
+from spark_analytics.stream.door_and_clock import settled_after
 from spark_analytics.stream.increments import Increment, Lines, Rebuild, Unlike, increment
 from spark_analytics.stream.listed import Listed
 from spark_analytics.stream.notify import Notifier, NotifyError
@@ -275,7 +274,7 @@ class Stream:
         for table, rows in made.gold.items():
             state = store.publish(state, table, rows)
         unused = made.base.unused if made.base.batch < 0 else ()
-        state = store.fold(replace(state, unused=unused), {"turned": partial(settled, logs=log_of(made.tables))})
+        state = store.fold(replace(state, unused=unused), {"turned": partial(settled_after, made.tables)})
         store.commit(state)
         return state
 

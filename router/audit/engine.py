@@ -19,6 +19,7 @@ from router.audit.spelling import Care
 from router.core.wire.crypto import verify
 from spark_analytics.judgement import circles
 from spark_analytics.judgement.claim_sql import CHANGES, NEVER_AGAIN
+from spark_analytics.judgement.clock_moves import moves_while_up
 from spark_analytics.judgement.evidence import Evidence, first_holes, judge, unbroken, witnessed
 from spark_analytics.judgement.log_files import FileFacts
 from spark_analytics.judgement.schema import (
@@ -149,6 +150,7 @@ def _added_up(
     tables.let(change_events=list(CHANGES), never_again=list(NEVER_AGAIN))
     evidence = witnessed(evidence, load.gaps(tables), load.witnesses(tables))
     _note_evidence(tables, evidence)
+    _note_clocks(tables)
     for number, table in enumerate(TABLES):
         report("adding up", number / len(TABLES))
         tables.make(f"{table}_of_many" if table == "message_id" and len(evidence.logs) > BITS_OF_ROUTERS else table)
@@ -185,6 +187,19 @@ def _note_evidence(tables: Database, evidence: Evidence) -> None:
             if hole.router == log.router:
                 first = min(first, hole.first_seq)
                 tables.run("INSERT INTO holes_ahead VALUES (?, ?, ?)", [number, first, hole.last_seq])
+
+
+def _note_clocks(tables: Database) -> None:
+    """Record by how much the clock of each router's machine was set while it ran."""
+    tables.make("stretch")
+    moves = moves_while_up(tables.rows("FROM stretch"))
+    tables.run(
+        "CREATE TABLE clock_move AS SELECT unnest(?::INTEGER[]) AS router, unnest(?::BIGINT[]) AS ns",
+        [
+            [*moves],
+            [*moves.values()],
+        ],
+    )
 
 
 def _findings(tables: Database, evidence: Evidence, as_of_ns: int) -> dict[str, Sequence[dict[str, Any]]]:

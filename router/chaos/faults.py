@@ -11,7 +11,7 @@ import trio
 
 from router.chaos.fleet import FULL, Fleet, FleetNode
 from router.chaos.ledger import NodeRestore
-from router.chaos.schedule import Fault, Schedule
+from router.chaos.schedule import DRIFT_EVERY_S, Fault, Schedule
 from router.rig.process import RigFailed
 
 
@@ -77,9 +77,11 @@ class Faults:
                 await _stop(node)
                 await node.start()
             case "clock":
-                node.move_clock(fault.amount)
+                node.step_clock(fault.amount)
                 await trio.sleep(fault.for_s)
-                node.move_clock(0)
+                node.step_clock(-fault.amount)
+            case "drift":
+                await _drift(node, fault)
             case "restore":
                 await self._restore(node, fault)
             case "app":
@@ -102,6 +104,15 @@ class Faults:
         await node.start()
         await app.launch()
         file.unlink()
+
+
+async def _drift(node: FleetNode, fault: Fault) -> None:
+    """Step a node's clock at once and then every `DRIFT_EVERY_S`, in all by `fault.drifted_s`."""
+    begins = trio.current_time()
+    for number in range(round(fault.drifted_s / fault.amount)):
+        await trio.sleep_until(begins + number * DRIFT_EVERY_S)
+        node.step_clock(fault.amount)
+    await trio.sleep_until(begins + fault.for_s)
 
 
 async def _stop(node: FleetNode) -> None:

@@ -47,17 +47,20 @@ MODULE_OF_APART = b"router.service.apart"
 
 
 class FleetNode(NodeProcess):
-    """A node whose clock can be moved, and which can be restored from a snapshot."""
+    """A node whose clock can be stepped, and which can be restored from a snapshot."""
 
     def __init__(self, base: Path, name: str) -> None:
         self.clock_path = base / f"{name}.clock"
-        self.move_clock(0)
+        self.ahead_s = 0.0
+        self.step_clock(0.0)
         served_by, tie = program("router.chaos.moved_clock", str(self.clock_path)), tie_to_this_process()
         super().__init__(name, Home(base / name), base / f"{name}.stderr", QUICK, served_by=served_by, tie=tie)
 
-    def move_clock(self, seconds: float) -> None:
+    def step_clock(self, seconds: float) -> None:
+        """Set the clock further ahead, or back where `seconds` is below 0; to a millisecond."""
+        self.ahead_s += seconds
         draft = self.clock_path.with_suffix(".draft")
-        draft.write_text(f"{seconds:.0f}")
+        draft.write_text(f"{self.ahead_s:.3f}")
         draft.replace(self.clock_path)
 
     def pids_apart(self) -> list[int]:

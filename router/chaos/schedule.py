@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from math import ceil
 from random import Random
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.chaos.shape import FleetShape
 
-Kind = Literal["kill", "stop", "freeze", "fill", "clock", "restore", "app", "service", "cut", "break", "delay"]
+Kind = Literal["kill", "stop", "freeze", "fill", "clock", "drift", "restore", "app", "service", "cut", "break", "delay"]
 
-OF_NODES: tuple[Kind, ...] = ("kill", "stop", "freeze", "fill", "clock", "restore", "app", "service")
+OF_NODES: tuple[Kind, ...] = ("kill", "stop", "freeze", "fill", "clock", "drift", "restore", "app", "service")
 OF_LINKS: tuple[Kind, ...] = ("cut", "break", "delay")
 KINDS = *OF_NODES, *OF_LINKS
 GAP_S = 2.0
@@ -26,7 +28,14 @@ REST_S = 1.0
 FAULTS_MAX = 2000
 CLOCK_STEPS_S = (-172_800, -7_200, 7_200, 172_800)
 """Steps of a node's clock, none of which it believes (`limits.clock_step_s_max`, `limits.clock_offset_s_max`)."""
+DRIFTS_S = (-5.0, -0.5, -0.2, 0.2, 0.5, 5.0)
+"""Small steps of a node's clock, one in each `DRIFT_EVERY_S`. They add up, and stay when the fault is over."""
+DRIFT_EVERY_S = 1.0
+DRIFTED_S_MAX = 60.0
+"""How far drifts may bring a node's clock from the machine's: it is believed all the while
+(`limits.clock_offset_s_max`)."""
 DELAYS_S = (0.05, 0.2, 0.5)
+_AMOUNTS_S: dict[Kind, tuple[float, ...]] = {"clock": CLOCK_STEPS_S, "drift": DRIFTS_S, "delay": DELAYS_S}
 
 _SAID = {
     "kill": "{0} is killed, and starts again",
@@ -34,6 +43,7 @@ _SAID = {
     "freeze": "{0} is frozen",
     "fill": "{0} has no room on its disk",
     "clock": "the clock of {0} is set by {1:+,.0f} s",
+    "drift": "the clock of {0} is set by {1:+.1f} s each second, and stays so",
     "restore": "{0} is saved, then killed, loses its disk and is restored",
     "app": "the app of {0} is killed, and starts again",
     "service": "a service of {0} is killed",
@@ -61,6 +71,11 @@ class Fault(Struct, frozen=True):
         return self.at_s + self.for_s
 
     @property
+    def drifted_s(self) -> float:
+        """Return by how many seconds the target's clock has moved for good when the fault is over."""
+        return self.amount * ceil(self.for_s / DRIFT_EVERY_S) if self.kind == "drift" else 0.0
+
+    @property
     def claims(self) -> tuple[str, ...]:
         """Return the things that no other fault may touch meanwhile."""
         return self.target, *([f"any {self.kind}"] if self.kind in ("clock", "restore") else [])
@@ -78,7 +93,7 @@ def make_schedule(seed: int, seconds: float, shape: FleetShape, kinds: Collectio
 
     Each kind comes once before one comes twice. A node or link has one fault at a time; one clock is wrong at a time,
     and one node is being restored."""
-    chance, busy = Random(seed), defaultdict[str, float](float)
+    chance, busy, drifted_s = Random(seed), defaultdict[str, float](float), defaultdict[str, float](float)
     span_s = seconds * FAULTS_S_PERCENT / 100
     deck, found, at_s = list[Kind](), list[Fault](), 0.0
     while len(found) < FAULTS_MAX and (at_s := at_s + chance.uniform(0.5, 1.5) * GAP_S) < span_s:
@@ -88,8 +103,11 @@ def make_schedule(seed: int, seconds: float, shape: FleetShape, kinds: Collectio
         for_s = round(chance.uniform(FAULT_S_MIN, longest_s), 2)
         begins_s = min(round(at_s, 2), span_s)
         fault = Fault(len(found) + 1, begins_s, for_s, kind, _target(kind, shape, chance), _amount(kind, chance))
+        if abs(drifted_s[fault.target] + fault.drifted_s) > DRIFTED_S_MAX:
+            fault = replace(fault, amount=-fault.amount)
         if all(busy[one] <= at_s for one in fault.claims):
             found.append(fault)
+            drifted_s[fault.target] += fault.drifted_s
             busy |= dict.fromkeys(fault.claims, fault.ends_s + REST_S)
     return tuple(found)
 
@@ -109,4 +127,5 @@ def _target(kind: Kind, shape: FleetShape, chance: Random) -> str:
 
 
 def _amount(kind: Kind, chance: Random) -> float:
-    return float(chance.choice(CLOCK_STEPS_S if kind == "clock" else DELAYS_S)) if kind in ("clock", "delay") else 0.0
+    amounts = _AMOUNTS_S.get(kind)
+    return float(chance.choice(amounts)) if amounts else 0.0

@@ -17,6 +17,7 @@ from spark_analytics.batch.gold.custody import ID
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.pieces import early_of
 from spark_analytics.batch.gold.tables import Tables
+from spark_analytics.batch.log_ends import HOLE_SEQ
 from spark_analytics.judgement.schema import OVERDUE_NS
 
 Rows = list[dict[str, Any]]
@@ -51,13 +52,13 @@ def early(tables: Tables) -> Rows:
     lines = tables.accepted.select(
         "router", "parcel", "seq", F.col("t").alias("accepted_t"), "due_ns", "lives", "recipients"
     )
-    life = F.broadcast(tables.routers.select(F.col("number").alias("router"), "ttl_s", "config_seq"))
+    life = F.broadcast(tables.routers.selectExpr("number AS router", "ttl_s", "config_seq", HOLE_SEQ))
     found = ends.join(lines, ["router", "parcel"], "inner").join(life, "router", "inner")
     messages = early_of(found.where("array_contains(recipients, recipient)"))
     first = F.struct("seq", "arrival", "recipient", F.col("t").alias("expired_t"), "due_ns")
     sums = messages.groupBy("router").agg(
         F.count("*").alias("count"),
-        F.count(F.expr("CASE WHEN seq > config_seq THEN 1 END")).alias("sure"),
+        F.count(F.expr("CASE WHEN seq > config_seq AND seq < hole_seq THEN 1 END")).alias("sure"),
         F.min(first).alias("first"),
     )
     return rows(named(sums, tables.routers).select("router", "count", "sure", "first.*"))

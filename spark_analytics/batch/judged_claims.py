@@ -14,6 +14,7 @@ from spark_analytics.batch.gold.custody import ID
 from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.local_rows import table_of
+from spark_analytics.batch.log_ends import HOLE_SEQ
 from spark_analytics.judgement import claim_sql, door_sql, owed_sql, presence_sql
 from spark_analytics.judgement.claim_sql import (
     CHANGES,
@@ -73,7 +74,9 @@ def joined_here(tables: Tables, found: Rows, ended: Made, doors: Made) -> Rows:
     if all(row["claim"] != "joined-there" for row in found):
         return found
     sources = {"log": log_of(tables), "refused": unread(ended()), "door_id": ids_at(doors())}
-    sources["refused_id"] = each_message(ended().where(UNREAD)).select("router", "taker", F.lower(F.hex("id")).alias("id"))
+    sources["refused_id"] = each_message(ended().where(UNREAD)).select(
+        "router", "taker", F.lower(F.hex("id")).alias("id")
+    )
     return door_sql.joined_here(found, rows(named(made(door_sql.BORNE_OUT, sources, 0), tables.routers)))
 
 
@@ -160,9 +163,8 @@ def pong_of(others: DataFrame) -> DataFrame:
 
 def log_of(tables: Tables) -> DataFrame:
     """Return the logs."""
-    hole = f"coalesce(array_min(transform(holes, hole -> hole.first_seq)), {presence_sql.NS_MAX}L) AS hole_seq"
     names = ("number AS router", "router AS key", "is_whole", "is_unbroken", "pruned_to", "is_restored")
-    return tables.routers.where("end_ns IS NOT NULL").selectExpr(*names, "start_ns", "end_ns", hole)
+    return tables.routers.where("end_ns IS NOT NULL").selectExpr(*names, "start_ns", "end_ns", HOLE_SEQ)
 
 
 def _moved(tables: Tables, words: Rows, change: DataFrame) -> list[tuple[int, int]]:
@@ -210,7 +212,7 @@ def _sources(claim: str, tables: Tables, moved: list[tuple[int, int]]) -> dict[s
         case "heard-when-down":
             return {"pong": pong_of(tables.others)}
         case "not-handed":
-            return {"turned": _turned(tables), "handed": _handed(tables)}
+            return {"turned": _turned(tables), "handed": _handed(tables), "apart": apart(tables)}
         case door_sql.UNTURNED:
             ended = blamed(ended_on_the_way(tables.rows, tables.accepted, tables.routers))
             own = {"door": door_of(tables), "run": _runs(tables), "stop": stops_of(tables.others)}

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named
 from spark_analytics.judgement.evidence import Evidence, Gap, Witness, unbroken
+from spark_analytics.judgement.presence_sql import NS_MAX
 from spark_analytics.judgement.schema import NUMBER_OF_TEXT, SHORT_S
 
 LINKS = ("link_up", "link_down")
@@ -26,6 +27,8 @@ COLUMNS = (
 NO_LIFE = -1
 """The `config_seq` of a router that says that it lets messages live for less than `SHORT_S`."""
 LEAST = ("ttl_s", "config_seq")
+HOLE_SEQ = f"coalesce(array_min(transform(holes, hole -> hole.first_seq)), {NS_MAX}L) AS hole_seq"
+"""SQL for the first event of a log's first hole, `NS_MAX` without one."""
 """The columns of `self_reports` that are merged by taking the least value."""
 Row = dict[str, Any]
 

@@ -81,6 +81,9 @@ judged AS (
     FROM {{change}}
     WHERE event IN ('start', 'clock_step')
 ),
+known AS (
+    SELECT router, boot, min(seq) AS seq FROM judged GROUP BY router, boot
+),
 excused AS (
     SELECT moved.router, moved.boot, moved.seq
     FROM moved JOIN step
@@ -97,15 +100,17 @@ SELECT moved.router, log.key AS peer, CAST(count(*) AS BIGINT) AS count, min(mov
     min_by(before_seq, moved.seq) AS accepted_seq
 FROM moved
 JOIN {{log}} log ON log.router = moved.router
+JOIN known ON known.router = moved.router AND known.boot = moved.boot AND known.seq <= moved.before_seq
 LEFT JOIN excused ON excused.router = moved.router AND excused.boot = moved.boot AND excused.seq = moved.seq
-WHERE excused.seq IS NULL
+WHERE excused.seq IS NULL AND moved.seq < hole_seq
 GROUP BY moved.router, log.key
 """
 """Jumps of the wall clock against the monotonic clock of one boot without a `clock_step`, by more than the router lets
 pass (`clock_moves_s_max`, and a tenth of the time between both lines); in the last minute of a boot it may not have
 looked any more. While it doubts its clock, it writes the later of what that shows and what it believes, which follows
-the clocks of its neighbours: such lines are not judged. `timed`: the lines of boots in which the two differ by more
-than that (`router`, `boot`, `seq`, `t`, `mono`)."""
+the clocks of its neighbours: such lines are not judged, nor those before the first line of that run that says whether
+it does, and from the log's first hole on, which may hold one. `timed`: the lines of boots in which the two differ by
+more than that (`router`, `boot`, `seq`, `t`, `mono`)."""
 
 BACK = f"""
 WITH ordered AS (

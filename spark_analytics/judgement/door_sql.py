@@ -31,7 +31,8 @@ WITH said AS (
     SELECT turned.router, log.router AS other, turned.peer, CAST(sum(count) AS BIGINT) AS count, min(seq) AS seq
     FROM {{turned}} turned
     JOIN {{log}} log ON log.key = turned.peer
-    WHERE log.is_whole AND log.pruned_to = 0 AND t <= log.end_ns - {GRACE_NS}
+    LEFT JOIN {{apart}} apart ON apart.router = turned.router AND apart.taker = log.router
+    WHERE log.is_whole AND log.pruned_to = 0 AND t + greatest(coalesce(upper_ns, 0), 0) <= log.end_ns - {GRACE_NS}
     GROUP BY turned.router, log.router, turned.peer
 )
 SELECT said.router, said.peer, said.count, seq, CAST(NULL AS BIGINT) AS accepted_seq
@@ -40,9 +41,10 @@ JOIN {{log}} own ON own.router = said.router
 LEFT JOIN {{handed}} handed ON handed.router = said.other AND handed.recipient = own.key
 WHERE said.count >= coalesce(handed.count, 0) + {UNBORNE_MIN}
 """
-"""More messages turned away from a neighbour than its whole log tells to have handed over, with repetitions. `turned`:
-lines of messages turned away at the door (`router`, `peer`, `seq`, `t`, `count`); `handed`: messages written, and asked
-for and sent (`router`, `recipient`, `count`)."""
+"""More messages turned away from a neighbour than its whole log tells to have handed over, with repetitions. Its log
+goes on for ten minutes after that, by its own clock and the bounds of both (`apart`). `turned`: lines of messages
+turned away at the door (`router`, `peer`, `seq`, `t`, `count`); `handed`: messages written, and asked for and sent
+(`router`, `recipient`, `count`)."""
 
 NOT_TURNED_AWAY = f"""
 WITH judged AS (

@@ -17,11 +17,11 @@ _CAUSES = {
     "unmarked": "From event {seq} on, whether those who had joined and were away were owed messages is not judged in "
     "the log of {router}: that `config` line tells no `groups_per_client_max`.",
     "hole": "The log of {router} has a hole from event {seq} on: `left-out`, `not-left`, `not-away`, `not-full`, "
-    "`not-crowded`, `not-too-large` and `refused-unwritten` are judged in it up to there alone, and `joined-there` "
-    "and `no-history` are not.",
+    "`not-crowded`, `not-too-large`, `refused-unwritten` and `other-time` are judged in it up to there alone, and "
+    "`joined-there` and `no-history` are not.",
     "end": "The log of {router} has a hole behind its last event, from event {seq} on: "
     "`left-out`, `not-left`, `not-away`, `not-full`, `not-crowded`, `not-too-large`, `refused-unwritten`, "
-    "`refused-there` and `joined-there` are judged in it up to there alone, and `no-history` is not.",
+    "`other-time`, `refused-there` and `joined-there` are judged in it up to there alone, and `no-history` is not.",
     "asked": "The log of {router} tells, first in event {seq}, that it asked other routers for messages as history: "
     "that these were owed to its pub/sub service alone rests on its own word, but for what the whole logs of these "
     "routers contradict (`no-history`).",

@@ -33,6 +33,7 @@ from spark_analytics.batch.judged_claims import (
 from spark_analytics.batch.order_findings import pulled_of
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement.claim_sql import BACK, BACK_NS, CLOCK, COPIED, IS_UNEVEN, NOT_BEGUN
+from spark_analytics.judgement.clock_moves import moves_while_up
 from spark_analytics.judgement.conflicts import row_of
 from spark_analytics.judgement.door_sql import NOT_HANDED, NOT_TURNED_AWAY, UNTURNED
 from spark_analytics.judgement.link_sql import BEGUN_TWICE, HEARD_WHEN_DOWN, LINKED_THERE
@@ -89,17 +90,32 @@ def clock_lines(lines: DataFrame, starts: DataFrame) -> DataFrame:
     return edges.unionByName(off.select(*edges.columns)).select(*names_of("clock")).distinct()
 
 
+def moves_of(lines: DataFrame) -> dict[int, int]:
+    """Return `clock_moves.moves_while_up` of lines as of `clock_lines`."""
+    mono = (F.expr(f"{one}_by(mono, seq)").alias(f"{name}_mono") for one, name in (("min", "first"), ("max", "last")))
+    apart_ns = (F.expr(f"{one}({APART})").alias(f"{one}_apart_ns") for one in ("min", "max"))
+    return moves_while_up(rows(lines.groupBy("router", "boot").agg(F.min("seq").alias("seq"), *mono, *apart_ns)))
+
+
 def _farthest(line: Column) -> tuple[Column, Column]:
     return F.min_by(line, F.expr(APART)), F.max_by(line, F.expr(APART))
 
 
-def settled(turned: DataFrame, logs: DataFrame) -> DataFrame:
-    """Return lines of messages turned away with the time 0 where the neighbour's log goes on for a day after them: it
-    reaches them from then on, so they can be added up, as those can that name no neighbour. `logs`: as of `log_of`."""
-    ends = F.broadcast(logs.select(F.col("key").alias("peer"), "end_ns"))
-    is_past = F.expr(f"peer IS NULL OR coalesce(t <= end_ns - {SLACK_NS}L, false)")
-    found = turned.join(ends, "peer", "left").withColumn("t", F.when(is_past, 0).otherwise(F.col("t")))
+def settled(turned: DataFrame, logs: DataFrame, apart: DataFrame) -> DataFrame:
+    """Return lines of messages turned away with the time 0 where the neighbour's log goes on for a day after them, by
+    the bounds of both clocks: it reaches them from then on, so they can be added up, as those can that name no
+    neighbour. `logs`, `apart`: as of `log_of` and `claim_findings.apart`."""
+    ends = F.broadcast(logs.select(F.col("key").alias("peer"), "end_ns", F.col("router").alias("taker")))
+    bounds = F.broadcast(apart.select("router", "taker", "upper_ns"))
+    is_past = f"peer IS NULL OR coalesce(t + greatest(coalesce(upper_ns, 0), 0) <= end_ns - {SLACK_NS}L, false)"
+    found = turned.join(ends, "peer", "left").join(bounds, ["router", "taker"], "left")
+    found = found.withColumn("t", F.when(F.expr(is_past), 0).otherwise(F.col("t")))
     return found.select(*names_of("turned"))
+
+
+def settled_after(tables: Running, turned: DataFrame) -> DataFrame:
+    """Return `settled` lines, after the batch of these tables."""
+    return settled(turned, log_of(tables), apart(tables))
 
 
 class DoorAndClock:
@@ -171,7 +187,8 @@ class DoorAndClock:
             found += not_left(self._tables.everything, self._dropped)
         if "not-handed" in self._asked:
             handed = added_up("handed", self._all["handed"])
-            found += self._found("not-handed", NOT_HANDED, {"turned": self.door, "handed": handed})
+            sources = {"turned": self.door, "handed": handed, "apart": sources["apart"]}
+            found += self._found("not-handed", NOT_HANDED, sources)
         return found
 
     def not_turned_away(self, ended: DataFrame) -> Rows:

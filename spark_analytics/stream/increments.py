@@ -38,7 +38,7 @@ from spark_analytics.judgement.evidence import Evidence, first_holes, witnessed
 from spark_analytics.judgement.schema import NOTED, ROUTE_EVENTS, STATE_EVENTS, TURNED_EVENTS, UNLIKE
 
 from . import dates, door_and_clock, handovers, ledger, links
-from .door_and_clock import DoorAndClock
+from .door_and_clock import DoorAndClock, moves_of
 from .judged_once import BatchLines, judged_to
 from .recipients import Recipients
 from .state import State, Store, added_up, names_of
@@ -393,8 +393,8 @@ class _Batch:
             raise Rebuild("a late segment accepts messages earlier than another did that was counted")
         past = self.past("custody")
         met = cut_off(custody.met(here.unionByName(known), accepted_id))
-        handover = custody.judged(met, handovers.clock(past, met, self.routers), self.routers)
-        handover = cut_off(tables.flagged(handover))
+        clock, moves = handovers.clock(past, met, self.routers), moves_of(given["clock"])
+        handover = cut_off(tables.flagged(custody.judged(met, clock, self.routers, moves)))
         given["handover"] = handover
         given["custody"] = handovers.custody_table(past, handover, self.routers)
         given["distinct"] = handovers.distinct(self.spark, base, self.news)

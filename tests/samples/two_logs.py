@@ -311,6 +311,28 @@ def flooded(count: int, handed_over: int = 0, end: float = LATE, **columns: Any)
     return write
 
 
+def of_a_clock_ahead(end: float) -> Pair:
+    """Let messages be turned away at 20 from a neighbour, and one be acknowledged by it at 30, of which its log, until
+    `end`, does not tell. It tells when it took another one over, and so how far its clock is ahead."""
+
+    def write(here: Log, there: Log) -> None:
+        ids = [f"{name(here.key)} {one}" for one in range(2)]
+        begun(here)
+        here.state("link_up", 0, peer=name(there.key), link=2)
+        for first, at in ((1, 1), (2, 27)):
+            if first == 2:
+                here.turned("refused", 500, "bad-signature", 20, name(there.key))
+            here.accepted(first, ids[first - 1 : first], [name(there.key)], at)
+            here.outward("forwarded", [(first, 1)], at, recipient=name(there.key), parcel=first)
+            here.outward("acked", [(first, 1)], at + 3, recipient=name(there.key), parcel=first)
+        here.state("stop", LATE)
+        begun(there)
+        there.accepted(1, ids[:1], [], 3, peer=name(here.key))
+        there.state("stop", end)
+
+    return write
+
+
 def blamed(count: int, turned: int = 0, end: float = LATE, reason: str = "not-authorised", **columns: Any) -> Pair:
     """Let messages be refused by a neighbour at 20, whose log, until `end`, tells how many of them it `turned` away,
     in a line about `peer`, if not of this router; `started`: when it was started again; `stopped`: whether it was

@@ -1,5 +1,5 @@
 -- Messages that ended as expired before they were due, by router: their count, how many are certain because the log has
--- the longest life of a message there, and the first. A life of less than `short_s` is no excuse, and makes nothing
+-- the longest life of a message there, and no hole before its acceptance, and the first. A life of less than `short_s` is no excuse, and makes nothing
 -- certain. Deadlines count from a full second. A copy whose next router was
 -- away waits for `copy_ns` at most.
 WITH life AS (
@@ -17,12 +17,13 @@ ended AS (
 ),
 candidate AS (
     SELECT line, ended.router, ended.recipient, expired_t, start, stop, seq, parcel,
-        seq > config_seq AS is_sure, t AS accepted_t,
+        seq > config_seq AND seq < hole_seq AS is_sure, t AS accepted_t,
         least(
             t::HUGEINT + least(ttl_s, 4_294_967_295) * 1_000_000_000, 9_223_372_036_854_775_807,
             CASE WHEN is_away THEN t::HUGEINT + getvariable('copy_ns') END
         )::BIGINT AS most_ns
     FROM ended JOIN accepted USING (line) LEFT JOIN life ON life.router = ended.router
+    JOIN routers ON routers.router = ended.router
     WHERE is_within AND expired_t < least(due_ns, most_ns) - 1_000_000_000
 ),
 message AS (

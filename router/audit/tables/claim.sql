@@ -15,16 +15,6 @@ SELECT router, seq, t, mono, boot, event, fields['peer'] AS peer, fields['standi
 FROM events
 WHERE recipient IS NULL AND list_contains(getvariable('change_events'), event);
 
--- The lines of each file and run: the first of all, and of those with a monotonic time the first and the last; and how far
--- the wall clock is ahead of the monotonic one, at least and at most.
-CREATE TABLE stretch AS
-SELECT router, boot, file, min(seq) AS seq,
-    min(seq) FILTER (mono IS NOT NULL) AS first_seq, max(seq) FILTER (mono IS NOT NULL) AS last_seq,
-    min_by(mono, seq) AS first_mono, max_by(mono, seq) AS last_mono, min(mono) AS min_mono, max(mono) AS max_mono,
-    min(t - mono) AS min_apart_ns, max(t - mono) AS max_apart_ns
-FROM events
-GROUP BY router, boot, file;
-
 -- Messages that ended as expired or refused (`is_never`: for a reason for which nobody refuses what it has accepted) at a
 -- recipient whose log says that it accepted them first from this very router. A message that this router owed to it more
 -- than once, as it accepted it again or sent copies, went there another time unless all of these ended so (`ended`); it

@@ -65,20 +65,23 @@ met AS (
 clock AS (
     SELECT met.router, recipient,
         max(last_there_t - acked_t) FILTER (NOT there.is_restored) AS lower_ns,
-        min(most_ns) FILTER (NOT here.is_restored) AS upper_ns
+        min(most_ns) FILTER (NOT here.is_restored) AS upper_ns,
+        coalesce(any_value(here_move.ns), 0) + coalesce(any_value(there_move.ns), 0) AS moved_ns
     FROM met JOIN acks USING (line, recipient)
     JOIN routers here ON here.router = met.router
     JOIN routers there ON there.router = met.taker
+    LEFT JOIN clock_move here_move ON here_move.router = met.router
+    LEFT JOIN clock_move there_move ON there_move.router = met.taker
     GROUP BY met.router, recipient
 )
 SELECT
     line, met.router, met.recipient, taker, acked, followed, lower_ns, upper_ns,
-    -- Its log is whole and goes, by its own clock, from before the acceptance here to after the acknowledgement; for a
-    -- day longer where it is not known how far that clock may be ahead, and for `grace_ns` where nothing was followed
-    -- that could tell. Where its beginning is pruned, only a unicast must be in it: a multicast may have come from
+    -- Its log is whole and goes, by its own clock, from before the acceptance here to after the acknowledgement, by as
+    -- much longer as either clock was set; for a day longer where it is not known how far that clock may be ahead, and
+    -- for `grace_ns` where nothing was followed that could tell. Where its beginning is pruned, only a unicast must be in it: a multicast may have come from
     -- elsewhere before.
     coalesce(
-        is_whole AND end_ns >= acked_t::HUGEINT + greatest(lower_ns, coalesce(upper_ns, 0))
+        is_whole AND end_ns >= acked_t::HUGEINT + greatest(lower_ns, coalesce(upper_ns, 0)) + moved_ns
             + CASE
                 WHEN lower_ns IS NULL THEN getvariable('grace_ns')
                 WHEN upper_ns IS NULL THEN getvariable('slack_ns')
@@ -86,7 +89,7 @@ SELECT
             END
             AND (
                 pruned_to = 0
-                OR kind = 'unicast' AND start_ns <= met.t::HUGEINT + least(coalesce(lower_ns, 0), upper_ns)
+                OR kind = 'unicast' AND start_ns <= met.t::HUGEINT + least(coalesce(lower_ns, 0), upper_ns) - moved_ns
             ),
         FALSE
     ) AS is_known

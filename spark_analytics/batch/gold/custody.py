@@ -2,8 +2,9 @@
 whichever word for a router's end, acknowledged or delivered.
 
 Followed: that router accepted the same id. Broken: it did not, although its log is whole and goes from before the
-acceptance here to after the acknowledgement, by its own clock; for a day longer where it is not known how far that may
-be ahead, and for ten minutes where no message was followed that could tell. Where its beginning is pruned, only a
+acceptance here to after the acknowledgement, by its own clock, by as much longer as either clock was set
+(`clock_moves`); for a day longer where it is not known how far that may be ahead, and for ten minutes where no message
+was followed that could tell. Where its beginning is pruned, only a
 unicast must be in it, because a multicast may have come from elsewhere before. Otherwise unknown. The recipient's clock
 minus the router's lies between lower_ns and upper_ns: it accepted before the router got the acknowledgement, and after
 the router did if this router was the first to bring it the message. What a restored router accepts it may have accepted
@@ -13,11 +14,14 @@ has arrived, and is accepted nowhere.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.pieces import bits_of, cut, is_event
+from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement.schema import COPY, GRACE_NS, SLACK_NS, VIA_BYTES
 
 ID = "substring(ids, cast(32 * i + 1 AS int), 32)"
@@ -156,14 +160,20 @@ def unrestored(clock: DataFrame, routers: DataFrame) -> DataFrame:
     return found.withColumns(bounds).select(*clock.columns)
 
 
-def judged(met: DataFrame, clock: DataFrame, routers: DataFrame) -> DataFrame:
-    """Add to each message taken over its `custody`: followed, broken or unknown, judged by the taker's clock."""
+def judged(met: DataFrame, clock: DataFrame, routers: DataFrame, moves: Mapping[int, int]) -> DataFrame:
+    """Add to each message taken over its `custody`: followed, broken or unknown, judged by the taker's clock. `moves`:
+    as of `clock_moves.moves_while_up`."""
     logs = F.broadcast(routers.select(F.col("number").alias("taker"), "is_whole", "start_ns", "end_ns", "pruned_to"))
     slack = f"CASE WHEN lower_ns IS NULL THEN {GRACE_NS}L WHEN upper_ns IS NULL THEN {SLACK_NS}L ELSE 0L END"
-    ends = f"end_ns - acked_t >= greatest(lower_ns, coalesce(upper_ns, 0L)) + {slack}"
-    begins = "pruned_to = 0 OR kind = 'unicast' AND start_ns - t <= least(coalesce(lower_ns, 0L), upper_ns)"
+    ends = f"end_ns - acked_t >= greatest(lower_ns, coalesce(upper_ns, 0L)) + moved_ns + {slack}"
+    begins = "pruned_to = 0 OR kind = 'unicast' AND start_ns - t <= least(coalesce(lower_ns, 0L), upper_ns) - moved_ns"
     custody = f"""CASE WHEN there_t IS NOT NULL THEN 'followed' WHEN is_whole AND {ends} AND ({begins}) THEN 'broken'
         ELSE 'unknown' END"""
+    moved = table_of(met.sparkSession, [*moves.items()], "router long, ns long")
+    here = F.broadcast(moved.withColumnRenamed("ns", "here_ns"))
+    there = F.broadcast(moved.select(F.col("router").alias("taker"), F.col("ns").alias("there_ns")))
+    moved_ns = F.expr("coalesce(here_ns, 0L) + coalesce(there_ns, 0L)")
+    clock = clock.join(here, "router", "left").join(there, "taker", "left").withColumn("moved_ns", moved_ns)
     found = met.join(F.broadcast(clock), ["router", "taker"], "inner").join(logs, "taker", "left")
     return found.select(*met.columns, "lower_ns", "upper_ns", F.expr(custody).alias("custody"))
 

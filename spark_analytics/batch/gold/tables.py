@@ -28,6 +28,7 @@ from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement import gold_sql
+from spark_analytics.judgement.clock_moves import moves_while_up
 from spark_analytics.report.summary import Windows, windows_of
 
 GOLD = (
@@ -125,7 +126,7 @@ class Tables:
     def handover(self) -> DataFrame:
         taken = custody.taken(self.pieces, self.accepted, self.routers, self.partitions)
         met = self.kept.keep(custody.met(taken, self.accepted_id))
-        return custody.judged(met, custody.clock(met, self.routers), self.routers)
+        return custody.judged(met, custody.clock(met, self.routers), self.routers, moves_while_up(self.times))
 
     @cached_property
     def custody(self) -> DataFrame:

@@ -13,7 +13,6 @@ import pytest
 from samples.audit_logs import APP, LATE, OTHER_APP, Log, audited, message_id, name
 from samples.one_log import between, claimed, down, joined, linked, then
 from samples.two_logs import (
-    HOUR,
     Case,
     G,
     Pair,
@@ -21,7 +20,6 @@ from samples.two_logs import (
     begun,
     clock_moved,
     copied_on,
-    dates,
     handed,
     history,
     refused_all,
@@ -270,26 +268,6 @@ def test_copies_that_no_service_sent_are_told(tmp_path: Path) -> None:
 
 
 # -- the log itself ---------------------------------------------------------------------------------------
-
-
-def test_a_time_that_the_monotonic_clock_contradicts_is_told(tmp_path: Path) -> None:
-    told = {
-        "back for a line": dates((10, 0), (11, -900), (12, 0)),
-        "ahead for good": dates((10, 0), (11, 900), (12, 900)),
-        "long before a step": dates((10, 0), (11, 900), (200, 900), step=(200, 900)),
-        "long after a step": dates((10, 0), (11, 0), (200, 900), step=(11, 0)),
-    }
-    quiet = {
-        "little": dates((10, 0), (11, 500), (12, 0)),
-        "by degrees": dates((10, 0), (HOUR * 2, 800), until=HOUR * 3),
-        "with a step after it": dates((10, 0), (11, 900), (12, 900), step=(12, 900)),
-        "with a step": dates((10, 0), (12, 900), (13, 900), step=(12, 900)),
-        "at the end": dates((10, 0), (11, 900), until=30),
-        "in doubt of its clock": dates((10, 0), (11, 0), (200, 900), step=(11, 0), doubted=True),
-    }
-    found = claimed({**told, **quiet}, tmp_path)
-    counts = dict(zip(told, (2, 1, 1, 1), strict=True))
-    assert found == {**{case: [("other-time", counts[case])] for case in told}, **{case: [] for case in quiet}}
 
 
 def ended(*events: str, seqs: bool = True, ttl: int = 60) -> Case:

@@ -181,6 +181,16 @@ def expired(
     return write
 
 
+def expired_after_a_hole(log: Log, directory: Path) -> None:
+    """The router may have told a lower limit in it."""
+    log.state("config", 0, ttl_s_max=7 * DAY_S)
+    log.state("config", 0.5, ttl_s_max=9)
+    log.accepted(1, ids(log, 3), at=0.7, ttl=DAY_S)
+    log.outward("expired", [(1, 3)], 10)
+    log.write(directory, [1, 2])
+    sorted(directory.glob("events-*.jsonl"))[1].unlink()
+
+
 MINUTE_OF_START = (START - 1_577_836_800 * 10**9) // 60 // 10**9
 IN_TIME: dict[str, Write] = {
     "by its ttl": expired(DAY_S),
@@ -210,6 +220,7 @@ OF_ONE_LOG: dict[str, Write] = {
     "some of them": expired(10, ttls=[9, 20, 9]),
     "of an unknown limit": expired(2, ttl_s_max=None),
     "by a limit of nothing": expired(2, ttl_s_max=0),
+    "by a limit in a hole": expired_after_a_hole,
 }
 
 
@@ -269,7 +280,7 @@ def test_of_messages_with_lives_of_their_own_each_is_judged(alone: Judged) -> No
     assert (row["count"], row["arrival"]) == (1, 2)
 
 
-@pytest.mark.parametrize("case", ["of an unknown limit", "by a limit of nothing"])
+@pytest.mark.parametrize("case", ["of an unknown limit", "by a limit of nothing", "by a limit in a hole"])
 def test_where_the_log_does_not_say_how_long_a_message_may_live_it_is_a_warning(case: str, alone: Judged) -> None:
     assert [(row["count"], row["sure"]) for row in alone.rows("early", case)] == [(3, 0)]
     assert alone.told(case, "warning") and not alone.told(case, "bad")

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 from samples.audit_logs import APP, LATE, SECOND, A, B, Log, audited, message_id, name
 from samples.judged_logs import ids, log_of
 from samples.mesh_logs import BOUNDS_NS, write_mesh
+from samples.two_logs import clock_moved
 
 from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
@@ -173,6 +175,68 @@ def test_log_that_was_copied_before_all_handovers_is_not_accused_for_a_clock_som
     """Nothing is followed there that could tell by how much."""
     [row] = followed.custody(f"ending at {end}")
     assert (row["broken"], row["unknown"]) == (BROKEN_IF_ENDING[end], 1 - BROKEN_IF_ENDING[end])
+
+
+def set_before_a_copy(by_s: int, end: float) -> Pair:
+    """Copy the log of the next router at `end`, by the true time, after its clock was set; the router goes on to hand
+    messages over, at 300 the last."""
+
+    def write(here: Log, there: Log, a: Path, b: Path) -> None:
+        for first, at in ((1, 0), (2, 300)):
+            here.accepted(first, ids(here, 2)[first - 1 : first], [name(there.key)], at=at)
+            here.outward("acked", [(first, 1)], at=at + 4, recipient=name(there.key), parcel=first)
+        here.state("stop", LATE)
+        here.write(a)
+        clock_moved(lambda _, log: taken(log, here, 0, end=end), 100, by_s)(here, there)
+        there.write(b)
+
+    return write
+
+
+def set_before_a_beginning(by_s: int) -> Pair:
+    """Prune the beginning of the next router's log, of which the clock is set at 100, and of which that beginning may
+    have held a message that was handed over at 2."""
+
+    def write(here: Log, there: Log, a: Path, b: Path) -> None:
+        for first, at in ((1, 0), (2, 200)):
+            own = ids(here, 2)[first - 1 : first]
+            here.accepted(first, own, [name(there.key)], at=at, kind="unicast", **TO_APP)
+            here.outward("acked", [(first, 1)], at=at + 4, recipient=name(there.key), parcel=first)
+        here.state("stop", LATE)
+        here.write(a)
+
+        def lines(_: Log, log: Log) -> None:
+            log.state("join", 50)
+            log.state("join", 60)
+            log.accepted(1, ids(here, 2)[1:], at=202, peer=name(here.key), kind="unicast", **TO_APP)
+            log.state("stop", LATE)
+
+        clock_moved(lines, 100, by_s)(here, there)
+        there.lines = [replace(line, t=line.t - by_s * SECOND) for line in there.lines]
+        kept = max(there.write(b, [1]).glob("events-*"))
+        assert Segments(b, there.key, LogLimits()).prune(0.0, 0.0, kept.stat().st_size) == 1
+
+    return write
+
+
+BROKEN_IF_SET = {(0, 200): 0, (0, 400): 1, (150, 200): 0, (150, 400): 1, (-150, 400): 0, (-150, 700): 1}
+CASES |= {f"set by {by_s}, copied at {end}": set_before_a_copy(by_s, end) for by_s, end in BROKEN_IF_SET}
+CASES["begun with its clock behind"] = set_before_a_beginning(300)
+
+
+@pytest.mark.parametrize(("by_s", "end"), BROKEN_IF_SET)
+def test_a_copied_log_of_which_the_clock_was_set_is_not_accused_of_what_came_later(
+    by_s: int, end: int, followed: Followed
+) -> None:
+    """Nothing is followed after that which could tell how far it is ahead: it must go on by as much longer."""
+    case, broken = f"set by {by_s}, copied at {end}", BROKEN_IF_SET[by_s, end]
+    [row] = followed.custody(case)
+    assert (row["followed"], row["broken"], row["unknown"]) == (1, broken, 1 - broken)
+    assert followed.is_bad(case) is bool(broken)
+
+
+def test_a_pruned_log_of_which_the_clock_was_set_need_not_tell_of_what_came_before(followed: Followed) -> None:
+    assert [row["broken"] for row in followed.custody("begun with its clock behind")] == [0]
 
 
 @case

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from samples.audit_logs import APP, OTHER_APP, name
 from samples.one_log import between
-from samples.two_logs import blamed, flooded, refused_here, said
+from samples.two_logs import blamed, clock_moved, flooded, of_a_clock_ahead, refused_here, said
 
 from router.core.wire.crypto import SigningKey
 
@@ -26,6 +27,15 @@ def test_more_turned_away_than_a_neighbour_handed_over_is_not_borne_out(tmp_path
     assert found == {case: [("not-handed", 500)] if case == "flood of nobody" else [] for case in cases}
     [told] = [one for one in summary["findings"] if "claimed, not borne out" in one["text"]]
     assert told["level"] == "info" and "Do not block that neighbour" in told["remedy"]
+
+
+@pytest.mark.parametrize("set_at", [0, 10])
+def test_the_log_of_a_clock_ahead_ends_before_what_it_does_not_tell(set_at: int, tmp_path: Path) -> None:
+    ends = {15: [], 60: [], 610: [], 640: [("not-handed", 500)]}
+    cases = {f"ends at {end}": clock_moved(of_a_clock_ahead(end), set_at, 3000) for end in ends}
+    found, summary = between(cases, tmp_path)
+    assert [*found.values()] == [*ends.values()]
+    assert sorted(row["broken"] for row in summary["custody"]) == [0, 1, 1, 1], "only the first log ends before it"
 
 
 def test_more_refused_than_a_neighbour_turned_away_is_not_borne_out(tmp_path: Path) -> None:

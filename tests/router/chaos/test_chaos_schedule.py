@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import accumulate, combinations
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from router.chaos.schedule import CLOCK_STEPS_S, FAULTS_MAX, FAULTS_S_PERCENT, KINDS, chosen, make_schedule
+from router.chaos.schedule import (
+    CLOCK_STEPS_S,
+    DRIFTED_S_MAX,
+    DRIFTS_S,
+    FAULTS_MAX,
+    FAULTS_S_PERCENT,
+    KINDS,
+    Fault,
+    chosen,
+    make_schedule,
+)
 from router.chaos.shape import NODES_MAX, NODES_MIN, FleetLink, fleet_shape
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -38,10 +48,25 @@ def test_a_schedule_keeps_its_bounds(seed: int, seconds: float, nodes: int) -> N
     places = {*shape.nodes, *map(str, shape.links)}
     for one in found:
         assert one.at_s <= seconds * FAULTS_S_PERCENT / 100 and one.for_s > 0 and one.target in places
-        assert (one.amount != 0) == (one.kind in ("clock", "delay"))
+        assert (one.amount != 0) == (one.kind in ("clock", "drift", "delay"))
     for one, other in combinations(found, 2):
         if set(one.claims) & set(other.claims):
             assert one.ends_s < other.at_s
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_drifts_add_up_and_stay_near_the_time(seed: int) -> None:
+    drifts = [one for one in make_schedule(seed, 3600, fleet_shape(5)) if one.kind == "drift"]
+    assert {one.target for one in drifts} == set(fleet_shape(5).nodes)
+    for node in fleet_shape(5).nodes:
+        ahead_s = [*accumulate(one.drifted_s for one in drifts if one.target == node)]
+        assert 1 < max(map(abs, ahead_s)) <= DRIFTED_S_MAX
+
+
+def test_a_drift_is_a_step_each_second() -> None:
+    assert Fault(1, 0.0, 0.5, "drift", "edge-a", 0.2).drifted_s == 0.2
+    assert Fault(1, 0.0, 2.5, "drift", "edge-a", -5.0).drifted_s == -15.0
+    assert Fault(1, 0.0, 2.5, "clock", "edge-a", 7200.0).drifted_s == 0
 
 
 def test_each_kind_comes_before_one_comes_twice() -> None:
@@ -69,3 +94,4 @@ def test_each_fault_is_a_sentence() -> None:
     said = {one.kind: str(one) for one in make_schedule(5, 300, fleet_shape(5))}
     assert said.keys() == set(KINDS) and "core-2" in said["service"]
     assert any(f"{step:+,.0f} s" in said["clock"] for step in CLOCK_STEPS_S)
+    assert any(f"{step:+.1f} s each second" in said["drift"] for step in DRIFTS_S)

@@ -46,15 +46,20 @@ def test_the_ends_of_files_and_the_lines_at_jumps_are_kept(
 
 
 def test_lines_turned_away_become_one_when_the_neighbours_log_is_a_day_past_them(spark: SparkSession) -> None:
-    """The second neighbour's log ends too early, and the third has none here."""
-    lines = [(1, peer, "refused", "blocked", seq, seq * SECOND, 5) for peer in ("a", "b", "c") for seq in (10, 20)]
+    """The second neighbour's log ends too early, the third has none here, and the fourth's clock is a day ahead."""
+    lines = [(1, peer, "refused", "blocked", seq, seq * SECOND, 5) for peer in "abcd" for seq in (10, 20)]
     turned = spark.createDataFrame(lines, ADDED["turned"])
-    logs = spark.createDataFrame(
-        [("a", (86_400 + 20) * SECOND), ("b", (86_400 + 19) * SECOND)], "key string, end_ns long"
+    day = 86_400
+    logs = [(2, "a", (day + 20) * SECOND), (3, "b", (day + 19) * SECOND), (4, "d", (2 * day + 19) * SECOND)]
+    ends = spark.createDataFrame(logs, "router long, key string, end_ns long")
+    apart = spark.createDataFrame(
+        [(1, 3, -day * SECOND, 0), (1, 4, 0, day * SECOND), (2, 1, 0, day * SECOND)],
+        "router long, taker long, lower_ns long, upper_ns long",
     )
-    found = added_up("turned", settled(turned, logs))
+    found = added_up("turned", settled(turned, ends, apart))
     assert sorted((row["peer"], row["t"], row["seq"], row["count"]) for row in rows(found)) == [
         ("a", 0, 10, 10),
-        *((peer, t, seq, 5) for peer, seq, t in (("b", 10, 0), ("b", 20, 20 * SECOND))),
+        *(("b", t, seq, 5) for seq, t in ((10, 0), (20, 20 * SECOND))),
         *(("c", seq * SECOND, seq, 5) for seq in (10, 20)),
+        *(("d", t, seq, 5) for seq, t in ((10, 0), (20, 20 * SECOND))),
     ]

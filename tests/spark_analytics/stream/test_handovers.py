@@ -40,7 +40,7 @@ def test_copy_is_final_when_its_first_acceptance_is_known(spark: SparkSession) -
     assert handovers.distinct(spark, State(messages=3), news).collect() == [(5, 0, 1)]
     met = custody.met(spark.createDataFrame(taken, SCHEMAS["waiting"]), ids)
     logs = spark.createDataFrame([(THERE, "there", True, 0, 99, 0, False)], LOGS)
-    judged = custody.judged(met, custody.clock(met, logs), logs)
+    judged = custody.judged(met, custody.clock(met, logs), logs, {})
     rows = {bytes(row.id): row for row in judged.collect()}
     assert {one: (row.custody, row.most_ns, row.is_first) for one, row in rows.items()} == {
         b"own": ("followed", 5, True), b"known": ("followed", 13, True), b"later": ("followed", None, True),
@@ -49,3 +49,19 @@ def test_copy_is_final_when_its_first_acceptance_is_known(spark: SparkSession) -
     assert {(row.lower_ns, row.upper_ns) for row in rows.values()} == {(26 - 40, 5)}
     final = {bytes(row.id) for row in judged.where(handovers.IS_FOLLOWED).collect()}
     assert final == {b"own", b"known", b"had"}
+
+
+@pytest.mark.parametrize(
+    ("moves", "fate"), [({}, "broken"), ({THERE: 40}, "unknown"), ({HERE: 20, THERE: 9}, "broken")]
+)
+def test_a_log_must_go_on_by_as_much_longer_as_either_clock_was_set(
+    moves: dict[int, int], fate: str, spark: SparkSession
+) -> None:
+    taken = [(b"had", THERE, HERE, 1, 0, "multicast", 10, 40), (b"lacked", THERE, HERE, 2, 0, "multicast", 20, 60)]
+    fact = (False, 7, 9, 1)
+    ids = spark.createDataFrame([(b"had", THERE, 15, 1, HERE, *fact)], SCHEMAS["ids"])
+    none = spark.createDataFrame([], SCHEMAS["ids"])
+    met = custody.met(spark.createDataFrame(taken, SCHEMAS["waiting"]), handovers.accepted_id(ids, none))
+    logs = spark.createDataFrame([(THERE, "there", True, 0, 99, 0, False)], LOGS)
+    judged = custody.judged(met, custody.clock(met, logs), logs, moves)
+    assert {bytes(row.id): row.custody for row in judged.collect()} == {b"had": "followed", b"lacked": fate}

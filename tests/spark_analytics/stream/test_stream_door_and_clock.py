@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from samples.audit_logs import LATE, SECOND, START, Log, name
 from samples.growing_logs import said
 from samples.published_tables import published
-from samples.two_logs import HOUR, Case, Pair, blamed, dates, flooded
+from samples.two_logs import HOUR, Case, Pair, blamed, clock_moved, dates, flooded, of_a_clock_ahead
 
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
@@ -34,6 +34,7 @@ DOORS: dict[str, Pair] = {
     "few": flooded(90),
     "handed over": flooded(500, 450),
     "the other log ends before": flooded(500, end=60),
+    "its clock was set": clock_moved(of_a_clock_ahead(15), 10, 3000),
     "refused by nobody": blamed(150),
     "turned away there": blamed(150, 51),
     "turned away of nobody by name": blamed(150, 51, peer=None),
