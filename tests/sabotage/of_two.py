@@ -12,7 +12,6 @@ from router.core.log.line import Line
 from sabotage.claimant import CannotLie
 from sabotage.logs import Rows, read_rows, segments
 from sabotage.scene import Scene
-from spark_analytics.judgement import door_sql
 from spark_analytics.judgement.claim_sql import CHANGES, NEVER_AGAIN
 from spark_analytics.judgement.link_sql import LATE_NS
 from spark_analytics.judgement.schema import GRACE_NS
@@ -430,42 +429,6 @@ def flooded_by_nobody(scene: Scene) -> None:
     scene.tell("", f"of {peer} away, of which {peer}, whose log is whole, handed it fewer")
 
 
-def refused_by_nobody(scene: Scene) -> None:
-    """Say of messages that no log tells of otherwise that a neighbour refused them, of which its own door tells
-    nothing."""
-    count = 2 * door_sql.UNBORNE_MIN
-
-    def change(scene: Scene, giver: str, taker: str) -> Rows:
-        rows, there = _steady(scene, giver, taker)
-        runs = [[one.t for one in there if one.boot == boot] for boot in {row.boot for row in there}]
-        able = [(min(times) + MARGIN_NS, max(times) - MARGIN_NS - door_sql.LATE_NS) for times in runs]
-        ends = [
-            row
-            for row in rows
-            if row.event == "acked" and row.recipient == taker and any(start < row.t < end for start, end in able)
-        ]
-        if not ends or any(row.event == "renewal" for row in (*rows, *there)):
-            raise CannotLie
-        accepted = (row for row in rows if row.event == "accepted" and row.kind == "multicast" and row.n == 1)
-        lines = [row for row in accepted if row.sizes and row.peer not in scene.names]
-        if not lines:
-            raise CannotLie
-        end = ends[len(ends) // 2]
-        many = {name: list(getattr(lines[0], name) or [0]) * count for name in ("sizes", "ttls", "expiries")}
-        group, ids = (scene.chance.randbytes(32 * one).hex() for one in (1, count))
-        line = replace(
-            lines[0], t=end.t, mono=end.mono, boot=end.boot, n=count, count=count, first=FAR, group=group, ids=ids,
-            recipients=[taker], **many,
-        )  # fmt: skip
-        lie = replace(end, parcel=FAR, ranges=[(FAR, count)], count=count, event="refused", reason="not-authorised")
-        at = rows.index(end)
-        written = replace(lie, event="forwarded", reason=None)
-        return [*rows[: at + 1], line, written, lie, *rows[at + 1 :]]
-
-    giver, taker = _by_a_giver(scene, change)
-    scene.tell("warning", f"The router {giver} says that {taker} refused {count} messages, of which {taker}, by its")
-
-
 OF_TWO = (
     other_facts,
     delivered_to_nobody,
@@ -479,7 +442,7 @@ OF_TWO = (
 """What the log of another router shows, which must be sound."""
 OF_LINKS = (linked_there,)
 """What a neighbour's sound log tells of a link, for which it needs a link that lasted."""
-APART = (flooded_by_nobody, refused_by_nobody, copy_refused_though_taken)
+APART = (flooded_by_nobody, copy_refused_though_taken)
 """What a neighbour's sound log tells as of one of `OF_TWO` of the same two routers, or contradicts at its end."""
 OF_THREE = (_in_a_circle(3),)
 """What the logs of two other routers show, which must be sound."""

@@ -92,7 +92,6 @@ OWN: dict[str, tuple[str, set[str]]] = {
     "in_a_circle_of_2": ("claims", {"in-a-circle"}),
     "in_a_circle_of_3": ("claims", {"in-a-circle"}),
     "flooded_by_nobody": ("claims", {"not-handed"}),
-    "refused_by_nobody": ("claims", {"not-turned-away"}),
     "never_sent": ("unsent", set()),
     "expired_at_once": ("early", set()),
     "accepted_twice": ("again", set()),

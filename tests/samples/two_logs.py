@@ -80,7 +80,7 @@ def refused_all(here: Log, there: Log) -> None:
     there.state("stop", LATE + 1)
 
 
-NAMES_LEAVES = {"groups_per_client_max": 1000}
+NAMES_LEAVES: dict[str, Any] = {"groups_per_client_max": 1000}
 """What a router's `config` tells in addition if its log names whoever leaves."""
 
 
