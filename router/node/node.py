@@ -255,7 +255,7 @@ class RunningNode:
     def _dialler_in(self, connections: trio.Nursery, budgets: DialBudgets) -> Dialler:
         found = Dialler(
             self._key,
-            neighbours(self._config),
+            self._directory.neighbours.values(),
             self._config.link,
             connections,
             self._serve_dialled,
