@@ -74,9 +74,8 @@ def joined_here(tables: Tables, found: Rows, ended: Made, doors: Made) -> Rows:
     if all(row["claim"] != "joined-there" for row in found):
         return found
     sources = {"log": log_of(tables), "refused": unread(ended()), "door_id": ids_at(doors())}
-    sources["refused_id"] = each_message(ended().where(UNREAD)).select(
-        "router", "taker", F.lower(F.hex("id")).alias("id")
-    )
+    each = each_message(ended().where(UNREAD)).withColumn("id", F.lower(F.hex("id")))
+    sources["refused_id"] = each.select("router", "taker", "id")
     return door_sql.joined_here(found, rows(named(made(door_sql.BORNE_OUT, sources, 0), tables.routers)))
 
 

@@ -27,9 +27,9 @@ COLUMNS = (
 NO_LIFE = -1
 """The `config_seq` of a router that says that it lets messages live for less than `SHORT_S`."""
 LEAST = ("ttl_s", "config_seq")
+"""The columns of `self_reports` that are merged by taking the least value."""
 HOLE_SEQ = f"coalesce(array_min(transform(holes, hole -> hole.first_seq)), {NS_MAX}L) AS hole_seq"
 """SQL for the first event of a log's first hole, `NS_MAX` without one."""
-"""The columns of `self_reports` that are merged by taking the least value."""
 Row = dict[str, Any]
 
 

@@ -65,12 +65,12 @@ def in_a_log(*lies: Lie, level: str = "bad", names_reasons: bool = True) -> Call
 
 def _arrived(rows: Rows) -> Iterator[tuple[Line, Line]]:
     """Yield lines about one multicast that was accepted, and reached a recipient in the same boot, each with that
-    end."""
+    end; but those of which another lie gives the link."""
     taken: set[int | None] = set()
     lines = {row.first: row for row in rows if row.event == "accepted" and row.n == 1 and row.kind == "multicast"}
     for row in rows:
         line = lines.get(row.parcel) if row.event in ENDS else None
-        if line is not None and line.first not in taken and row.boot == line.boot:
+        if line is not None and line.first not in taken and row.boot == line.boot and row.link != FAR:
             taken.add(line.first)
             yield line, row
 

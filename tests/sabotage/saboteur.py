@@ -191,7 +191,7 @@ TOGETHER = [
     *([name] for name in ALONE if name not in BESIDE_A_SOUND_LOG and SABOTAGES[name] not in (*EXCUSED, *BEYOND)),
     BESIDE_A_SOUND_LOG,
     [one.__name__ for one in EXCUSED],
-    [one.__name__ for one in BEYOND],
+    *([one.__name__] for one in BEYOND),
     *([name for name in SABOTAGES if name not in ALONE][at::_SETS] for at in range(_SETS)),
 ]
 """All of them, in sets that one scene can have at once."""

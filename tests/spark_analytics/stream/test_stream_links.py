@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.xdist_group("spark")
 OTHERS = (
     "router long, event string, seq long, t long, mono long, boot long,"
-    " other struct<fields: map<string,string>, ids: string>"
+    " other struct<peer: string, fields: map<string,string>, ids: string>"
 )
 KEYS = ("a" * 64, "b" * 64)
 FILES, LINES = 12, 9
@@ -63,4 +63,4 @@ def _line(chance: Random, key: str, seq: int) -> tuple[object, ...]:
     fields = {"link": str(chance.randrange(5)), "standing": chance.choice(("local", "peer")), "queue_messages_max": "9"}
     if chance.random() < 0.9:
         fields["peer"] = chance.choice(KEYS)
-    return number_of(key), chance.choice(EVENTS), seq, 10 * seq, seq, 1, (fields, None)
+    return number_of(key), chance.choice(EVENTS), seq, 10 * seq, seq, 1, (None, fields, None)

@@ -48,7 +48,7 @@ class Batch:
     ) -> None:
         self._spark, self._past = spark, past
         logs: list[tuple[Any, ...]] = [
-            (NUMBERS[key], key, whole, pruned_to, False, 0, end_ns, None, None, 0, 0, False, [], None, None, [])
+            (NUMBERS[key], key, whole, whole, pruned_to, False, 0, end_ns, None, None, 0, 0, False, [], None, None, [])
             for key in NUMBERS
         ]
         routers = spark.createDataFrame(logs, f"number long, {COLUMNS}")
