@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import trio
@@ -13,14 +12,11 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import note
 from router.client.errors import NodeUnavailable
 from router.client.node import ANSWER_S, Node, connect
-from router.client.running_or_stopped import PAUSE_S
 from router.core.wire.admin import next_page, rows_in
 from router.core.wire.crypto import PublicKey
 from router.settings.home import Home
 
 SERVICE = "service"
-SOCKET_S = 3.0
-"""How long a node without a socket is waited for."""
 STARTING_S, AGAIN_S = 60.0, 0.3
 """How long a service that is starting is waited for, and how often it is asked meanwhile."""
 
@@ -28,8 +24,6 @@ STARTING_S, AGAIN_S = 60.0, 0.3
 def ask(home: Home, word: str, argument: str = "", timeout_s: float = ANSWER_S, *, url: str | None = None) -> Any:
     """Return the node's answer, decoded from JSON. Raise `Failure` if it is an error, else the client's errors. `url`:
     the socket of another home's node."""
-    if url is None:
-        _await_socket(home)
     return loop.run(_asked, home, word, argument, timeout_s, url)[0]
 
 
@@ -48,16 +42,8 @@ def reload_node(home: Home) -> bool:
 
 def ask_peers(home: Home) -> list[dict[str, Any]]:
     """Return the node's neighbours and apps, without the app that asks."""
-    _await_socket(home)
     found, asker = loop.run(_asked, home, "peers", "", ANSWER_S)
     return [one for one in found if one["address"] != asker.hex()]
-
-
-def _await_socket(home: Home) -> None:
-    """Wait a moment for the socket of a node that starts, or that makes it again because somebody removed it."""
-    until_s = time.monotonic() + SOCKET_S
-    while home.why_no_socket() and time.monotonic() < until_s:
-        time.sleep(PAUSE_S)
 
 
 async def problem_of(node: Node, name: str, timeout_s: float = ANSWER_S) -> str:

@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 READ_BYTES_MAX = 256 * 1024
 PATIENCE_S = 30.0
 RETRY = BackOff(0.1, 15.0)
+SOCKET_S, SOCKET_PAUSE_S = 5.0, 0.05
+"""How long and how often the socket of a node is tried that starts, or makes it again."""
 CLOSE_S = 2.0
 LOOK_S, LOCAL_LOOK_S = 1.0, 10.0
 """How often a quiet connection is looked at; one on this machine shows its end by itself."""
@@ -45,7 +47,8 @@ LIVENESS = LivenessLimits()
 
 class Dialling(Struct, frozen=True):
     """Where to dial, and the limits of waiting. `expect` pins the router's key; `random` returns 0 to 1, for jitter;
-    `known_cause` returns why connecting fails, as far as the home shows it, else "".
+    `known_cause` returns why connecting fails, as far as the home shows it, else ""; `is_held` whether a node holds the
+    home, so that its socket will be there in a moment.
 
     `patience_s`: after this long without a node, unsettled messages are given up; infinite if they are to be queued.
     """
@@ -56,6 +59,7 @@ class Dialling(Struct, frozen=True):
     random: Callable[[], float]
     dial_s: float = 10.0
     known_cause: Callable[[], str] = str
+    is_held: Callable[[], bool] = bool
 
 
 @uninterrupted
@@ -237,10 +241,15 @@ class ClientLink:
         self._app.outbox.fail(error)
 
     async def _connect(self) -> End:
-        try:
-            stream = await self._dial()
-        except ConnectFailed as error:
-            return End(self._dialling.known_cause() or error.text)
+        how, until_s = self._dialling, trio.current_time() + SOCKET_S
+        while True:
+            try:
+                stream = await self._dial()
+                break
+            except ConnectFailed as error:
+                if error.has_answered or trio.current_time() >= until_s or not how.is_held():
+                    return End(how.known_cause() or error.text)
+            await trio.sleep(SOCKET_PAUSE_S)
         try:
             return await self._converse(stream)
         finally:

@@ -107,7 +107,10 @@ class SignOn:
         self.url = settings.url or f"unix://{self.home.socket_path}"
         patience_s = math.inf if settings.when_down == "queue" else settings.patience_s
         known_cause = str if settings.url else self.home.why_no_socket
-        self.dialling = Dialling(self.url, self._expect(), patience_s, settings.random, known_cause=known_cause)
+        is_held = bool if settings.url else self.home.is_held
+        self.dialling = Dialling(
+            self.url, self._expect(), patience_s, settings.random, known_cause=known_cause, is_held=is_held
+        )
 
     def __repr__(self) -> str:
         kept = f'"{self.settings.as_name}" ' if self.settings.as_name else "" if self.durable else "throwaway "

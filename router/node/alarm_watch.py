@@ -7,12 +7,16 @@ second, however much is queued.
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from router.core.log.account import Account, QueuedRow
 from router.core.log.alarms import ALARM, CLOCK, FILLING, GAP, REPEATED, UNACCOUNTED, NodeAlarm
 from router.core.router import Router
 from router.core.routing.queues import Queue
+from router.core.wire.lifetime import SECOND_NS
 from router.core.wire.now import Now
 
 LOOK_S = 300.0
@@ -59,18 +63,21 @@ class AlarmWatch:
         self._growth: dict[bytes, tuple[float, float]] = {}
         self._doubted_s: float | None = None
         self._missing = 0
+        self._seen_s = now.earliest_ns // SECOND_NS
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the alarms that stand, the worst first, as values for JSON."""
+    def rows(self, home: str = "", known: Mapping[bytes, str] = MappingProxyType({})) -> list[dict[str, Any]]:
+        """Return the alarms that stand, the worst first, as values for JSON. `home`: the directory of the node, and
+        `known`: the names of the keys that it keeps, for the sentences."""
+        word = shlex.quote(home)
         found = sorted(self._logbook.account.alarms, key=lambda one: (one.level != "bad", one.since_s, one.key))
         return [
             {
                 "alarm": one.kind,
                 "level": one.level,
                 "peer": one.recipient.hex(),
-                "since_s": one.since_s,
+                "since_s": min(one.since_s, self._seen_s),
                 "number": one.number,
-                "text": one.text(self._router.directory.name_of(one.recipient) or f"{one.recipient.hex()[:8]}…"),
+                "text": one.text(self._router.directory.name_of(one.recipient) or known.get(one.recipient, ""), word),
             }
             for one in found
         ]
@@ -78,6 +85,8 @@ class AlarmWatch:
     def look(self, *, is_doubted: bool, now: Now) -> None:
         """Look, once a second; no transaction may be open, and the log must have the events of all earlier ones."""
         self._doubted_s = (self._doubted_s or now.mono_s) if is_doubted else None
+        self._seen_s = now.earliest_ns // SECOND_NS
+        self._logbook.account.alarms.settle(now.judged_s)
         if self._logbook.is_behind():
             return
         self._missing += self._logbook.take_missing()
@@ -97,7 +106,7 @@ class AlarmWatch:
                 account.begin(self._router.directory.successors.newest)
 
     def _say(self, found: list[NodeAlarm], kinds: tuple[str, ...], now: Now) -> None:
-        for fields in self._logbook.account.alarms.changes(found, kinds, now.wall_s):
+        for fields in self._logbook.account.alarms.changes(found, kinds, now.judged_s):
             self._router.note(ALARM, fields, now)
 
     # -- the store ---------------------------------------------------------------------------------------------------
@@ -109,10 +118,10 @@ class AlarmWatch:
         if len(rows) == ROWS_AT_ONCE:
             return
         found: list[NodeAlarm] = []
-        for recipient, (messages, arrivals) in (account.compared() or {}).items():
+        for recipient, (messages, arrivals) in account.compared().items():
             kind, arrival = REPEATED if messages < 0 else UNACCOUNTED, arrivals[0] if arrivals else -1
             standing = account.alarms.get((kind, recipient))
-            if standing is not None and now.wall_s - standing.since_s >= STANDS_S and standing.number >= abs(messages):
+            if standing is not None and _has_stood(standing, now) and standing.number >= abs(messages):
                 account.adopt(recipient)
             else:
                 found.append(NodeAlarm(kind, recipient, abs(messages), arrival))
@@ -121,7 +130,11 @@ class AlarmWatch:
     # -- what needs no store -----------------------------------------------------------------------------------------
 
     def _doubt(self, now: Now) -> list[NodeAlarm]:
-        doubted_s = 0.0 if self._doubted_s is None else now.mono_s - self._doubted_s
+        if self._doubted_s is None:
+            return []
+        doubted_s, standing = now.mono_s - self._doubted_s, self._logbook.account.alarms.get((CLOCK, b""))
+        if standing is not None:  # an earlier run may have raised it
+            return [standing]
         return [NodeAlarm(CLOCK, number=int(doubted_s))] if doubted_s >= DOUBTED_S else []
 
     def _gap(self, now: Now) -> list[NodeAlarm]:
@@ -129,7 +142,7 @@ class AlarmWatch:
         standing = self._logbook.account.alarms.get((GAP, b""))
         if standing is None:
             return [NodeAlarm(GAP, number=missing)] if missing else []
-        if not missing and now.wall_s - standing.since_s >= STANDS_S:
+        if not missing and _has_stood(standing, now):
             return []
         return [standing._replace(number=standing.number + missing)]
 
@@ -153,17 +166,24 @@ class AlarmWatch:
         for queue in self._router.queues.by_recipient.values():
             if _is_nearly_empty(queue):
                 continue
-            full_s = _full_s(queue, self._growth.get(queue.recipient, (0.0, 0.0)))
-            if self._is_filling(queue, full_s):
+            growth = self._growth.get(queue.recipient)
+            full_s = _full_s(queue, growth or (0.0, 0.0))
+            if self._is_filling(queue, full_s, is_measured=growth is not None):
                 found.append(NodeAlarm(FILLING, queue.recipient, int(min(full_s, EASED_S))))
         return found
 
-    def _is_filling(self, queue: Queue, full_s: float) -> bool:
+    def _is_filling(self, queue: Queue, full_s: float, *, is_measured: bool) -> bool:
+        """Whether a queue is to be said; one that an earlier run has said also until its growth is measured."""
         if self._logbook.account.alarms.get((FILLING, queue.recipient)) is None:
             return full_s <= FULL_S
         total = queue.total
         share = max(total.messages / max(1, total.messages_max), total.bytes / max(1, total.bytes_max))
-        return full_s <= EASED_S or share >= EASED_SHARE
+        return not is_measured or full_s <= EASED_S or share >= EASED_SHARE
+
+
+def _has_stood(standing: NodeAlarm, now: Now) -> bool:
+    """Whether an alarm has stood for a day, by a clock that is believed."""
+    return now.judged_s - standing.since_s >= STANDS_S
 
 
 def _is_nearly_empty(queue: Queue) -> bool:

@@ -300,7 +300,7 @@ class RunningNode:
         keys = self._key_names.known
         load = self._logbook, self._residents.facts, lambda: self._message_router.unverified
         return (
-            StatusQuestions(self._facts, self._residents.facts, invited, self._snapshots.facts),
+            StatusQuestions(self._facts, self._residents.facts, invited, self._snapshots.facts, keys),
             PeerQuestions(dialler.problems, invited, keys),
             QueueQuestions(keys),
             InvitationQuestions(invited, dialler.hurry),

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from router.core.wire.text import key_text, short
+
 CONNECTED, AWAY, BLOCKED = "connected", "away", "blocked"
 LOCAL, STRANGER = "local", "stranger"
 
@@ -39,10 +41,13 @@ class SupersededFacts(Struct, frozen=True):
 
 
 class AlarmRow(Struct, frozen=True):
-    """What the node finds wrong with itself. `level`: `bad` or `warning`."""
+    """What the node finds wrong with itself. `level`: `bad` or `warning`; `alarm`: its kind; `peer`: the recipient that
+    it is about, "" if it is about none, or several."""
 
     level: str = ""
     text: str = ""
+    alarm: str = ""
+    peer: str = ""
 
 
 class Status(Struct, frozen=True):
@@ -60,7 +65,7 @@ class Status(Struct, frozen=True):
     @property
     def title(self) -> str:
         """Return the name of the node, or the beginning of its key."""
-        return self.name or short_key(self.address) or "this node"
+        return self.name or short_address(self.address) or "this node"
 
 
 class PeerRow(Struct, frozen=True):
@@ -79,7 +84,7 @@ class PeerRow(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        return self.name or short_key(self.address)
+        return self.name or short_address(self.address)
 
     @property
     def is_well(self) -> bool:
@@ -99,7 +104,7 @@ class WaitingRow(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        return self.name or short_key(self.recipient)
+        return self.name or short_address(self.recipient)
 
     @property
     def share(self) -> float:
@@ -226,6 +231,19 @@ def with_answer(facts: NodeFacts, word: str, answer: Any) -> NodeFacts:
 
 def share(part: float, whole: float) -> float:
     return part / whole if whole > 0 else 0.0
+
+
+def address(key: str) -> str:
+    """Return the address of a key in hex, which commands take; a text that is no key is returned as it is."""
+    try:
+        return key_text("addr", bytes.fromhex(key))
+    except ValueError:
+        return key
+
+
+def short_address(key: str) -> str:
+    """Return the beginning of the address of a key in hex, "" for none."""
+    return short(address(key)) if key else ""
 
 
 def short_key(key: str) -> str:

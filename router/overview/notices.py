@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from router.core.log.alarms import FILLING
 from router.core.wire.reasons import by_word
 from router.core.wire.text import counted, span_text
 
-from .facts import BLOCKED, CONNECTED, LOCAL, STRANGER, NodeFacts, PeerRow, WaitingRow
+from .facts import BLOCKED, CONNECTED, LOCAL, STRANGER, NodeFacts, PeerRow, WaitingRow, address
 from .forecasts import Forecast
 
+_ONE_WORD = re.compile(r"[\w.@%+=:,-]+", re.ASCII)
+"""A name that can be typed into a shell as it is."""
 GOOD, ATTENTION, BAD = "good", "attention", "bad"
 LEVELS = {GOOD: "Nothing to do", ATTENTION: "Look here", BAD: "Act now"}
 NEARLY_FULL = 0.9
@@ -92,8 +96,11 @@ def _superseded(seen: Situation) -> Iterator[Notice]:
 
 
 def _alarms(seen: Situation) -> Iterator[Notice]:
-    """Yield a notice on each alarm of the node about itself."""
+    """Yield a notice on each alarm of the node about itself, but for queues of which a notice tells more."""
+    told = {one.recipient for one in seen.facts.queues if one.share > NEARLY_FULL or _fills_soon(seen, one)}
     for one in seen.facts.status.alarms:
+        if one.alarm == FILLING and one.peer in told:
+            continue
         said, _, remedy = one.text.partition("; ")
         yield Notice(BAD if one.level == "bad" else ATTENTION, sentence(said), sentence(remedy))
 
@@ -124,15 +131,21 @@ def _full(seen: Situation) -> Iterator[Notice]:
 
 def _filling(seen: Situation) -> Iterator[Notice]:
     for one in seen.facts.queues:
-        full_s = seen.forecasts.get(one.recipient, Forecast()).full_s
-        if one.share <= NEARLY_FULL and full_s is not None and full_s <= SOON_S:
+        if one.share <= NEARLY_FULL and _fills_soon(seen, one):
+            full_s = seen.forecasts[one.recipient].full_s or 0.0
             said = f"The queue of {one.title} will be full in about {roughly(full_s)}."
             yield Notice(ATTENTION, said, _of_full(seen, one))
 
 
+def _fills_soon(seen: Situation, queue: WaitingRow) -> bool:
+    full_s = seen.forecasts.get(queue.recipient, Forecast()).full_s
+    return full_s is not None and full_s <= SOON_S
+
+
 def _of_full(seen: Situation, queue: WaitingRow) -> str:
     why = waits_because(seen.facts, queue, seen.forecasts.get(queue.recipient, Forecast()))
-    drop = f"`router queue drop {queue.name or queue.recipient}` clears the queue if nobody is to have it any more."
+    whose = queue.name if _ONE_WORD.fullmatch(queue.name) else address(queue.recipient)
+    drop = f"`router queue drop {whose}` clears the queue if nobody is to have it any more."
     return f"When it is full, new messages for {queue.title} are refused. {why} {drop}"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from router.core.log.alarms import LEVELS
+from router.core.log.events import STATE_EVENTS
 
 SECONDS = {
     "delivery": "From acceptance until a recipient has settled a message.",
@@ -36,13 +37,15 @@ def families(metrics: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def _of_messages(metrics: Mapping[str, Any]) -> Iterator[Metric]:
+    """Yield what became of messages, and what services note; the events of the router itself are no messages."""
     for name, text, rows in (
         ("messages", "Messages of people and apps by what became of them.", metrics["messages"]),
         ("service_messages", "Messages between services of routers, likewise.", metrics.get("of_services", ())),
     ):
         messages = CounterMetricFamily(f"router_{name}", text, labels=["event", "reason"])
         for event, reason, count in rows:
-            messages.add_metric([event, reason], count)
+            if event not in STATE_EVENTS:
+                messages.add_metric([event, reason], count)
         yield messages
     queue = metrics["queue"]
     yield GaugeMetricFamily("router_queue_messages", "Messages that wait for their recipients.", queue["messages"])

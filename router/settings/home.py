@@ -171,6 +171,10 @@ class Home:
         said = f"there is no socket {self.socket_path}, though pid {pid} holds this home"
         return f"{said}; a node that starts, or whose socket file somebody removed, makes it within seconds: try again"
 
+    def is_held(self) -> bool:
+        """Return whether a process holds the home."""
+        return bool(self.holder)
+
     @property
     def holder(self) -> str:
         """Return the pid of the process that holds the home, "" if none does."""

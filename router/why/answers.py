@@ -8,7 +8,7 @@ from typing import Any
 from router.core.why.fate import SPOILT_TOLD, Fate, Hole, Recipient, Spoilt, Trace, later, time_text
 from router.core.why.id_prefix import TEXT, spelling
 from router.core.why.report import NeighbourReport, fate_json, followed, noted_json, turned_json
-from router.core.wire.text import key_text
+from router.core.wire.text import counted, key_text
 from router.disk.log.search import CANDIDATES_MAX, FoundEvents
 
 WHERE_ELSE = "if the id is right, ask the router that took it from its sender, by `router why` there"
@@ -102,7 +102,7 @@ def _lacks(found: FoundEvents, missing: Sequence[Hole]) -> list[str]:
     if missing:
         rows = missing[:SPANS_MAX]
         spans = ", ".join(f"{first} to {last}" if last else f"from {first} on" for first, last in rows)
-        more = f" and {len(missing) - SPANS_MAX} more spans" if len(missing) > SPANS_MAX else ""
+        more = f" and {counted(rest, 'more span')}" if (rest := len(missing) - SPANS_MAX) > 0 else ""
         said.append(f"the events {spans}{more} are missing in it")
     return said
 
@@ -118,7 +118,7 @@ def not_believed(spoilt: Sequence[Spoilt]) -> list[str]:
 
 
 def _listed(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - SPOILT_TOLD} more files" if len(paths) > SPOILT_TOLD else ""
+    more = f" and {counted(rest, 'more file')}" if (rest := len(paths) - SPOILT_TOLD) > 0 else ""
     return f"{', '.join(paths[:SPOILT_TOLD])}{more}"
 
 
@@ -126,7 +126,9 @@ def _not_searched(found: FoundEvents) -> list[str]:
     """Describe which parts of the log were not searched, and why."""
     said = []
     if found.unsearched:
-        said.append(f"{found.unsearched} segments have no index yet and were not searched: ask again")
+        has, was = ("has", "was") if found.unsearched == 1 else ("have", "were")
+        count = counted(found.unsearched, "segment")
+        said.append(f"{count} {has} no index yet and {was} not searched: ask again")
     if found.unread:
         are, they = ("is", "it") if len(found.unread) == 1 else ("are", "they")
         said.append(f"{_listed(found.unread)} {are} gone or damaged, and what {they} held is not known")

@@ -6,7 +6,8 @@ from typing import Any
 
 SECONDS = {"bounds": [0.5, 1.0], "within": [3, 4], "count": 5, "sum": 6.5}
 WELL: dict[str, Any] = {
-    "messages": [["accepted", "", 7], ["refused", "expired", 2]], "of_services": [["accepted", "", 4]],
+    "messages": [["accepted", "", 7], ["refused", "expired", 2], ["link_up", "", 9], ["bell_rung", "", 3]],
+    "of_services": [["accepted", "", 4]],
     "queue": {"messages": 3, "bytes": 40, "messages_max": 100, "bytes_max": 1000},
     "links": {"local": 2, "peer": 1}, "groups": 1, "commits": 5, "log_seq": 9, "resident_bytes": 1 << 20, "unready": [],
     "alarms": {"unaccounted": 2},

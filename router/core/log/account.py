@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import isqrt
 from typing import NamedTuple
 
-from router.core.log.alarms import ALARM, StandingAlarms
+from router.core.log.alarms import ALARM, REPEATED, UNACCOUNTED, NodeAlarm, StandingAlarms
 from router.core.log.events import ID_BYTES, RENEWAL, Accepted, Logged, Noted, Outward, RouterChange, span
 
 ENDS = frozenset(("delivered", "acked", "unconfirmed", "refused", "expired", "dropped", "evicted"))
@@ -65,6 +65,13 @@ def difference(measured: int) -> Difference:
     return Difference(count)
 
 
+def supposed(alarm: NodeAlarm) -> int:
+    """Return a measure that differs from 0 as the one for which the alarm was raised: the same for one message whose
+    number it names; otherwise of as many without numbers, with a sum of squares that no numbers have."""
+    is_named = alarm.number == 1 and alarm.arrival >= 0
+    return measure(((alarm.arrival, 1),)) if is_named else alarm.number - (1 << _SQUARES)
+
+
 def _signed(number: int, bits: int) -> int:
     """Return the lowest bits of a number as a signed one."""
     half = 1 << bits - 1
@@ -90,7 +97,8 @@ class AccountCopy(NamedTuple):
 class Account:
     """The open units by recipient, as the events up to `next_seq` tell them, and the alarms that stand.
 
-    `units` is None as long as nobody knows what was open before: then the next comparison takes the store's word.
+    `units` is None as long as nobody knows what was open before: then the next comparison takes the store's word, but
+    for what an alarm that stands says: a store that lost more, or was put back, does not tell that it is over.
     """
 
     def __init__(self, next_seq: int = 1, units: dict[bytes, int] | None = None) -> None:
@@ -168,20 +176,33 @@ class Account:
         if rows:
             self._position = rows[-1].recipient + rows[-1].first.to_bytes(_POSITION, "big")
 
-    def compared(self) -> dict[bytes, Difference] | None:
-        """End the comparison, after all rows; return the recipients of which log and store have other units open.
-
-        None: what was open before was not known, and is taken from the store now.
-        """
+    def compared(self) -> dict[bytes, Difference]:
+        """End the comparison, after all rows; return the recipients of which log and store have other units open. If
+        what was open before was not known, it is taken from the store now, and the differences of the alarms that stand
+        are kept."""
         read, self._read = self._read, None
         assert read is not None
         if self.units is None:
-            self.units = read
-            return None
+            self.units = dict(read)
+            for recipient, measured in self._still_different(read).items():
+                _add_to(self.units, recipient, measured)
         self._rest = {recipient: -measured for recipient, measured in read.items()}
         for recipient, measured in self.units.items():
             _add_to(self._rest, self._newest(recipient), measured)
         return {recipient: difference(measured) for recipient, measured in self._rest.items()}
+
+    def _still_different(self, read: dict[bytes, int]) -> dict[bytes, int]:
+        """Return by recipient what the alarms that stand say of it: what the log had open beyond the store that was
+        `read`. What was there twice is over as far as the store has nothing more; if both are said, the loss counts."""
+        counts = {recipient: _signed(measured, _SUM) for recipient, measured in read.items()}
+        counts[b""] = sum(counts.values())
+        found: dict[bytes, int] = {}
+        for alarm in self.alarms:
+            if alarm.kind == UNACCOUNTED:
+                found[alarm.recipient] = supposed(alarm)
+            elif alarm.kind == REPEATED and (most := min(alarm.number, counts.get(alarm.recipient, 0))):
+                found.setdefault(alarm.recipient, -supposed(alarm._replace(number=most)))
+        return found
 
     def adopt(self, recipient: bytes) -> None:
         """Take the store's word, as it was just compared, for what is open for this recipient."""

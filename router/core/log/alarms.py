@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from router.core.wire.text import counted, span_text
+from router.core.wire.text import counted, key_text, short, span_text
 
 ALARM = "alarm"
 """The name of the event."""
@@ -54,28 +54,28 @@ class NodeAlarm(NamedTuple):
         said: Fields = (("alarm", self.kind), ("state", state), ("since_s", self.since_s), ("number", self.number))
         return (*said, *peer, *arrival)
 
-    def text(self, name: str) -> str:
-        """Return the sentence for the operator: what is wrong; then, after a semicolon, what to do. `name`: of the
-        recipient."""
-        of = f" for {name}" if self.recipient else " for several recipients"
+    def text(self, name: str, home: str) -> str:
+        """Return the sentence for the operator: what is wrong; then, after a semicolon, what to do, with commands as
+        they are to be typed. `name`: of the recipient, "" if it has none here; `home`: the node's directory, as a word
+        for a shell."""
+        address = key_text("addr", self.recipient) if self.recipient else ""
+        of = f" for {name or address}" if self.recipient else " for several recipients"
         messages = counted(self.number, "message") if self.number else "messages"
         match self.kind:
             case "unaccounted":
                 at = f" (arrival number {self.arrival})" if self.arrival >= 0 else ""
                 return (
                     f"the log says that {messages}{of}{at} must still wait, and the store does not have them; keep "
-                    "store/ and log/ as they are: `router audit HOME`, with this home's directory, names what was "
-                    "lost once its time is over"
+                    f"store/ and log/ as they are: `router audit {home}` names what was lost once its "
+                    "time is over"
                 )
             case "repeated":
                 return (
                     f"the store still holds {messages}{of} that ended by the log, and hands them over again; look "
-                    "whether store/ was put back to an older state"
+                    "whether the disk of store/ lost writes"
                 )
             case "queue-filling":
-                ahead = f"full in about {span_text(self.number)}, as it grows now" if self.number else "full"
-                whose = f"the queue of {name} is" if self.recipient else "several queues are"
-                return f"{whose} {ahead}; bring that recipient back, or clear it: `router queue drop`"
+                return self._filling(name or short(address), address)
             case "clock-doubted":
                 since = span_text(self.number)
                 return f"the clock has been doubted for {since}, and nothing expires; see `router clock`"
@@ -85,6 +85,15 @@ class NodeAlarm(NamedTuple):
                     "not known: look whether store/ or log/ was damaged or put back"
                 )
         return f"{self.kind}{of}: {self.number}; see docs/operators.md"
+
+    def _filling(self, name: str, address: str) -> str:
+        ahead = f"full in about {span_text(self.number)}, as it grows now" if self.number else "full"
+        if not address:
+            return (
+                f"several queues are {ahead}; `router queue` lists them: bring those recipients back, or clear the "
+                "queue of each that is gone, with `router queue drop` and its address"
+            )
+        return f"the queue of {name} is {ahead}; bring that recipient back, or clear it: `router queue drop {address}`"
 
 
 class StandingAlarms:
@@ -116,6 +125,12 @@ class StandingAlarms:
         else:
             self._standing.pop(found.key, None)
 
+    def settle(self, now_s: int) -> None:
+        """Let no alarm stand since a second that is still to come, after a clock that was ahead was set right."""
+        for key, one in self._standing.items():
+            if one.since_s > now_s:
+                self._standing[key] = one._replace(since_s=now_s)
+
     def changes(self, found: Collection[NodeAlarm], kinds: Collection[str], now_s: int) -> list[Fields]:
         """Return the fields of the events to log, so that of these kinds what was `found` stands and nothing else."""
         wanted = {one.key: one for kind in kinds for one in self._few(kind, [it for it in found if it.kind == kind])}
@@ -128,9 +143,10 @@ class StandingAlarms:
         return said
 
     def _few(self, kind: str, found: list[NodeAlarm]) -> list[NodeAlarm]:
-        """Return these alarms of one kind, all but the first few as one: those that stand, then the worst."""
+        """Return these alarms of one kind, all but the first few as one: those that stand, then the worst, last the one
+        without a recipient."""
         sign, total = (1, min) if kind == FILLING else (-1, sum)
-        found.sort(key=lambda one: (one.key not in self._standing, sign * one.number, one.recipient))
+        found.sort(key=lambda one: (not one.recipient, one.key not in self._standing, sign * one.number, one.recipient))
         few, rest = found[:EACH_MAX], found[EACH_MAX:]
         return [*few, *([NodeAlarm(kind, b"", total(one.number for one in rest))] if rest else [])]
 

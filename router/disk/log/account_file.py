@@ -1,7 +1,7 @@
 """The account of open units beside the log (cddl/account.cddl): written with each segment, read at the next start.
 
 It is derived data: where it is missing, damaged, of another router or ahead of the store, the next comparison takes the
-store's word for what is open, and only a loss from before that goes unnoticed.
+store's word for what is open, and only a loss from before that goes unnoticed; alarms that it can still name stand.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ VERSION = 1
 RECIPIENTS_MAX = 100_000
 """Recipients whose open units are written; with more of them none are, and a loss over a restart goes unnoticed."""
 BYTES_MAX = 32 << 20
-KEY_BYTES = 32
+KEY_BYTES = 32, 0
+"""Lengths of a recipient; 0: several, for which an alarm without a recipient stands."""
 
 
 def write(directory: Path, router: bytes, copy: AccountCopy) -> None:
@@ -65,7 +66,7 @@ def _decoded(raw: bytes, router: bytes) -> Account:
     if units is not None and not isinstance(units, dict):
         raise ValueError("its units are none")
     if units and not all(
-        isinstance(key, bytes) and len(key) == KEY_BYTES and isinstance(one, int) for key, one in units.items()
+        isinstance(key, bytes) and len(key) in KEY_BYTES and isinstance(one, int) for key, one in units.items()
     ):
         raise ValueError("its units are not by recipient")
     account = Account(next_seq, units)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from router.cli.version import own_version
@@ -17,7 +17,8 @@ COUNTED = ("accepted", "delivered", "acked", "refused", "dropped", "expired", "d
 
 class StatusQuestions(Questions):
     """Tells the status. `facts` returns the node's own part of it; `services` one row for each of its services, given
-    the keys of all open links. The version is that of the program at the node's start."""
+    the keys of all open links; `known_keys` the names of the keys that the home keeps, from memory. The version is that
+    of the program at the node's start."""
 
     def __init__(
         self,
@@ -25,11 +26,13 @@ class StatusQuestions(Questions):
         services: Callable[[frozenset[bytes]], list[dict[str, Any]]],
         invited: InvitedRows,
         backup: Callable[[], dict[str, Any] | None],
+        known_keys: Callable[[], Mapping[bytes, str]] = dict,
     ) -> None:
         self._facts = facts
         self._services = services
         self._invited = invited
         self._backup = backup
+        self._known_keys = known_keys
         self._version = own_version()
 
     def answers(self) -> dict[str, Respond]:
@@ -38,8 +41,9 @@ class StatusQuestions(Questions):
     def _status(self, asked: CycleView, _: str) -> dict[str, Any]:
         node = asked.router.queues.node
         counted, of_services = asked.counts.apart(asked.router.rejections.waiting(asked.now()))
+        facts = self._facts()
         return {
-            **self._facts(),
+            **facts,
             "version": self._version,
             "services": self._service_rows(asked),
             "invited": self._invited(asked.router),
@@ -52,7 +56,7 @@ class StatusQuestions(Questions):
             "log_seq": asked.store.next_seq - 1,
             "guests": asked.router.guests.facts(),
             "clock": judgement(asked),
-            "alarms": asked.housekeeping.alarms.rows(),
+            "alarms": asked.housekeeping.alarms.rows(str(facts.get("home", "")), self._known_keys()),
             "restored": asked.router.life.facts(),
             "announced": asked.router.moving.announced(asked.now()),
             "backup": self._backup(),

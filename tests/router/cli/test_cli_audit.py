@@ -188,3 +188,9 @@ def test_another_audit_s_logs_are_compared_by_its_summary(router: Run, logs: Pat
     assert "has two histories" in found["findings"][0]["text"]
     refused = router("audit", str(logs), "--compare", str(logs))
     assert refused.exit_code == 1 and "name its summary.json" in refused.stderr
+    theirs.write_text(json.dumps({**summary, "heads": [{**head, "event": head["event"] + 7}]}))
+    beyond = json.loads(router("audit", str(logs), "--json", "--as-of", AS_OF, "--compare", str(theirs)).stdout)
+    [told] = [one for one in beyond["findings"] if "judged logs that go further" in one["text"]]
+    assert f"(there to event {head['event'] + 7}, here to {head['event']})" in told["text"] and told["level"] == "info"
+    assert "cannot be told from here" in told["text"]
+    assert told["remedy"].startswith(f"Let whoever wrote {theirs} compare with the summary.json of this audit")

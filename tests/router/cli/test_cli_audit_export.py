@@ -70,7 +70,7 @@ def test_what_cannot_be_believed_is_said_and_found_bad_in_the_export(tmp_path: P
     done = router("audit-export", str(log), "--secret", str(secret), "--out", str(out))
     said = f"files that cannot be believed: 1; for each, {out} has a substitute"
     assert done.returncode == 0 and said in done.stderr
-    assert done.stdout == f"6 events in 3 segments of 1 routers in {out}\n"
+    assert done.stdout == f"6 events in 3 segments of 1 router in {out}\n"
     before, after = summary(log), summary(out)
     assert {name: after[name] for name in SAME} == {name: before[name] for name in SAME}
     assert after["verdict"] == "bad"
@@ -88,7 +88,7 @@ def test_where_one_is_is_a_place_for_an_export(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     words = ("audit-export", "../log", "--secret", "../S", "--out", ".")
     done = subprocess.run(program("router", *words), cwd=tmp_path / "here", capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "8 events in 4 segments of 1 routers in .\n")
+    assert (done.returncode, done.stdout) == (0, "8 events in 4 segments of 1 router in .\n")
     assert (tmp_path / "here" / "export.json").exists()
 
 

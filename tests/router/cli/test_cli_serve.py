@@ -15,7 +15,7 @@ from rigs.commands import AS_ANY_USER, ROUTER, Run, RunningNode, start_node, sto
 from rigs.patience import HANG_S
 from rigs.short_temporary_files import short_folder
 
-from router.cli import ask
+from router.client import link
 
 
 def test_ready_is_said_to_people_and_to_the_service_manager(home: Path, tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_ready_is_said_to_people_and_to_the_service_manager(home: Path, tmp_path
 def test_a_socket_that_somebody_removed_is_made_again_and_commands_wait_for_it(
     home: Path, router: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ask, "SOCKET_S", HANG_S)
+    monkeypatch.setattr(link, "SOCKET_S", HANG_S)
     process, ready = start_node(home, "--verifiers", "0")
     socket = Path(ready["listeners"][0].removeprefix("unix://"))  # elsewhere if the path of the home is long
     try:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import socket
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
+from rigs.patience import HANG_S
 from rigs.router_end import RouterEnd
 
 import router
 from router import ClientError, SigningKey
+from router.client import link
 from router.client.errors import NodeUnavailable
 from router.client.options import Settings, SignOn
 from router.core.wire.grouplink import new_group
@@ -29,17 +33,44 @@ def test_a_throwaway_key(tmp_path: Path) -> None:
     assert (offer.role, offer.durable, offer.features, offer.name) == ("app", False, (), None)
     assert offer.nonce != one.offer().nonce
     assert repr(one).startswith("<sign-on of the throwaway key ") and repr(one).endswith(
-        f"unix://{tmp_path}/router.sock>"
+        f"unix://{Home(tmp_path).socket_path}>"
     )
 
 
-async def test_an_app_is_told_that_its_node_has_no_socket_now(tmp_path: Path) -> None:
+async def test_an_app_is_told_that_its_node_has_no_socket_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = Home(tmp_path / "home")
     home.create()
+    monkeypatch.setattr(link, "SOCKET_S", 0.0)
     with home.lock(), pytest.raises(NodeUnavailable, match=r"there is no socket .*, though pid \d+ holds this home"):
         async with router.connect(home=home.path):
             pass
     assert SignOn(Settings(home=home.path, url="unix:///x")).dialling.known_cause() == ""
+
+
+async def test_an_app_waits_a_moment_for_the_socket_of_a_node_that_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its home is held by then; a socket that was left behind by a node that was killed refuses meanwhile."""
+    monkeypatch.setattr(link, "SOCKET_S", HANG_S)
+    home = Home(tmp_path / "home")
+    home.create()
+    connected = trio.Event()
+
+    async def sign_on() -> None:
+        async with router.connect(home=home.path):
+            connected.set()
+
+    with home.lock(), socket.socket(socket.AF_UNIX) as left_behind:
+        left_behind.bind(str(home.prepare_socket()))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sign_on)
+            await trio.testing.wait_all_tasks_blocked()
+            assert not connected.is_set()
+            home.socket_path.unlink()
+            await nursery.start(RouterEnd(f"unix://{home.socket_path}").run)
+            with trio.fail_after(HANG_S):
+                await connected.wait()
+            nursery.cancel_scope.cancel()
 
 
 def test_a_name_keeps_its_key(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from random import Random
 
 import pytest
 from samples.logs import KEY, problems
-from samples.stores import WALL_S, accepted, apply, opened, parcel
+from samples.stores import BOOT, LIMITS, WALL_S, accepted, apply, opened, parcel
 
 from router.core.log.alarms import CLOCK, FILLING, GAP, REPEATED, UNACCOUNTED
 from router.core.log.events import Event, Outward, RouterChange
@@ -24,6 +25,7 @@ from router.core.wire.now import Now
 from router.disk.limits import LogLimits
 from router.disk.log.eventlog import Segments
 from router.disk.log.logbook import Logbook
+from router.disk.store.store import Store
 from router.disk.store.terms import Beginning
 from router.node import alarm_watch
 from router.node.alarm_watch import DOUBTED_S, LOOK_S, ROWS_AT_ONCE, STANDS_S, AlarmWatch
@@ -36,7 +38,7 @@ class Watched:
     """A node's store, log and watch, run as housekeeping runs them."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.mono_s, self.is_doubted = path, 1.0, False
+        self.path, self.mono_s, self.is_doubted, self.ahead_s = path, 1.0, False, 0
         self.random, self.next_first = Random(5), 1
         self.start()
 
@@ -54,8 +56,22 @@ class Watched:
         self.book.close()
         self.store.close()
 
+    def lose_store(self) -> None:
+        """Stop, and start with a store that is new and empty, as a node does whose store is gone."""
+        self.stop()
+        shutil.rmtree(self.path / "store")
+        sealed = self.book.sealed_seq()
+        store = Store(self.path / "store", LIMITS, BOOT)
+        store.recover(KEY.public, Beginning(bytes(8), 1 << 40, sealed + 2))
+        store.close()
+        self.next_first = 1 << 40
+        self.start()
+
     def now(self) -> Now:
-        return Now(int((WALL_S + self.mono_s) * 1e9), int(self.mono_s * 1e9))
+        """Return the time of a clock that shows `ahead_s` too much, and while it is doubted is not believed."""
+        ahead_ns = int(self.ahead_s * 1e9)
+        wall_ns = int((WALL_S + self.mono_s) * 1e9) + max(0, ahead_ns)
+        return Now(wall_ns, int(self.mono_s * 1e9), ahead_ns if self.is_doubted else 0)
 
     def commit(self, *events: Event, parcels: tuple[Parcel, ...] = (), finished: tuple[Finished, ...] = ()) -> None:
         changes = Changes(parcels=[*parcels], finished=[*finished], events=[*events])
@@ -127,8 +143,9 @@ async def test_a_unit_in_neither_is_said_once_and_once_more_when_it_is_there_aga
         node.commit(finished=(whole(lost),))
         assert node.look() == [(UNACCOUNTED, "raised")]
         assert node.look() == []
-        [row] = node.watch.rows()
-        assert row["level"] == "bad" and f"(arrival number {lost.first})" in row["text"]
+        [row] = node.watch.rows("/a b", {lost.recipients[0]: "alice"})
+        assert row["level"] == "bad" and f"for alice (arrival number {lost.first})" in row["text"]
+        assert "`router audit '/a b'`" in row["text"], "it can be typed as it is"
         await node.seal()
         [fields] = node.lines()
         assert fields["peer"] == lost.recipients[0].hex() and fields["arrival"] == lost.first, "sealed at once"
@@ -160,6 +177,35 @@ async def test_a_loss_while_the_node_is_stopped_is_said_and_again_by_no_later_ru
         assert node.look() == []
         assert {one for _ in range(2) for one in node.tick(STANDS_S)} == {(UNACCOUNTED, "over")}, "said for a day"
         assert node.look() == []
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_store_that_is_lost_as_a_whole_ends_no_alarm_about_a_loss(count: int, tmp_path: Path) -> None:
+    async with a_watched(tmp_path) as node:
+        lost, kept = node.accept(count), node.accept()
+        node.commit(finished=(whole(lost),))
+        assert node.look() == [(UNACCOUNTED, "raised")]
+        since_s = node.watch.rows()[0]["since_s"]
+        await node.seal()
+        node.lose_store()
+        node.accept()
+        assert node.look() == [(GAP, "raised")] and node.look() == []
+        node.mono_s += HOUR_S
+        await node.seal()
+        node.stop()
+        node.start()
+        assert node.look() == [], "also in a later run"
+        node.lose_store()
+        node.accept()
+        assert (UNACCOUNTED, "over") not in node.look() + node.look()
+        [row] = [one for one in node.watch.rows() if one["alarm"] == UNACCOUNTED]
+        assert (row["peer"], row["number"], row["since_s"]) == (lost.recipients[0].hex(), count, since_s)
+        new = node.accept()
+        node.commit(finished=(whole(new),))
+        assert (UNACCOUNTED, "raised") in node.look(), "a later loss is said too"
+        said = [one for _ in range(2) for one in node.tick(STANDS_S)]
+        assert (UNACCOUNTED, "over") in said and kept, "said for a day"
+        assert node.look() == [] and node.watch.rows() == []
 
 
 async def test_what_the_store_has_although_it_ended_is_an_alarm_too(tmp_path: Path) -> None:
@@ -280,6 +326,73 @@ async def test_a_clock_doubted_for_long_and_a_gap_in_the_log_are_said(tmp_path: 
         await node.seal()
         assert [one["number"] for one in node.lines() if one["alarm"] == GAP] == [5]
         assert (GAP, "over") in node.tick(STANDS_S)
+
+
+async def test_a_restart_ends_no_alarm_before_it_is_measured_again(tmp_path: Path) -> None:
+    async with a_watched(tmp_path) as node:
+        most = node.router.queues.limits.recipient_messages_max
+
+        def wait(messages: int) -> None:
+            node.router.queues.reserve(bytes(32), bytes(32), bytes(32), messages, 1)
+
+        node.is_doubted = True
+        wait(most // 3)
+        assert node.look() == []
+        wait(most // 3)
+        assert node.look() == [(FILLING, "raised")]
+        wait(most // 6)
+        assert node.look() == [(CLOCK, "raised")]
+        await node.seal()
+        node.stop()
+        node.start()
+        wait(most * 2 // 3)
+        assert node.tick() == [], "nobody knows yet whether it still grows"
+        assert node.look() == [(FILLING, "over")], "it does not; and the clock is still doubted"
+        assert node.look() == []
+        node.is_doubted = False
+        assert node.look() == [(CLOCK, "over")]
+
+
+async def test_an_alarm_is_raised_by_the_clock_that_is_believed_and_never_since_a_later_second(tmp_path: Path) -> None:
+    async with a_watched(tmp_path) as node:
+        node.accept()
+        node.is_doubted, node.ahead_s = True, STANDS_S
+        assert node.look() == []
+        assert node.tick(DOUBTED_S) == [(CLOCK, "raised")]
+        raised_s = int(WALL_S + node.mono_s)
+        assert [one["since_s"] for one in node.watch.rows()] == [raised_s]
+        node.ahead_s = -STANDS_S
+        assert node.tick() == []
+        assert [one["since_s"] for one in node.watch.rows()] == [raised_s + 1 - STANDS_S], "by the clock as it shows"
+        node.is_doubted, node.ahead_s = False, 0
+        assert node.look() == [(CLOCK, "over")]
+        await node.seal()
+        assert {one["since_s"] for one in node.lines()} == {raised_s}
+
+
+async def test_an_alarm_that_was_raised_by_a_clock_that_was_ahead_is_over_a_day_after_it_is_set(tmp_path: Path) -> None:
+    async with a_watched(tmp_path) as node:
+        lost = node.accept()
+        node.ahead_s = 30 * STANDS_S
+        node.commit(finished=(whole(lost),))
+        assert node.look() == [(UNACCOUNTED, "raised")]
+        node.ahead_s = 0
+        assert node.tick() == []
+        set_s = int(WALL_S + node.mono_s)
+        assert [one["since_s"] for one in node.watch.rows()] == [set_s]
+        assert [one for _ in range(2) for one in node.tick(STANDS_S)] == [(UNACCOUNTED, "over")]
+        await node.seal()
+        assert node.lines()[-1]["since_s"] == set_s
+
+
+async def test_a_clock_that_is_doubted_ends_no_alarm(tmp_path: Path) -> None:
+    async with a_watched(tmp_path) as node:
+        lost = node.accept()
+        node.commit(finished=(whole(lost),))
+        assert node.look() == [(UNACCOUNTED, "raised")]
+        node.is_doubted, node.ahead_s = True, 2 * STANDS_S
+        assert node.look() == []
+        assert (UNACCOUNTED, "over") not in [one for _ in range(3) for one in node.look()]
 
 
 @pytest.mark.parametrize("rows", [1, 3])

@@ -89,7 +89,7 @@ def changed(name: str) -> Config:
     section, _, setting = name.partition(".")
     before = getattr(Config(), section)
     value = getattr(before, setting)
-    other = value + 1 if setting != "connections_max" else 100
+    other = {"connections_max": 100, "verifiers": 1024}.get(setting, value + 1)
     return by_role(replace(Config(), **{section: replace(before, **{setting: other})}))
 
 

@@ -52,7 +52,7 @@ def test_that_events_are_missing_is_told_where_nothing_is_found() -> None:
     told = without_remedy("3f9a", FoundEvents(None, (), 5, 10**18, 4, 0, missing=((8, 9), (12, 25))))
     assert told.endswith("; the events 8 to 9, 12 to 25 are missing in it, and whether they told of it cannot be known")
     many = FoundEvents(None, (), 5, 10**18, 4, 0, missing=tuple((at, at) for at in range(10, 16)))
-    assert "14 to 14 and 1 more spans are missing" in without_remedy("3f9a", many)
+    assert "14 to 14 and 1 more span are missing" in without_remedy("3f9a", many)
 
 
 def test_that_it_may_be_among_those_that_were_counted_only() -> None:
@@ -89,6 +89,11 @@ def test_files_that_are_not_believed_are_named() -> None:
 def test_that_all_later_events_are_missing_is_told() -> None:
     told = without_remedy("3f9a", FoundEvents(None, (), 5, 10**18, 4, 0, missing=((8, 9), (12, 0))))
     assert "the events 8 to 9, from 12 on are missing in it" in told
+
+
+def test_one_segment_without_an_index_is_told_in_the_singular() -> None:
+    told = without_remedy("3f9a", FoundEvents(None, (), 5, 10**18, 4, 1))
+    assert "1 segment has no index yet and was not searched" in told
 
 
 def test_what_was_not_searched_is_told_where_nothing_is_found_and_where_something_is() -> None:

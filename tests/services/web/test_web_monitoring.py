@@ -96,6 +96,8 @@ def test_metrics_are_text_or_open_metrics_and_name_no_key(accept: str) -> None:
         for one in family.samples
     }
     assert samples["router_messages_total", "", "accepted"] == 7
+    assert samples["router_messages_total", "", "bell_rung"] == 3
+    assert ("router_messages_total", "", "link_up") not in samples, "it is of the router itself"
     assert samples["router_service_messages_total", "", "accepted"] == 4
     assert samples["router_queue_messages",] == 3 and samples["router_links", "peer"] == 1
     assert samples["router_ready",] == 1 and samples["router_messages_total", "expired", "refused"] == 2

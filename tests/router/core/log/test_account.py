@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.core.log.account import Account, Difference, QueuedRow, difference, measure
+from router.core.log.alarms import RAISED, REPEATED, UNACCOUNTED, NodeAlarm
 from router.core.log.events import RENEWAL, Accepted, Event, Logged, Noted, Outward, span
 
 ALICE, BOB, CAROL = (bytes((n,)) * 32 for n in (1, 2, 3))
@@ -94,7 +95,7 @@ class Model:
         ]
 
 
-def compared(account: Account, model: Model) -> dict[bytes, Difference] | None:
+def compared(account: Account, model: Model) -> dict[bytes, Difference]:
     account.begin(model.newest)
     account.read(model.queued(b"", 1 << 30))
     return account.compared()
@@ -142,12 +143,48 @@ def test_missing_events_make_it_take_the_word_of_the_store() -> None:
     model.logged(model.accept([BOB], 1))
     assert account.note(model.logged(model.accept([BOB], 1))) is False
     assert account.units is None
-    assert compared(account, model) is None and compared(account, model) == {}
+    assert compared(account, model) == {} and account.units is not None
+    assert compared(account, model) == {}
     [(_, left)] = [row for key, row in model.rows.items() if key == (ALICE, 1)]
     left.remove(2)
     assert compared(account, model) == {ALICE: Difference(1, (2,))}
     account.adopt(ALICE)
     assert compared(account, model) == {}
+
+
+@pytest.mark.parametrize(("number", "arrival"), [(1, 77), (1, -1), (2, 77), (2, -1), (3, 77), (0, -1)])
+def test_a_loss_that_was_said_stays_different_though_missing_events_make_it_take_the_word_of_the_store(
+    number: int, arrival: int
+) -> None:
+    model, account = Model(), Account()
+    account.note(model.logged(model.accept([ALICE, BOB], 2)))
+    for alarm in (NodeAlarm(UNACCOUNTED, ALICE, number, arrival), NodeAlarm(UNACCOUNTED, b"", 5)):
+        account.alarms.note(alarm.fields(RAISED))
+    told = {ALICE: Difference(number, (77,) if (number, arrival) == (1, 77) else ()), b"": Difference(5)}
+    for _ in range(2):
+        account.forget()
+        assert compared(account, model) == told == compared(account, model)
+    account.note(model.logged(model.accept([ALICE], 1)))
+    assert compared(account, model) == told
+    kept = account.copy(9)
+    again = Account(kept.next_seq, kept.units)
+    assert compared(again, model) == told, "also after a restart"
+    for recipient in told:
+        again.adopt(recipient)
+    assert compared(again, model) == {}
+
+
+def test_what_was_there_twice_stays_different_as_far_as_the_store_has_anything_for_that_recipient() -> None:
+    model, account = Model(), Account()
+    model.logged(model.accept([ALICE], 2))
+    account.forget()
+    for recipient, number in ((ALICE, 3), (BOB, 1), (b"", 1)):
+        account.alarms.note(NodeAlarm(REPEATED, recipient, number).fields(RAISED))
+    account.alarms.note(NodeAlarm(UNACCOUNTED, b"", 4).fields(RAISED))
+    assert compared(account, model) == {ALICE: Difference(-2), b"": Difference(4)}, "the loss counts"
+    account.forget()
+    account.alarms.note(NodeAlarm(REPEATED, ALICE, 1, 2).fields(RAISED))
+    assert compared(account, model)[ALICE] == Difference(-1, (2,))
 
 
 def test_events_that_come_again_change_nothing_and_units_of_many_are_not_kept() -> None:

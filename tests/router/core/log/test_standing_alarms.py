@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from router.core.log.alarms import CLOCK, EACH_MAX, FILLING, GAP, LEVELS, UNACCOUNTED, Fields, NodeAlarm, StandingAlarms
+from router.core.wire.text import key_text
 
 ALICE, BOB = bytes((1,)) * 32, bytes((2,)) * 32
 
@@ -56,13 +57,44 @@ def test_a_queue_that_fills_faster_is_not_said_again_and_the_most_urgent_are_nam
     assert {one.since_s for one in log.alarms} == {7}
 
 
+def test_the_alarm_without_a_recipient_counts_all_that_are_not_named_and_itself() -> None:
+    log = Log()
+    log.find(NodeAlarm(UNACCOUNTED, b"", 9))
+    many = [NodeAlarm(UNACCOUNTED, bytes((n,)) * 32, 1) for n in range(1, EACH_MAX + 3)]
+    log.find(NodeAlarm(UNACCOUNTED, b"", 9), *many)
+    assert {one.recipient: one.number for one in log.alarms}[b""] == 9 + 2
+    assert len(log.alarms) == EACH_MAX + 1
+
+
+def test_nothing_stands_since_a_second_that_is_still_to_come() -> None:
+    alarms = StandingAlarms()
+    for recipient, since_s in ((ALICE, 86_400), (BOB, 5)):
+        alarms.note(NodeAlarm(UNACCOUNTED, recipient, 1, since_s=since_s).fields("raised"))
+    alarms.settle(7)
+    assert [one.since_s for one in alarms] == [7, 5]
+    assert [dict(one)["since_s"] for one in alarms.changes([], (UNACCOUNTED,), 9)] == [7, 5]
+
+
 @pytest.mark.parametrize("kind", [*LEVELS, "of-a-later-version"])
 def test_the_sentence_says_what_is_wrong_and_what_to_do(kind: str) -> None:
     for recipient in (ALICE, b""):
-        said = NodeAlarm(kind, recipient, 1200, 4).text("alice")
+        said = NodeAlarm(kind, recipient, 1200, 4).text("alice", "/home/node")
         assert said.count("; ") == 1 and all(said.split("; ")), said
         assert ("alice" in said) is bool(recipient) or kind in (CLOCK, GAP)
     assert "1,200" in said or "20 min" in said or "1200" in said
+
+
+def test_commands_in_the_sentence_can_be_typed_as_they_are() -> None:
+    address = key_text("addr", ALICE)
+    for name in ("", "alice"):
+        full = NodeAlarm(FILLING, ALICE).text(name, "/home/node")
+        assert full.endswith(f"clear it: `router queue drop {address}`") and ALICE.hex()[:8] not in full
+    assert (
+        NodeAlarm(UNACCOUNTED, ALICE, 6)
+        .text("", "/home/node")
+        .startswith(f"the log says that 6 messages for {address} ")
+    )
+    assert "`router audit /home/node` names" in NodeAlarm(UNACCOUNTED, ALICE, 6).text("", "/home/node")
 
 
 def test_fields_that_are_no_alarm_change_nothing() -> None:

@@ -9,7 +9,7 @@ import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]
 from samples.logs import KEY, OTHER
 
-from router.core.log.account import Account, measure
+from router.core.log.account import Account, measure, supposed
 from router.core.log.alarms import UNACCOUNTED, NodeAlarm
 from router.disk.log.account_file import NAME, read, write
 
@@ -18,26 +18,27 @@ CDDL = Validator(Path(__file__).parents[4] / "cddl" / "account.cddl")
 
 
 def an_account() -> Account:
-    account = Account(9, {ALICE: measure([(1 << 40, 2), (1 << 61, 1)]), bytes(32): -1})
+    several = supposed(NodeAlarm(UNACCOUNTED, b"", 2))
+    account = Account(9, {ALICE: measure([(1 << 40, 2), (1 << 61, 1)]), bytes(32): -1, b"": several})
     account.alarms.note(NodeAlarm(UNACCOUNTED, ALICE, 3, 7, 1_800_000_000).fields("raised"))
     return account
 
 
 def test_an_account_is_read_back_as_it_was_written_and_fits_the_cddl(tmp_path: Path) -> None:
     account = an_account()
-    write(tmp_path, KEY.public, account.copy(2))
+    write(tmp_path, KEY.public, account.copy(3))
     assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
     said = CDDL.validate((tmp_path / NAME).read_bytes())
     assert said, said.format()
     found = read(tmp_path, KEY.public, 5, 9)
-    assert found.copy(2) == account.copy(2) and list(found.alarms) == list(account.alarms)
-    write(tmp_path, KEY.public, account.copy(1))
+    assert found.copy(3) == account.copy(3) and list(found.alarms) == list(account.alarms)
+    write(tmp_path, KEY.public, account.copy(2))
     assert CDDL.validate((tmp_path / NAME).read_bytes())
     assert read(tmp_path, KEY.public, 5, 12).units is None
 
 
 def test_one_that_is_ahead_of_the_store_has_no_units_but_its_alarms(tmp_path: Path) -> None:
-    write(tmp_path, KEY.public, an_account().copy(2))
+    write(tmp_path, KEY.public, an_account().copy(3))
     found = read(tmp_path, KEY.public, 5, 8)
     assert (found.next_seq, found.units, len(found.alarms)) == (6, None, 1)
 
