@@ -22,6 +22,8 @@ from router.audit.disk_space import NO_ROOM, no_room
 MEMORY_BYTES = 2 * 10**9
 """Most memory that DuckDB may take, in bytes; data that does not fit goes to the directory."""
 MEMORY_BYTES_MIN = 256 * 10**6
+CHECKPOINT_PART = 8
+"""DuckDB writes a checkpoint when what it wrote since the last one has this part of its memory."""
 ALONE_BYTES = 1 << 16
 """Logs of fewer bytes are audited by one thread: their audit consists of planning a hundred statements, and sharing out
 a few rows among threads costs a tenth more CPU time."""
@@ -206,6 +208,8 @@ def _remove_unused(directory: Path) -> None:
 def _settings(directory: Path, memory_bytes: int, threads: int) -> dict[str, str]:
     return {
         "memory_limit": f"'{memory_bytes // 10**6}MB'",
+        # At the default, each 16 MB, checkpoints are a tenth of an audit; what is in none takes memory.
+        "checkpoint_threshold": f"'{memory_bytes // CHECKPOINT_PART // 10**6}MB'",
         "fsync_mode": "'NONE'",  # Nothing here outlives the audit.
         "temp_directory": quoted(str(directory / "spill")),
         "threads": str(threads),

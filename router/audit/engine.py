@@ -25,6 +25,7 @@ from spark_analytics.judgement.log_files import FileFacts
 from spark_analytics.judgement.schema import (
     COPY_NS,
     GRACE_NS,
+    LEAP_MIN,
     OUTWARD_EVENTS,
     OVER_STEP_NS,
     OVERDUE_NS,
@@ -144,6 +145,7 @@ def _added_up(
         over_step_ns=OVER_STEP_NS,
         short_s=SHORT_S,
         edges_max=circles.EDGES_MAX,
+        leap_min=LEAP_MIN,
     )
     tables.run("SET force_compression = 'uncompressed'")  # Compressing costs more than the disk space gains.
     tables.let(route_events=list(ROUTE_EVENTS), known_events=list(KNOWN_EVENTS), state_events=list(STATE_EVENTS))

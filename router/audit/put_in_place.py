@@ -19,6 +19,7 @@ from pathlib import Path
 import duckdb
 
 from router.audit.database import AuditFailed, exact, quoted
+from router.audit.delta_log import delta_table, is_delta
 from spark_analytics.report.history import RUNS_MAX
 
 HISTORY = "audit_history"
@@ -29,10 +30,14 @@ _AT_CWD, _EXCHANGE = -100, 2
 
 
 def table_files(out: Path, table: str) -> list[Path]:
-    """Return the Parquet files of a table: one of the local engine, or those below a directory of Spark's; none if the
-    table is missing. What is hidden is left out, with its name or a folder's: no signature covers it."""
+    """Return the Parquet files of a table: one of the local engine, or those below a directory of Spark's, of a Delta
+    table those in force; none if the table is missing. What is hidden is left out, with its name or a folder's: no
+    signature covers it. Raise `AuditFailed` if a Delta table does not tell its files."""
     alone, below = out / f"{table}.parquet", out / table
-    return [alone] if alone.is_file() else sorted(path for path in below.rglob("*.parquet") if _is_shown(path, below))
+    if alone.is_file():
+        return [alone]
+    found = delta_table(below).files if is_delta(below) else below.rglob("*.parquet")
+    return sorted(path for path in found if _is_shown(path, below))
 
 
 def _is_shown(path: Path, below: Path) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from router.cli.output import columns, facts, say, short_text, size_text
-from router.core.wire.text import printable, span_text
+from router.core.wire.text import counted, printable, span_text
 from spark_analytics.judgement.schema import STATES
 from spark_analytics.report.headline import headline
 
@@ -62,10 +62,10 @@ def show(summary: Summary) -> None:
             _say(spelled(f"  {finding['remedy']}", keys))
     if rest := Counter(finding["level"] for finding in summary["findings"][FINDINGS_MAX:]):
         levels = ", ".join(f"{count} {level}" for level, count in rest.items())
-        say(f"\nand {rest.total()} more findings ({levels}): `--json` or `--out DIR` has all")
+        say(f"\nand {counted(rest.total(), 'more finding')} ({levels}): `--json` or `--out DIR` has all")
     _list("problems", summary["problems"], PROBLEMS_MAX, summary["problems_more"])
     if summary["limits"]:
-        say(f"\nwhat these logs cannot show: {len(summary['limits'])} sentences in `--json` and `--out DIR`")
+        say(f"\nwhat these logs cannot show: {counted(len(summary['limits']), 'sentence')} in `--json` and `--out DIR`")
 
 
 def _say(text: str) -> None:

@@ -144,6 +144,11 @@ class Ledger:
         self._check_owed(now_s, found)
         return found
 
+    def count_expired(self, reader: str, now_s: float) -> int:
+        """Return how many of the messages that the app of `reader` was shown have expired by `now_s`."""
+        ends = {one.id: one.until_s for account in self.accounts.values() for one in account.taken.values()}
+        return sum(ends.get(id, _NEVER) <= now_s for id in self.accounts[reader].ids_shown)
+
     def waits(self, now_s: float) -> int:
         """Return how many messages apps still have to be shown."""
         return len(self.judge(now_s).lost)

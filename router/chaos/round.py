@@ -110,7 +110,7 @@ async def _play(
     fleet.read_ledgers()
     audit = await _audited(fleet, apps)
     found.audit = dict(audit.summary)
-    found.failures += disagreements(fleet.ledger, audit)
+    found.failures += disagreements(fleet.ledger, audit, time.time())
 
 
 async def _drain(fleet: Fleet, say: Callable[[str], None]) -> float:

@@ -12,6 +12,7 @@ import duckdb
 from msgspec import Struct
 
 from router.audit.database import MEMORY_BYTES, Database, database, exact, quoted
+from router.audit.delta_log import delta_table, is_delta
 from router.audit.publish import GOLD
 from router.audit.put_in_place import table_files
 from spark_analytics.report.history import UNFINISHED
@@ -22,6 +23,8 @@ STREAM_KEYS = {"delivery": ("router", "parcel", "recipient"), "route_change": ("
 """The keys of tables to which each batch of a stream adds rows, some of which replace earlier ones."""
 STREAM_STATE = "state"
 """The directory that a stream keeps beside its tables."""
+STREAM_CHECKPOINT = "checkpoint"
+"""The directory in which Spark keeps how far a stream has come."""
 NOT_OF_STREAMS = {
     "message": "it has a row for each message, which the log of each other router changes again",
     "journey": "how a message went is told by the logs of all routers together",
@@ -50,6 +53,8 @@ def check_output(out: Path) -> None:
         there = "is a file" if out.exists() else "does not exist"
         raise NoAnswer(f"{out} {there}: name the directory that `router audit LOGS --out DIR` wrote")
     files = table_files(out, "audit_run")
+    if not files and any((out / name).is_dir() for name in (STREAM_STATE, STREAM_CHECKPOINT)):
+        raise NoAnswer(f"no batch of the stream that writes to {out} has ended: let it go on, or run it again")
     if not files:
         raise NoAnswer(f"{out} holds no audit: `router audit LOGS --out DIR` writes one")
     if _is_unfinished(files):
@@ -92,10 +97,11 @@ def _open_table(opened: Database, out: Path, table: str) -> None:
     """Give the table its name in the database."""
     assert table in GOLD, f"no audit writes the table {table}"
     files = table_files(out, table)
-    if not files:
+    if not files and not is_delta(out / table):
         raise NoAnswer(_missing(out, table))
     more = table_files(out, ADDITIONS[table]) if table in ADDITIONS else []
     parts = " UNION ALL BY NAME ".join(f"FROM {_reader(one)}" for one in (files, more) if one)
+    parts = parts or f"FROM {delta_table(out / table).no_rows}"
     try:
         opened.run(f"CREATE VIEW {table} AS {parts}")
     except (duckdb.InvalidInputException, duckdb.IOException) as error:

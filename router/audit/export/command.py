@@ -14,7 +14,7 @@ from router.cli.command import Command, invocation, json_option
 from router.cli.exits import Exit, Failure
 from router.cli.output import facts, note, say, say_json
 from router.cli.signals import removing
-from router.core.wire.text import BadText, parse_key
+from router.core.wire.text import BadText, counted, parse_key
 
 if TYPE_CHECKING:
     from router.audit.export.logs import Exported
@@ -110,7 +110,7 @@ def _exported(paths: tuple[Path, ...], out: Path, secret: Path) -> Exported:
         for problem in evidence.problems[:PROBLEMS_MAX]:
             note(listing.told(str(problem)))
         if (more := len(evidence.problems) - PROBLEMS_MAX) > 0:
-            note(f"and {more:,} more problems: `router audit` of the same paths lists them")
+            note(f"and {counted(more, 'more problem')}: `router audit` of the same paths lists the rest")
         return export(evidence, found, out, names, report)
 
 
@@ -125,7 +125,8 @@ def _tell(said: Exported, out: Path, as_json: bool) -> None:
     if as_json:
         say_json({"out": str(out), **said._asdict()})
     else:
-        say(f"{said.events:,} events in {said.segments:,} segments of {said.routers:,} routers in {out}")
+        segments, routers = counted(said.segments, "segment"), counted(said.routers, "router")
+        say(f"{counted(said.events, 'event')} in {segments} of {routers} in {out}")
 
 
 @contextmanager

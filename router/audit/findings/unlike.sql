@@ -1,20 +1,25 @@
--- Messages of which the logs of two routers tell facts that belong to the id: kind, sender (source or group), destination,
--- expiry, ttl, and size, which VIA alone may change. Of each router counts its first acceptance of the message; each is
--- compared with what most routers tell, if as many tell otherwise, with what the first of them in order of keys tells.
--- By the first fact that differs, router and peer, which is the first router that tells what most do.
+-- Messages of which logs tell facts that belong to the id in two ways: kind, sender (source or group), destination,
+-- expiry, ttl, and size, which VIA alone may change. What most routers tell counts, each by its first acceptance of the
+-- message; if as many tell otherwise, what the first of them in order of keys tells. Compared with that is all that a
+-- router tells, be it of a copy that it sends on, which may have VIA or not.
+-- By the first fact that differs, router and peer, which is the first router that tells what most do, maybe the same.
 WITH acceptance AS (
-    SELECT low, high, router, min({'seq': seq, 'line': line, 'i': i}) AS first
+    SELECT low, high, router, fact, size, min({'seq': seq, 'line': line, 'i': i}) AS first
     FROM accepted_id
     SEMI JOIN (SELECT * FROM message_id WHERE is_unlike) odd USING (low, high)
     JOIN (SELECT line, seq FROM accepted WHERE is_within) within USING (line)
-    GROUP BY low, high, router
+    GROUP BY low, high, router, fact, size
 ),
-said AS (
+told AS (
     SELECT low, high, acceptance.router, first.seq AS seq, id_text(ids, first.i) AS id,
+        row_number() OVER (PARTITION BY low, high, acceptance.router ORDER BY first) AS place,
         kind = 'unicast' AS is_unicast, signer, destination,
         coalesce(expiries[first.i + 1], expiry) AS expiry, coalesce(ttls[first.i + 1], ttl_s) AS ttl_s,
         coalesce(sizes[first.i + 1], bytes // n) AS size
     FROM acceptance JOIN accepted_line line ON line.line = first.line
+),
+said AS (
+    SELECT * FROM told WHERE place = 1
 ),
 agreed AS (
     SELECT low, high, said.router, count(*) AS routers, min(other.router) AS peer
@@ -40,11 +45,12 @@ pair AS (
             WHEN said.destination IS DISTINCT FROM reference.destination THEN 'other-destination'
             WHEN said.expiry IS DISTINCT FROM reference.expiry THEN 'other-expiry'
             WHEN said.ttl_s IS DISTINCT FROM reference.ttl_s THEN 'other-ttl'
-            WHEN said.size - reference.size NOT IN (0, getvariable('via_bytes')) THEN 'other-size'
+            WHEN CASE WHEN said.place = 1 THEN said.size - reference.size ELSE abs(said.size - reference.size) END
+                NOT IN (0, getvariable('via_bytes')) THEN 'other-size'
         END AS claim
-    FROM said JOIN reference USING (low, high)
+    FROM told said JOIN reference USING (low, high)
 )
-SELECT claim, routers.key AS router, peers.key AS peer, count(*) AS count,
+SELECT claim, routers.key AS router, peers.key AS peer, count(DISTINCT id) AS count,
     min({'seq': seq, 'accepted_seq': accepted_seq, 'id': id}) AS first
 FROM pair JOIN routers ON routers.router = pair.router JOIN routers peers ON peers.router = pair.peer
 WHERE claim IS NOT NULL

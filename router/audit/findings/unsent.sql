@@ -1,6 +1,7 @@
 -- The messages of `unsent` that the neighbour's log, which is whole, must hold: accepted before a later message from
--- there that is known to be followed; after the beginning of that log, and, where it is pruned, so long after it that
--- the neighbour cannot have had the message earlier, unless its clock was set or doubted. carriers: messages for the
+-- there that is known to be followed, where the router was not restored before it, as it may have accepted that one a
+-- second time; after the beginning of that log, and, where it is pruned, so long after it that the neighbour cannot have
+-- had the message earlier, unless its clock was set or doubted. carriers: messages for the
 -- router itself that the neighbour had: each may have held a multicast that is accepted at its goal alone.
 WITH pair AS (
     SELECT DISTINCT router, brought FROM unsent
@@ -8,6 +9,7 @@ WITH pair AS (
 acceptance AS (
     SELECT accepted_id.router, brought, low, high, seq
     FROM accepted_id SEMI JOIN pair USING (router, brought) JOIN accepted USING (line)
+    WHERE seq < getvariable('leap_min')
 ),
 taken_over AS (
     SELECT taken_message.router AS brought, taker AS router, low, high
@@ -19,10 +21,11 @@ followed AS (
     GROUP BY router, brought
 ),
 clock AS (
-    -- Unknown where nothing bounds it from above.
+    -- Unknown where nothing bounds it from above, or both bounds contradict each other: a clock was set, or the router
+    -- accepted again what it had in a store before this one.
     SELECT router AS brought, taker AS router, max(greatest(lower_ns, upper_ns)) AS apart_ns
     FROM handover
-    WHERE upper_ns IS NOT NULL
+    WHERE upper_ns IS NOT NULL AND coalesce(lower_ns <= upper_ns, TRUE)
     GROUP BY ALL
 ),
 carrier AS (

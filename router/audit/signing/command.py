@@ -12,7 +12,7 @@ from router.cli.exits import Exit, Failure
 from router.cli.output import say, say_json, time_text
 from router.cli.when import SECOND_NS, When, instant
 from router.core.wire.crypto import PublicKey
-from router.core.wire.text import BadText, key_text, parse_key, span_text
+from router.core.wire.text import BadText, counted, key_text, parse_key, span_text
 
 AHEAD_S_MAX = 86_400
 """How far the auditor's clock may be ahead of this machine's where the age of an audit counts."""
@@ -60,7 +60,8 @@ def audit_verify(directory: Path, by: str | None, newer_than: float | None, as_j
         return
     home = own_home()
     name = key_names([home] if home else []).get(found.key.hex(), "")
-    say(f"{found.files} files are as they were signed on {time_text(found.at_s)}")
+    are = "is as it was" if found.files == 1 else "are as they were"
+    say(f"{counted(found.files, 'file')} {are} signed on {time_text(found.at_s)}")
     say(f"by {name + ', ' if name else ''}{signer}")
 
 

@@ -54,8 +54,8 @@ FROM (
 )
 GROUP BY line, recipient, block, n;
 
--- Messages of outward lines that have no state: outside of their parcel, of a parcel that is not here, or of a
--- recipient that the parcel does not name.
+-- Ends of messages that have no state: outside of their parcel, of a parcel that is not here, or of a recipient that the
+-- parcel does not name.
 CREATE TABLE stray AS
 SELECT router, event, sum(count)::BIGINT AS count
 FROM (
@@ -66,4 +66,4 @@ FROM (
     SEMI JOIN (SELECT line, recipient FROM block ANTI JOIN owed USING (line, recipient)) USING (line, recipient)
 )
 GROUP BY router, event
-HAVING sum(count) > 0;
+HAVING sum(count) > 0 AND event NOT IN ('forwarded', 'deferred');

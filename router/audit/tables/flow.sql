@@ -9,14 +9,15 @@ FROM log_end JOIN routers USING (router);
 -- Links to neighbours that came up and went down, and starts; before_t: the time of the router's line about itself
 -- before that. Links of local apps and sums over several links are left out.
 CREATE TABLE link_line AS
-SELECT key AS router, seq, t, event, CASE WHEN event <> 'start' THEN peer END AS peer, link, before_t
-FROM (
-    SELECT router, seq, event, fields['peer'] AS peer, number_of_text(fields['link']) AS link,
-        fields['standing'] AS standing, least(t, getvariable('as_of_ns')) AS t,
-        lag(least(t, getvariable('as_of_ns'))) OVER (PARTITION BY router ORDER BY seq) AS before_t
+SELECT key AS router, seq, least(change.t, getvariable('as_of_ns')) AS t, event,
+    CASE WHEN event <> 'start' THEN peer END AS peer, link, before_t
+FROM change
+JOIN (
+    SELECT router, seq, lag(least(t, getvariable('as_of_ns'))) OVER (PARTITION BY router ORDER BY seq) AS before_t
     FROM events
     WHERE recipient IS NULL AND list_contains(getvariable('state_events'), event)
-) JOIN routers USING (router)
+) said USING (router, seq)
+JOIN routers USING (router)
 WHERE event = 'start'
     OR event IN ('link_up', 'link_down') AND peer IS NOT NULL AND standing IS DISTINCT FROM 'local';
 
@@ -52,27 +53,28 @@ WITH linked AS (
     JOIN routers ON routers.key = pair.router
     JOIN keys ON keys.key = pair.peer
 ),
-written AS NOT MATERIALIZED (
-    SELECT line, router, recipient, minute // 60 AS hour, start, stop
-    FROM piece SEMI JOIN linked USING (router, recipient)
-    WHERE event = 'forwarded' AND start < stop AND is_asked(t)
-),
 sized AS NOT MATERIALIZED (
-    SELECT written.router, recipient, hour, kind, n AS messages, bytes
-    FROM written JOIN accepted USING (line)
-    WHERE stop - start = n
-    UNION ALL
-    SELECT written.router, recipient, hour, kind, stop - start,
-        least(bytes, coalesce(list_sum(sizes[start + 1:stop]), (stop - start) * (bytes // n)))::BIGINT
-    FROM written JOIN accepted_line line USING (line)
-    WHERE stop - start < n
+    SELECT written.router, written.recipient, minute // 60 AS hour, accepted.kind, stop - start AS messages,
+        CASE WHEN stop - start = accepted.n THEN accepted.bytes ELSE least(accepted.bytes, coalesce(
+            list_sum(sizes[start + 1:stop]), (stop - start) * (accepted.bytes // accepted.n)
+        ))::BIGINT END AS bytes
+    FROM (
+        SELECT line, router, recipient, minute, start, stop
+        FROM piece SEMI JOIN linked USING (router, recipient)
+        WHERE event = 'forwarded' AND start < stop AND is_asked(t)
+    ) written
+    JOIN (SELECT line, n, kind, bytes FROM accepted) accepted USING (line)
+    LEFT JOIN (SELECT line, sizes FROM accepted_line SEMI JOIN part USING (line)) cut USING (line)
 )
-SELECT routers.key AS router, keys.key AS recipient, hour,
-    sum(messages)::BIGINT AS messages,
-    coalesce(sum(bytes), 0)::BIGINT AS bytes,
-    coalesce(sum(messages) FILTER (kind = 'copy'), 0)::BIGINT AS copies
-FROM sized JOIN routers USING (router) JOIN keys ON keys.id = sized.recipient
-GROUP BY routers.key, keys.key, hour;
+SELECT routers.key AS router, keys.key AS recipient, hour, messages, bytes, copies
+FROM (
+    SELECT router, recipient, hour, sum(messages)::BIGINT AS messages, coalesce(sum(bytes), 0)::BIGINT AS bytes,
+        coalesce(sum(messages) FILTER (kind = 'copy'), 0)::BIGINT AS copies
+    FROM sized
+    GROUP BY router, recipient, hour
+) sums
+JOIN routers USING (router)
+JOIN keys ON keys.id = sums.recipient;
 
 CREATE VIEW reason AS
 SELECT key AS router, least(t, getvariable('as_of_ns')) // 3_600_000_000_000 AS hour, event, reason,

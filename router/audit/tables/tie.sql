@@ -7,12 +7,21 @@
 -- this router accepted it.
 CREATE TABLE tie AS
 WITH handed AS (
-    SELECT line, recipient, router, taker, kind, i, low, high
-    FROM taken_message SEMI JOIN (SELECT router, other AS taker FROM untimed) pair USING (router, taker)
+    SELECT taken.line, recipient, taken.router, taker, kind, i, low, high
+    FROM accepted_id
+    JOIN (SELECT * FROM taken SEMI JOIN (SELECT router, other AS taker FROM untimed) pair USING (router, taker)) taken
+        USING (line)
+    WHERE is_of(i, block, is_whole) AND has(mask, i, is_whole)
 ),
 acceptance AS (
     SELECT accepted_id.router, low, high, seq, accepted.t, accepted_id.brought, is_copy
-    FROM (SELECT * FROM accepted_id SEMI JOIN handed USING (low, high)) accepted_id
+    FROM (
+        SELECT *
+        FROM accepted_id
+        SEMI JOIN (
+            SELECT router, low, high FROM handed UNION ALL SELECT taker, low, high FROM handed
+        ) told USING (router, low, high)
+    ) accepted_id
     JOIN (SELECT line, seq, t FROM accepted) accepted USING (line)
 ),
 first AS (
@@ -35,11 +44,15 @@ met AS (
 ),
 heard AS (
     SELECT line.line, keys.id AS recipient, max(e.seq) AS seq, max_by(e.t, e.seq) AS t
-    FROM events e
+    FROM (
+        SELECT router, parcel, recipient, seq, t
+        FROM events SEMI JOIN untimed USING (router)
+        WHERE event = 'acked'
+    ) e
+    JOIN (SELECT id, key FROM keys SEMI JOIN (SELECT recipient AS id FROM met) other USING (id)) keys
+        ON keys.key = e.recipient
     JOIN (SELECT line, router, parcel FROM accepted SEMI JOIN met USING (line)) line
         ON line.router = e.router AND line.parcel = e.parcel
-    JOIN keys ON keys.key = e.recipient
-    WHERE e.event = 'acked'
     GROUP BY line.line, keys.id
 )
 SELECT taker AS router, met.router AS other, max(there_seq) AS seq, any_value(heard.seq) AS other_seq,

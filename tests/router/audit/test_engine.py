@@ -153,10 +153,11 @@ def strays(log: Log, directory: Path) -> None:
     log.outward("delivered", [(9, 6)], parcel=10)  # one before the parcel, two behind it
     log.outward("acked", [(10, 2)], parcel=10, recipient=OTHER_APP)
     log.outward("expired", [(70, 4)], parcel=70)
+    log.outward("forwarded", [(70, 4)], parcel=70)
     ended(log).write(directory)
 
 
-def test_what_belongs_to_no_unit_is_a_stray(found: Judged) -> None:
+def test_ends_that_belong_to_no_unit_are_strays(found: Judged) -> None:
     assert found.states("strays") == {"owed": 3, "delivered": 3}
     totals = found.totals("strays")
     assert totals["strays"] == 3 + 2 + 4

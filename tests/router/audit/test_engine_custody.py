@@ -256,8 +256,11 @@ def is_broken(case: str, followed: Followed) -> None:
     assert followed.custody(case) == [
         {"acked": 3, "followed": 2, "broken": 1, "unknown": 0, "lower_ns": -2 * SECOND, "upper_ns": 2 * SECOND}
     ]
+    [row] = followed.broken(case)
     lost = {"router": name(here.key), "recipient": name(there.key), "id": one_message(here, 1)}
-    assert followed.broken(case) == [lost] and followed.is_bad(case)
+    assert row == {**lost, "seq": row["seq"], "file": row["file"]} and followed.is_bad(case)
+    [accepted] = [line for line in here.lines if line.seq == row["seq"]]
+    assert accepted.event == "accepted" and Path(row["file"]).is_file()
 
 
 def test_broken_is_named_and_bad(followed: Followed) -> None:

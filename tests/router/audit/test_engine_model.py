@@ -63,7 +63,7 @@ class Model:
                     unit = (line.parcel or 0, arrival, line.recipient or "")
                     if unit in self.minutes:
                         self.events[unit][line.event] += 1
-                    else:
+                    elif line.event in ENDS:
                         self.strays += 1
 
     def state(self, unit: Unit) -> str:

@@ -15,6 +15,8 @@ from msgspec.structs import replace
 from samples.audit_logs import APP, LATE, OTHER_APP, START, Log, audited, message_id, name
 from samples.judged_logs import DAY_S, ids, log_of, pruned
 
+from spark_analytics.judgement.schema import LEAP_MIN
+
 # -- facts that belong to an id ---------------------------------------------------------------------------
 
 UNLIKE: dict[str, tuple[dict[str, Any], str]] = {
@@ -112,6 +114,36 @@ def test_who_differs_from_most_routers_is_named_whatever_the_order_of_keys(tmp_p
         assert found == expected, case
 
 
+COPIES: dict[str, tuple[dict[str, Any], str | None]] = {
+    "as it is": ({}, None),
+    "with VIA": ({"sizes": [534]}, None),
+    "without VIA": ({"sizes": [466]}, None),
+    "ttl": ({"ttls": [1]}, "other-ttl"),
+    "expiry": ({"expiries": [7]}, "other-expiry"),
+    "size": ({"sizes": [533]}, "other-size"),
+    "group": ({"group": APP}, "other-sender"),
+}
+"""What a router tells of the copies that it sends on otherwise than of the message, and the claim."""
+
+
+def test_a_router_that_sends_on_copies_otherwise_than_it_had_the_message_is_told(tmp_path: Path) -> None:
+    logs = {case: log_of(f"copies {case}") for case in COPIES}
+    for case, log in logs.items():
+        given: dict[str, Any] = {"sizes": [500], "ttls": [60], "expiries": [30_000_000], "group": message_id("group")}
+        log.accepted(1, [case], [], **given)
+        for parcel in (2, 3):
+            log.accepted(parcel, [case], [OTHER_APP], kind="copy", **given | COPIES[case][0])
+        log.write(tmp_path / name(log.key))
+    found = audited(tmp_path)
+    for case, (_, claim) in COPIES.items():
+        key = name(logs[case].key)
+        rows = [row for row in found["claims"] if row["router"] == key and row["claim"].startswith("other-")]
+        told = [(row["claim"], row["peer"], row["count"], row["accepted_seq"], row["seq"]) for row in rows]
+        assert told == ([] if claim is None else [(claim, key, 1, 1, 2)]), case
+    said = [one["text"] for one in found["findings"] if "where it sends copies on" in one["text"]]
+    assert len(said) == 4
+
+
 # -- what a neighbour is said to have brought -------------------------------------------------------------
 
 UNICAST: dict[str, Any] = {"kind": "unicast", "group": None, "source": APP, "destination": OTHER_APP}
@@ -151,7 +183,12 @@ def hops() -> dict[str, Hop]:
         "carried": Hop("carried", **MULTICAST),
         "of a hole": Hop("hole"),
         "unheard": Hop("unheard"),
+        "restored": Hop("restored"),
+        "in a new store": Hop("new store"),
     }
+    restored, anew = found["restored"].taker, found["in a new store"].taker
+    restored.lines[:] = [replace(line, seq=line.seq + LEAP_MIN) for line in restored.lines]
+    anew.lines[1:] = [replace(line, t=line.t + 60 * 10**9) for line in anew.lines[1:]]
     after, early, carried = found["after its end"], found["before its begin"], found["carried"]
     after.taker.lines[1:] = [replace(after.taker.lines[2], seq=2), replace(after.taker.lines[1], seq=3)]
     early.taker.lines[1] = replace(early.odd, t=START - 60 * 10**9)
@@ -185,11 +222,23 @@ def test_a_message_that_the_neighbours_log_does_not_know_is_told(
 
 
 @pytest.mark.parametrize(
-    "case", ["signed by the giver", "after its end", "before its begin", "carried", "of a hole", "unheard"]
+    "case",
+    [
+        "signed by the giver",
+        "after its end",
+        "before its begin",
+        "carried",
+        "of a hole",
+        "unheard",
+        "restored",
+        "in a new store",
+    ],
 )
 def test_what_may_be_so_is_not_told(case: str, unsent: tuple[dict[str, Any], dict[str, Hop]]) -> None:
     """A difference is not reported if the neighbour signed the message, if it comes after the known end of its log or
-    before its begin, if a carrier may have brought it, or if the neighbour's log has a hole."""
+    before its begin, if a carrier may have brought it, or if the neighbour's log has a hole. A router that was
+    restored, or has a new store, accepts again what the neighbour had an acknowledgement of long before, maybe when the
+    neighbour's log as given has ended."""
     assert of_hop(unsent[0], unsent[1][case]) == []
 
 

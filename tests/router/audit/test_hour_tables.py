@@ -77,6 +77,23 @@ def test_slo_hour_counts_what_arrived_in_time_late_and_never(tmp_path: Path) -> 
     assert (told["used_percent"], told["worst_burn"]) == (285.0, 3.0)
 
 
+def test_slo_hour_leaves_out_what_asks_for_no_answer(tmp_path: Path) -> None:
+    """Nobody can tell whether a message with a ttl of 0 arrived: it uses nothing of the budget, and keeps nothing."""
+    log = Log()
+    log.accepted(1, range(10), [name(B)])
+    log.outward("acked", [(1, 10)], recipient=name(B))
+    log.accepted(11, range(10, 14), [name(B)], at=2, ttl=0)
+    log.outward("unconfirmed", [(11, 4)], at=2, recipient=name(B), parcel=11)
+    log.accepted(15, ["alone"], [name(B)], at=LEFT_S, ttl=0)
+    log.outward("unconfirmed", [(15, 1)], at=LEFT_S, recipient=name(B), parcel=15)
+    log.state("stop", LEFT_S + LATE)
+    out = written(tmp_path, log, at=LEFT_S + LATE)
+    [hour] = rows(out, "slo_hour")
+    assert [hour[one] for one in ("hour", "owed", "within", "missed", "burn")] == [HOUR, 10, 10, 0, 0.0]
+    [told] = asked(out, "slo and budget")
+    assert (told["owed"], told["missed"], told["within_percent"], told["used_percent"]) == (10, 0, 100.0, 0.0)
+
+
 def test_queue_hour_tells_growth_when_it_is_full_and_the_week_before(tmp_path: Path) -> None:
     log = Log()
     log.state("config", 0, queue_messages_max="20")
@@ -95,7 +112,7 @@ def test_queue_hour_tells_growth_when_it_is_full_and_the_week_before(tmp_path: P
         (HOUR + WEEK_HOURS, 2, 0, 2, 8, 8, 20, 6 * HOUR_S, 4),
         (HOUR + WEEK_HOURS + 2, 18, 0, 18, 26, 26, 20, 0, 6),
     ]
-    assert [row["more"] for row in asked(out, "queues unlike last week")] == [20, 6, 4, 4]
+    assert [row["more"] for row in asked(out, "queues unlike last week")] == [20, 4]
     assert [(row["open"], row["full_in_ns"]) for row in asked(out, "filling queues", limit="2")] == [
         (26, 0), (4, 4 * HOUR_NS),
     ]  # fmt: skip

@@ -33,6 +33,9 @@ def test_what_the_screen_leaves_out_is_counted_by_level(capsys: pytest.CaptureFi
     show({**found, "findings": rows, "run": {"files": 1, "bytes": 5, "seconds": 1.0}})
     assert "and 6 more findings (6 info): `--json` or `--out DIR` has all" in (out := capsys.readouterr().out)
     assert "read       1 file, 5 B, in 1.0 s" in out
+    show({**found, "findings": rows[:9], "limits": ["one"], "run": {"files": 1, "bytes": 5, "seconds": 1.0}})
+    assert "and 1 more finding (1 info): `--json`" in (out := capsys.readouterr().out)
+    assert "cannot show: 1 sentence in" in out
 
 
 def test_the_table_fits_a_screen_and_limits_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

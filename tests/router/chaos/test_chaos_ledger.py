@@ -210,12 +210,14 @@ def audit(ledger: Ledger, summary: dict[str, Any] | None = None, **more: Any) ->
     """Return the audit that agrees with the ledger, but for `more`."""
     ids = frozenset(one.id for account in ledger.accounts.values() for one in account.taken.values())
     delivered = {name: len(account.ids_shown) for name, account in ledger.accounts.items()}
-    return FleetAudit(GOOD | (summary or {}), more.get("ids", ids), delivered | more.get("delivered", {}))
+    return FleetAudit(
+        GOOD | (summary or {}), more.get("ids", ids), delivered | more.get("delivered", {}), more.get("expired", {})
+    )
 
 
 def test_an_audit_that_agrees_is_believed() -> None:
     ledger = Written().ledger
-    assert disagreements(ledger, audit(ledger)) == []
+    assert disagreements(ledger, audit(ledger), LATER_S) == []
 
 
 @pytest.mark.parametrize(
@@ -232,13 +234,23 @@ def test_an_audit_that_agrees_is_believed() -> None:
 )
 def test_an_audit_that_does_not_agree_is_told(more: dict[str, Any], said: str) -> None:
     ledger = Written().ledger
-    assert any(one.startswith(said) for one in disagreements(ledger, audit(ledger, **more)))
+    assert any(one.startswith(said) for one in disagreements(ledger, audit(ledger, **more), LATER_S))
+
+
+def test_what_an_app_was_shown_before_it_was_killed_may_have_expired_unsettled() -> None:
+    ledger = Written().ledger
+    last = max(account.taken[2].until_s for account in ledger.accounts.values())
+    unsettled = audit(ledger, delivered={"edge-a": 7}, expired={"edge-a": 1})
+    assert disagreements(ledger, unsettled, last) == []
+    assert len(disagreements(ledger, unsettled, last - 1)) == 1  # its time was not over
+    assert len(disagreements(ledger, audit(ledger, delivered={"edge-a": 7}), last)) == 1  # it has no end there
+    assert len(disagreements(ledger, audit(ledger, delivered={"edge-a": 6}, expired={"edge-a": 1}), last)) == 1
 
 
 def test_a_restored_node_may_have_forgotten_what_it_took_and_what_was_settled_there() -> None:
     ledger = Written().ledger
     ledger.restores.append(NodeRestore("edge-a", 0.0, 5.0))
     known = audit(ledger).ids - {"edge-a/1", "edge-a/2"}
-    assert disagreements(ledger, audit(ledger, ids=known, delivered={"edge-a": 3})) == []
-    assert disagreements(ledger, audit(ledger, ids=known, delivered={"edge-a": 8 + 2})) == []
-    assert len(disagreements(ledger, audit(ledger, ids=known, delivered={"edge-a": 8 + 3}))) == 1
+    assert disagreements(ledger, audit(ledger, ids=known, delivered={"edge-a": 3}), LATER_S) == []
+    assert disagreements(ledger, audit(ledger, ids=known, delivered={"edge-a": 8 + 2}), LATER_S) == []
+    assert len(disagreements(ledger, audit(ledger, ids=known, delivered={"edge-a": 8 + 3}), LATER_S)) == 1

@@ -138,6 +138,26 @@ def test_cells_say_what_a_value_is_in_few_characters() -> None:
     assert named[0] == "core" and named[1].startswith("addr1")
 
 
+def test_a_key_is_spelled_in_a_text_as_in_its_column() -> None:
+    key, message, named = "ab" * 32, "1d" * 32, "cd" * 32
+    text = f"{key} {message} {named}"
+    cell = table_of(SqlAnswer(("router", "text"), ((key, text),)), {named: "core"})[1][0]
+    assert cell[0].startswith("addr1") and cell[1].startswith(f"{cell[0]} 1d1d")
+    found = SqlAnswer(("router", "text"), ((key, f"{named} {key}"),))
+    assert table_of(found, {named: "core"})[1][0][1] == f"core {cell[0]}"
+
+
+def test_sentences_and_paths_stand_whole_below_their_row() -> None:
+    """A word that is longer than a line, as a path may be, is not broken."""
+    sentence, path = "The router has 3 units that no line of its log accounts for. " * 3, "/a dir/" + "deep/" * 20 + "x"
+    columns, rows_of = ("level", "path", "count", "text"), (("bad", path, 7, sentence), ("info", "b", None, "c"))
+    heads, *lines = lines_of(SqlAnswer(columns, rows_of), {})
+    assert heads.split() == ["level", "count"] and lines[0].split() == ["bad", "7"]
+    assert [line for line in lines if len(line) > WIDTH] == [f"  {path.partition(' ')[2]}"]
+    below = [line.removeprefix("  ") for line in lines[1:-3]]
+    assert " ".join(below) == f"{path} {sentence.strip()}" and lines[-2:] == ["  b", "  c"]
+
+
 def test_the_command_lists_questions_and_answers_them(out: Path) -> None:
     listed = run(out)
     assert listed.exit_code == 0 and '"did everybody get it" id=ID' in listed.output
@@ -171,6 +191,12 @@ def test_what_is_no_audit_is_told_with_a_remedy(out: Path, tmp_path: Path) -> No
     for path, said in ((tmp_path, "holds no audit"), (tmp_path / "x", "does not exist"), (PAPER, "is a file")):
         done = run(path, "claims")
         assert done.exit_code == 1 and said in done.stderr and "router audit LOGS --out" in done.stderr
+
+
+def test_a_stream_that_ended_no_batch_is_told_to_be_run_again(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    done = run(tmp_path, "claims")
+    assert done.exit_code == 1 and "no batch of the stream" in done.stderr and "run it again" in done.stderr
 
 
 def test_an_audit_of_another_version_is_told_with_a_remedy(out: Path, tmp_path: Path) -> None:
