@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import platform
 import shlex
@@ -184,8 +185,12 @@ def _silent(what: str) -> None:
 
 
 if __name__ == "__main__":
+    logging.disable()  # What the bridge to Java logs is raised too, and reported once.
     try:
         sys.exit(main())
+    except KeyboardInterrupt:
+        remark("stopped before the audit was finished; run it again")
+        sys.exit(130)
     finally:
         # Some clusters restart executors that lose their driver unexpectedly, and a driver's pod may stay.
         if started := SparkSession.getActiveSession():

@@ -24,6 +24,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_analytics.batch import audit, bronze, silver
 from spark_analytics.batch.findings import find
@@ -32,7 +33,7 @@ from spark_analytics.batch.gold.tables import NotIncremental
 from spark_analytics.batch.history import write_history
 from spark_analytics.batch.kept_rows import NotKept, is_here
 from spark_analytics.batch.local_rows import no_rows
-from spark_analytics.batch.session import prepare
+from spark_analytics.batch.session import interpreted, prepare
 from spark_analytics.batch.silver import Part
 from spark_analytics.batch.span import Span
 from spark_analytics.batch.writer import Writer
@@ -48,14 +49,15 @@ from spark_analytics.report.finding import utc
 from spark_analytics.report.output import remark, say
 from spark_analytics.report.page import render
 from spark_analytics.stream import dates
-from spark_analytics.stream.alarm_book import SEGMENT_S, AlarmBook
+from spark_analytics.stream.alarm_book import SEGMENT_S, AlarmBook, taken_in
 from spark_analytics.stream.at_hand import bytes_at_hand
 from spark_analytics.stream.door_and_clock import settled_after
 from spark_analytics.stream.increments import Increment, Lines, Rebuild, Unlike, increment
 from spark_analytics.stream.listed import Listed
 from spark_analytics.stream.notify import Notifier, NotifyError
+from spark_analytics.stream.sizes import has_few_lines, has_few_sums, is_told_by_few
 from spark_analytics.stream.state import State, Store
-from spark_analytics.stream.stopped import Stopped, alone, signals, stopped_by
+from spark_analytics.stream.stopped import Stopped, alone, ending, signals, stopped_by
 
 FILES = "path string, modificationTime timestamp, length long, content binary"
 BYTES = "latin-1"
@@ -88,22 +90,21 @@ def run_stream(
 ) -> dict[str, Any] | None:
     """Audit the new files in these directories: once, or every `every_s` seconds until the query is stopped.
 
-    Return the last summary, None if there never was a log. `files_max`: the most new files in one batch; `is_over`:
-    called now and then to ask whether to stop; `notify`: a command that is told of each alarm; `segment_s`: the age at
-    which the nodes close a segment; `slo`: what `slo_hour` measures. Raises `Stopped` and `NotifyError`.
+    Return the last summary, if there is one. `files_max`: the most new files in a batch; `is_over`: asked now and then
+    whether to stop; `notify`: a command that is told of each alarm; `segment_s`: the age at which the nodes close a
+    segment; `slo`: what `slo_hour` measures. Raises `Stopped` and `NotifyError`.
     """
     prepare(spark)
     stream = Stream(spark, paths, out, as_of, verify, report, slo, Listed(every_s, files_max))
-    trigger: dict[str, Any] = {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
     found = reduce(DataFrame.unionByName, (_source(spark, path, files_max) for path in stream.paths))
     with (
         alone(stream.out),
         stopped_by(stream.out, lambda: stream.failure),
         _alarms(stream, notify, segment_s) as alarms,
+        ending(is_over),
     ):
-        writer = found.writeStream.foreachBatch(stream.take).trigger(**trigger)
         began_ns = as_of()
-        query = writer.option("checkpointLocation", f"{stream.out}/checkpoint").start()
+        query = _started(stream, found, every_s)
         try:
             while not query.awaitTermination(LOOK_S) and not is_over():
                 alarms.look(stream.listed.all_ns(query.status, time.monotonic(), as_of()))
@@ -111,11 +112,18 @@ def run_stream(
             query.stop()
         alarms.look(began_ns if every_s is None and not is_over() else None)
         return stream.recorded() or latest(spark, out)
+    return None
+
+
+def _started(stream: Stream, found: DataFrame, every_s: float | None) -> StreamingQuery:
+    trigger: dict[str, Any] = {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
+    writer = found.writeStream.foreachBatch(stream.take).trigger(**trigger)
+    return writer.option("checkpointLocation", f"{stream.out}/checkpoint").start()
 
 
 @contextmanager
 def _alarms(stream: Stream, notify: str | None, segment_s: float) -> Iterator[AlarmBook]:
-    notifier = None if notify is None else Notifier(notify, stream.report)
+    notifier = None if notify is None else Notifier(notify, stream.report, taken=taken_in(stream.out))
     stream.alarms = alarms = AlarmBook(stream.spark, stream.out, notifier, segment_s, stream.report)
     try:
         yield alarms
@@ -132,10 +140,6 @@ def latest(spark: SparkSession, out: str) -> dict[str, Any] | None:
             raise
         return None
     return dict(json.loads(lines[0].value)) if lines else None
-
-
-def _absolute(path: str) -> str:
-    return path if "://" in path else os.path.abspath(path)  # noqa: PTH100 - of any file system
 
 
 def _source(spark: SparkSession, path: str, files_max: int | None) -> DataFrame:
@@ -167,10 +171,10 @@ class Stream:
         listed: Listed,
     ) -> None:
         self.spark = spark
-        self.paths = [_absolute(path) for path in paths]
+        self.paths = [path if "://" in path else os.path.abspath(path) for path in paths]  # noqa: PTH100
         self.out = out.rstrip("/")
         self.store = Store(spark, self.out)
-        self.writer = Writer(self.out)
+        self.writer = Writer(self.out, is_by_python=True)
         self.summary: dict[str, Any] | None = None
         self.failure: Exception | None = None
         self.alarms: AlarmBook | None = None
@@ -190,13 +194,13 @@ class Stream:
         return self.summary
 
     def take(self, batch: DataFrame, number: int) -> None:
-        """Take one batch, which holds the names of new files. Spark loses most of an error here, so it is kept in
-        `failure`."""
+        """Take one batch: the names of new files. An error is kept in `failure`: Spark loses most of it, and overflows
+        its stack where it looks through the text of one of Java's."""
         try:
             self._take(batch, number)
         except Exception as error:
             self.failure = error
-            raise
+            raise RuntimeError(f"batch {number} failed") from None
 
     def _take(self, batch: DataFrame, number: int) -> None:
         began = time.monotonic()
@@ -254,15 +258,19 @@ class Stream:
         steady, passing = files.split(base, span)
         is_by_date = is_here(self.out) and not (base.batch < 0 or base.is_passing or passing or self.store.was_begun)
         lines = replace(files.lines(steady), published=self._published if is_by_date else None)
-        made = increment(self.store, base, files.evidence, lines, span)
-        state = self._keep(made, files, steady, number, is_passing=bool(passing))
-        units = made.open_units()
-        if passing:
-            is_turned = made.is_turned
-            made = increment(self.store, state, files.evidence, files.lines(passing), span)
-            made.is_turned |= is_turned
-            units = made.open_units().unionByName(made.gold["delivery"])
-        return self._said(made, units, span, run), made.evidence
+        later = files.lines(passing)
+        has_few = has_few_lines(lines.size + later.size, base.rows)
+        with interpreted(self.spark, has_few):
+            made = increment(self.store, base, files.evidence, lines, span)
+            state = self._keep(made, files, steady, number, is_passing=bool(passing))
+            units = made.open_units()
+            if passing:
+                is_turned = made.is_turned
+                made = increment(self.store, state, files.evidence, later, span)
+                made.is_turned |= is_turned
+                units = made.open_units().unionByName(made.gold["delivery"])
+        with interpreted(self.spark, has_few and has_few_sums(made.state.messages)):
+            return self._said(made, units, span, run, has_few=has_few), made.evidence
 
     def _keep(self, made: Increment, files: _Files, steady: Sequence[Part], number: int, *, is_passing: bool) -> State:
         store = self.store
@@ -274,13 +282,16 @@ class Stream:
         for table, rows in made.gold.items():
             state = store.publish(state, table, rows)
         unused = made.base.unused if made.base.batch < 0 else ()
-        state = store.fold(replace(state, unused=unused), {"turned": partial(settled_after, made.tables)})
+        with interpreted(self.spark, has_few_sums(state.messages)):
+            state = store.fold(replace(state, unused=unused), {"turned": partial(settled_after, made.tables)})
         store.commit(state)
         return state
 
-    def _said(self, made: Increment, units: DataFrame, span: Span, run: Mapping[str, Any]) -> dict[str, Any]:
+    def _said(
+        self, made: Increment, units: DataFrame, span: Span, run: Mapping[str, Any], *, has_few: bool
+    ) -> dict[str, Any]:
         """Return the summary, and write the tables that are written whole; `units`: the rows of `delivery` that may
-        still change."""
+        still change; `has_few`: as of `has_few_lines`."""
         tables = made.tables
         whole = {
             "delivery_open": units,
@@ -295,7 +306,9 @@ class Stream:
         for name, table, since in tables.hours(lambda one: self.writer.read(self.spark, one, whole[one].schema)):
             self._write(name, table, since)
             whole[name] = table
-        findings = find(self.spark, tables, made.words, made.evidence, made.told())
+        with interpreted(self.spark, has_few and is_told_by_few(made.state.messages)):
+            told = made.told()
+        findings = find(self.spark, tables, made.words, made.evidence, told)
         return summary.build(findings, made.evidence, span.as_of_ns, "spark", run)
 
     def _write(self, name: str, table: DataFrame, since: int | None) -> None:
@@ -451,21 +464,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # An error that stops a batch is reported once, below.
     try:
         size = bytes_at_hand(given.paths, given.out) if given.every is None else None
-        spark = SparkSession.getActiveSession() or session(size)
         with signals() as over:
-            found = run_stream(
-                spark,
-                given.paths,
-                given.out,
-                every_s=given.every,
-                as_of=as_of,
-                files_max=given.files_max,
-                report=remark,
-                is_over=over.is_set,
-                notify=given.notify,
-                segment_s=given.segment,
-                slo=given.slo,
-            )
+            spark = SparkSession.getActiveSession() or session(size)
+            with signals(over):  # Spark took Ctrl-C to itself.
+                found = run_stream(
+                    spark,
+                    given.paths,
+                    given.out,
+                    every_s=given.every,
+                    as_of=as_of,
+                    files_max=given.files_max,
+                    report=remark,
+                    is_over=over.is_set,
+                    notify=given.notify,
+                    segment_s=given.segment,
+                    slo=given.slo,
+                )
     except (bronze.NothingToRead, NotKept, NotStarted, NotifyError, Stopped) as error:
         remark(str(error))
         return 2

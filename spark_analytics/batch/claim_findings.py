@@ -93,9 +93,12 @@ def told_of(tables: Tables, claim: str, ends: DataFrame, which: str) -> Rows:
     return [{"claim": claim, **row} for row in rows(named(sums, tables.routers))]
 
 
+_BY_ROUTER = "PARTITION BY id, router ORDER BY said"
+
+
 def unlike(tables: Tables) -> Rows:
-    """Find messages of which the logs of two routers tell facts that belong to the id. Follows `findings/unlike.sql` of
-    the local engine."""
+    """Find messages of which logs tell facts that belong to the id in two ways. Follows `findings/unlike.sql` of the
+    local engine."""
     odd = tables.accepted_id.groupBy("id").agg(F.expr(IS_UNLIKE).alias("is_unlike")).where("is_unlike").select("id")
     lines = tables.accepted.where("is_within").withColumn("i", F.explode(F.expr("sequence(0L, n - 1)")))
     told = lines.select(
@@ -112,16 +115,19 @@ def unlike(tables: Tables) -> Rows:
             F.expr(SIZE).alias("size"),
         ).alias("said"),
     )
-    said = told.join(odd, "id", "left_semi").groupBy("id", "router").agg(F.min("said").alias("said"))
+    names = [F.col(f"said.{name}").alias(name) for name in (*_FACTS, "size")]
+    each = told.join(odd, "id", "left_semi").groupBy("id", "router", *names).agg(F.min("said").alias("said"))
+    said = each.select("id", "router", "said", F.expr(f"row_number() OVER ({_BY_ROUTER}) AS place"))
     cases = " ".join(f"WHEN NOT said.{name} <=> most.{name} THEN '{word}'" for name, word in _FACTS.items())
-    claim = F.expr(f"CASE {cases} WHEN said.size - most.size NOT IN (0, {VIA_BYTES}) THEN 'other-size' END")
+    more = "CASE WHEN place = 1 THEN said.size - most.size ELSE abs(said.size - most.size) END"
+    claim = F.expr(f"CASE {cases} WHEN {more} NOT IN (0, {VIA_BYTES}) THEN 'other-size' END")
     first = F.struct("said.seq", F.col("other.seq").alias("accepted_seq"), F.lower(F.hex("id")).alias("id"))
     sums = (
-        said.join(_told_by_most(said), "id", "inner")
-        .select("router", F.col("other.router").alias("peer"), claim.alias("claim"), first.alias("first"))
+        said.join(_told_by_most(said.where("place = 1").drop("place")), "id", "inner")
+        .select("id", "router", F.col("other.router").alias("peer"), claim.alias("claim"), first.alias("first"))
         .where("claim IS NOT NULL")
         .groupBy("claim", "router", "peer")
-        .agg(F.count("*").alias("count"), F.min("first").alias("first"))
+        .agg(F.count_distinct("id").alias("count"), F.min("first").alias("first"))
     )
     keys = F.broadcast(tables.routers.select(F.col("number").alias("peer"), F.col("router").alias("peer_key")))
     found = named(sums.join(keys, "peer", "inner"), tables.routers)

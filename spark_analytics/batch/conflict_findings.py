@@ -18,7 +18,7 @@ from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.pieces import early_of
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.log_ends import HOLE_SEQ
-from spark_analytics.judgement.schema import OVERDUE_NS
+from spark_analytics.judgement.schema import LEAP_MIN, OVERDUE_NS
 
 Rows = list[dict[str, Any]]
 REACHES = """t - start_ns >= apart_ns AND (pruned_to = 0 OR kind = 'unicast' AND is_steady
@@ -26,6 +26,11 @@ REACHES = """t - start_ns >= apart_ns AND (pruned_to = 0 OR kind = 'unicast' AND
 """Whether the beginning of the log of the neighbour that is said to have brought a message lies early enough."""
 IS_UNSENT = f"is_whole AND seq < followed_seq AND {REACHES}"
 """Whether the log of the neighbour that is said to have brought a message must tell of it."""
+IS_BOUND = "upper_ns IS NOT NULL AND coalesce(lower_ns <= upper_ns, true)"
+"""Whether it is known how far two clocks are apart at most, and nothing contradicts that: else a clock was set, or a
+router accepted again what it had in a store before."""
+IS_FIRST_LIFE = f"seq < {LEAP_MIN}"
+"""Whether a router had not been restored before a line: what it accepts later it may have accepted before."""
 
 
 def overdue(tables: Tables, due: Rows) -> Rows:
@@ -145,12 +150,12 @@ def _brought(tables: Tables) -> DataFrame:
 
 
 def _followed(tables: Tables, messages: DataFrame) -> DataFrame:
-    """Return by router and neighbour the last of these messages whose way from there is followed, and how far the two
-    clocks may be apart; none where nothing bounds that from above."""
-    handed = tables.handover.where("custody = 'followed' AND upper_ns IS NOT NULL").select(
+    """Return by router and neighbour the last of these messages whose way from there is followed, of those before the
+    router was restored, and how far the two clocks may be apart; none where that is not known."""
+    handed = tables.handover.where(f"custody = 'followed' AND {IS_BOUND}").select(
         "id", F.col("router").alias("brought"), F.col("taker").alias("router"), "lower_ns", "upper_ns"
     )
-    both = messages.join(handed, ["id", "router", "brought"], "inner").groupBy("router", "brought")
+    both = messages.where(IS_FIRST_LIFE).join(handed, ["id", "router", "brought"], "inner").groupBy("router", "brought")
     return both.agg(F.max("seq").alias("followed_seq"), F.max(F.expr("greatest(lower_ns, upper_ns)")).alias("apart_ns"))
 
 

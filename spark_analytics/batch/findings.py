@@ -228,7 +228,7 @@ def from_tally(words: Rows) -> dict[str, Rows]:
 
 
 def _outside(tables: Tables) -> DataFrame:
-    """Count by router the messages of ranges `outside` of their parcel, those that expired too `early`, those with a
+    """Count by router the ends in ranges `outside` of their parcel, those that expired too `early`, those with a
     `negative` wait, and those whose wait is `over_step`."""
     negative = tables.waits.where("bucket < 0").select(
         "router",
@@ -380,10 +380,14 @@ def _quality(words: Rows, outside: dict[str, dict[str, Any]]) -> Rows:
 
 
 def _broken(tables: Tables) -> Rows:
-    lost = tables.handover.where("custody = 'broken'").select("router", "taker", F.lower(F.hex("id")).alias("id"))
+    lost = tables.handover.where("custody = 'broken'").select(
+        "router", "parcel", "taker", F.lower(F.hex("id")).alias("id")
+    )
+    lines = tables.accepted.select("router", "parcel", "seq")
     keys = F.broadcast(tables.routers.select(F.col("number").alias("taker"), F.col("router").alias("recipient")))
-    found = named(lost.join(keys, "taker", "inner").drop("taker"), tables.routers)
-    return rows(found.select("router", "recipient", "id").orderBy("router", "recipient", "id").limit(EXAMPLES_MAX))
+    lost = lost.join(lines, ["router", "parcel"], "inner").join(keys, "taker", "inner")
+    found = named(lost.select("router", "recipient", "id", "seq"), tables.routers)
+    return rows(found.orderBy("router", "recipient", "id", "seq").limit(EXAMPLES_MAX))
 
 
 def _unaccounted(spark: SparkSession, tables: Tables) -> Rows:

@@ -132,16 +132,7 @@ def asked(words: Rows) -> list[str]:
         "not-handed": max(turned.values(), default=0) >= UNBORNE_MIN,
     }
     found = [*(claim for claim, is_so in is_asked.items() if is_so), *claimable(ends)]
-    return [claim for claim in found if claim != UNTURNED or _is_blamed(words)]
-
-
-def _is_blamed(words: Rows) -> bool:
-    """Whether a router says of as many messages as are judged that others refused them, for reasons of their own."""
-    counts: dict[str, int] = {}
-    for row in words:
-        if not row["at_door"] and row["event"] == "refused" and row["reason"] not in NOT_BLAMED:
-            counts[row["router"]] = counts.get(row["router"], 0) + row["count"]
-    return max(counts.values(), default=0) >= UNBORNE_MIN
+    return [claim for claim in found if claim != UNTURNED or door_sql.is_blamed(words)]
 
 
 def change_of(others: DataFrame) -> DataFrame:
@@ -302,7 +293,7 @@ def asked_as_history(change: DataFrame) -> DataFrame:
 
 
 def had_first(acceptances: DataFrame) -> DataFrame:
-    """Return when routers accepted messages first, as `presence_sql.NO_HISTORY` reads it. `acceptances`: `id`,
+    """Return when routers accepted messages first, as `history_sql.NO_HISTORY` reads it. `acceptances`: `id`,
     `router`, `seq`, `t`."""
     sums = acceptances.groupBy("router", "id").agg(F.min("seq").alias("seq"), F.min("t").alias("t"))
     return sums.withColumn("id", F.lower(F.hex("id")))

@@ -44,7 +44,8 @@ def contradicted(
     for row in words:
         told[row["router"]].append(row)
     late = _at_other_times(times, (one for found in by_router.values() for one in found), numbers)
-    doubted = [one for found in by_router.items() for one in found[1] if not _fit(told[found[0]], found[1], numbers)]
+    at_odds = [found for router, found in by_router.items() if not _fit(told[router], found, numbers)]
+    doubted = [seal for found in at_odds for seal in found]
     return [*late, *(_looked_for(laid, doubted, numbers) if doubted else ())]
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -30,6 +34,9 @@ SMALL_BYTES = 512 << 20
 FEW_BYTES = 64 << 20
 """Logs of fewer bytes are audited by the first plan of each step: planning it again takes a tenth of the audit of a few
 MB, longer than a worse plan costs."""
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""Whether Spark makes code of each plan that runs, compiles it, and lets Java compile it once more."""
 _JAVA = (
     "-XX:+UseParallelGC -XX:MetaspaceSize=256m -XX:-DontCompileHugeMethods"
     " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -61,6 +68,9 @@ _LOCAL = {
     "spark.sql.codegen.cache.maxEntries": "2000",
 }
 
+_DEAF = ContextVar("deaf children", default=False)
+"""Whether the children that are forked now ignore SIGTERM."""
+
 
 def local_session(
     cores: int | None = None, memory: str = MEMORY, scratch: str | None = None, log_bytes: int | None = None
@@ -78,7 +88,29 @@ def local_session(
         settings |= {"spark.local.dir": scratch, "spark.sql.warehouse.dir": f"{scratch}/warehouse"}
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with deaf_children():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def deaf_children() -> Iterator[None]:
+    """Let processes that this thread starts meanwhile ignore SIGTERM, as PySpark lets Java ignore Ctrl-C: one that is
+    sent to the whole group, as systemd does, is this process's to obey, and Java ends when this one has. This holds for
+    children that run Python between fork and exec, as PySpark's Java does (`preexec_fn`)."""
+    before = _DEAF.set(True)
+    try:
+        yield
+    finally:
+        _DEAF.reset(before)
+
+
+def _begin_deaf() -> None:
+    """Ignore SIGTERM in a child that has just been forked, where it was asked to."""
+    if _DEAF.get():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+os.register_at_fork(after_in_child=_begin_deaf)
 
 
 def _huge_pages() -> str:
@@ -93,7 +125,23 @@ def _huge_pages() -> str:
 
 def prepare(spark: SparkSession) -> None:
     """Set the options that an audit needs, for as long as the session lives."""
-    for name, value in SETTINGS.items():
+    _set(spark, SETTINGS)
+
+
+@contextmanager
+def interpreted(spark: SparkSession, is_so: bool = True) -> Iterator[None]:
+    """Let the plans that are made meanwhile be interpreted (else compiled): of few rows that takes less than to compile
+    them; afterwards it is as before."""
+    before = {name: str(spark.conf.get(name)) for name in _COMPILED}
+    _set(spark, _INTERPRETED if is_so else _COMPILED)
+    try:
+        yield
+    finally:
+        _set(spark, before)
+
+
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    for name, value in settings.items():
         spark.conf.set(name, value)
 
 

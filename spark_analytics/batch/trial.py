@@ -36,6 +36,7 @@ def try_place(spark: SparkSession, writer: Writer) -> None:
     """
     if writer.format == "parquet" and writer.schema is None and is_here(writer.path or ""):
         return
+    try_schema(spark, writer)
     name = f"_trial_{uuid.uuid4().hex}"
     row = table_of(spark, [(1, "tried")], "number long, text string").coalesce(1)
     try:
@@ -51,6 +52,23 @@ def try_place(spark: SparkSession, writer: Writer) -> None:
         _remove(spark, writer, name)
     if read != [(1, "tried")]:
         raise CannotWrite(sentence(writer, spark.version, f"a table of one row was read back as {len(read)} rows"))
+
+
+def try_schema(spark: SparkSession, writer: Writer) -> None:
+    """Raise `CannotWrite` if a catalog that the session has knows no such schema: some make it with the first table, as
+    Iceberg's catalog in files does."""
+    if writer.schema is None:
+        return
+    if writer.catalog and spark.conf.get(f"spark.sql.catalog.{writer.catalog}", None) is None:
+        return  # Spark's own, or none: the trial says what it is.
+    try:
+        is_there = spark.catalog.databaseExists(writer.place(""))
+    except Exception as error:
+        if not (isinstance(error, PySparkException) or from_java(error)):
+            raise
+        raise CannotWrite(sentence(writer, spark.version, _cause(error))) from None
+    if not is_there:
+        raise CannotWrite(sentence(writer, spark.version, f"[{_NO_SCHEMA[0]}] the catalog knows no such schema"))
 
 
 def sentence(writer: Writer, version: str, cause: str) -> str:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from spark_analytics.batch.kept_rows import write_checked, write_text_checked
+from spark_analytics.batch.kept_rows import is_here, write_checked, write_text_checked
 from spark_analytics.batch.local_rows import table_of
+from spark_analytics.batch.small_texts import write_text
 
 FORMATS = ("parquet", "delta", "iceberg")
 NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -21,13 +22,15 @@ class Writer:
     """Writes and reads tables. `path`: the root under which each table is a directory; with a `schema` (of a `catalog`)
     tables are written there, and only texts below the path.
 
-    Delta and Iceberg need their jars and catalogs in the session.
+    Delta and Iceberg need their jars and catalogs in the session. `is_by_python`: a path of this machine is one of this
+    very process, which writes texts there itself.
     """
 
     path: str | None = None
     catalog: str | None = None
     schema: str | None = None
     format: str = "parquet"
+    is_by_python: bool = False
 
     def write(self, name: str, table: DataFrame, *partitioned_by: str) -> None:
         """Write the table, replacing an earlier one of that name. Raise `NotKept` if Parquet below a path then lacks
@@ -87,7 +90,9 @@ class Writer:
 
     def text(self, spark: SparkSession, name: str, text: str) -> None:
         """Write a text as the only part of a directory below the path; do nothing without a path. Raise `NotKept`."""
-        if self.path is not None:
+        if self.path is not None and self.is_by_python and is_here(self.path):
+            write_text(self._below(name), text)
+        elif self.path is not None:
             table, place = table_of(spark, [(text,)], "value string").coalesce(1), self._below(name)
             writer = table.write.mode("overwrite").option("lineSep", "\n")
             write_text_checked(spark, place, text, lambda: writer.text(place))

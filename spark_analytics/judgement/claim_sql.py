@@ -13,12 +13,12 @@ others all the same, where nothing that may be missing behind that could explain
 from __future__ import annotations
 
 from spark_analytics.judgement import door_sql, link_sql, owed_sql, refusal_sql
+from spark_analytics.judgement.history_sql import NO_HISTORY
 from spark_analytics.judgement.presence_sql import (
     DROPPED,
     HISTORY,
     JOINED_THERE,
     LEFT_OUT,
-    NO_HISTORY,
     NOT_AWAY,
     NOT_LEFT,
 )

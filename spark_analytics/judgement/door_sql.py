@@ -76,12 +76,12 @@ LEFT JOIN turned others ON others.router = said.taker AND others.peer IS NULL
 WHERE said.router NOT IN (SELECT router FROM {{change}} WHERE event = 'renewal')
     AND said.count >= coalesce(named.count, 0) + coalesce(others.count, 0) + {UNBORNE_MIN}
 """
-"""More messages that a neighbour is said to have refused than its whole log tells to have turned away from that router,
-with repetitions. Only what was refused surely within a run of the neighbour that ended with `stop` counts, by the
-bounds of both clocks (`apart`), or by ten minutes where there are none: a router that stops first writes down what it
-turned away, one that is killed loses it, and one that runs writes it the later the more it is. A router tells each
-message that it refuses, and counts it at its door for whoever brought it; lines that name nobody may be of anybody. A
-log of an older version, or that tells of renewed keys, is not judged."""
+"""More messages that a neighbour is said to have refused than its log, in which no event before the last one is
+missing, tells to have turned away from that router, with repetitions. Only what was refused surely within a run of the
+neighbour that ended with `stop` counts, by the bounds of both clocks (`apart`), or by ten minutes where there are none:
+a router that stops first writes down what it turned away, one that is killed loses it, and one that runs writes it the
+later the more it is. A router tells each message that it refuses, and counts it at its door for whoever brought it;
+lines that name nobody may be of anybody. A log of an older version, or that tells of renewed keys, is not judged."""
 
 BORNE_OUT = """
 WITH said AS (
@@ -107,6 +107,16 @@ away for `UNJOINED`."""
 
 TEXTS = {"not-handed": NOT_HANDED, UNTURNED: NOT_TURNED_AWAY}
 """The texts by claim."""
+
+
+def is_blamed(words: Iterable[Row]) -> bool:
+    """Return whether a router says of as many messages as are judged that others refused them, for reasons of their
+    own. `words`: how often routers give each reason (`router`, `event`, `reason`, `at_door`, `count`)."""
+    counts: dict[str, int] = {}
+    for row in words:
+        if not row["at_door"] and row["event"] == "refused" and row["reason"] not in NOT_BLAMED:
+            counts[row["router"]] = counts.get(row["router"], 0) + row["count"]
+    return max(counts.values(), default=0) >= UNBORNE_MIN
 
 
 def joined_here(claims: Iterable[Row], borne_out: Iterable[Row]) -> list[dict[str, Any]]:

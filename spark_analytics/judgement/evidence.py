@@ -385,8 +385,8 @@ def _limits(
     said = [
         "What a router never wrote down cannot be seen in its own log; messages that it handed to another router are "
         "followed there if that router's log is given. Two routers that lie alike can invent a delivery, and a router "
-        "one to an app of its own: only that recipient could tell. What else no log refutes is in docs/audit.md, under "
-        '"Reasons that a log cannot refute".'
+        "one to an app of its own: only that recipient could tell. What else no log refutes is in docs/claims.md, "
+        'claim by claim and under "Reasons that a log cannot refute".'
     ]
     alone = ", ".join(log.router for log in logs if log.router not in seen)
     if alone:

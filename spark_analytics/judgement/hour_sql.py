@@ -14,7 +14,7 @@ FULL_S_MAX = 9 * 10**9
 SLO_HOUR = """
 WITH judged AS (
     SELECT router, CAST((minute - minute % 60) / 60 AS BIGINT) AS hour,
-        CAST(sum(owed - pending - unknown) AS BIGINT) AS owed,
+        CAST(sum(owed - pending - unknown - unconfirmed) AS BIGINT) AS owed,
         CAST(sum(delivered + acked) AS BIGINT) AS arrived
     FROM {audit_window}
     GROUP BY router, CAST((minute - minute % 60) / 60 AS BIGINT)
@@ -46,8 +46,9 @@ SELECT router, hour,
 FROM met
 """
 """Key (router, hour of acceptance): how much of what was owed arrived at its hop `within` the limit, arrived `late`, or
-was `missed`: ended otherwise, or lost. `owed` leaves out what is pending or unknown. A wait counts by the upper edge of
-its bucket, which is at most 1 % above it. `burn`: what did not arrive in time by what the target allows, with two
+was `missed`: ended otherwise, or lost. `owed` leaves out what is pending, unknown or `unconfirmed`: handed over with a
+ttl of 0, which asks for no answer, so that nobody can tell whether and when it arrived. A wait counts by the upper edge
+of its bucket, which is at most 1 % above it. `burn`: what did not arrive in time by what the target allows, with two
 decimals; above 1 the hour uses more than its part of the budget."""
 
 QUEUE_HOUR = f"""

@@ -11,35 +11,42 @@ PONG = "link"
 LATE_NS = 60 * 10**9
 """Nanoseconds by which a router may write down an answer later than it came: it stood still."""
 
-HEARD_WHEN_DOWN = """
-WITH step AS (
-    SELECT router, boot, peer, seq, event, CASE event WHEN 'link_up' THEN 1 ELSE -1 END AS added
+OWN = """
+SELECT router, boot, seq, t, event, peer,
+    sum(CASE event WHEN 'link_up' THEN 1 WHEN 'link_down' THEN -1 ELSE 0 END) OVER own AS up,
+    max(CASE WHEN event = 'link_down' THEN seq END) OVER own AS down_seq,
+    lag(event) OVER own AS last_event, lag(seq) OVER own AS last_seq, lag(t) OVER own AS last_t
+FROM (
+    SELECT router, boot, seq, t, event, peer
     FROM {change}
     WHERE event IN ('link_up', 'link_down') AND peer IS NOT NULL
     UNION ALL
-    SELECT router, boot, peer, seq, 'pong', 0 FROM {pong}
-),
-told AS (
-    SELECT router, boot, peer, seq, event, sum(added) OVER own AS up,
-        max(CASE WHEN added < 0 THEN seq END) OVER own AS down_seq
-    FROM step
-    WINDOW own AS (PARTITION BY router, boot, peer ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
-),
+    SELECT router, boot, seq, t, 'pong', peer FROM {pong}
+) told
+WINDOW own AS (PARTITION BY router, boot, peer ORDER BY seq)
+"""
+"""The lines about a neighbour's links and the answers: how many links with it are `up` after each, where the last went
+down (`down_seq`), and of which line of that neighbour and run it is the next (`last_event`, `last_seq`, `last_t`)."""
+OWNS = f"WITH own AS ({OWN}),"
+"""How the texts begin that read these."""
+
+HEARD_WHEN_DOWN = f"""
+{OWNS}
 begun AS (
-    SELECT router, boot, min(seq) AS seq FROM {change} WHERE event = 'start' GROUP BY router, boot
+    SELECT router, boot, min(seq) AS seq FROM {{change}} WHERE event = 'start' GROUP BY router, boot
 ),
 unnamed AS (
-    SELECT DISTINCT router, boot FROM {change} WHERE event = 'link_up' AND peer IS NULL
+    SELECT DISTINCT router, boot FROM {{change}} WHERE event = 'link_up' AND peer IS NULL
 ),
 renewed AS (
-    SELECT router, old_key AS peer FROM {change} WHERE event = 'renewal'
+    SELECT router, old_key AS peer FROM {{change}} WHERE event = 'renewal'
     UNION
-    SELECT router, new_key FROM {change} WHERE event = 'renewal'
+    SELECT router, new_key FROM {{change}} WHERE event = 'renewal'
 )
 SELECT told.router, told.peer, CAST(count(*) AS BIGINT) AS count, min(told.seq) AS seq,
     min_by(coalesce(down_seq, begun.seq), told.seq) AS accepted_seq
-FROM told
-JOIN {log} log ON log.router = told.router
+FROM own told
+JOIN {{log}} log ON log.router = told.router
 JOIN begun ON begun.router = told.router AND begun.boot = told.boot
 LEFT JOIN unnamed ON unnamed.router = told.router AND unnamed.boot = told.boot
 LEFT JOIN renewed ON renewed.router = told.router AND renewed.peer = told.peer
@@ -83,48 +90,54 @@ LINE = """line AS (
 )"""
 """The step that puts the lines about links and the answers together."""
 LINKED_THERE = f"""
-WITH {LINE},
+{OWNS}
+{LINE},
 odd AS (
     SELECT router FROM {{change}} WHERE event IN ('clock_step', 'renewal') OR event = 'link_up' AND peer IS NULL
 ),
 known AS (
     SELECT * FROM {{log}} log WHERE is_unbroken AND router NOT IN (SELECT router FROM odd)
 ),
-placed AS (
-    SELECT line.*,
-        max(t) OVER (PARTITION BY router ORDER BY t RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_t,
-        min(t) OVER (PARTITION BY router ORDER BY t RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS after_t
-    FROM line
+moment AS (
+    SELECT router, t, lag(t) OVER (PARTITION BY router ORDER BY t) AS before_t,
+        lead(t) OVER (PARTITION BY router ORDER BY t) AS after_t
+    FROM (SELECT DISTINCT router, t FROM line) moment
 ),
 ending AS (
-    SELECT router, max(before_t) AS t FROM placed GROUP BY router
-),
-own AS (
-    SELECT router, boot, seq, t, event, peer, before_t, after_t,
-        sum(CASE event WHEN 'link_up' THEN 1 WHEN 'link_down' THEN -1 ELSE 0 END) OVER own AS up,
-        lag(event) OVER own AS last_event, lag(t) OVER own AS last_t
-    FROM placed
-    WHERE peer IS NOT NULL AND event IN ('link_up', 'link_down', 'pong')
-    WINDOW own AS (PARTITION BY router, boot, peer ORDER BY seq)
+    SELECT router, max(before_t) AS t FROM moment GROUP BY router
 ),
 gap AS (
-    SELECT router, peer, event, up, seq, after_t AS from_t,
-        lead(before_t) OVER (PARTITION BY router, peer ORDER BY seq) AS to_t
-    FROM own
+    SELECT own.router, peer, event, up, seq, after_t AS from_t,
+        lead(before_t) OVER (PARTITION BY own.router, peer ORDER BY seq) AS to_t
+    FROM own JOIN moment ON moment.router = own.router AND moment.t = own.t
     WHERE event <> 'pong'
 ),
+heard AS (
+    SELECT here.router, there.key AS peer, own.seq, last_t - upper_ns AS from_t, own.t - lower_ns AS to_t
+    FROM own
+    JOIN known there ON there.router = own.router
+    JOIN known here ON here.key = own.peer
+    JOIN {{apart}} apart ON apart.router = here.router AND apart.taker = there.router
+    WHERE event = 'pong' AND last_event = 'pong' AND lower_ns <= upper_ns
+),
+placed AS (
+    SELECT router, peer, seq, to_t, max(gap_seq) OVER (
+        PARTITION BY router, peer ORDER BY from_t RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ) AS gap_seq
+    FROM (
+        SELECT router, peer, seq, from_t, to_t, CAST(NULL AS BIGINT) AS gap_seq FROM heard
+        UNION ALL
+        SELECT router, peer, CAST(NULL AS BIGINT), from_t + {LATE_NS} + 1, CAST(NULL AS BIGINT), seq
+        FROM gap
+        WHERE event = 'link_down' AND up <= 0 AND from_t IS NOT NULL
+    ) moments
+),
 found AS (
-    SELECT gap.router, gap.peer, heard.seq AS heard_seq, max(gap.seq) AS seq
-    FROM gap
-    JOIN known here ON here.router = gap.router
+    SELECT gap.router, gap.peer, placed.seq AS heard_seq, gap.seq
+    FROM placed
+    JOIN gap ON gap.router = placed.router AND gap.peer = placed.peer AND gap.seq = placed.gap_seq
     JOIN ending ON ending.router = gap.router
-    JOIN known there ON there.key = gap.peer
-    JOIN {{apart}} apart ON apart.router = gap.router AND apart.taker = there.router
-    JOIN own heard ON heard.router = there.router AND heard.peer = here.key
-    WHERE gap.event = 'link_down' AND gap.up <= 0 AND heard.event = 'pong' AND heard.last_event = 'pong'
-        AND lower_ns <= upper_ns AND heard.last_t - upper_ns > gap.from_t + {LATE_NS}
-        AND heard.t - lower_ns < coalesce(gap.to_t, ending.t)
-    GROUP BY gap.router, gap.peer, heard.seq
+    WHERE placed.to_t < coalesce(gap.to_t, ending.t)
 )
 SELECT router, peer, CAST(count(*) AS BIGINT) AS count, min(seq) AS seq, min(heard_seq) AS accepted_seq
 FROM found

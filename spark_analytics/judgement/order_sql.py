@@ -12,7 +12,7 @@ have heard in any order.
 
 from __future__ import annotations
 
-from spark_analytics.judgement.link_sql import LINE
+from spark_analytics.judgement.link_sql import OWNS
 from spark_analytics.judgement.presence_sql import HISTORY, NS_MAX, SEEN, STAYS
 
 UNTIMED = """
@@ -42,11 +42,11 @@ set, or what they handed to each other contradicts itself. Neither log has a hol
 was restored, and no key followed one of theirs."""
 
 
-def _known(name: str, asked: str, which: str = "TRUE") -> str:
+def known_steps(name: str, asked: str, which: str = "TRUE") -> str:
     """Return the steps that tell what was known: `name`, with each row of `asked` (`router`, `other`, `at_seq`, `at_t`)
     and `known_seq`, the latest event of `router` that was before the transaction of event `at_seq` of `other`, by the
     ties that are so. Without a time, a line before it in its transaction counts as well."""
-    by_pair = "PARTITION BY router, other ORDER BY"
+    by_pair = "PARTITION BY router, other ORDER BY at_seq, is_asked, at_t NULLS LAST"
     return f"""
 {name}_line AS (
     SELECT router, other, other_seq AS at_seq, other_t AS at_t, seq, FALSE AS is_asked FROM {{tie}} WHERE {which}
@@ -54,18 +54,15 @@ def _known(name: str, asked: str, which: str = "TRUE") -> str:
     SELECT DISTINCT router, other, at_seq, at_t, CAST(NULL AS BIGINT), TRUE FROM {asked}
 ),
 {name}_begun AS (
-    SELECT *, CASE WHEN at_t = lag(at_t) OVER ({by_pair} at_seq) THEN 0 ELSE 1 END AS is_begun FROM {name}_line
-),
-{name}_told AS (
-    SELECT *, CAST(sum(is_begun) OVER (
-        {by_pair} at_seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    ) AS BIGINT) AS place
-    FROM {name}_begun
+    SELECT *, coalesce(at_t <> lag(at_t) OVER ({by_pair}), TRUE) AS is_begun,
+        max(seq) OVER ({by_pair} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_seq
+    FROM {name}_line
 ),
 {name}_all AS (
-    SELECT router, other, at_seq, is_asked,
-        max(seq) OVER ({by_pair} place RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS known_seq
-    FROM {name}_told
+    SELECT router, other, at_seq, is_asked, max(CASE WHEN is_begun THEN before_seq END) OVER (
+        {by_pair} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ) AS known_seq
+    FROM {name}_begun
 ),
 {name} AS (
     SELECT router, other, at_seq, known_seq FROM {name}_all WHERE is_asked AND known_seq IS NOT NULL
@@ -86,7 +83,7 @@ judged AS (
 ),
 asked AS (
     SELECT taker AS router, router AS other, at_seq, CASE WHEN NOT is_alone THEN t END AS at_t FROM judged
-),{_known("known", "asked")},
+),{known_steps("known", "asked")},
 found AS (
     SELECT judged.*, row_number() OVER (PARTITION BY judged.router, taker ORDER BY seq, id) AS place
     FROM judged
@@ -114,7 +111,7 @@ JOINED_THERE = f"""
 {STAYS}
 asked_before AS (
     SELECT taker AS router, router AS other, accepted_seq AS at_seq, CAST(NULL AS BIGINT) AS at_t FROM {{refused}}
-),{_known("known_before", "asked_before")},
+),{known_steps("known_before", "asked_before")},
 staying AS (
     SELECT DISTINCT refused.router, refused.taker, subscriber, stay.group_key, joined_seq, from_seq, to_seq
     FROM (SELECT DISTINCT router, taker, group_key FROM {{refused}}) refused
@@ -122,7 +119,7 @@ staying AS (
 ),
 asked_after AS (
     SELECT router, taker AS other, to_seq AS at_seq, CAST(NULL AS BIGINT) AS at_t FROM staying
-),{_known("known_after", "asked_after")},
+),{known_steps("known_after", "asked_after")},
 found AS (
     SELECT refused.router, taker.key AS peer, refused.seq, refused.count, max(joined_seq) AS joined_seq
     FROM {{refused}} refused
@@ -148,50 +145,61 @@ connected from before the router accepted them, as it knew, until after it had t
 `refused`: as of `presence_sql.JOINED_THERE`, with `accepted_seq`."""
 
 LINKED_THERE = f"""
-WITH {LINE},
+{OWNS}
 odd AS (
     SELECT router FROM {{change}} WHERE event = 'link_up' AND peer IS NULL
 ),
 named AS (
     SELECT router, key FROM {{log}} log WHERE router NOT IN (SELECT router FROM odd)
 ),
-own AS (
-    SELECT line.router, there.router AS other, seq, event,
-        sum(CASE event WHEN 'link_up' THEN 1 WHEN 'link_down' THEN -1 ELSE 0 END) OVER own AS up,
-        lag(event) OVER own AS last_event, lag(seq) OVER own AS last_seq, lag(t) OVER own AS last_t
-    FROM line
-    JOIN named here ON here.router = line.router
-    JOIN named there ON there.key = line.peer
-    WHERE event IN ('link_up', 'link_down', 'pong')
-    WINDOW own AS (PARTITION BY line.router, boot, peer ORDER BY seq)
+tied AS (
+    SELECT router, other FROM {{tie}} tie
+    UNION
+    SELECT other, router FROM {{tie}} tie
+),
+pair AS (
+    SELECT own.router, there.router AS other, seq, event, up, last_event, last_seq, last_t
+    FROM own
+    JOIN named here ON here.router = own.router
+    JOIN named there ON there.key = own.peer
+    JOIN tied ON tied.router = own.router AND tied.other = there.router
 ),
 gap AS (
     SELECT router, other, event, up, seq,
         coalesce(lead(seq) OVER (PARTITION BY router, other ORDER BY seq), {NS_MAX}) AS to_seq
-    FROM own
+    FROM pair
     WHERE event <> 'pong'
 ),
 heard AS (
-    SELECT router, other, seq, last_seq, last_t FROM own WHERE event = 'pong' AND last_event = 'pong'
+    SELECT router, other, seq, last_seq, last_t FROM pair WHERE event = 'pong' AND last_event = 'pong'
 ),
 asked AS (
     SELECT other AS router, router AS other, last_seq AS at_seq, last_t AS at_t FROM heard
-),{_known("known", "asked", "is_sent")},
+),{known_steps("known", "asked", "is_sent")},
 asked_until AS (
     SELECT other AS router, router AS other, to_seq AS at_seq, CAST(NULL AS BIGINT) AS at_t
     FROM gap
     WHERE event = 'link_down' AND up <= 0
-),{_known("known_until", "asked_until")},
+),{known_steps("known_until", "asked_until")},
+placed AS (
+    SELECT router, other, heard_seq, known_seq, max(gap_seq) OVER (
+        PARTITION BY router, other ORDER BY known_seq RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ) AS gap_seq
+    FROM (
+        SELECT known.router, known.other, heard.seq AS heard_seq, known_seq, CAST(NULL AS BIGINT) AS gap_seq
+        FROM heard
+        JOIN known ON known.router = heard.other AND known.other = heard.router AND known.at_seq = heard.last_seq
+        UNION ALL
+        SELECT router, other, CAST(NULL AS BIGINT), seq + 1, seq FROM gap WHERE event = 'link_down' AND up <= 0
+    ) moments
+),
 found AS (
-    SELECT gap.router, gap.other, heard.seq AS heard_seq, max(gap.seq) AS seq
-    FROM gap
+    SELECT gap.router, gap.other, heard_seq, gap.seq
+    FROM placed
+    JOIN gap ON gap.router = placed.router AND gap.other = placed.other AND gap.seq = placed.gap_seq
     JOIN known_until ON known_until.router = gap.other AND known_until.other = gap.router
         AND known_until.at_seq = gap.to_seq
-    JOIN heard ON heard.router = gap.other AND heard.other = gap.router
-    JOIN known ON known.router = gap.router AND known.other = gap.other AND known.at_seq = heard.last_seq
-    WHERE gap.event = 'link_down' AND gap.up <= 0 AND known.known_seq > gap.seq AND known.known_seq < gap.to_seq
-        AND known_until.known_seq >= heard.seq
-    GROUP BY gap.router, gap.other, heard.seq
+    WHERE placed.known_seq < gap.to_seq AND known_until.known_seq >= heard_seq
 )
 SELECT found.router, log.key AS peer, CAST(count(*) AS BIGINT) AS count, min(seq) AS seq,
     min(heard_seq) AS accepted_seq
@@ -220,7 +228,7 @@ wanted AS (
 ),
 asked AS (
     SELECT router, taker AS other, had_seq AS at_seq, CAST(NULL AS BIGINT) AS at_t FROM wanted
-),{_known("known", "asked")},
+),{known_steps("known", "asked")},
 found AS (
     SELECT wanted.*, row_number() OVER (PARTITION BY wanted.router, taker ORDER BY seq, had_seq, id) AS place
     FROM wanted
@@ -235,7 +243,7 @@ GROUP BY found.router, log.key
 """
 """Messages that a router says that it asked another one for as history, which that one, whose log begins with its first
 event, accepted first only after it had a message that the router accepted after it had asked. Both logs are whole: one
-that a neighbour saw reach further may have begun anew. `had`: as of `presence_sql.NO_HISTORY`."""
+that a neighbour saw reach further may have begun anew. `had`: as of `history_sql.NO_HISTORY`."""
 
 TEXTS = {
     "refused-there": REFUSED_THERE,

@@ -6,15 +6,12 @@ from __future__ import annotations
 import re
 
 from spark_analytics.judgement.refusal_sql import NOT_KEPT
-from spark_analytics.judgement.schema import GRACE_NS
 
 HISTORY = "history_asked"
 """The event of messages that the pub/sub service asked another router for as history: their `ids` are in `change`."""
 DROPPED = "queue_dropped"
 """The event of a queue that the operator had dropped, of the recipient `peer`."""
 NS_MAX = (1 << 63) - 1
-ASKED_NS = 10**9
-"""By how much a router must have accepted a message later than it was asked for it, to have lacked it then."""
 PARTS, PART_MIN = 512, 4096
 """Into how many parts a log is cut, and the fewest events in one: a line is compared with who was there in its part."""
 
@@ -88,6 +85,8 @@ stay AS (
     FROM membership
     JOIN told ON told.router = membership.router
     JOIN presence ON presence.router = membership.router AND presence.peer = membership.subscriber
+        AND presence.seq < coalesce(membership.to_seq, {NS_MAX})
+        AND membership.seq < coalesce(presence.to_seq, {NS_MAX})
     JOIN {{log}} log ON log.router = membership.router
     LEFT JOIN stopped ON stopped.router = presence.router AND stopped.run = presence.run
     LEFT JOIN doubtful ON doubtful.router = membership.router AND doubtful.peer = membership.subscriber
@@ -147,6 +146,7 @@ member AS (
     FROM membership
     JOIN marked ON marked.router = membership.router AND marked.seq < membership.seq
     JOIN sighted ON sighted.router = membership.router AND sighted.subscriber = membership.subscriber
+        AND sighted.seq < coalesce(membership.to_seq, {NS_MAX}) AND membership.seq < sighted.to_seq
     JOIN {{log}} log ON log.router = membership.router
     LEFT JOIN unmarked ON unmarked.router = membership.router
     LEFT JOIN doubtful ON doubtful.router = membership.router AND doubtful.peer = membership.subscriber
@@ -237,28 +237,40 @@ the first `config` that has `clock_moves_s_max`, in `seq`, or anywhere; `history
 counted, first in `seq`, of those who may have joined before that or behind `unmarked`; `rights`: those of `peer`
 changed in `seq`, or it was renewed there."""
 
-LACKING = f"""
-WITH {_STAY},
+
+def _cut(lines: str, whose: str = "") -> str:
+    """Return the steps that cut these lines (`placed`), and who was there (`cut`; `is_member`: of `member`), into parts
+    of a log. `whose`: a join that leaves rows of `owing` out."""
+    return f"""
 width AS (
     SELECT router, min(seq) AS first_seq, max(seq) AS last_seq,
         greatest({PART_MIN}, CAST(max(seq) AS DOUBLE) / {PARTS}) AS size
-    FROM {{sent}}
+    FROM {lines} lines
     GROUP BY router
 ),
+placed AS (
+    SELECT lines.*, CAST(floor(seq / size) AS BIGINT) AS part
+    FROM {lines} lines JOIN width ON width.router = lines.router
+),
 owing AS (
-    SELECT router, subscriber, group_key, joined_seq, from_seq, to_seq FROM stay
+    SELECT router, subscriber, group_key, joined_seq, from_seq, to_seq, FALSE AS is_member FROM stay
     UNION ALL
-    SELECT router, subscriber, group_key, joined_seq, from_seq, to_seq FROM member
+    SELECT router, subscriber, group_key, joined_seq, from_seq, to_seq, TRUE FROM member
 ),
 cut AS (
-    SELECT owing.router, subscriber, group_key, joined_seq, from_seq, to_seq,
+    SELECT owing.router, subscriber, group_key, joined_seq, from_seq, to_seq, is_member,
         explode(sequence(
             CAST(floor(greatest(from_seq, first_seq) / size) AS BIGINT),
             CAST(floor(least(to_seq, last_seq) / size) AS BIGINT)
         )) AS part
-    FROM owing JOIN width ON width.router = owing.router
+    FROM owing JOIN width ON width.router = owing.router {whose}
     WHERE from_seq < least(to_seq, last_seq) AND first_seq < to_seq
-),
+)"""
+
+
+LACKING = f"""
+WITH {_STAY},
+{_cut("{sent}")},
 inside AS (
     SELECT DISTINCT router, peer FROM presence WHERE event = 'link_up' AND standing = 'local'
 ),
@@ -273,8 +285,11 @@ named AS (
     SELECT line.router, line.seq, ids, explode(sequence(0, CAST(length(ids) / 64 AS BIGINT) - 1)) AS i
     FROM line
     JOIN {{log}} log ON log.router = line.router
-    LEFT JOIN met ON met.router = line.router AND met.seq < line.seq AND (met.peer = asked_key OR met.peer IS NULL)
-    WHERE line.event = '{HISTORY}' AND (met.seq IS NOT NULL OR asked_key IS NULL OR log.pruned_to > 0)
+    LEFT JOIN met ON met.router = line.router AND met.peer = asked_key AND met.seq < line.seq
+    LEFT JOIN (SELECT router, seq FROM met WHERE peer IS NULL) counted
+        ON counted.router = line.router AND counted.seq < line.seq
+    WHERE line.event = '{HISTORY}'
+        AND (met.seq IS NOT NULL OR counted.seq IS NOT NULL OR asked_key IS NULL OR log.pruned_to > 0)
 ),
 wanted AS (
     SELECT router, substr(ids, 64 * i + 1, 64) AS id, min(seq) AS seq
@@ -293,9 +308,6 @@ history AS (
     WHERE wanted.seq < lone.seq
     GROUP BY lone.router, lone.seq
     HAVING count(*) = max(n)
-),
-placed AS (
-    SELECT sent.*, CAST(floor(seq / size) AS BIGINT) AS part FROM {{sent}} sent JOIN width ON width.router = sent.router
 )
 SELECT {{hint}} placed.router, cut.subscriber, placed.seq, placed.n, max(joined_seq) AS joined_seq
 FROM placed
@@ -328,34 +340,43 @@ GROUP BY router, subscriber
 SEEN = "(taker.is_whole OR taker.is_unbroken AND marked.seq IS NOT NULL)"
 """SQL for whether the log of `taker` tells when a stay ended: it is whole, or up to its last event and names leaves."""
 
+_WHOSE_DROPPED = """JOIN (SELECT DISTINCT router, recipient FROM {dropped} dropped) gone
+        ON gone.router = owing.router AND gone.recipient = subscriber"""
 PRESENT = f"""
 WITH {_STAY},
-cleared AS (
-    SELECT router, peer, seq FROM line WHERE event = '{DROPPED}'
-),
-ended AS (
-    SELECT router, peer, seq FROM line WHERE event = 'start' OR event = 'link_down' AND peer IS NOT NULL
+{_cut("{dropped}", _WHOSE_DROPPED)},
+away AS (
+    SELECT router, peer, seq, is_asked,
+        max(cleared_seq)
+            OVER (PARTITION BY router, peer ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS clear_seq,
+        max(CASE WHEN peer IS NULL THEN ended_seq END)
+            OVER (PARTITION BY router ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS start_seq,
+        max(ended_seq)
+            OVER (PARTITION BY router, peer ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS down_seq
+    FROM (
+        SELECT DISTINCT router, recipient AS peer, seq, CAST(NULL AS BIGINT) AS ended_seq,
+            CAST(NULL AS BIGINT) AS cleared_seq, TRUE AS is_asked
+        FROM {{dropped}} dropped
+        UNION ALL
+        SELECT router, CASE WHEN event <> 'start' THEN peer END, seq, CASE WHEN event <> '{DROPPED}' THEN seq END,
+            CASE WHEN event = '{DROPPED}' THEN seq END, FALSE
+        FROM line
+        WHERE event = 'start' OR event IN ('link_down', '{DROPPED}') AND peer IS NOT NULL
+    ) told
 ),
 held AS (
-    SELECT dropped.router, parcel, recipient, dropped.seq, dropped.count, group_key, joined_seq, from_seq
-    FROM {{dropped}} dropped
-    JOIN stay ON stay.router = dropped.router AND stay.subscriber = recipient
-    WHERE from_seq < dropped.seq AND dropped.seq < to_seq
-    UNION ALL
-    SELECT dropped.router, parcel, recipient, dropped.seq, dropped.count, group_key, joined_seq,
-        greatest(from_seq, max(coalesce(ended.seq, 0)))
-    FROM {{dropped}} dropped
-    JOIN member ON member.router = dropped.router AND member.subscriber = recipient
-    LEFT JOIN ended ON ended.router = dropped.router AND ended.seq < dropped.seq
-        AND (ended.peer = recipient OR ended.peer IS NULL)
-    WHERE from_seq < dropped.seq AND dropped.seq < to_seq
-    GROUP BY dropped.router, parcel, recipient, dropped.seq, dropped.count, group_key, joined_seq, from_seq
+    SELECT placed.router, parcel, recipient, placed.seq, placed.count, group_key, joined_seq, clear_seq,
+        CASE WHEN is_member THEN greatest(from_seq, coalesce(start_seq, 0), coalesce(down_seq, 0)) ELSE from_seq
+        END AS from_seq
+    FROM placed
+    JOIN cut ON cut.router = placed.router AND cut.subscriber = recipient AND cut.part = placed.part
+    JOIN away ON away.router = placed.router AND away.peer = recipient AND away.seq = placed.seq AND is_asked
+    WHERE from_seq < placed.seq AND placed.seq < to_seq
 )
 SELECT held.router, parcel, recipient, held.seq, held.count, group_key, min(joined_seq) AS joined_seq,
-    greatest(min(from_seq), max(history_told.seq), max(coalesce(cleared.seq, 0))) AS from_seq
+    greatest(min(from_seq), max(history_told.seq), max(coalesce(clear_seq, 0))) AS from_seq
 FROM held
 JOIN history_told ON history_told.router = held.router
-LEFT JOIN cleared ON cleared.router = held.router AND cleared.peer = recipient AND cleared.seq < held.seq
 GROUP BY held.router, parcel, recipient, held.seq, held.count, group_key
 """
 """Lines of messages dropped because the recipient had left, which was in a group and connected then, or in the group
@@ -405,80 +426,6 @@ it was in the group and connected all the while, up to its last event at most. I
 been set: such logs are not judged. Nor are those without their end, where leaves may only be counted (`marked`).
 `refused`: such refusals (`router`, `taker`, `seq`, `count`, `group_key`, `accepted_t`, `refused_t`, by the clock of
 `router`); `apart`: bounds of the taker's clock minus the router's (`router`, `taker`, `lower_ns`, `upper_ns`)."""
-
-NO_HISTORY = f"""
-WITH {_STAY},
-asking AS (
-    SELECT line.router, line.seq, line.t, group_key, log.router AS taker, ids
-    FROM line
-    JOIN {{log}} log ON log.key = asked_key
-    WHERE event = '{HISTORY}' AND log.pruned_to = 0
-),
-steady AS (
-    SELECT router FROM {{log}} log
-    WHERE is_whole AND router NOT IN (SELECT router FROM {{change}} WHERE event = 'clock_step')
-),
-behind AS (
-    SELECT router, taker, max(lower_ns) AS lower_ns, min(upper_ns) AS upper_ns
-    FROM (
-        SELECT router, taker, lower_ns, upper_ns FROM {{apart}} onward
-        UNION ALL
-        SELECT taker, router, -upper_ns, -lower_ns FROM {{apart}} back
-    ) bounds
-    GROUP BY router, taker
-    HAVING max(lower_ns) <= min(upper_ns)
-),
-serving AS (
-    SELECT asking.router, asking.seq, max(greatest(membership.t, presence.t)) AS t
-    FROM asking
-    JOIN membership ON membership.router = asking.router AND membership.group_key = asking.group_key
-    JOIN presence ON presence.router = membership.router AND presence.peer = membership.subscriber
-    LEFT JOIN stopped ON stopped.router = presence.router AND stopped.run = presence.run
-    WHERE membership.event = 'join' AND membership.service IS NOT NULL AND presence.event = 'link_up'
-        AND greatest(membership.seq, presence.seq) < asking.seq
-        AND least(
-            coalesce(membership.to_seq, {NS_MAX}), coalesce(presence.to_seq, {NS_MAX}), coalesce(stopped.seq, {NS_MAX})
-        ) > asking.seq
-    GROUP BY asking.router, asking.seq
-),
-wanted AS (
-    SELECT asking.router, asking.seq, min(greatest(from_t, serving.t)) AS t
-    FROM asking
-    JOIN serving ON serving.router = asking.router AND serving.seq = asking.seq
-    JOIN stay ON stay.router = asking.router AND stay.group_key = asking.group_key
-    WHERE from_seq < asking.seq AND asking.seq < to_seq
-    GROUP BY asking.router, asking.seq
-),
-named AS (
-    SELECT asking.*, least(asking.t + {ASKED_NS}, coalesce(wanted.t, asking.t) + {GRACE_NS}) AS latest_t,
-        explode(sequence(0, CAST(length(ids) / 64 AS BIGINT) - 1)) AS i
-    FROM asking LEFT JOIN wanted ON wanted.router = asking.router AND wanted.seq = asking.seq
-),
-found AS (
-    SELECT DISTINCT named.router, named.taker, named.seq, had.id, had.seq AS accepted_seq
-    FROM named
-    JOIN {{had}} had ON had.router = named.taker AND had.id = substr(named.ids, 64 * i + 1, 64)
-    JOIN behind ON behind.router = named.router AND behind.taker = named.taker
-    JOIN steady ON steady.router = named.router
-    JOIN steady there ON there.router = named.taker
-    WHERE had.t - upper_ns > latest_t
-)
-SELECT found.router, log.key AS peer, CAST(count(DISTINCT id) AS BIGINT) AS count,
-    max(CASE WHEN place = 1 THEN seq END) AS seq, max(CASE WHEN place = 1 THEN accepted_seq END) AS accepted_seq,
-    max(CASE WHEN place = 1 THEN id END) AS id
-FROM (
-    SELECT found.*, row_number() OVER (PARTITION BY router, taker ORDER BY seq, accepted_seq, id) AS place FROM found
-) found
-JOIN {{log}} log ON log.router = found.taker
-GROUP BY found.router, log.key
-"""
-"""Messages that a router says that it asked another one for as history, although by the log of that one they were no
-history: it accepted them first more than `ASKED_NS` after it was asked, or more than `GRACE_NS` after an app or client
-of the router was in the group and connected, and a service of the router too. The pub/sub service asks for ids that the
-other one says it holds, and counts as history what that one took before the group was wanted; it enters a group when it
-hears that it is, of which the router tells it again every 5 s. Both logs are whole, that of the other one from its
-first event on, neither clock was set, and both bounds are known. `had`: when routers accepted such messages first
-(`router`, `id`, `seq`, `t`); `apart`: as of `JOINED_THERE`."""
 
 NOT_AWAY = f"""
 WITH {_STAY},

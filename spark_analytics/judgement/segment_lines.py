@@ -160,7 +160,7 @@ class _Check:
             found.router = found.footer.router
             found.first_seq, found.last_seq = found.footer.first_seq, found.footer.last_seq
         if self._unsaid:
-            found.problems.append((self._number, f"and {self._unsaid} more problems"))
+            found.problems.append((self._number, f"and {self._unsaid} more problem{'s' * (self._unsaid > 1)}"))
         if found.is_cut and self.is_full:
             found.problems.append((self._number, TOO_MANY))
         return found

@@ -11,14 +11,9 @@ from spark_analytics.judgement.conflicts import UNLIKE_FACTS
 from spark_analytics.judgement.schema import ENDS
 from spark_analytics.judgement.unnamed_reasons import CLAIM as UNNAMED
 
-from .finding import Finding, Row, many, ranked, say, utc
+from .finding import Finding, Row, event_of, many, ranked, say, utc
 
 _WHOEVER = "The router has a defect, or whoever has its key wrote the log"
-
-
-def _event(row: Row) -> str:
-    """Return `event 7 (logs/events-….jsonl)`."""
-    return f"event {row['seq']}" + (f" ({row['file']})" if row["file"] else "")
 
 
 def again(summary: Row) -> Iterator[Finding]:
@@ -27,7 +22,7 @@ def again(summary: Row) -> Iterator[Finding]:
         yield say(
             "bad",
             f"The log of the router {row['router']} gives {many(row['count'], 'arrival number')} more than once: "
-            f"{row['arrival']} first in event {row['first_seq']}, and again in {_event(row)}. What ends under such a "
+            f"{row['arrival']} first in event {row['first_seq']}, and again in {event_of(row)}. What ends under such a "
             "number may have ended for either message.",
             f"{_WHOEVER}. Compare it with its neighbours' logs, and run `router why` there for their messages.",
         )
@@ -44,7 +39,7 @@ def early(summary: Row) -> Iterator[Finding]:
         yield say(
             "bad" if row["sure"] else "warning",
             f"The router {row['router']} let {many(row['count'], 'delivery')} expire before its time was over: the "
-            f"message with the arrival number {row['arrival']}, accepted in {_event(row)}, was due at "
+            f"message with the arrival number {row['arrival']}, accepted in {event_of(row)}, was due at "
             f"{utc(row['due_ns'])}, and is said to have expired for {row['recipient']} at {utc(row['expired_t'])}.",
             f"{_WHOEVER}. Publish again what was not delivered." if row["sure"] else lower,
         )
@@ -57,8 +52,8 @@ def unsent(summary: Row) -> Iterator[Finding]:
         yield say(
             "bad",
             f"The router {row['router']} says that {peer} brought it {many(row['count'], 'message')} that the log of "
-            f"{peer}, which is whole there, does not hold: the first is {row['id']}, accepted in {_event(row)}. One of "
-            "the two logs is wrong.",
+            f"{peer}, which is whole there, does not hold: the first is {row['id']}, accepted in {event_of(row)}. One "
+            "of the two logs is wrong.",
             f"Ask its signer to whom the message was handed, and look whether the store of {peer} was put back to an "
             "older state. Otherwise whoever has the key of one of them wrote its log.",
         )
@@ -81,7 +76,6 @@ def compared(summary: Row) -> Iterator[Finding]:
     """Yield what else the comparison with other audits shows, for each of them."""
     said = {
         SAME: "the same logs as are given here, as far as both go, of",
-        BEYOND: "logs that go on where those given here end, of",
         UNKNOWN: "logs that cannot be compared, as only folded footers are left here, of",
         ABSENT: "logs of which none is given here, of",
     }
@@ -92,6 +86,26 @@ def compared(summary: Row) -> Iterator[Finding]:
                 more = f" and {len(routers) - 3} more" if len(routers) > 3 else ""
                 who = f"{many(len(routers), 'router')}: {', '.join(routers[:3])}{more}"
                 yield say("info", f"The audit {audit} judged {words} {who}.")
+        yield from _further(audit, [row for row in summary["compared"] if row["audit"] == audit])
+
+
+def _further(audit: str, rows: Sequence[Row]) -> Iterator[Finding]:
+    """Yield what is known of the logs that another audit judged further than those given here go."""
+    routers = [
+        f"{row['router']} (there to event {row['event']}, here to {row['last']})"
+        for row in rows
+        if row["result"] == BEYOND
+    ]
+    if routers:
+        more = f" and {len(routers) - 3} more" if len(routers) > 3 else ""
+        yield say(
+            "info",
+            f"The audit {audit} judged logs that go further than those given here, of {many(len(routers), 'router')}: "
+            f"{', '.join(routers[:3])}{more}. Whether these logs are the beginning of those, or another history, "
+            "cannot be told from here: a log does not hold what comes after its end.",
+            f"Let whoever wrote {audit} compare with the summary.json of this audit (`--compare`): there the longer "
+            "logs tell whether they hold what was given here. Or ask for those logs, and audit both together.",
+        )
 
 
 _ONE_OF_TWO = "One of the two signed what is not true"
@@ -337,7 +351,7 @@ def claims_apart(rows: Sequence[Row]) -> Iterator[list[Row]]:
 def circles(summary: Row) -> Iterator[Finding]:
     """Yield a finding for each circle of routers that say to have had messages from each other alone."""
     for circle in _circles(summary["claims"]):
-        said = ", ".join(f"{row['router']} from {row['peer']} in {_event(row)}" for row in circle)
+        said = ", ".join(f"{row['router']} from {row['peer']} in {event_of(row)}" for row in circle)
         yield say(
             "bad",
             f"{len(circle)} routers say in a circle that each had {many(circle[0]['count'], 'message')} first from the "
@@ -354,12 +368,21 @@ def claims(summary: Row) -> Iterator[Finding]:
         if row["claim"] == CIRCLE:
             continue
         accepted = f"{row['accepted_seq']}" + (f" ({row['accepted_file']})" if row["accepted_file"] else "")
+        if row["claim"] in UNLIKE_FACTS and row["router"] == row["peer"]:
+            yield say(
+                "bad",
+                f"The router {row['router']} tells another {UNLIKE_FACTS[row['claim']]} of "
+                f"{many(row['count'], 'message')} where it sends copies on than where it accepted them, although it "
+                f"belongs to the id: the first is {row['id']}, in {event_of(row)}, and accepted in event {accepted}.",
+                f"{_WHOEVER}: compare both with the message itself.",
+            )
+            continue
         if row["claim"] in UNLIKE_FACTS:
             yield say(
                 "bad",
                 f"The routers {row['router']} and {row['peer']} tell another {UNLIKE_FACTS[row['claim']]} of "
                 f"{many(row['count'], 'message')}, although it belongs to the id: the first is {row['id']}, accepted "
-                f"by the former in {_event(row)}, by the latter in event {accepted}.",
+                f"by the former in {event_of(row)}, by the latter in event {accepted}.",
                 f"{_ONE_OF_TWO}: compare both with the message itself, or with the log of a third router that accepted "
                 "it.",
             )
@@ -372,7 +395,7 @@ def claims(summary: Row) -> Iterator[Finding]:
             "peer": row["peer"],
             "id": row["id"] or "one outside its parcel",
             "accepted": accepted,
-            "event": _event(row),
+            "event": event_of(row),
         }
         whose, what = (part.format(**names) for part in (whose, what))
         yield say(level, f"The router {row['router']} {text.format(**names)}.", f"{whose}. {what}")
@@ -425,7 +448,7 @@ def barred(summary: Row) -> Iterator[Finding]:
         yield say(
             "warning",
             f"The router {row['router']} says that {row['peer']} takes messages of groups and passes none on{by}: "
-            f"first in {_event(row)}. It is sent none for a while.",
+            f"first in {event_of(row)}. It is sent none for a while.",
             f"Ask whoever runs {row['peer']}: its pub/sub service may be broken, or changed on purpose. `router why` "
             "of a message that the event names shows what its own log says.",
         )
@@ -442,8 +465,8 @@ def overdue(summary: Row) -> Iterator[Finding]:
         yield say(
             "warning",
             f"The router {row['router']} still has {many(row['count'], 'delivery')} under way whose time was over more "
-            f"than a day before its log ends. The first was accepted for {row['recipient']} in {_event(row)}, with the "
-            f"arrival number {row['parcel']}, and was due at {utc(row['due_ns'])}.",
+            f"than a day before its log ends. The first was accepted for {row['recipient']} in {event_of(row)}, with "
+            f"the arrival number {row['parcel']}, and was due at {utc(row['due_ns'])}.",
             f"{doubted} find a neighbour whose clock agrees." if row["is_doubted"] else other,
         )
 
@@ -454,7 +477,7 @@ def pruned_open(summary: Row) -> Iterator[Finding]:
         later = f", and what is kept tells of {row['strays']:,} more" if row["strays"] else ""
         text = (
             f"The footers of the pruned segments of the router {row['router']} (events 1 to {row['pruned_to']}) count "
-            f"{row['accepted']:,} messages accepted and {row['ended']:,} ends{later}: at least "
+            f"{many(row['accepted'], 'message')} accepted and {many(row['ended'], 'end')}{later}: at least "
             f"{many(row['open'], 'message')} had no end"
         )
         if row["is_over"]:

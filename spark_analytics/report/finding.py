@@ -62,6 +62,11 @@ def say(level: str, text: str, remedy: str = "") -> Finding:
     return {"level": level, "text": text, "remedy": remedy}
 
 
+def event_of(row: Row) -> str:
+    """Return `event 7 (logs/events-….jsonl)`."""
+    return f"event {row['seq']}" + (f" ({row['file']})" if row["file"] else "")
+
+
 def many(count: int, noun: str) -> str:
     """Return a count with its noun: `1 delivery`, `2,000 deliveries`."""
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"

@@ -76,7 +76,17 @@ def _overdue(summary: Row) -> int:
     return sum(whole(row, "count") for row in rows(summary, "overdue"))
 
 
+def _gone(summary: Row) -> int:
+    """Return how many deliveries may still arrive by the logs, but not by the alarm of their own router: its store does
+    not have them."""
+    alarms = (row for row in rows(summary, "alarms") if row.get("alarm") == "unaccounted")
+    return min(sum(whole(row, "number") for row in alarms), whole(summary, "pending"))
+
+
 def _vanished(summary: Row) -> str:
+    if gone := _gone(summary):
+        are = "is" if gone == 1 else "are"
+        return f"{gone:,} that must still wait {are} not in the store, as their own router says, and no other vanished"
     return "no other vanished" if _overdue(summary) else "none vanished"
 
 

@@ -31,7 +31,7 @@ from .file_sentences import (
     rewritten,
     unlisted,
 )
-from .finding import LEVELS, ROWS, Finding, FindingKind, Row, grouped_by, many, ranked, say, utc
+from .finding import LEVELS, ROWS, Finding, FindingKind, Row, event_of, grouped_by, many, ranked, say, utc
 from .headline import balanced
 from .unfollowed import unfollowed
 
@@ -47,12 +47,12 @@ OWN_ALARMS = {
     "unaccounted": (
         "bad",
         "deliveries{of} that must still wait by its log ({number:,}) are not in its store",
-        "Keep its store and log as they are, and look whether its store was put back to an older state or damaged.",
+        "Keep its store and log as they are, and look whether its disk lost writes, or somebody changed its files.",
     ),
     "repeated": (
         "bad",
         "deliveries{of} that ended by its log ({number:,}) are still in its store, and will be handed over again",
-        "Look whether its store was put back to an older state.",
+        "Look whether the disk of its store lost writes, or somebody changed its files.",
     ),
     "queue-filling": (
         "warning",
@@ -83,7 +83,7 @@ def sentences(summary: Row) -> list[Finding]:
         said = list(kind.rule(summary))
         found += said[:EACH_MAX]
         if len(said) > EACH_MAX:
-            found.append({**said[EACH_MAX], "text": f"The same in {len(said) - EACH_MAX} more cases."})
+            found.append({**said[EACH_MAX], "text": f"The same in {many(len(said) - EACH_MAX, 'more case')}."})
     if not any(row["level"] in ("bad", "warning") for row in found):
         found.append(_all_is_well(summary))
     return sorted(found, key=lambda row: LEVELS.index(row["level"]))
@@ -103,9 +103,10 @@ def _most_first(rows: Iterable[Row], name: str) -> list[Row]:
 
 def _residual(summary: Row) -> Iterator[Finding]:
     if left := summary["residual"]:
+        more = f"{many(left, 'more delivery')} {'is' if left == 1 else 'are'}"
         yield say(
             "bad",
-            f"The books do not balance: {left:,} more deliveries are owed than are in any state.",
+            f"The books do not balance: {more} owed than are in any state.",
             "This is a defect of the audit itself. Report it with the output of `router audit --json`.",
         )
 
@@ -171,13 +172,16 @@ def alarms(summary: Row) -> Iterator[Finding]:
 def _broken(summary: Row) -> Iterator[Finding]:
     for row in _most_first(summary["custody"], "broken"):
         pair = row["router"], row["recipient"]
-        example = next((one["id"] for one in summary["broken"] if (one["router"], one["recipient"]) == pair), "")
+        first = next((one for one in summary["broken"] if (one["router"], one["recipient"]) == pair), None)
+        said = f": the first is {first['id']}, accepted in {event_of(first)}" if first else ""
+        taker = row["recipient"]
         yield say(
             "bad",
-            f"The router {row['recipient']} took {many(row['broken'], 'message')} over from {row['router']}, but its "
-            "log, which is whole up to then, does not hold them.",
-            f"Look whether its store was put back to an older state or lost a disk write (first message: {example}). "
-            "Send again what was lost.",
+            f"The router {row['router']} says that {taker} took {many(row['broken'], 'message')} over that the log of "
+            f"{taker}, which is whole up to then, does not hold{said}. One of the two logs is wrong.",
+            f"Look whether the store of {taker} was put back to an older state or lost a disk write; otherwise whoever "
+            f"has the key of one of them wrote its log. `router why {first['id'] if first else 'ID'}` shows what each "
+            "says. Send again what was lost.",
         )
 
 
@@ -327,10 +331,11 @@ def _filling(summary: Row) -> Iterator[Finding]:
         then = f"full {_ahead(full)} later at the rate of then" if full else "full"
         soon = f"expires in {_ahead(due)}" if due else "is past its time"
         oldest = "" if due is None else f"; its oldest message {soon}"
+        wait = "waits" if row["open"] == 1 else "wait"
         yield say(
             "warning",
             f"Where the log of the router {row['router']} ends, the queue of {row['recipient']} is {then}: "
-            f"{row['open']:,} of {row['limit']:,} messages wait{oldest}.",
+            f"{row['open']:,} of {row['limit']:,} messages {wait}{oldest}.",
             "Bring that recipient back or make it faster before then; a full queue refuses what is new.",
         )
 

@@ -16,7 +16,7 @@ Findings are lists of rows, by name (whole numbers; keys in hex; a window is its
     flaps           router subject changes
     abuse           router hour peer prefix signer reason event count      peer or prefix: who brought it
     custody         router recipient acked followed broken unknown lower_ns upper_ns
-    broken          router recipient id
+    broken          router recipient id seq             seq: where the router accepted it
     unaccounted     router parcel recipient signer count id
     spans           router hole_first unknown
     events          router event lines count
@@ -77,7 +77,6 @@ _PASSED_ON = {  # Unchanged, ordered by these columns; a minus sign: greatest fi
     "flaps": ("-changes", "router", "subject"),
     "abuse": ("-count", "router", "hour", "peer", "prefix", "signer", "reason", "event"),
     "custody": ("router", "recipient"),
-    "broken": ("router", "recipient", "id"),
     "spans": ("router", "hole_first"),
     "went_on": ("router", "recipient", "event"),
     "events": ("router", "event"),
@@ -209,6 +208,7 @@ def _conflicts(found: Findings, evidence: Evidence) -> dict[str, Any]:
     return {
         "unsent": placed(unsent(found.get("unsent", ())), evidence, ("router", "peer")),
         "claims": claims(found.get("claims", ()), evidence),
+        "broken": placed(found.get("broken", ()), evidence, ("router", "recipient", "id")),
         "barred": placed(found.get("barred", ()), evidence, ("peer", "router")),
         "again": placed(found.get("again", ()), evidence, ("router",)),
         "early": placed(found.get("early", ()), evidence, ("router",)),

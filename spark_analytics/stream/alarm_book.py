@@ -16,9 +16,11 @@ from spark_analytics.batch.kept_rows import write_checked
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.batch.writer import save_parquet
 from spark_analytics.report.alarms import late_heads, matters
+from spark_analytics.report.finding import many
 
 from .alarms import Alarm, Heads, Moment, Standing, after, from_text, looked, passed, to_text
 from .notify import END_S, WAITING_MAX, Notifier
+from .taken import Taken
 
 SEGMENTS_MAX = 3
 """How many times the age of a segment the newest event of a log may be old."""
@@ -38,7 +40,8 @@ COLUMNS = (
 class AlarmBook:
     """Compares each batch's findings with those before, writes what is new, and tells the command.
 
-    What stands is noted before the command is told, so after a crash it is told again, with the same key.
+    What stands is noted before the command is told, so after a crash it is told again, with the same key, of what it
+    is not known to have taken (`taken_in`).
     """
 
     def __init__(
@@ -110,7 +113,8 @@ class AlarmBook:
                 self._standing = replace(self._standing, untold=untold, step=self._standing.step + 1)
                 self._note()
         if untold:
-            self._report(f"the command of --notify was not told of {len(untold)} alarms; the next run tells it of them")
+            count = many(len(untold), "alarm")
+            self._report(f"the command of --notify was not told of {count}; the next run tells it then")
 
     # -- on disk -----------------------------------------------------------------------------------------------------
 
@@ -150,6 +154,12 @@ class AlarmBook:
             if "PATH_NOT_FOUND" not in str(error):
                 raise
             return []
+
+
+def taken_in(root: str) -> Taken:
+    """Return which alarms the command has taken. Below a path of another file system that is noted with the next batch,
+    and at the end: a line cannot be added to a file there."""
+    return Taken(None if "://" in root else Path(root, "state/alarms-taken"))
 
 
 def _order(standing: Standing) -> tuple[int, int]:

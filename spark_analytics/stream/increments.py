@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analytics.batch import claim_findings, log_ends, sealed, silver
-from spark_analytics.batch.audit import partitions_for
 from spark_analytics.batch.conflict_findings import given, given_once
 from spark_analytics.batch.findings import Rows, tally
 from spark_analytics.batch.gold import (
@@ -30,7 +29,7 @@ from spark_analytics.batch.gold.names import named, rows
 from spark_analytics.batch.gold.tables import NotIncremental, Tables
 from spark_analytics.batch.judged_claims import change_of, pong_of, unjudged
 from spark_analytics.batch.local_rows import table_of
-from spark_analytics.batch.session import ADAPTIVE, FEW_BYTES
+from spark_analytics.batch.session import ADAPTIVE, interpreted
 from spark_analytics.batch.silver import Part
 from spark_analytics.batch.span import Span
 from spark_analytics.judgement.chain import Summed
@@ -41,12 +40,11 @@ from . import dates, door_and_clock, handovers, ledger, links
 from .door_and_clock import DoorAndClock, moves_of
 from .judged_once import BatchLines, judged_to
 from .recipients import Recipients
+from .sizes import PARTITIONS_FEW, ROW_BYTES, has_few_lines, has_few_sums, partitions_of
 from .state import State, Store, added_up, names_of
 from .stream_tables import PARCEL, Running, without_holes
 from .two_logs import TwoLogs
 
-ROW_BYTES = 256
-"""Approximate bytes of memory for a row of the state."""
 NEEDED = f"parcel IS NOT NULL AND (event = 'accepted' OR recipient IS NOT NULL AND event IN {pieces.EVENTS})"
 """Lines about the fate of accepted messages."""
 LAID = (
@@ -63,14 +61,6 @@ SIDE_BY_SIDE = (
     "low", "high", "given", "marks", "numbers", "number_marks", "sealed_lines", "sealed_count", "min_t", "max_t",
 )  # fmt: skip
 """The columns about arrival numbers and event numbers, which are checked batch by batch."""
-PARTITIONS_FEW = 8
-"""With at most this many partitions, planning each step again takes longer than a worse plan."""
-
-
-def partitions_of(size: int) -> int:
-    """Return into how many partitions each step of a batch with `size` bytes divides its rows: one if they are few,
-    because a further task costs more CPU than it shares."""
-    return 1 if size < FEW_BYTES else partitions_for(size)
 
 
 class Rebuild(Exception):
@@ -386,13 +376,13 @@ class _Batch:
         all_ids, new_ids = self.past("ids"), arrivals.select(*names_of("ids"))
         wanted = reduce(DataFrame.unionByName, [table.select("id") for table in (arrivals, here, known, two.wanted)])
         size = self.lines.size // ROW_BYTES + two.asked_count
-        hits = cut_off(handovers.asked(all_ids, wanted, size) if base.parts.get("ids") else all_ids)
+        with interpreted(self.spark, is_so=has_few_sums(base.messages) and has_few_lines(self.lines.size, base.rows)):
+            hits = cut_off(handovers.asked(all_ids, wanted, size) if base.parts.get("ids") else all_ids)
         accepted_id = cut_off(handovers.accepted_id(new_ids, hits))
         self.news = handovers.news(accepted_id)
         if self.news.early:
             raise Rebuild("a late segment accepts messages earlier than another did that was counted")
-        past = self.past("custody")
-        met = cut_off(custody.met(here.unionByName(known), accepted_id))
+        past, met = self.past("custody"), cut_off(custody.met(here.unionByName(known), accepted_id))
         clock, moves = handovers.clock(past, met, self.routers), moves_of(given["clock"])
         handover = cut_off(tables.flagged(custody.judged(met, clock, self.routers, moves)))
         given["handover"] = handover

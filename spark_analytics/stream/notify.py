@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
+from .taken import Taken
+
 LIMIT_S = 10.0
 """Seconds that the command may take for one alarm."""
 PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 60.0
@@ -42,9 +44,10 @@ class NotifyError(Exception):
 
 
 class Notifier:
-    """Runs the command in a thread of its own. `report` is called for each attempt that fails."""
+    """Runs the command in a thread of its own. `report` is called for each attempt that fails; `taken` holds the alarms
+    that the command has taken, also of earlier runs, and is told of none of them again."""
 
-    def __init__(self, command: str, report: Report, limit_s: float = LIMIT_S) -> None:
+    def __init__(self, command: str, report: Report, limit_s: float = LIMIT_S, taken: Taken | None = None) -> None:
         try:
             self._arguments = shlex.split(command)
         except ValueError as error:
@@ -53,6 +56,7 @@ class Notifier:
             raise NotifyError("--notify needs a command, such as --notify '/usr/local/bin/page-me --now'")
         self._report = report
         self._limit_s = limit_s
+        self._taken = Taken() if taken is None else taken
         self._waiting: deque[Alarm] = deque()
         self._changed = threading.Condition()
         self._is_over = False
@@ -64,10 +68,11 @@ class Notifier:
         return f"<notifier: {shlex.join(self._arguments)}, {len(self._waiting)} alarms wait>"
 
     def put(self, alarms: Iterable[Alarm]) -> None:
-        """Tell the command of these as well, after all that wait; of the oldest no more if there are too many."""
+        """Tell the command of these as well, but for those that it has taken, after all that wait; of the oldest no
+        more if there are too many."""
         with self._changed:
             known = {one["key"] for one in self._waiting}
-            self._waiting.extend(one for one in alarms if one["key"] not in known)
+            self._waiting.extend(one for one in alarms if one["key"] not in known and one["key"] not in self._taken)
             given_up = max(0, len(self._waiting) - WAITING_MAX)
             for _ in range(given_up):
                 self._waiting.popleft()
@@ -100,6 +105,8 @@ class Notifier:
                     return
                 alarm = self._waiting[0]
             why = self._told(alarm)
+            if not why:
+                self._note_taken(alarm["key"])
             with self._changed:
                 if self._is_over and why:
                     return
@@ -114,6 +121,13 @@ class Notifier:
                 self._report(f"{text}, it is tried again in {pause_s:.0f} s")
                 self._changed.wait_for(lambda: self._is_over, pause_s)
                 pause_s = min(2 * pause_s, PAUSE_S_MAX)
+
+    def _note_taken(self, key: str) -> None:
+        try:
+            self._taken.add(key)
+        except OSError as error:
+            text = f"that the command of --notify has taken the alarm {key} cannot be noted ({error.strerror or error})"
+            self._report(f"{text}; after a crash it is told of it again: make room on the disk of --out")
 
     def _told(self, alarm: Alarm) -> str:
         """Run the command for one alarm; return why it failed, "" if it did not."""

@@ -20,15 +20,16 @@ from pyspark.sql.types import StructType
 from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold import abuse_hour
 from spark_analytics.batch.gold.delivery import SUMS, UNANSWERED, UNWRITTEN
-from spark_analytics.batch.kept_rows import write_checked
+from spark_analytics.batch.kept_rows import is_here, write_checked
 from spark_analytics.batch.local_rows import no_rows, table_of
+from spark_analytics.batch.small_texts import read_texts, write_text
 from spark_analytics.batch.writer import save_parquet
 
 from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 24
+VERSION = 26
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -316,8 +317,12 @@ class Store:
         return self.read(of_parts, table)
 
     def commit(self, state: State) -> None:
-        said = table_of(self.spark, [(json.dumps(asdict(state)),)], "value string")
-        said.coalesce(1).write.mode("overwrite").text(f"{self.root}/state/note-{'ab'[state.batch % 2]}")
+        place, text = f"{self.root}/state/note-{'ab'[state.batch % 2]}", json.dumps(asdict(state))
+        if is_here(place):
+            write_text(place, text)
+        else:
+            said = table_of(self.spark, [(text,)], "value string")
+            said.coalesce(1).write.mode("overwrite").text(place)
         self._last = state
 
     def clear(self, parts: Iterable[str]) -> None:
@@ -326,15 +331,20 @@ class Store:
             schema = self.spark.read.parquet(f"{self.root}/{part}").schema
             self._save(part, no_rows(self.spark, schema).coalesce(1))
 
-    def _notes(self) -> Iterable[State]:
+    def _texts(self) -> list[str]:
+        pattern = f"{self.root}/state/note-*"
+        if is_here(pattern):
+            return read_texts(pattern)
         try:
-            lines = self.spark.read.text(f"{self.root}/state/note-*").collect()
+            return [line.value for line in self.spark.read.text(pattern).collect()]
         except AnalysisException as error:
             if "PATH_NOT_FOUND" not in str(error):
                 raise
-            return
-        for line in lines:  # A note that was being written has no line.
-            said = json.loads(line.value)
+            return []
+
+    def _notes(self) -> Iterable[State]:
+        for text in self._texts():  # A note that was being written has no line.
+            said = json.loads(text)
             if said.get("version", 1) != VERSION:
                 raise Stopped(
                     f"{self.root} holds what another version of this audit wrote (state {said.get('version', 1)}; this"

@@ -40,9 +40,10 @@ class Stopped(Exception):
 
 
 @contextmanager
-def signals() -> Iterator[threading.Event]:
-    """Yield an event that is set as soon as Ctrl-C is pressed or the process is asked to end."""
-    over = threading.Event()
+def signals(over: threading.Event | None = None) -> Iterator[threading.Event]:
+    """Yield the event `over`, by default a new one, that is set as soon as Ctrl-C is pressed or the process is asked to
+    end."""
+    over = over or threading.Event()
     asked = signal.SIGINT, signal.SIGTERM
     before = [signal.signal(number, lambda *_: over.set()) for number in asked]
     try:
@@ -50,6 +51,17 @@ def signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in zip(asked, before, strict=True):
             signal.signal(number, handler)
+
+
+@contextmanager
+def ending(is_over: Callable[[], bool]) -> Iterator[None]:
+    """Let errors of the bridge to Java pass once the stream is to end: a signal to all processes of a group ends Java
+    too, where that is not the child of this one. An error of a batch does not pass."""
+    try:
+        yield
+    except Exception as error:
+        if not is_over() or not (isinstance(error, ConnectionError) or from_java(error)):
+            raise
 
 
 @contextmanager

@@ -30,7 +30,8 @@ from spark_analytics.batch.judged_claims import (
 )
 from spark_analytics.batch.local_rows import table_of
 from spark_analytics.judgement.conflicts import row_of
-from spark_analytics.judgement.presence_sql import HISTORY, JOINED_THERE, NO_HISTORY
+from spark_analytics.judgement.history_sql import NO_HISTORY
+from spark_analytics.judgement.presence_sql import HISTORY, JOINED_THERE
 from spark_analytics.judgement.schema import SLACK_NS
 
 from . import handovers
@@ -142,7 +143,8 @@ class TwoLogs:
         followed = handover.where("custody = 'followed'").select(
             "id", F.col("router").alias("brought"), F.col("taker").alias("router")
         )
-        both = acceptances.join(followed, ["id", "router", "brought"], "left_semi").groupBy("router", "brought")
+        first = acceptances.where(conflict_findings.IS_FIRST_LIFE)
+        both = first.join(followed, ["id", "router", "brought"], "left_semi").groupBy("router", "brought")
         pairs = [tuple(row.values()) for row in rows(both.agg(F.max("seq").alias("followed_seq")))]
         self._followed = table_of(acceptances.sparkSession, pairs, ADDED["followed_to"])
         self._circles = cut_off(circles(acceptances))
@@ -158,7 +160,7 @@ class TwoLogs:
         (`is_final`); leave out those of which nothing can be said."""
         pair = ["router", "brought"]
         followed = added_up("followed_to", self._past("followed_to").unionByName(self._followed))
-        bounds = claim_findings.bounds(self._tables).where("upper_ns IS NOT NULL")
+        bounds = claim_findings.bounds(self._tables).where(conflict_findings.IS_BOUND)
         clocks = bounds.select(
             F.col("router").alias("brought"),
             F.col("taker").alias("router"),

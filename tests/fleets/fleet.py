@@ -109,7 +109,8 @@ class Fleet:
         self.world.run(0.02)
 
     def end(self) -> None:
-        """Bring everybody back and let all messages end; then stop all nodes."""
+        """Bring everybody back, set all clocks right, as nothing expires by one that is doubted, and let all messages
+        end; then stop all nodes."""
         self.published = self.messages
         for app in self.apps:
             if not app.running:
@@ -118,6 +119,9 @@ class Fleet:
             if not cable.whole:
                 self.world.heal(cable)
         self.world.run(SPAN_S)
+        for node, ahead_ns in self.clocks_ns.items():
+            if ahead_ns[-1] != ahead_ns[0]:
+                self._set_clock(node, (ahead_ns[0] - ahead_ns[-1]) / 1e9)
         self.world.run_until_quiet()
         for node in self.world.nodes:
             node.stop(lambda: None)

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,11 @@ from rigs.patience import HANG_S
 _DEPLOY = "org.apache.spark.deploy"
 _MASTER_IS_UP = re.compile(r"Starting Spark master at (spark://\S+)")
 _WORKER_IS_UP = re.compile(r"Successfully registered with master")
+READING, WRITING = "reading the lines", "writing the tables"
+TASK_ENDED = r".* INFO TaskSetManager: Finished task .*"
+"""Lines of a job, as patterns."""
+Step = tuple[str, Callable[[], None] | None]
+"""A pattern of a whole line, and what is done when it comes."""
 
 
 class Told:
@@ -63,15 +69,17 @@ class SparkMaster:
     environment: Mapping[str, str]
 
     def submit(
-        self, arguments: Sequence[str], settings: Mapping[str, str], at: Mapping[str, Callable[[], None]] | None = None
+        self, arguments: Sequence[str], settings: Mapping[str, str], steps: Sequence[Step] = ()
     ) -> tuple[int, str]:
-        """Run `spark-submit`; return its code and its output, both streams in one. `at`: what is done, once each, when
-        a line of it is this one."""
-        waiting = dict(at or {})
+        """Run `spark-submit`; return its code and its output, both streams in one. `steps`: each waits for its line
+        once those before it are done."""
+        waiting = deque(steps)
 
         def on_line(line: str) -> None:
-            if deed := waiting.pop(line.strip(), None):
-                deed()
+            if waiting and re.fullmatch(waiting[0][0], line.strip()):
+                _, deed = waiting.popleft()
+                if deed is not None:
+                    deed()
 
         confs = [f"--conf={name}={value}" for name, value in settings.items()]
         command = [str(self.home / "bin" / "spark-submit"), "--master", self.url, *confs, *arguments]
@@ -91,7 +99,7 @@ class SparkMaster:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
             said = told.join()
-        assert not waiting, f"the job never said {', '.join(waiting)}: {said[-3000:]}"
+        assert not waiting, f"the job never said {', '.join(line for line, _ in waiting)}: {said[-3000:]}"
         return code, said
 
 

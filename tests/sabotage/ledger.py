@@ -139,7 +139,7 @@ class Ledger:
             for arrival in range(first, first + count):
                 unit = self.units.get((router, arrival, row["recipient"]))
                 if parcel is None or unit is None or unit.accepted is not parcel:
-                    self.strays[router, event] += 1
+                    self.strays[router, event] += event in ENDS
                 else:
                     unit.events[event] += 1
                     if event == "forwarded":

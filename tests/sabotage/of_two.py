@@ -105,7 +105,7 @@ def delivered_to_nobody(scene: Scene) -> None:
         ]  # fmt: skip
 
     giver, taker = _by_a_giver(scene, change)
-    scene.tell("bad", f"The router {taker} took 2 messages over from {giver}, but its log, which is whole up to then,")
+    scene.tell("bad", f"The router {giver} says that {taker} took 2 messages over that the log of {taker}, which is")
 
 
 # -- refused, and taken -----------------------------------------------------------------------------------------------

@@ -64,7 +64,9 @@ def findings(seed: int = 7) -> dict[str, list[Row]]:
         ],
         "abuse": _abuse(random),
         "custody": _custody(),
-        "broken": [{"router": ROUTERS[0], "recipient": ROUTERS[2], "id": key(f"broken {i}")} for i in range(3)],
+        "broken": [
+            {"router": ROUTERS[0], "recipient": ROUTERS[2], "id": key(f"broken {i}"), "seq": i} for i in range(3)
+        ],
         "unaccounted": [
             {
                 "router": ROUTERS[2],

@@ -73,7 +73,7 @@ class Loser:
     def lose(self) -> int:
         """Tell of the loss in a segment; return when it had its name, in nanoseconds."""
         now, log = self._now(), self._log
-        reason = Reason.QUEUE_FULL_RECIPIENT.value
+        reason = Reason.LEFT.value
         log.put(Outward(now, log.mono, "dropped", bytes(32), 0, ((1, 1),), reason, 0, 0, 0, 1))
         log.close()
         return time.time_ns()
@@ -116,7 +116,7 @@ class Batches:
 
     def since(self, begin_ns: int, router: str) -> int:
         """Return how many batches it took until the alarm about a router, from the one that was at work then."""
-        [raised] = [count for line, count in self.raised.items() if router in line]
+        raised = min(count for line, count in self.raised.items() if router in line)
         return raised + 1 - bisect_left(self.ends_ns, begin_ns)
 
 

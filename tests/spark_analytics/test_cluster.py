@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from fleets.shared import Fleets
-from rigs.spark_cluster import StandaloneCluster, standalone_cluster
+from rigs.spark_cluster import READING, WRITING, StandaloneCluster, standalone_cluster
 from rigs.submitted_audit import Audited, environment, heard_java, job_and_sources, spark_home, summary_in
 from samples.growing_logs import said
 from samples.published_tables import published, unlike
@@ -25,7 +25,6 @@ LEAST_MEMORY = "450m"
 LARGE_BYTES = 256 << 20
 """Of a file that Spark reads at once, which takes twice its bytes."""
 LATEST = 9_999_999
-READING, WRITING = "reading the lines", "writing the tables"
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def test_executors_and_workers_that_are_killed_change_nothing(
     code, text = cluster.submit(
         [*job_and_sources(tmp_path), str(audited.logs), "--out", str(out), "--as-of", str(audited.now)],
         {**SETTINGS, "spark.local.dir": str(tmp_path / "shuffle")},
-        {READING: cluster.kill_executor, WRITING: cluster.kill_worker},
+        [(READING, cluster.kill_executor), (WRITING, cluster.kill_worker)],
     )
     assert code == 0, text[-4000:]
     assert summary_in(out) == said(audited.summary)

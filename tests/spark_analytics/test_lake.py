@@ -1,11 +1,13 @@
 """Tables as Delta and Iceberg, by the oldest Spark of the extra: in a directory, and in an object store that fails now
-and then. The newest, which has neither, refuses both."""
+and then, on this machine alone and on a cluster of which parts are killed. The newest, which has neither, refuses
+both."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyspark
@@ -14,7 +16,15 @@ from fleets.shared import Fleets
 from rigs.lake_packages import FETCHED, OLDEST, PYTHON, ROOT, S3A, SESSION, newest, with_packages
 from rigs.oldest_spark import oldest_spark
 from rigs.s3_store import S3Store, s3_store
-from rigs.spark_cluster import SparkMaster
+from rigs.spark_cluster import (
+    READING,
+    TASK_ENDED,
+    WRITING,
+    SparkMaster,
+    StandaloneCluster,
+    Step,
+    standalone_cluster,
+)
 from rigs.submitted_audit import Audited, environment, heard_java, job_and_sources, spark_home, summary_in
 from samples.growing_logs import said
 from samples.published_tables import TABLES, unlike
@@ -36,6 +46,12 @@ def audited(fleets: Fleets, tmp_path: Path) -> Audited:
 @pytest.fixture
 def oldest(packaged_java: Path, tmp_path: Path) -> SparkMaster:
     return oldest_spark(packaged_java, tmp_path)
+
+
+@pytest.fixture
+def cluster(oldest: SparkMaster, tmp_path: Path) -> Iterator[StandaloneCluster]:
+    with standalone_cluster(oldest.home, tmp_path, oldest.environment) as started:
+        yield started
 
 
 @pytest.fixture
@@ -61,12 +77,14 @@ def write_tables(
     now: int,
     settings: Mapping[str, str],
     scratch: Path,
-) -> None:
-    """Submit the job, and let it write tables of this format to a place."""
+    steps: Sequence[Step] = (),
+) -> str:
+    """Submit the job, and let it write tables of this format to a place; return its output."""
     named = ["--catalog", "lake", "--schema", "fleet"] if kind == "iceberg" else []
     asked = ["--out", place, "--format", kind, *named, "--as-of", str(now)]
-    code, text = master.submit([*job_and_sources(scratch), logs, *asked], settings)
+    code, text = master.submit([*job_and_sources(scratch), logs, *asked], settings, steps)
     assert code == 0, text[-4000:]
+    return text
 
 
 def check_tables(
@@ -77,6 +95,25 @@ def check_tables(
     code, text = master.submit([str(READER), kind, named, str(out), *TABLES], settings)
     assert code == 0, text[-4000:]
     assert unlike(audited.tables, out) == {}
+
+
+def compare_in_store(
+    master: SparkMaster, kind: str, store: S3Store, audited: Audited, scratch: Path, steps: Sequence[Step] = ()
+) -> str:
+    """Let the job read logs and write tables in the store, and compare tables and summary with those of the local
+    engine; return the job's output. The store answers each 17th request with 503 and breaks each 7th read off."""
+    store.upload(audited.logs, "logs/fleet")
+    store.put("audit/lake/fleet/")
+    place = "s3a://audit/lake"
+    settings = settings_of(kind, place, scratch, S3A) | store.settings()
+    output = write_tables(master, kind, "s3a://logs/fleet", place, audited.now, settings, scratch, steps)
+    found = store.failures()
+    assert found["busy"] and found["broken"]
+    store.download("audit", "lake/summary.json", scratch / "found" / "summary.json")
+    text = json.dumps(summary_in(scratch / "found")).replace("s3a://logs/fleet", str(audited.logs))
+    assert json.loads(text) == said(audited.summary)
+    check_tables(master, kind, place, audited, settings, scratch / "plain")
+    return output
 
 
 @pytest.mark.parametrize("kind", PACKAGES)
@@ -95,18 +132,18 @@ def test_a_lake_in_a_directory_has_the_rows_of_the_local_engine(
 def test_a_lake_in_an_object_store_that_fails_has_the_rows_of_the_local_engine(
     kind: str, oldest: SparkMaster, store: S3Store, audited: Audited, tmp_path: Path
 ) -> None:
-    """The store answers each 17th request with 503 and breaks each 7th read off."""
-    store.upload(audited.logs, "logs/fleet")
-    store.put("audit/lake/fleet/")
-    place = "s3a://audit/lake"
-    settings = settings_of(kind, place, tmp_path, S3A) | store.settings()
-    write_tables(oldest, kind, "s3a://logs/fleet", place, audited.now, settings, tmp_path)
-    found = store.failures()
-    assert found["busy"] and found["broken"]
-    store.download("audit", "lake/summary.json", tmp_path / "found" / "summary.json")
-    text = json.dumps(summary_in(tmp_path / "found")).replace("s3a://logs/fleet", str(audited.logs))
-    assert json.loads(text) == said(audited.summary)
-    check_tables(oldest, kind, place, audited, settings, tmp_path / "plain")
+    compare_in_store(oldest, kind, store, audited, tmp_path)
+
+
+@pytest.mark.parametrize("kind", PACKAGES)
+def test_a_lake_of_a_cluster_that_loses_an_executor_and_a_worker_has_the_rows_of_the_local_engine(
+    kind: str, cluster: StandaloneCluster, store: S3Store, audited: Audited, tmp_path: Path
+) -> None:
+    """Each is killed once a first task is done: the executor while the lines are read, the worker while the tables are
+    written."""
+    killing = [(READING, None), (TASK_ENDED, cluster.kill_executor), (WRITING, None), (TASK_ENDED, cluster.kill_worker)]
+    output = compare_in_store(cluster, kind, store, audited, tmp_path, killing)
+    assert len(set(re.findall(r"Lost executor (\d+)", output))) >= 2
 
 
 @pytest.mark.parametrize("kind", PACKAGES)

@@ -7,7 +7,6 @@ from pyspark.sql import functions as F
 
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.pieces import (
-    EVENTS,
     bits_of,
     contradiction_bits,
     cut,
@@ -33,7 +32,8 @@ def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
     """Key (router, parcel, recipient, block): 32 messages at a recipient, counted by state.
 
     Owed messages and events are rows of one table, joined as bits: no message has its own row, and rows that lie
-    together by (router, parcel) are not shuffled again. `owed` is 0 where there are only strays; `events` counts them.
+    together by (router, parcel) are not shuffled again. `owed` is 0 where there are only strays: of
+    `ends`, the number of ends.
     """
     none = F.lit(0).cast("bigint")
     rest = F.col("owed") - F.bit_count(ended_bits())
@@ -46,7 +46,7 @@ def blocks(pieces: DataFrame, owed: DataFrame) -> DataFrame:
         "deliveries",
         "forwards",
         "deferred",
-        "events",
+        "ends",
         *(F.bit_count(bits).cast("bigint").alias(name) for name, bits in state_bits().items()),
         F.when(is_hole, rest).otherwise(none).alias("unknown"),
         F.when(is_hole, none).when(is_over, flying).otherwise(rest).alias("pending"),
@@ -81,7 +81,7 @@ def bits(pieces: DataFrame, owed: DataFrame) -> DataFrame:
         times_of("delivered").alias("deliveries"),
         times_of("forwarded").alias("forwards"),
         times_of("deferred").alias("deferred"),
-        times_of(*EVENTS).alias("events"),
+        times_of(*ENDS).alias("ends"),
         *(F.max(name).alias(name) for name in LINE),
     )
 
@@ -122,14 +122,14 @@ def by_window(blocks: DataFrame, *more: str, step: int = 1) -> DataFrame:
     """Sum units by (router, recipient, minute, hole_first, is_within) and `more`: all that the summary needs of them.
     The first of `step` minutes stands for all.
 
-    `strays`: events at recipients that the parcel does not name; `pending_due_ns`: the earliest due time of a pending
+    `strays`: ends at recipients that the parcel does not name; `pending_due_ns`: the earliest due time of a pending
     unit.
     """
     is_stray = F.col("owed") == 0
     minute = first_of("minute", step).alias("minute")
     return blocks.groupBy("router", "recipient", minute, "hole_first", "is_within", *more).agg(
         *(F.sum(F.when(is_stray, 0).otherwise(F.col(name))).alias(name) for name in SUMS),
-        F.sum(F.when(is_stray, F.col("events")).otherwise(0)).alias("strays"),
+        F.sum(F.when(is_stray, F.col("ends")).otherwise(0)).alias("strays"),
         *(F.sum(name).alias(name) for name in (UNWRITTEN, UNANSWERED)),
         F.min(F.when(F.col("pending") > 0, F.col("due_ns"))).alias("pending_due_ns"),
         F.max("due_ns").alias("due_ns"),

@@ -14,13 +14,13 @@ from spark_analytics.report.summary import Windows
 
 
 def ended(pieces: DataFrame, *more: str, step: int = 1) -> DataFrame:
-    """Key (router, recipient, minute) and `more`: messages that `ended` in that minute; those of ranges that lie
-    `outside` of their parcel; `early`: expired before they were due; `depth_max`: null where no outward line gives
-    the depth. The first of `step` minutes stands for all."""
+    """Key (router, recipient, minute) and `more`: messages that `ended` in that minute; further ends in
+    ranges that lie `outside` of their parcel; `early`: expired before they were due; `depth_max`: null where no outward
+    line gives the depth. The first of `step` minutes stands for all."""
     inside = F.col("stop") - F.col("start")
     return pieces.groupBy("router", "recipient", first_of("minute", step).alias("minute"), *more).agg(
         F.sum(F.when(is_event(*ENDS), inside).otherwise(0)).alias("ended"),
-        F.sum(F.col("count") - inside).alias("outside"),
+        F.sum(F.when(is_event(*ENDS), F.col("count") - inside).otherwise(0)).alias("outside"),
         F.coalesce(F.sum(F.when(F.col("is_within"), F.col("early"))), F.lit(0)).alias("early"),
         F.max("depth").alias("depth_max"),
     )

@@ -12,7 +12,7 @@ from .charts import Lane, Linear, TimeAxis, bars, compared, grid, hits, label, l
 from .figure import empty, figure, section, sentences, table
 from .markup import Markup, join, tag
 from .states import NAMES, NOT_ARRIVED, named
-from .wording import counted, key, number, share, step_text
+from .wording import be, counted, key, number, share, step_text
 
 REASONS_SHOWN = 12
 _HEIGHT = 220
@@ -48,13 +48,23 @@ def _over_time(summary: Row, axis: TimeAxis) -> Markup:
         chart=join(
             _legend(series), tag("div", _stack(axis, series, totals), class_="rows frame"), _losses(axis, series, shown)
         ),
-        same=table(
+        same=_windows(axis, series, totals),
+        level="bad" if any(series["unaccounted"]) else "",
+    )
+
+
+def _windows(axis: TimeAxis, series: dict[str, list[int]], totals: Sequence[int]) -> Markup:
+    """Return the table of the windows in which something was owed, and how many there are beside them."""
+    idle = sum(1 for total in totals if not total)
+    said = f"{counted(idle, 'window')} in which nothing was owed {be(idle)} left out."
+    return join(
+        table(
             "Deliveries by window and state",
             (("window, UTC", ""), ("owed", "n"), *((name, "n") for name in NAMES)),
-            ((axis.window(i), total, *(series[name][i] for name in NAMES)) for i, total in enumerate(totals)),
+            ((axis.window(i), n, *(series[name][i] for name in NAMES)) for i, n in enumerate(totals) if n),
             most=240,
         ),
-        level="bad" if any(series["unaccounted"]) else "",
+        tag("p", said, class_="fine") if idle else None,
     )
 
 

@@ -52,9 +52,13 @@ def figure(
     """Return a picture (or table) with its words. `same`: its data as a table; `level`: good, attention, bad."""
     return tag(
         "figure",
-        tag("h3", title, id=name),
-        _words("What you see", see, "see"),
-        tag("div", chart, class_="chart"),
+        tag(
+            "div",
+            tag("h3", title, id=name),
+            _words("What you see", see, "see"),
+            tag("div", chart, class_="chart"),
+            class_="picture",
+        ),
         _words("What to do", do, "do"),
         folded("The same as a table", same) if same is not None else None,
         class_=f"figure {level}".strip(),

@@ -127,6 +127,7 @@ section{padding:3.5rem 0 .5rem}
 .figure{margin:0;padding:1.5rem 0 2rem;border-top:1px solid var(--rule);display:grid;column-gap:3rem;
  grid-template-columns:18rem minmax(0,1fr);grid-template-rows:auto auto auto 1fr;
  grid-template-areas:"title chart" "see chart" "do chart" "rest chart" "alt alt"}
+.picture{display:contents}
 .figure h3{grid-area:title;margin-bottom:.7rem}.figure .see{grid-area:see}.figure .do{grid-area:do}
  .figure .chart{grid-area:chart;min-width:0}
 .figure>.alt{grid-area:alt}
@@ -162,11 +163,11 @@ section{padding:3.5rem 0 .5rem}
 .s-unaccounted-row .row-name,.s-unaccounted-row b{color:var(--bad);font-weight:650}
  .alarm-row .row-value b{color:var(--bad)}
 .axis-row{padding-top:.15rem}.hop{padding:0}.hop .row-name{font-size:.97em}.roomy .row{--r:10.75rem}
- .row-value .fine,.row-value b{white-space:nowrap}
+ .row-value .fine,.row-value b{white-space:nowrap}.roomy .row-value .fine{white-space:normal}
 .legend{display:flex;flex-wrap:wrap;gap:.15rem 1.1rem;margin:0 0 .4rem;font:.8125rem/1.6 var(--sans)}
 .state{white-space:nowrap}.swatch{vertical-align:-1px;margin-right:.15em}
 .panels{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:1.6rem 2.2rem}
-.panel .row{grid-template-columns:minmax(0,1fr);padding-left:3.3rem}.panel .row-plot{grid-column:1}
+.panel .row{grid-template-columns:minmax(0,1fr);padding-left:4.3rem}.panel .row-plot{grid-column:1}
 .panel-head,.forecast{margin:0}.forecast.alarm{color:var(--bad);font-weight:650}
 .strip{display:block;margin:0 0 1.2rem}
 .ledger{border-top:1px solid var(--ink);font:.9375rem/1.45 var(--sans)}
@@ -222,7 +223,7 @@ dt{font-weight:650}dd{margin:0;color:var(--soft)}
  .row-name{grid-column:1;grid-row:1}.row-value{grid-column:2;grid-row:1;text-align:right}
  .row-value .fine{display:inline;margin-left:.5em}
  .row-plot{grid-column:1/3;grid-row:2}.row-note{grid-column:1/3;grid-row:3}
- .frame .row{padding-left:2.9rem}.frame.lined .row{padding-right:2.1rem}
+ .frame .row{padding-left:2.9rem}.panel .frame .row{padding-left:4.3rem}.frame.lined .row{padding-right:2.1rem}
  .panels{grid-template-columns:minmax(0,1fr)}
  .entry{grid-template-columns:minmax(0,1fr) auto 4.6rem;gap:0 .6rem}.entry .meaning{grid-column:1/4}
  .glossary{columns:1}
@@ -245,7 +246,7 @@ _PAPER = """
  h2::after,h3::after,.chart-title::after,.alt>summary::after{content:"";display:block;height:var(--room);
   margin-bottom:calc(-1*var(--room))}
  h2{--room:19rem}h3{--room:13rem}.chart-title{--room:9rem}.alt>summary{--room:5rem}
- h1,h2,h3,.lead,.chart-title,.alt>summary,.level,.equation,.entry,.panel,.row,.plot,.frame,.legend,tr,
+ h1,h2,h3,.lead,.chart-title,.alt>summary,.level,.equation,.entry,.panel,.row,.rows,.plot,.frame,.legend,tr,
  .findings li,.problems li,.plain li,.glossary div{break-inside:avoid}
  :root:root:root{--paper:#fff}.found .alt .findings,.figure .see,.figure .do{font-size:10pt;line-height:1.4}
  .alt td:first-child{white-space:nowrap}
@@ -256,8 +257,12 @@ _PAPER = """
  .alt{display:block;margin:.4rem 0 0}.alt>summary{list-style:none;color:var(--ink);font-weight:650}
  .alt>summary::-webkit-details-marker{display:none}
  .alt::details-content{content-visibility:visible;display:block;block-size:auto;height:auto}
+ .picture{display:block}.picture,.about,.see{break-inside:avoid}.findings li p,.unknown{max-width:none}
  .scroll{overflow:visible;max-height:none}.key{max-width:11ch}td .command{max-width:none;white-space:normal;
  overflow-wrap:anywhere}
+ :is(.findings,.unknown) :is(.key,.key-name){display:inline;max-width:none;overflow:visible;white-space:normal;
+  overflow-wrap:anywhere}
+ :is(.findings,.unknown) .key-name::after{content:" (" attr(data-key) ")";font-family:var(--mono);font-size:.92em}
  table{font-size:7.5pt}th,td{padding:.2rem .6rem .2rem 0}
  svg,.entry.alarm{print-color-adjust:exact;-webkit-print-color-adjust:exact}
 }

@@ -194,6 +194,13 @@ def test_after_too_many_problems_nothing_more_is_looked_at() -> None:
     assert just.problems[-1][1] == "no footer after this line: the file is cut off"
 
 
+@pytest.mark.parametrize(("bad_lines", "said"), [(96, "and 1 more problem"), (97, "and 2 more problems")])
+def test_problems_of_the_footer_that_are_too_many_are_counted(bad_lines: int, said: str) -> None:
+    """A line is missing before the footer, which says four things of it."""
+    *lines, _, footer = WHOLE.splitlines(keepends=True)
+    assert read(b"".join([*lines, b"{}\n" * bad_lines, footer])).problems[-1][1] == said
+
+
 @pytest.mark.parametrize("junk", [b"\n", b"{}\n", b"[[[\n", b'{"v":1,"event":"seal"}\n'])
 @pytest.mark.parametrize("is_tail", [False, True])
 def test_a_file_that_is_all_wrong_costs_no_more_than_its_beginning(junk: bytes, is_tail: bool) -> None:

@@ -69,10 +69,10 @@ def test_a_row_counts_what_its_text_counts_and_names_the_first_event_and_id() ->
         "claims": claimed,
         "custody": [CUSTODY | {"broken": 5}],
     }
-    found = summary(totals=[ended], broken=[{"router": A, "recipient": B, "id": "2e" * 32}], **tables)
+    found = summary(totals=[ended], broken=[{"router": A, "recipient": B, "id": "2e" * 32, "seq": 9}], **tables)
     assert about(found) == [
         ("unaccounted", A, "", 2, None, ID),
-        ("broken", A, B, 5, None, "2e" * 32),
+        ("broken", A, B, 5, 9, "2e" * 32),
         ("claims:never-linked", A, B, 6, 8, ID),
         ("services", A, "dmq", 3, None, None),
         ("ended-badly", A, "", 4, None, None),

@@ -170,3 +170,14 @@ def test_page_says_what_was_judged_and_how() -> None:
     assert "audit-verify" not in render({"run": {"command": "router audit logs"}})
     odd = render({"as_of": '";}*{', "heads": "none", "run": {"tables": ["x"], "command": 5}})
     assert 'content:"Delivery audit"' in odd and "How it was made" not in odd
+
+
+def test_windows_in_which_nothing_was_owed_are_counted_and_not_listed() -> None:
+    """A message that is dated two days off does not fill pages with zeros."""
+    windows = [{"window": 60 * HOUR + at, "router": "a", "delivered": 3} for at in (0, 10, 2 * 1440)]
+    page = render({"step_minutes": 30, "windows": windows, "owed": 9, "delivered": 9})
+    table = page.partition("Deliveries by window and state</caption>")[2].partition("</table>")[0]
+    assert table.partition("<tbody>")[2].count("<tr>") == 2
+    assert ">95 windows in which nothing was owed are left out.</p>" in page
+    page = render({"step_minutes": 30, "windows": windows[:1], "owed": 3, "delivered": 3})
+    assert "left out" not in page.partition("Deliveries by window and state")[2].partition("</section>")[0]

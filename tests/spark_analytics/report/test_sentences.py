@@ -9,7 +9,7 @@ from spark_analytics.judgement.evidence import DISPUTED, REWRITTEN, File, Hole
 from spark_analytics.judgement.lives import RESTORED, UNTRUE
 from spark_analytics.judgement.log_files import Problem
 from spark_analytics.report.finding import utc
-from spark_analytics.report.headline import balanced
+from spark_analytics.report.headline import balanced, headline
 
 ID = "1d" * 32
 CUSTODY = {"router": A, "recipient": B, "acked": 9, "followed": 9, "broken": 0, "unknown": 0, "lower_ns": None,
@@ -43,7 +43,14 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "broken custody": (
         {"custody": [CUSTODY | {"broken": 2}]}, "bad",
-        f"The router {B} took 2 messages over from {A}, but its log, which is whole up to then, does not hold them.",
+        f"The router {A} says that {B} took 2 messages over that the log of {B}, which is whole up to then, does not "
+        "hold. One of the two logs is wrong.",
+    ),
+    "broken custody with an example": (
+        {"custody": [CUSTODY | {"broken": 2}], "broken": [{"router": A, "recipient": B, "id": "2e" * 32, "seq": 9}]},
+        "bad",
+        f"The router {A} says that {B} took 2 messages over that the log of {B}, which is whole up to then, does not "
+        f"hold: the first is {'2e' * 32}, accepted in event 9. One of the two logs is wrong.",
     ),
     "contradiction": (
         {"totals": [totals(A, owed=5, delivered=5, contradictions=1)]}, "bad",
@@ -170,6 +177,13 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         f"Where the log of the router {A} ends, the queue of {C} is full 99 minutes later at the rate of then: 10 of "
         "1,000 messages wait; its oldest message expires in 12 minutes.",
     ),
+    "a queue with one message": (
+        {"span": [{"min_minute": START, "max_minute": START}],
+         "configs": [{"router": A, "fields": {"queue_messages_max": "1"}}],
+         "queues": [{"router": A, "recipient": C, "window": START, "added": 1, "ended": 0, "open": 1}]},
+        "warning",
+        f"Where the log of the router {A} ends, the queue of {C} is full: 1 of 1 messages waits.",
+    ),
     "a queue whose messages are overdue": (
         {"span": [{"min_minute": START, "max_minute": START}],
          "configs": [{"router": A, "fields": {"queue_messages_max": "10"}}],
@@ -271,6 +285,30 @@ def test_what_is_behind_the_next_router_and_not_told_of_is_not_said_to_be_well()
     )
 
 
+@pytest.mark.parametrize(
+    ("alarm", "number", "said"),
+    [
+        (
+            "unaccounted",
+            6,
+            "6 that must still wait are not in the store, as their own router says, and no other vanished",
+        ),
+        (
+            "unaccounted",
+            99,
+            "20 that must still wait are not in the store, as their own router says, and no other vanished",
+        ),
+        ("queue-filling", 6, "none vanished"),
+    ],
+)
+def test_what_is_gone_by_the_word_of_its_own_router_is_in_the_headline(alarm: str, number: int, said: str) -> None:
+    fields = {"number": str(number), "since_s": "1"}
+    row = {"router": A, "alarm": alarm, "peer": B, "seq": 7, "fields": fields}
+    found = summary(totals=[totals(A, owed=40, delivered=20, pending=20)], alarms=[row])
+    assert balanced(found) == f"20 deliveries arrived, 20 may still arrive; {said}."
+    assert headline(found).endswith("Yet 1 finding below must not be ignored.") is (alarm == "unaccounted")
+
+
 def test_nothing_is_owed() -> None:
     text = "There is nothing to judge: the logs name no delivery that was owed."
     assert summary()["findings"] == [{"level": "info", "text": text, "remedy": ""}]
@@ -298,3 +336,11 @@ def test_many_alike_are_counted() -> None:
                             enumerate(routers)])["findings"]  # fmt: skip
     assert [row["level"] for row in found] == ["bad"] * 11
     assert (routers[24] in found[0]["text"], found[10]["text"]) == (True, "The same in 15 more cases.")
+
+
+def test_one_is_told_in_the_singular() -> None:
+    """One more of a kind, one delivery that is in no state, and one message in a queue."""
+    alike = [totals(f"{number:064x}", owed=2, unaccounted=1, delivered=1) for number in range(11)]
+    assert summary(totals=alike)["findings"][10]["text"] == "The same in 1 more case."
+    left = summary(totals=[totals(A, owed=2, delivered=1)])["findings"][0]["text"]
+    assert left == "The books do not balance: 1 more delivery is owed than are in any state."

@@ -7,9 +7,11 @@ import signal
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException
 from rigs.patience import HANG_S
 
-from spark_analytics.stream.stopped import Stopped, alone, sentence, signals
+from spark_analytics.stream.stopped import Stopped, alone, ending, sentence, signals
 
 STACK = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted SQLSTATE: XXKST
 === Streaming Query ===
@@ -51,6 +53,20 @@ def test_a_run_that_ended_leaves_the_place_free(tmp_path: Path) -> None:
     for _ in range(2):
         with alone(str(tmp_path)):
             pass
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError("no answer"), ConnectionResetError()])
+def test_errors_of_the_bridge_pass_only_where_the_stream_is_to_end(error: Exception) -> None:
+    with ending(lambda: True):
+        raise error
+    with pytest.raises(type(error)), ending(lambda: False):
+        raise error
+
+
+@pytest.mark.parametrize("error", [Stopped("the state is of another version"), PySparkException("the disk is full")])
+def test_an_error_of_a_batch_does_not_pass_with_the_end(error: Exception) -> None:
+    with pytest.raises(type(error)), ending(lambda: True):
+        raise error
 
 
 def test_a_signal_is_kept_for_when_the_stream_looks() -> None:

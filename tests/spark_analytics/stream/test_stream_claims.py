@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fleets.shared import Fleets
@@ -88,9 +89,8 @@ def test_facts_of_an_id_that_two_logs_tell_otherwise_are_told_as_soon_as_both_ar
     here, there = Log(A), Log(B)
     unlike(here, there)
     there.state("join", LATE, subscriber=OTHER_APP, group=G, service="pubsub")
-    there.accepted(
-        9, [f"{name(here.key)} size"], [], LATE, kind="copy", peer=OTHER_APP, sizes=[500], expiries=[30_000_000]
-    )
+    facts: dict[str, Any] = {"sizes": [500], "ttls": [60], "expiries": [30_000_000]}
+    there.accepted(9, [f"{name(here.key)} size"], [], LATE, kind="copy", peer=OTHER_APP, **facts)
     logs, out, local = tmp_path / "logs", tmp_path / "out", tmp_path / "local"
     first, rest = sorted(here.write(tmp_path / "a", cuts=[5]).glob("events-*"))
     [other] = there.write(tmp_path / "b").glob("events-*")
@@ -106,7 +106,7 @@ def test_facts_of_an_id_that_two_logs_tell_otherwise_are_told_as_soon_as_both_ar
         for table in ("claims", "finding"):
             assert published(out, table) == published(local, table), table
         told.append(len(found["claims"]))
-    assert told == [0, 3, len(FACTS)]
+    assert told == [0, 4, len(FACTS) + 1], "the copy, too, has not the size that its router accepted"
 
 
 def _acked_by_a_stranger(scene: Scene) -> None:

@@ -122,7 +122,7 @@ def test_a_command_that_hangs_holds_up_neither_batches_nor_later_alarms_nor_the_
         process.send_signal(signal.SIGTERM)
         text = told.join()
         assert process.wait(HANG_S) == 0, text[-3000:]
-    assert "the command of --notify was not told of 1 alarms; the next run tells it of them" in text
+    assert "the command of --notify was not told of 1 alarm; the next run tells it then" in text
     assert "and it goes on where it was" in text and "Traceback" not in text
     assert [line for line in processes(pager.directory) if b"-c" in line] == [], "a command that hung is left"
     well.touch()

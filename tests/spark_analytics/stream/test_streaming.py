@@ -25,7 +25,7 @@ from spark_analytics.batch.audit import PARTITION_BYTES
 from spark_analytics.batch.session import FEW_BYTES
 from spark_analytics.batch.writer import Writer
 from spark_analytics.stream import dates
-from spark_analytics.stream.increments import partitions_of
+from spark_analytics.stream.sizes import partitions_of
 from spark_analytics.stream.state import Store
 from spark_analytics.stream.stopped import Stopped, alone
 from spark_analytics.stream.stream_tables import HOURS
