@@ -22,6 +22,7 @@ from router.audit.listing import Listing
 from router.audit.put_in_place import put_in_place
 from router.audit.spelling import Care
 from router.core.wire.crypto import verify
+from spark_analytics.batch.short_memory import SIGNS
 from spark_analytics.judgement.log_files import NOT_A_FILE, FileFacts
 from spark_analytics.judgement.schema import role
 
@@ -199,6 +200,6 @@ def _sentence(said: str) -> str:
     text = " ".join(said.split())
     if "No space left on device" in text:
         return "the disk has no room for what Spark keeps there: make room, set TMPDIR, or give --out on another disk"
-    if "OutOfMemoryError" in text or "UNABLE_TO_ACQUIRE_MEMORY" in text:
+    if SIGNS.search(text) or "SparkContext was shut down" in text:  # Java ends itself when it has no memory left.
         return f"Spark has too little memory for these logs: allow more with --memory ({text[:200]})"
     return f"Spark failed: {text[:400]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 SIGNS = re.compile(
-    r"OutOfMemoryError|Java heap space|UNABLE_TO_ACQUIRE_MEMORY|GC overhead limit"
+    r"OutOfMemoryError|Java heap space|UNABLE_TO_ACQUIRE_MEMORY|GC overhead limit|Not enough memory to build"
     r"|[Ee]xit(ed)?( with)?( exit)? (code|status):? ?(52|137)\b|exceeding (physical |virtual )?memory limits"
 )
 """An error of Java, the code with which an executor ends itself for want of memory (52), or a process that the machine

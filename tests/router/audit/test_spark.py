@@ -40,6 +40,8 @@ def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: pyte
     [
         ("java.io.IOException: No space left on device\n at x", "the disk has no room"),
         ("java.lang.OutOfMemoryError: Java heap space", "--memory"),
+        ("SparkException: Not enough memory to build and broadcast the table to all worker nodes.", "--memory"),
+        ("Job 137 cancelled because SparkContext was shut down", "--memory"),
         ("[X] something\n  else", "Spark failed: [X] something else"),
     ],
 )

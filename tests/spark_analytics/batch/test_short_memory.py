@@ -33,6 +33,11 @@ def test_a_driver_out_of_memory_is_told_as_one(lost: str) -> None:
     assert "x" * CAUSE_MAX not in said
 
 
+def test_a_table_that_is_too_large_to_hand_to_each_task_is_told() -> None:
+    said = sentence("SparkException: Not enough memory to build and broadcast the table to all worker nodes.")
+    assert said is not None and "Spark ran out of memory" in said
+
+
 @pytest.mark.parametrize("cause", ["No space left on device", f"{LOST}{FAILURE}Command exited with code 1", ""])
 def test_another_error_is_none_of_these(cause: str) -> None:
     assert sentence(cause) is None
