@@ -6,6 +6,11 @@ summary goes to standard output, the progress to standard error. `python -m spar
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the imports below would end with a traceback.
+
 import argparse
 import json
 import logging
@@ -185,6 +190,8 @@ def _silent(what: str) -> None:
 
 
 if __name__ == "__main__":
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     logging.disable()  # What the bridge to Java logs is raised too, and reported once.
     try:
         sys.exit(main())

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from spark_analytics.batch.audit import Given, audit
 from spark_analytics.batch.bronze import list_logs
 from spark_analytics.batch.span import Span
-from spark_analytics.streaming import run_stream
+from spark_analytics.stream.run import run_stream
 
 
 def main(logs: str, out: str, now: str, store: str, answer: str) -> None:

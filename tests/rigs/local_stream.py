@@ -33,8 +33,9 @@ class LocalStream:
 
     def pytest_configure(self) -> None:
         from spark_analytics import streaming
+        from spark_analytics.stream import run
 
-        streaming.run_stream = run_stream  # type: ignore[assignment]
+        streaming.run_stream = run.run_stream = run_stream  # type: ignore[assignment, attr-defined]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> object:

@@ -17,7 +17,7 @@ from spark_analytics.judgement.evidence import Evidence
 from spark_analytics.report.summary import SUMS, build
 from spark_analytics.stream.alarm_book import SEGMENT_S, SEGMENTS_MAX, AlarmBook, taken_in
 from spark_analytics.stream.notify import Notifier
-from spark_analytics.streaming import run_stream
+from spark_analytics.stream.run import run_stream
 
 pytestmark = pytest.mark.xdist_group("spark")
 SECOND = 10**9

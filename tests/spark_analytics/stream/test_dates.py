@@ -19,8 +19,8 @@ from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.gold.names import rows
 from spark_analytics.batch.span import MINUTE_NS, Span
 from spark_analytics.stream import dates
+from spark_analytics.stream.run import run_stream
 from spark_analytics.stream.stream_tables import HOURS
-from spark_analytics.streaming import run_stream
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -23,8 +23,8 @@ from samples.two_logs import FACTS, G, unlike
 
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
+from spark_analytics.stream.run import run_stream
 from spark_analytics.stream.stream_tables import HOURS
-from spark_analytics.streaming import run_stream
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.long]
 TOLD = [

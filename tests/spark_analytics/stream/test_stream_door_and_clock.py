@@ -16,7 +16,7 @@ from samples.two_logs import HOUR, Case, Pair, blamed, clock_moved, dates, flood
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
 from router.core.wire.crypto import SigningKey
-from spark_analytics.streaming import run_stream
+from spark_analytics.stream.run import run_stream
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.long]
 NOW = START + 3 * LATE * SECOND

@@ -14,8 +14,8 @@ from samples.published_tables import published
 from router.audit import engine
 from router.audit.ask.answer import answer
 from router.audit.listing import list_logs
+from spark_analytics.stream.run import run_stream
 from spark_analytics.stream.stream_tables import HOURS
-from spark_analytics.streaming import run_stream
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.long]
 NOW = START + LATE * SECOND

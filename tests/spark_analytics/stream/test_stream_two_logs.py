@@ -38,7 +38,7 @@ from samples.two_logs import (
 from router.audit.engine import AuditSpan, audit
 from router.audit.listing import list_logs
 from router.core.wire.crypto import SigningKey
-from spark_analytics.streaming import run_stream
+from spark_analytics.stream.run import run_stream
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.long]
 DAY_S = 86_400

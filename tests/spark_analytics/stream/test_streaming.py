@@ -25,11 +25,12 @@ from spark_analytics.batch.audit import PARTITION_BYTES
 from spark_analytics.batch.session import FEW_BYTES
 from spark_analytics.batch.writer import Writer
 from spark_analytics.stream import dates
+from spark_analytics.stream.run import run_stream
 from spark_analytics.stream.sizes import partitions_of
 from spark_analytics.stream.state import Store
 from spark_analytics.stream.stopped import Stopped, alone
 from spark_analytics.stream.stream_tables import HOURS
-from spark_analytics.streaming import main, run_stream
+from spark_analytics.streaming import main
 
 pytestmark = pytest.mark.xdist_group("spark")
 STEPS = [(Store, "_save"), (Store, "commit"), (Writer, "write"), (Writer, "replace"), (Writer, "text")]
