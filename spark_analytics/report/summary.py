@@ -60,6 +60,10 @@ from .unjudged import unjudged
 
 WINDOWS_MAX = 120
 FORECAST_WINDOWS = 4
+GROWTH_MINUTES = 5
+"""Minutes over which a queue's growth is measured at least, as the node does: a burst is no growth."""
+FORECAST_TIMES = 12
+"""Growth that was measured over some time tells of so many times that time ahead: of five minutes, an hour."""
 PROBLEMS_MAX = 200
 LOG_PROBLEMS_MAX = 20
 MINUTE_NS = 60 * 10**9
@@ -144,7 +148,7 @@ def build(findings: Findings, evidence: Evidence, as_of_ns: int, engine: str, ru
         "by_router": by_router,
         "latency": _latencies(found.get("latency", ()), ("window", "event")),
         "hops": _latencies(found.get("hops", ()), ("router", "recipient", "event")),
-        "queues": _queues(found, span["max_minute"] // step * step if span else 0, step, as_of_ns),
+        "queues": _queues(found, (first, last), step, as_of_ns),
         **{name: _ordered(found.get(name, ()), order) for name, order in _PASSED_ON.items()},
         "reasons": _ordered(_reasons(found.get("reasons", ()), evidence), ("router", "event", "reason", "at_door")),
         **_conflicts(found, evidence),
@@ -281,12 +285,16 @@ def _percentiles(rows: Iterable[Row]) -> dict[str, float | None]:
 # -- queues -----------------------------------------------------------------------------------------------
 
 
-def _queues(found: Mapping[str, Sequence[Row]], last_window: int, step: int, as_of_ns: int) -> list[dict[str, Any]]:
+def _queues(
+    found: Mapping[str, Sequence[Row]], minutes: tuple[int | None, int | None], step: int, as_of_ns: int
+) -> list[dict[str, Any]]:
     """Return each queue with its windows, and when it will be full at the mean rate of the last windows.
 
-    `last_window`: the last in the span with an acceptance; queues may show later ones.
+    `minutes`: the first and the last of the span with an acceptance; queues may show others.
     """
-    last_window = max([last_window, *(row["window"] for row in found.get("queues", ()))])
+    known = [minute // step * step for minute in minutes if minute is not None]
+    told = [*known, *(row["window"] for row in found.get("queues", ()))]
+    first_window, last_window = min(told, default=0), max(told, default=0)
     limits = {row["router"]: _natural(row["fields"], "queue_messages_max") for row in found.get("configs", ())}
     due = {(row["router"], row["recipient"]): row["due_ns"] for row in found.get("due", ())}
     windows: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
@@ -302,7 +310,7 @@ def _queues(found: Mapping[str, Sequence[Row]], last_window: int, step: int, as_
                 "recipient": key[1],
                 "open": rows[-1]["open"],
                 "limit": limit,
-                "full_in_s": None if limit is None else _full_in_s(rows, limit, last_window, step),
+                "full_in_s": None if limit is None else _full_in_s(rows, limit, (first_window, last_window), step),
                 "oldest_due_s": None if due_ns is None else max(0, due_ns - as_of_ns) // 10**9,
                 "windows": rows,
             }
@@ -316,11 +324,16 @@ def _natural(fields: Mapping[str, Any] | None, name: str) -> int | None:
     return int(said) if said.isascii() and said.isdecimal() and len(said) < 20 else None
 
 
-def _full_in_s(rows: Sequence[Row], limit: int, last_window: int, step: int) -> int | None:
-    """Return seconds until `limit` messages wait, at the last 4 windows' mean growth; None if never."""
+def _full_in_s(rows: Sequence[Row], limit: int, windows: tuple[int, int], step: int) -> int | None:
+    """Return seconds until `limit` messages wait, at the mean growth of the last 4 windows, or of `GROWTH_MINUTES` if
+    that is longer; None if never, or if the logs are too short to tell. `windows`: the first and the last of all."""
     now = rows[-1]["open"]
-    start = max(last_window - FORECAST_WINDOWS * step, rows[0]["window"] - step)
-    before = next((row["open"] for row in reversed(rows) if row["window"] <= start), 0)
     if now >= limit:
         return 0
-    return (limit - now) * (last_window - start) * 60 // (now - before) if now > before else None
+    first, last = windows
+    start = max(last - max(FORECAST_WINDOWS * step, GROWTH_MINUTES), first - step)
+    before = next((row["open"] for row in reversed(rows) if row["window"] <= start), 0)
+    if now <= before or last - start < GROWTH_MINUTES:
+        return None
+    full_s = int((limit - now) * (last - start) * 60 // (now - before))
+    return full_s if full_s <= FORECAST_TIMES * (last - start) * 60 else None

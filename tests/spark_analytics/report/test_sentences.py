@@ -169,12 +169,12 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         "missing or has not been given.",
     ),
     "a queue that fills": (
-        {"span": [{"min_minute": START, "max_minute": START}],
+        {"span": [{"min_minute": START - 9, "max_minute": START}],
          "configs": [{"router": A, "fields": {"queue_messages_max": "1000"}}],
          "due": [{"router": A, "recipient": C, "due_ns": AS_OF + 720 * 10**9}],
-         "queues": [{"router": A, "recipient": C, "window": START, "added": 9, "ended": 0, "open": 10}]},
+         "queues": [{"router": A, "recipient": C, "window": START, "added": 80, "ended": 0, "open": 80}]},
         "warning",
-        f"Where the log of the router {A} ends, the queue of {C} is full 99 minutes later at the rate of then: 10 of "
+        f"Where the log of the router {A} ends, the queue of {C} is full 57 minutes later at the rate of then: 80 of "
         "1,000 messages wait; its oldest message expires in 12 minutes.",
     ),
     "a queue with one message": (

@@ -170,11 +170,13 @@ def queue(opens: dict[int, int], limit: Any = "1000", due_s: int | None = None, 
 @pytest.mark.parametrize(
     ("opens", "full_in_s"),
     [
-        ({5: 100, 6: 150, 7: 160, 8: 190, 9: 300}, 700 * 240 // 200),  # 200 more in the last four minutes
-        ({0: 100, 9: 300}, 700 * 240 // 200),  # nothing happened between: the level stayed
-        ({9: 300}, 700 * 60 // 300),  # it began in the last one
-        ({5: 300, 9: 300}, None),
-        ({5: 300, 9: 200}, None),
+        ({4: 100, 6: 150, 7: 160, 8: 190, 9: 300}, 700 * 300 // 200),  # 200 more in the last five minutes
+        ({0: 100, 9: 300}, 700 * 300 // 200),  # nothing happened between: the level stayed
+        ({9: 300}, 700 * 300 // 300),  # it was empty until the last one
+        ({9: 77}, 923 * 300 // 77),  # within an hour, of which five minutes tell
+        ({9: 76}, None),
+        ({4: 300, 9: 300}, None),
+        ({4: 300, 9: 200}, None),
         ({0: 100, 1: 300}, None),  # it stands still
         ({9: 1000}, 0),
         ({9: 1200}, 0),
@@ -184,15 +186,20 @@ def test_when_a_queue_will_be_full_at_this_rate(opens: dict[int, int], full_in_s
     assert queue(opens)["full_in_s"] == full_in_s
 
 
+@pytest.mark.parametrize(("until", "full_in_s"), [(4, 850 * 300 // 150), (3, None), (0, None)])
+def test_logs_of_less_than_five_minutes_tell_of_no_growth(until: int, full_in_s: int | None) -> None:
+    assert queue({until: 150}, until=until)["full_in_s"] == full_in_s
+
+
 def test_a_queue_is_told_of_after_what_was_accepted_in_the_time_asked_for() -> None:
     """With --since on a quiet evening nothing was accepted in the requested time; there is still no forecast into the
     past."""
     rows = [
         {"router": A, "recipient": C, "window": START + at, "added": 1, "ended": 0, "open": many, "depth_max": None}
-        for at, many in ((1, 5), (2, 6))
+        for at, many in ((1, 150), (2, 180))
     ]
     configs = [{"router": A, "fields": {"queue_messages_max": "1000"}}]
-    for first, last, full_in_s in ((START - 9, START - 5, 994 * 120 // 6), (None, None, 994 * (DAY + 1) * 60 // 6)):
+    for first, last, full_in_s in ((START - 9, START - 5, 820 * 300 // 180), (None, None, 820 * (DAY + 1) * 60 // 180)):
         [one] = summary(span=[{"min_minute": first, "max_minute": last}], queues=deepcopy(rows), configs=configs)[
             "queues"
         ]
