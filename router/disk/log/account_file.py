@@ -1,18 +1,21 @@
 """The account of open units beside the log (cddl/account.cddl): written with each segment, read at the next start.
 
 It is derived data: where it is missing, damaged, of another router or ahead of the store, the next comparison takes the
-store's word for what is open, and only a loss from before that goes unnoticed; alarms that it can still name stand.
+store's word for what is open, and only a loss from before that goes unnoticed; alarms stand by its word, or by that of
+the log's lines (`alarm_lines`).
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import cbor2
 
 from router.core.log.account import Account, AccountCopy
+from router.core.log.alarms import StandingAlarms
 from router.disk import private_file
 
 log = logging.getLogger(__name__)
@@ -33,23 +36,31 @@ def write(directory: Path, router: bytes, copy: AccountCopy) -> None:
     private_file.replace(directory / NAME, cbor2.dumps(said))
 
 
-def read(directory: Path, router: bytes, sealed_seq: int, next_seq: int) -> Account:
+def read(
+    directory: Path,
+    router: bytes,
+    sealed_seq: int,
+    next_seq: int,
+    alarms_by_log: Callable[[], StandingAlarms] = StandingAlarms,
+) -> Account:
     """Return the account of an earlier run; if there is none that fits, a new one that begins behind the last sealed
-    event, without units unless the log begins there. `next_seq`: the number of the store's next event; an account that
-    is ahead of it is of a store that is gone, and only its alarms count."""
+    event, without units unless the log begins there, and with `alarms_by_log`. `next_seq`: the number of the store's
+    next event; an account that is ahead of it is of a store that is gone, and only its alarms count."""
     path = directory / NAME
     try:
         raw = private_file.read(path, BYTES_MAX)
         found = _decoded(raw, router)
     except FileNotFoundError:
-        return Account(sealed_seq + 1)
+        return _anew(sealed_seq, alarms_by_log())
     except (OSError, private_file.Exposed, ValueError, TypeError, cbor2.CBORError, RecursionError) as error:
         log.info("the account of open units in %s is made anew: %s", path, str(error)[:200])
-        return Account(sealed_seq + 1)
-    if found.next_seq <= next_seq:
-        return found
+        return _anew(sealed_seq, alarms_by_log())
+    return found if found.next_seq <= next_seq else _anew(sealed_seq, found.alarms)
+
+
+def _anew(sealed_seq: int, alarms: StandingAlarms) -> Account:
     account = Account(sealed_seq + 1)
-    account.alarms = found.alarms
+    account.alarms = alarms
     return account
 
 

@@ -13,6 +13,7 @@ from router.core.wire.codec import Malformed
 from router.core.wire.link_items import LogHead
 from router.core.wire.now import Now
 from router.disk.log import account_file
+from router.disk.log.alarm_lines import standing_by
 from router.disk.log.eventlog import Segments
 from router.disk.log.file import LogNotWritten
 from router.disk.log.index import IndexedLines
@@ -41,7 +42,13 @@ class Logbook:
         self._keep_s = keep_s
         self._keep_bytes = keep_bytes
         self._sealer = Sealer(segments)
-        self.account = account_file.read(segments.directory, segments.router, segments.last_sealed(), store.next_seq)
+        self.account = account_file.read(
+            segments.directory,
+            segments.router,
+            segments.last_sealed(),
+            store.next_seq,
+            lambda: standing_by(segments.kept()),
+        )
         self._has_alarm = False
         self._has_sealed = False
         self._pruned_at_s = 0.0

@@ -22,7 +22,10 @@ from router.core.routing.limits import CoreLimits
 from router.core.routing.parcel import Parcel
 from router.core.routing.recovered import Recovered
 from router.core.wire.now import Now
+from router.disk import private_file
 from router.disk.limits import LogLimits
+from router.disk.log import alarm_lines
+from router.disk.log.alarm_lines import standing_by
 from router.disk.log.eventlog import Segments
 from router.disk.log.logbook import Logbook
 from router.disk.store.store import Store
@@ -228,6 +231,59 @@ async def test_a_log_without_an_account_takes_the_word_of_the_store(tmp_path: Pa
         assert node.look() == []
         node.commit(finished=(whole(lost),))
         assert node.look() == [(UNACCOUNTED, "raised")]
+
+
+@pytest.mark.parametrize("raw", [None, b"\xff"])
+async def test_alarms_stand_by_the_log_where_the_account_is_gone(raw: bytes | None, tmp_path: Path) -> None:
+    """Those of sealed segments, of which an alarm closes its own at once."""
+
+    def begin_without_account() -> None:
+        node.stop()
+        (tmp_path / "log" / ".account").unlink()
+        if raw is not None:
+            private_file.replace(tmp_path / "log" / ".account", raw)
+        node.start()
+
+    async with a_watched(tmp_path) as node:
+        lost, back = node.accept(count=1), node.accept(count=1)
+        node.commit(finished=(whole(lost),))
+        assert node.look() == [(UNACCOUNTED, "raised")]
+        await node.seal()
+        standing = node.watch.rows()
+        begin_without_account()
+        assert node.watch.rows() == standing and node.look() == [], "it is not raised again"
+        node.commit(finished=(whole(back),))
+        assert node.look() == [(UNACCOUNTED, "raised")], "of another loss"
+        node.commit(parcels=(back, lost))
+        assert {*node.look()} == {(UNACCOUNTED, "over")}
+        await node.seal()
+        begin_without_account()
+        assert node.watch.rows() == []
+
+
+async def test_only_the_newest_alarms_of_the_log_are_read_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a_watched(tmp_path) as node:
+        lost: list[bytes] = []
+        while len(lost) < 3:
+            one = node.accept(count=1)
+            if one.recipients[0] in lost:
+                continue
+            lost.append(one.recipients[0])
+            node.commit(finished=(whole(one),))
+            assert node.look() == [(UNACCOUNTED, "raised")]
+            await node.seal()
+        kept = Segments(tmp_path / "log", KEY, LogLimits()).kept()
+        assert [one.recipient for one in standing_by(kept)] == lost and not caplog.records
+        monkeypatch.setattr(alarm_lines, "BYTES_MAX", kept[1].size + kept[2].size)
+        assert [one.recipient for one in standing_by(kept)] == lost[1:]
+        assert f"up to event {kept[0].footer.last_seq} of the log are not read" in caplog.text
+        whole_file = kept[2].path.read_bytes()
+        kept[2].path.write_bytes(whole_file.replace(b'"event":"alarm"', b'"event":"alarm" ', 1))
+        assert [one.recipient for one in standing_by(kept)] == lost[1:2]
+        assert f"alarms in {kept[2].path} are not known" in caplog.text
+        kept[2].path.write_bytes(whole_file)
 
 
 async def test_a_long_queue_is_read_in_pieces_while_messages_come_and_go(tmp_path: Path) -> None:
