@@ -25,6 +25,8 @@ STREAM_STATE = "state"
 """The directory that a stream keeps beside its tables."""
 STREAM_CHECKPOINT = "checkpoint"
 """The directory in which Spark keeps how far a stream has come."""
+STREAM_LOCK = ".lock"
+"""The file by which a stream has its directory for itself, the first that it makes there."""
 NOT_OF_STREAMS = {
     "message": "it has a row for each message, which the log of each other router changes again",
     "journey": "how a message went is told by the logs of all routers together",
@@ -53,7 +55,7 @@ def check_output(out: Path) -> None:
         there = "is a file" if out.exists() else "does not exist"
         raise NoAnswer(f"{out} {there}: name the directory that `router audit LOGS --out DIR` wrote")
     files = table_files(out, "audit_run")
-    if not files and any((out / name).is_dir() for name in (STREAM_STATE, STREAM_CHECKPOINT)):
+    if not files and any((out / name).exists() for name in (STREAM_STATE, STREAM_CHECKPOINT, STREAM_LOCK)):
         raise NoAnswer(f"no batch of the stream that writes to {out} has ended: let it go on, or run it again")
     if not files:
         raise NoAnswer(f"{out} holds no audit: `router audit LOGS --out DIR` writes one")

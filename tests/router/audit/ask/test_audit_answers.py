@@ -193,8 +193,9 @@ def test_what_is_no_audit_is_told_with_a_remedy(out: Path, tmp_path: Path) -> No
         assert done.exit_code == 1 and said in done.stderr and "router audit LOGS --out" in done.stderr
 
 
-def test_a_stream_that_ended_no_batch_is_told_to_be_run_again(tmp_path: Path) -> None:
-    (tmp_path / "checkpoint").mkdir()
+@pytest.mark.parametrize("first", ["checkpoint", "state", ".lock"])
+def test_a_stream_that_ended_no_batch_is_told_to_be_run_again(tmp_path: Path, first: str) -> None:
+    (tmp_path / first).touch() if first == ".lock" else (tmp_path / first).mkdir()
     done = run(tmp_path, "claims")
     assert done.exit_code == 1 and "no batch of the stream" in done.stderr and "run it again" in done.stderr
 
