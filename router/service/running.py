@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -157,4 +158,5 @@ async def run(
 def _report_block(home: Home, service: Service, text: str) -> None:
     """Report to the node from a loop of this thread, because the service's own loop stands still."""
     service.log.warning("%s: %s", service, text)
-    trio.run(Reports(home, service.name).at_once, WARNING, text)
+    with suppress(OSError):  # There may be no descriptor for a loop now; the watch goes on.
+        trio.run(Reports(home, service.name).at_once, WARNING, text)

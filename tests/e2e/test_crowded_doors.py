@@ -14,7 +14,7 @@ import trio
 from bad_bytes import forged
 from raw_link import RawLink
 from rig import new_key
-from rigs.own_services import one_service, until
+from rigs.own_services import one_service, status, until
 from rigs.ports import free_port
 
 from router.client.node import connect
@@ -118,7 +118,8 @@ async def test_without_descriptors_a_door_waits_and_goes_on(tmp_path: Path, monk
                 await crowd.enter_async_context(await at(front))
             late = await guests.enter_async_context(await at(back, FAR))
             assert await talk(user, b"again") == b"AGAIN"
-            assert await talk(user, b"compute") == b"no process can be started for it: too many open files"
+            answer = await talk(user, b"compute")
+            assert answer == b"no process can be started for it: too many open files", await status(home)
         assert await talk(late, b"at last") == b"AT LAST"
         said = await told(home, lambda text: "accepts nobody" in text)
         assert "too many open files; raise the limit of open files (LimitNOFILE of the service" in said
