@@ -68,6 +68,13 @@ def cost_of(command: list[str], environment: Mapping[str, str] | None = None) ->
         return output.read(), found
 
 
+def spent_by(pid: int) -> tuple[float, float]:
+    """Return the CPU seconds of a process and its running descendants so far, and the MiB that they hold."""
+    spent: dict[int, float] = {}
+    mib = sum(_look(one, spent) for one in _tree(pid))
+    return sum(spent.values()), mib
+
+
 def _reaped_s() -> float:
     """Return the CPU seconds of all ended descendants that were waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

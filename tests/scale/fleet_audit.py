@@ -3,8 +3,8 @@
 `growth`: audits of more and more lines, by the local engine and of the most lines by Spark too. `skew`: Spark's audit
 of a fleet of which one router has 90 % of the lines and one recipient 99 % of the messages, beside an even fleet of the
 same size in as many files, and in few, with adaptive plans and without. `increment`: the stream's cost of a night's new
-files beside a whole audit. Each audit is a process of its own. Prints a line for each, and a table of figures with
-goals.
+files beside a whole audit, in a process of its own each night, or, with `--standing`, in one that goes on. Each other
+audit is a process of its own. Prints a line for each, and a table of figures with goals.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ import json
 import math
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +29,7 @@ from router.actors.process import program
 from router.audit.java import java_home
 from router.bench.goal import Goal, table
 from router.core.wire.lifetime import SECOND_NS as SECOND
-from scale.audit_scale import Cost, cost_of
+from scale.audit_scale import Cost, cost_of, spent_by
 from scale.shaped_logs import END_NS, Shape, write_shape
 from scale.spark_events import Work, with_events, work_in
 
@@ -42,6 +45,8 @@ sys.argv[0] = "router"
 runpy.run_module("router", run_name="__main__", alter_sys=True)
 """
 """A program that is `router`, but takes all logs for few bytes, of which each step is planned once."""
+STANDING_S = 10.0
+"""Seconds after which a stream that goes on looks for new files."""
 SAME = ("owed", "delivered", "acked", "pending", "residual", "verdict")
 """The counts of a summary that must be the same in all audits of the same logs."""
 
@@ -160,9 +165,9 @@ def skew(base: Path, lines: int, files: int) -> Iterator[Goal]:
 # -- increment ------------------------------------------------------------------------------------------------------
 
 
-def increment(base: Path, lines: int, nights: int, days: int) -> Iterator[Goal]:
+def increment(base: Path, lines: int, nights: int, days: int, *, is_standing: bool) -> Iterator[Goal]:
     """Yield what the stream's audit of 1 % more files costs, beside a whole audit with tables. `days`: how many the
-    lines are spread over."""
+    lines are spread over; `is_standing`: one process takes all nights."""
     logs = written(Shape(lines, files=lines // FILE_LINES, days=days), base, f"even {days}d")
     whole = {name: said(f"whole, {name}", audited(logs, base, name, tables=True)) for name in ("local", "spark")}
     grown = Path(tempfile.mkdtemp(dir=base))
@@ -170,18 +175,47 @@ def increment(base: Path, lines: int, nights: int, days: int) -> Iterator[Goal]:
     files = sorted(logs.rglob("events-*.jsonl"), key=end_ns)
     each = len(files) // 100
     parts = [files[: -nights * each], *(files[len(files) - at * each :][:each] for at in range(nights, 0, -1))]
-    found = []
-    for part in parts:
-        link(part, logs, grown / "logs")
-        found.append(said(f"stream, {len(part)} files more", streamed(grown)))
-    check_same(found[-1], *whole.values())
-    start = streamed(grown).cost.cpu_s
+    spent_s = [*(standing if is_standing else nightly)(grown, logs, parts)]
+    rest = streamed(grown)
+    check_same(rest, *whole.values())
     shutil.rmtree(grown)
-    night = min(one.cost.cpu_s for one in found[1:])
+    night = min(spent_s[1:])
     yield Goal("a night ÷ Spark's whole audit, CPU", night / whole["spark"].cost.cpu_s, 0.05, False)
     yield Goal("a night ÷ the local engine's whole audit, CPU", night / whole["local"].cost.cpu_s)
     yield Goal("CPU seconds of a night", night)
-    yield Goal("CPU seconds of a run with nothing new", start)
+    yield Goal("CPU seconds of a run with nothing new", rest.cost.cpu_s)
+
+
+def nightly(grown: Path, logs: Path, parts: Iterable[Sequence[Path]]) -> Iterator[float]:
+    """Yield the CPU seconds of a stream's runs, one for each part of the files."""
+    for part in parts:
+        link(part, logs, grown / "logs")
+        yield said(f"stream, {len(part)} files more", streamed(grown)).cost.cpu_s
+
+
+def standing(grown: Path, logs: Path, parts: Iterable[Sequence[Path]]) -> Iterator[float]:
+    """Yield the CPU seconds of the batches of a stream that goes on, one for each part of the files."""
+    before_s, (first, *rest) = 0.0, parts
+    link(first, logs, grown / "logs")
+    command = [one for one in _stream(grown) if one != "--once"] + ["--every", str(STANDING_S)]
+    with subprocess.Popen(
+        command, env=os.environ | {"JAVA_HOME": str(grown / "java")}, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True,
+    ) as stream:  # fmt: skip
+        assert stream.stderr is not None
+        for line in stream.stderr:
+            if " after " not in line:
+                continue
+            time.sleep(STANDING_S / 2)  # what the batch leaves to do
+            now_s, mib = spent_by(stream.pid)
+            print(f"{line.strip()}, CPU {now_s - before_s:.1f} s, {mib:,.0f} MiB", flush=True)
+            yield now_s - before_s
+            before_s = now_s
+            if not rest:
+                stream.send_signal(signal.SIGINT)
+                break
+            link(rest.pop(0), logs, grown / "logs")
+        stream.communicate()
 
 
 def end_ns(path: Path) -> int:
@@ -224,6 +258,7 @@ def main() -> None:
     own.add_argument(
         "--days", type=int, default=100, help="how many the lines are spread over, of which a night has 1 %%"
     )
+    own.add_argument("--standing", action="store_true", help="one stream goes on over all nights")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         base = given.base or Path(temporary)
@@ -233,7 +268,7 @@ def main() -> None:
         elif given.kind == "skew":
             found = skew(base, given.lines, given.files)
         else:
-            found = increment(base, given.lines, given.nights, given.days)
+            found = increment(base, given.lines, given.nights, given.days, is_standing=given.standing)
         print("\n".join(table([*found], 3)))
 
 
