@@ -133,10 +133,11 @@ def prepare(spark: SparkSession) -> None:
 
 @contextmanager
 def interpreted(spark: SparkSession, is_so: bool = True) -> Iterator[None]:
-    """Let the plans that are made meanwhile be interpreted (else compiled): of few rows that takes less than to compile
-    them; afterwards it is as before."""
+    """Let the plans that are made meanwhile be interpreted (else compiled, as far as the session does): of few rows
+    that takes less than to compile them; afterwards it is as before."""
     before = {name: str(spark.conf.get(name)) for name in _COMPILED}
-    _set(spark, _INTERPRETED if is_so else _COMPILED)
+    if is_so != (before == _INTERPRETED):
+        _set(spark, _INTERPRETED if is_so else _COMPILED)
     try:
         yield
     finally:

@@ -41,3 +41,11 @@ def test_plans_are_interpreted_only_within(spark: SparkSession) -> None:
         assert _found(spark)[0] is False
         raise ZeroDivisionError
     assert _found(spark) == compiled
+
+
+def test_what_a_session_does_not_compile_stays_so(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    with interpreted(spark, False):
+        assert not _found(spark)[0]
+        with interpreted(spark):
+            assert not _found(spark)[0]
