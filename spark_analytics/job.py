@@ -22,13 +22,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_analytics.arguments import instant, service_level
 from spark_analytics.batch.audit import Given, audit_and_record
 from spark_analytics.batch.bronze import NothingToRead, list_logs
 from spark_analytics.batch.kept_rows import NotKept
@@ -39,7 +39,7 @@ from spark_analytics.batch.span import NS_MAX, Span
 from spark_analytics.batch.trial import CannotWrite, try_place
 from spark_analytics.batch.writer import FORMATS, Writer
 from spark_analytics.judgement.comparison import Head, NotASummary, heads_in
-from spark_analytics.judgement.slo import USUAL, Slo, parse_slo
+from spark_analytics.judgement.slo import USUAL
 from spark_analytics.report.finding import utc
 from spark_analytics.report.output import remark, say
 from spark_analytics.report.page.markup import SAID_MAX, plain
@@ -148,22 +148,6 @@ def session(log_bytes: int | None = None) -> SparkSession:
             f"Spark did not start ({str(error).splitlines()[0]}): it needs a Java of version 17 or later, on the PATH"
             " or named in JAVA_HOME"
         ) from None
-
-
-def instant(text: str) -> int:
-    """Parse nanoseconds since 1970 (digits), or an ISO 8601 date or time, in UTC unless it says otherwise."""
-    if text.isdecimal():
-        return min(int(text), NS_MAX)
-    when = datetime.fromisoformat(text)
-    since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
-
-
-def service_level(text: str) -> Slo:
-    try:
-        return parse_slo(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _parser() -> argparse.ArgumentParser:

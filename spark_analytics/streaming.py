@@ -1,6 +1,8 @@
 """The audit of logs that grow: the same tables and the same summary after every batch of new segments.
 
-spark-submit --py-files spark_analytics.zip spark_analytics/streaming.py LOGS... --out OUT --once
+    spark-submit --py-files spark_analytics.zip spark_analytics/streaming.py LOGS... --out OUT --once
+
+Also `python -m spark_analytics.streaming`, on this machine alone. `stream.run` takes the batches.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
+from spark_analytics.arguments import age, file_count, instant, pause, service_level
 from spark_analytics.batch import bronze
 from spark_analytics.batch.kept_rows import NotKept
-from spark_analytics.job import NotStarted, instant, service_level, session
+from spark_analytics.job import NotStarted, session
 from spark_analytics.judgement.slo import USUAL
 from spark_analytics.report.output import remark, say
 from spark_analytics.stream.alarm_book import SEGMENT_S
@@ -37,16 +40,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", required=True, help="where the tables, the state and the summary are kept")
     when = parser.add_mutually_exclusive_group()
     when.add_argument("--once", action="store_true", help="audit what is new, and end (the default)")
-    when.add_argument("--every", type=float, metavar="SECONDS", help="go on until stopped")
+    when.add_argument("--every", type=pause, metavar="SECONDS", help="go on until stopped")
     parser.add_argument("--as-of", type=instant, help="the audit's now: an ISO 8601 time, or ns since 1970")
     parser.add_argument(
         "--slo", type=service_level, default=USUAL, help="what slo_hour measures: SHARE:TIME, as 99.9:5s"
     )
-    parser.add_argument("--files-max", type=int, help="new files in one batch at most")
+    parser.add_argument("--files-max", type=file_count, help="new files in one batch at most")
     parser.add_argument("--notify", metavar="COMMAND", help="run this for each alarm, which it reads as JSON")
     parser.add_argument(
         "--segment",
-        type=float,
+        type=age,
         default=SEGMENT_S,
         metavar="SECONDS",
         help="the age at which the nodes close a segment, their log.segment_s (3600): a log of which nothing came for"

@@ -45,6 +45,7 @@ PLACES = {
     "router.actors.actor": "fault",
     "router.actors.supervisor": "service",
     "router.client.feed": "service",
+    "router.disk.log.alarm_lines": "disk-and-log",
     "router.disk.log.logbook": "disk-and-log",
     "router.node.asked_listeners": "configuration",
     "router.node.command": "configuration",

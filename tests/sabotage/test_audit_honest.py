@@ -102,7 +102,7 @@ OWN: dict[str, tuple[str, set[str]]] = {
 BESIDE = {
     "never_sent": {"owed-wrongly"},
     "all_out": {"may-wait"},
-    "expired_at_once": {"other-ttl", "answer-owed"},
+    "expired_at_once": {"other-ttl", "answer-owed", "may-wait"},
     "accepted_twice": {"other-time", "time-back", "begun-twice"},
     "after_down": {"heard-when-down"},
     "given_as_history": {"never-linked"},

@@ -17,17 +17,9 @@ from samples.audit_logs import APP, LATE, START, Log
 
 from router.audit.publish import GOLD
 from spark_analytics import job
-from spark_analytics.batch.span import NS_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def test_instants() -> None:
-    assert job.instant("17") == 17
-    assert job.instant("9" * 30) == NS_MAX
-    assert job.instant("2020-01-01") == job.instant("2020-01-01T01:00+01:00") == 1_577_836_800 * 10**9
-    assert job.instant("2020-01-01T00:00:00.000001") == 1_577_836_800 * 10**9 + 1000
 
 
 def test_only_an_error_whose_cause_is_known_becomes_a_sentence() -> None:
