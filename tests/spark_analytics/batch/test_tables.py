@@ -35,6 +35,8 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 ASKED = ("latency by hop", "findings")
 """Questions that Spark answers in the quick tests: a percentile, and texts."""
+OF_WEEKS = "queues unlike last week"
+"""The question about more than a week, which these logs do not have."""
 FILE_BYTES = 40_000
 """Small enough that a day takes several files."""
 
@@ -124,7 +126,7 @@ def test_spark_and_duckdb_answer_a_question_alike(name: str, audits: Audits, spa
     assert tuple(remote.columns) == local.columns and len(found) == len(local.rows)
     for row, other in zip(found, local.rows, strict=True):
         assert row[:own] + row[own + 1 :] == other[:own] + other[own + 1 :]
-    assert found, "a question without rows shows nothing"
+    assert found or name == OF_WEEKS, "a question without rows shows nothing"
 
 
 def read(files: Path, query: str) -> list[Any]:
