@@ -51,7 +51,7 @@ class Mixture(NamedTuple):
     as_of_ns: int
 
 
-FEW, MANY = ((10, 60, 1), (10, 200, 0)), ((10, 400, 3), (10, 400, 0), (10, 200, 0))
+FEW, MANY = ((10, 60, 1), (10, 200, 0)), ((10, 400, 3), (10, 400, 0), (10, 400, 2))
 """Nodes, messages and seed of the fleet with liars, of the damaged one, and of one in which lies about neighbours are
 told. The second of `FEW` is read by other quick tests too; there lies about neighbours are in logs written by hand."""
 

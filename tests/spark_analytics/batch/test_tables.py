@@ -26,7 +26,7 @@ from router.audit.listing import list_logs
 from spark_analytics import job
 from spark_analytics.batch import days
 from spark_analytics.judgement.reached import REACHED
-from spark_analytics.report.conflict_sentences import claims
+from spark_analytics.report.conflict_sentences import claims, went_on
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ def audits(spark: SparkSession, mixed: Mixture, tmp_path_factory: pytest.TempPat
 
 def test_every_lie_is_told_of(audits: Audits, mixed: Mixture) -> None:
     summary = json.loads((audits.local / "summary.json").read_text())
-    each = (*summary["findings"], *claims(summary))  # of one kind the findings name ten
+    each = (*summary["findings"], *claims(summary), *went_on(summary))  # of one kind the findings name ten
     told = "\n".join([*(row["text"] for row in each), *summary["problems"]])
     assert [text for text in mixed.says if text not in told] == []
 
