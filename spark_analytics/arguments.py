@@ -9,7 +9,9 @@ from spark_analytics.batch.span import NS_MAX
 from spark_analytics.judgement.slo import Slo, parse_slo
 
 SECONDS_MAX = 366 * 86_400
+"""The longest pause and age that are taken."""
 FILES_MAX = 1_000_000
+"""The most files that a batch can be given."""
 
 
 def instant(text: str) -> int:

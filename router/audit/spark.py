@@ -200,6 +200,8 @@ def _sentence(said: str) -> str:
     text = " ".join(said.split())
     if "No space left on device" in text:
         return "the disk has no room for what Spark keeps there: make room, set TMPDIR, or give --out on another disk"
-    if SIGNS.search(text) or "SparkContext was shut down" in text:  # Java ends itself when it has no memory left.
+    if SIGNS.search(text):
         return f"Spark has too little memory for these logs: allow more with --memory ({text[:200]})"
+    if "SparkContext was shut down" in text:
+        return f"Spark's Java ended meanwhile, as it does without memory: allow more with --memory ({text[:200]})"
     return f"Spark failed: {text[:400]}"

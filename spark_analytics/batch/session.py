@@ -19,8 +19,8 @@ SETTINGS = {
     ADAPTIVE: "true",
     # Joins on some of the columns by which data lies together, such as the id, need no shuffle.
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
-    # A table by the minute repeats its keys, so it takes thirty times as much memory as its files do on disk: by their
-    # size alone Spark would hand all of it to each task.
+    # A table by the minute repeats its keys: a row of some 250 bytes in memory may have two on disk, so by the size of
+    # its files Spark would hand all of it to each task. Thirty lets it do so with tables up to a third of a MB on disk.
     "spark.sql.sources.fileCompressionFactor": "30",
     # The layout is read from disk a few times: it costs less to write it plainly and compress the blocks.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
