@@ -230,12 +230,12 @@ def from_tally(words: Rows) -> dict[str, Rows]:
 def _outside(tables: Tables) -> DataFrame:
     """Count by router the ends in ranges `outside` of their parcel, those that expired too `early`, those with a
     `negative` wait, and those whose wait is `over_step`."""
-    negative = tables.waits.where("bucket < 0").select(
+    negative = tables.hop_waits.where("bucket < 0").select(
         "router",
         F.expr("CASE WHEN bucket = -1 THEN count END").alias("negative"),
         F.expr("CASE WHEN bucket = -2 THEN count END").alias("over_step"),
     )
-    both = tables.ended.select("router", "outside", "early").unionByName(negative, allowMissingColumns=True)
+    both = tables.odd_ends.select("router", "outside", "early").unionByName(negative, allowMissingColumns=True)
     return both.groupBy("router").agg(
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("outside", "early", "negative", "over_step"))
     )
@@ -245,7 +245,7 @@ def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[st
     asked = [F.sum(F.when(F.col("is_within"), F.col(name)).otherwise(0)).alias(name) for name in SUMS]
     unwritten = F.sum(F.when(F.expr("is_within AND hole_first IS NULL"), F.col(UNWRITTEN))).alias(UNWRITTEN)
     unanswered = F.sum(F.when(F.col("is_within"), F.col(UNANSWERED))).alias(UNANSWERED)
-    sums = tables.unit_windows.groupBy("router").agg(*asked, F.sum("strays").alias("strays"), unwritten, unanswered)
+    sums = tables.window_units.groupBy("router").agg(*asked, F.sum("strays").alias("strays"), unwritten, unanswered)
     units = {row["router"]: row for row in rows(named(sums, tables.routers))}
     repeats: dict[str, int] = {}
     if is_again:
@@ -274,7 +274,7 @@ def _totals(tables: Tables, lines: Rows, words: Rows, outside: dict[str, dict[st
 
 def _windows(tables: Tables, step: int, totals: Rows) -> dict[str, Rows]:
     """Return units by window, hole and due time; a table that would be empty is returned without asking Spark."""
-    units, window = tables.unit_windows.where("is_within"), _window(step)
+    units, window = tables.window_units.where("is_within"), _window(step)
     sums = [F.sum(name).alias(name) for name in ("owed", *STATES)]
     windows = units.where("owed > 0").groupBy("router", window).agg(*sums)
     spans = units.where("unknown > 0").groupBy("router", "hole_first").agg(F.sum("unknown").alias("unknown"))
@@ -287,10 +287,10 @@ def _windows(tables: Tables, step: int, totals: Rows) -> dict[str, Rows]:
 
 
 def _latencies(tables: Tables, step: int) -> dict[str, Rows]:
-    timed = hop_latency.timed(tables.waits)
     sums = F.sum("count").alias("count"), F.max("max_ns").alias("max_ns")
     hop = F.when(F.col("event") == "acked", F.col("recipient")).alias("recipient")
-    hops = timed.groupBy("router", hop, "event", "bucket").agg(*sums)
+    hops = hop_latency.timed(tables.hop_waits).groupBy("router", hop, "event", "bucket").agg(*sums)
+    timed = hop_latency.timed(tables.window_waits)
     return {
         "latency": rows(timed.groupBy("event", _window(step), "bucket").agg(*sums)),
         "hops": rows(named(hops, tables.routers)),
@@ -299,7 +299,7 @@ def _latencies(tables: Tables, step: int) -> dict[str, Rows]:
 
 def _queues(tables: Tables, told: summary.Windows) -> Rows:
     """Return the queues that were longest at the end of a window."""
-    windows = queue_minute.by_window(tables.queues, told)
+    windows = queue_minute.by_window(tables.window_queues, told)
     most = windows.groupBy("router", "recipient").agg(F.max("open").alias("most"))
     longest = most.orderBy(F.desc("most"), "router", "recipient").limit(QUEUES_MAX)
     return rows(named(windows.join(F.broadcast(longest), ["router", "recipient"], "left_semi"), tables.routers))

@@ -145,6 +145,14 @@ def log_ends(evidence: Evidence, words: list[Row], rows: Iterable[Row]) -> list[
     return found
 
 
+def ends_of_whole(rows: Iterable[tuple[object, ...]]) -> dict[str, int]:
+    """Return the time of the last line of each log that is whole. `rows`: as of `log_ends`."""
+    names = [column.split()[0] for column in COLUMNS.split(", ")]
+    columns = [names.index(name) for name in ("router", "is_whole", "end_ns")]
+    said = ([row[column] for column in columns] for row in rows)
+    return {str(router): end_ns for router, is_whole, end_ns in said if is_whole and isinstance(end_ns, int)}
+
+
 def _state(rows: Iterable[Row]) -> tuple[int, int, bool, list[int]]:
     """Return run_seq, settled_ns, is_doubted and open_links of one router."""
     last = {(row["event"], row["at"]): row for row in rows if row["event"] in EVENTS}

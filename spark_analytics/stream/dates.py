@@ -2,33 +2,38 @@
 earlier ones what it needs of them.
 
 This holds where the batch before wrote nothing that might still change, no line came late for what was over, and the
-limits of queues are the same; for `link_hour`, where links were up at the times that were known. Else all dates are
-written.
+limits of queues and the service level are the same; for `link_hour`, where links were up at the times that were known;
+for `audit_window`, where each log that was whole is still, and goes on. Else all dates are written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.batch.findings import Rows
 from spark_analytics.batch.local_rows import table_of
-from spark_analytics.batch.span import MINUTE_NS, Span
+from spark_analytics.batch.span import MINUTE_NS, NS_MAX, Span
 from spark_analytics.judgement.gold_sql import LINK_NS_MAX
 
 DATE = "date"
 DAY = 1440
 """Minutes of a day."""
 HOUR = 60
-WEEK_HOURS = 7 * 24
-TABLES = {"hop_latency": "minute", "queue_minute": "minute", "queue_hour": "hour * 60", "link_hour": "hour * 60"}
+WEEK = 7 * DAY
+TABLES = {
+    "hop_latency": "minute",
+    "queue_minute": "minute",
+    "audit_window": "minute",
+    "queue_hour": "hour * 60",
+    "link_hour": "hour * 60",
+    "slo_hour": "hour * 60",
+}
 """The tables, each with the SQL of the minute by which its rows are dated."""
-QUEUE_MINUTE = (
-    "router string, recipient string, minute long, added long, ended long, open long, depth_max long, date string"
-)
+AUDIT_WINDOW = "router string, minute long, judged boolean, date string"
 QUEUE_HOUR = "router string, recipient string, hour long, open long, date string"
 TOPOLOGY = "router string, neighbour string, since_ns long, until_ns long"
 KEY = ("router", "recipient")
@@ -71,6 +76,19 @@ def have_same_links(before: Links, after: Links, since: int, span: Span) -> bool
     return cut(before) == cut(after) and all(one[2] >= span.as_of_ns - LINK_NS_MAX for one in after)
 
 
+def go_on(before: Mapping[str, int], after: Mapping[str, int]) -> bool:
+    """Whether each log that was whole is still, and its last line is not earlier than it was. `before`, `after`: the
+    times of these lines, by router."""
+    return all(end_ns <= after.get(router, -1) for router, end_ns in before.items())
+
+
+def first_unjudged(earlier: DataFrame, routers: Collection[str]) -> int:
+    """Return the first minute of `audit_window` of these routers that is not judged for good; `NS_MAX` if all are.
+    `earlier`: the table as the batch before wrote it."""
+    firsts = earlier.where("NOT judged").groupBy("router").agg(F.min("minute")).collect()
+    return min((int(first) for router, first in firsts if router in routers), default=NS_MAX)
+
+
 def times_of(lines: DataFrame, ends_ns: Iterable[int], span: Span) -> DataFrame:
     """Return the minutes of the first of these lines, and of the ends that the logs of their routers had before."""
     first = lines.agg(F.min("t").alias("t"))
@@ -85,25 +103,32 @@ def first_of_date(tables: Sequence[DataFrame], span: Span) -> int:
     return (span.as_of_ns // MINUTE_NS if first is None else int(first)) // DAY * DAY
 
 
-def before(table: DataFrame, since: int) -> DataFrame:
+def before(table: DataFrame, minute: int) -> DataFrame:
     """Return the rows of a table of the dates before that minute."""
-    day = F.expr(f"date_format(date_from_unix_date({since // DAY}), 'yyyy-MM-dd')")
-    return table.where(F.col(DATE) < day).drop(DATE)
+    return table.where(F.col(DATE) < _date_of(minute))
 
 
-def opening(earlier: DataFrame, since: int) -> DataFrame:
-    """Return how long the queues were before that minute, as messages `owed` in the minute before it. `earlier`: rows
-    of `queue_minute` before it."""
-    last = earlier.groupBy(*KEY).agg(F.sum(F.col("added") - F.col("ended")).alias("owed"))
-    return last.select(*KEY, F.lit(since - 1).cast("bigint").alias("minute"), "owed")
+def since(table: DataFrame, minute: int) -> DataFrame:
+    """Return the rows of a table from that minute on, the first of a date."""
+    return table.where(F.col(DATE) >= _date_of(minute))
 
 
-def a_week_before(earlier: DataFrame, since: int) -> DataFrame:
-    """Return the rows of `queue_hour` that hours from that minute on are compared with, as rows of `queue_minute`: the
-    last week before it, and of each queue the last hour before that. `earlier`: rows of `queue_hour` before it."""
-    first = since // HOUR - WEEK_HOURS
-    older = earlier.where(F.col("hour") < first).groupBy(*KEY)
-    last = older.agg(F.max("hour").alias("hour"), F.max_by("open", "hour").alias("open"))
-    rows = earlier.where(F.col("hour") >= first).select(*KEY, "hour", "open").unionByName(last)
+def _date_of(minute: int) -> Column:
+    return F.expr(f"date_format(date_from_unix_date({minute // DAY}), 'yyyy-MM-dd')")
+
+
+def opening(queues: DataFrame, minute: int) -> DataFrame:
+    """Return how long the queues were before that minute, the first of a date, as messages `owed` in the minute before
+    it. `queues`: rows of `window_queues`."""
+    sums = queues.where(F.col("minute") < minute).groupBy(*KEY).agg(F.sum(F.expr("owed - ended")).alias("owed"))
+    return sums.select(*KEY, F.lit(minute - 1).cast("bigint").alias("minute"), "owed")
+
+
+def a_week_before(hours: DataFrame, older: DataFrame, minute: int) -> DataFrame:
+    """Return the hours of queues that those from that minute on are compared with, as rows of `queue_minute`: the week
+    before it, and how long each queue was before that. `hours`: `queue_hour` as it was written; `older`: as of
+    `opening`, a week before."""
+    week = before(since(hours, minute - WEEK), minute).select(*KEY, F.expr(f"hour * {HOUR}").alias("minute"), "open")
     none = F.lit(0).cast("bigint")
-    return rows.select(*KEY, F.expr(f"hour * {HOUR}").alias("minute"), none.alias("added"), none.alias("ended"), "open")
+    rows = week.unionByName(older.select(*KEY, "minute", F.greatest("owed", none).alias("open")))
+    return rows.select(*KEY, "minute", none.alias("added"), none.alias("ended"), "open")

@@ -18,9 +18,7 @@ from spark_analytics.batch.gold import (
     custody,
     delivery,
     flow,
-    hop_latency,
     pieces,
-    queue_minute,
     route_change,
 )
 from spark_analytics.batch.gold.accepted import arrivals_twice
@@ -36,13 +34,13 @@ from spark_analytics.judgement.chain import Summed
 from spark_analytics.judgement.evidence import Evidence, first_holes, witnessed
 from spark_analytics.judgement.schema import NOTED, ROUTE_EVENTS, STATE_EVENTS, TURNED_EVENTS, UNLIKE
 
-from . import dates, door_and_clock, handovers, ledger, links
+from . import dates, door_and_clock, handovers, late_lines, ledger, links, window_sums
 from .door_and_clock import DoorAndClock, moves_of
 from .judged_once import BatchLines, judged_to
 from .recipients import Recipients
 from .sizes import PARTITIONS_FEW, ROW_BYTES, has_few_lines, has_few_sums, partitions_of
 from .state import State, Store, added_up, names_of
-from .stream_tables import PARCEL, Running, without_holes
+from .stream_tables import PARCEL, Running
 from .two_logs import TwoLogs
 
 NEEDED = f"parcel IS NOT NULL AND (event = 'accepted' OR recipient IS NOT NULL AND event IN {pieces.EVENTS})"
@@ -53,7 +51,7 @@ LAID = (
 )  # fmt: skip
 OF_LINKS = ("router", "event", "seq", "other")
 CONFIG = "router long, event string, seq long, other struct<fields:map<string,string>,ids:string>"
-OF_PARCELS = ("units", "waits", "ended", "lines", "arrivals", "readers", "written", "custody")
+OF_PARCELS = ("units", "waits", "ended", *window_sums.TABLES, "arrivals", "readers", "written", "custody")
 """The sums of closed parcels."""
 MORE = ("is_new", "start", "taker")
 """The columns by which the stream's tally groups in addition to those of `findings`."""
@@ -200,6 +198,7 @@ class _Batch:
             past,
             given,
             published=self.lines.published if self.has_same_limits and not late else None,
+            ends=(self.base.ends, self.ends),
         )
 
     def _gold(self, late: dict[str, DataFrame]) -> dict[str, DataFrame]:
@@ -227,6 +226,8 @@ class _Batch:
             is_ahead=any(row["future"] for row in self.words),
             is_unlike=self.base.is_unlike or self.news.unlike > 0,
             routers=tuple(sorted({*self.base.routers, *(log.router for log in self.evidence.logs)})),
+            ends=self.ends,
+            slo=self.span.slo,
         )
 
     def past(self, table: str) -> DataFrame:
@@ -264,9 +265,12 @@ class _Batch:
         }
         after = ledger.joined(self.before, self.new)
         self.words, told = after["words"], after["told"]
-        self.has_same_limits = dates.have_same_limits(self.before["told"], told, self.base.routers)
+        self.has_same_limits = self.span.slo == self.base.slo and dates.have_same_limits(
+            self.before["told"], told, self.base.routers
+        )
         self.evidence = witnessed(self.evidence, log_ends.gaps(told), log_ends.witnesses(told))
         ends = log_ends.log_ends(self.evidence, self.words, told)
+        self.ends = log_ends.ends_of_whole(ends)
         numbered = [(handovers.number_of(str(row[0])), *row) for row in ends]
         self.routers = table_of(self.spark, numbered, f"number long, {log_ends.COLUMNS}")
         configs = [row for row in told if row["event"] in ("config", "alarm")]
@@ -312,30 +316,11 @@ class _Batch:
             or not ends.join(passed, [*PARCEL, "recipient"], "left_semi").isEmpty()
         ):
             raise Rebuild("a late segment holds acknowledgements of messages that had an end already")
-        return self._differences(old, late)
+        return late_lines.differences(late, self._tables(old), self._tables(old.unionByName(late)))
 
-    def _differences(self, old: DataFrame, late: DataFrame) -> dict[str, DataFrame]:
-        def tables(found: DataFrame) -> Tables:
-            return Tables(found, self.configs, self.routers, self.span, self.has_more, self.partitions, True, CutOff())
-
-        before, after = tables(old), tables(old.unionByName(late))
-        counted = (*delivery.SUMS, "strays", delivery.UNWRITTEN, delivery.UNANSWERED)
-        less = before.unit_windows.withColumns({name: -F.col(name) for name in counted})
-        units = without_holes(after.unit_windows.unionByName(less))
-        found = cut_off(pieces.pieces(pieces.outward(late, self.has_more), after.accepted, self.routers, self.span))
-        groups = flow.readers(before.units, before.accepted)
-        less = groups.withColumns({name: -F.col(name) for name in ("owed", "delivered", "acked")})
-        readers = flow.readers(after.units, after.accepted).unionByName(less)
-        return {
-            "readers": cut_off(added_up("readers", readers)),
-            "written": cut_off(flow.written(found, after.accepted, self.span)),
-            "units": cut_off(added_up("units", units)),
-            "waits": cut_off(hop_latency.waits(found)),
-            "ended": cut_off(queue_minute.ended(found)),
-            "closed": late,
-            "delivery": delivery.delivery(after.units, after.accepted, self.routers),
-            "gone": cut_off(claim_findings.ended_on_the_way(late, after.accepted, self.routers)),
-        }
+    def _tables(self, found: DataFrame) -> Tables:
+        """Return the tables of these lines alone."""
+        return Tables(found, self.configs, self.routers, self.span, self.has_more, self.partitions, True, CutOff())
 
     def _changes(self, given: dict[str, DataFrame]) -> dict[str, DataFrame]:
         """Return the new rows of changes, abuse, doors and clocks; `given` gets the whole tables of the first two."""
@@ -422,8 +407,7 @@ class _Batch:
             everything = self.laid.where(NEEDED).select(*LAID).unionByName(self.past("closed"))
             found = found.unionByName(everything.join(F.broadcast(parcels), list(PARCEL), "left_semi"))
         found = cut_off(found)
-        tables = Tables(found, self.configs, self.routers, self.span, self.has_more, self.partitions, True, CutOff())
-        given["repeats"] = tables.repeats
+        given["repeats"] = self._tables(found).repeats
         return found
 
 

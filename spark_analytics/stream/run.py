@@ -23,7 +23,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_analytics.batch import audit, bronze
 from spark_analytics.batch.findings import find
-from spark_analytics.batch.gold import audit_window
 from spark_analytics.batch.gold.tables import NotIncremental
 from spark_analytics.batch.history import write_history
 from spark_analytics.batch.kept_rows import is_here
@@ -275,7 +274,8 @@ class Stream:
             state = store.publish(state, table, rows)
         unused = made.base.unused if made.base.batch < 0 else ()
         with interpreted(self.spark, has_few_sums(state.messages)):
-            state = store.fold(replace(state, unused=unused), {"turned": partial(settled_after, made.tables)})
+            settled = made.tables.settled | {"turned": partial(settled_after, made.tables)}
+            state = store.fold(replace(state, unused=unused), settled)
         store.commit(state)
         return state
 
@@ -285,16 +285,14 @@ class Stream:
         """Return the summary, and write the tables that are written whole; `units`: the rows of `delivery` that may
         still change; `has_few`: as of `has_few_lines`."""
         tables = made.tables
-        whole = {
-            "delivery_open": units,
-            **tables.by_date(),
-            "custody": tables.custody,
-            "audit_window": audit_window.audit_window(tables.unit_windows, tables.routers),
-        }
+        whole = {"delivery_open": units, "custody": tables.custody}
         if made.is_turned:
             whole["abuse_hour"] = tables.abuse_hour
         for name, table in whole.items():
-            self._write(name, table, tables.since)
+            self._write(name, table, None)
+        for name, (table, since) in tables.by_date().items():
+            self._write(name, table, since)
+            whole[name] = table
         for name, table, since in tables.hours(lambda one: self.writer.read(self.spark, one, whole[one].schema)):
             self._write(name, table, since)
             whole[name] = table

@@ -24,12 +24,13 @@ from spark_analytics.batch.kept_rows import is_here, write_checked
 from spark_analytics.batch.local_rows import no_rows, table_of
 from spark_analytics.batch.small_texts import read_texts, write_text
 from spark_analytics.batch.writer import save_parquet
+from spark_analytics.judgement.slo import USUAL, Slo
 
 from . import ledger
 from .ledger import Ledger
 from .stopped import Stopped
 
-VERSION = 26
+VERSION = 27
 """Version of the tables and of the note."""
 PARTS_MAX = 16
 """Number of parts of one level from which they are folded into one part of the next."""
@@ -42,17 +43,23 @@ ROWS = f"""router long, parcel long, event string, seq long, t long, mono long, 
     range_first long, range_count long, more_ranges array<array<bigint>>, reason string, count long, link long,
     depth long, accepted {_ACCEPTED}"""
 _HANDED = "id binary, taker long, router long, parcel long, i long, kind string, t long, acked_t long"
-_COUNTS = ", ".join(f"{name} long" for name in (*SUMS, "strays", UNWRITTEN, UNANSWERED))
+COUNTS = (*SUMS, "strays", UNWRITTEN, UNANSWERED)
+"""The counts of units."""
+_COUNTS = ", ".join(f"{name} long" for name in COUNTS)
 ADDED = {
     "changes": "router string, minute long, event string, subject string, changes long",
     "abuse": "router string, hour long, peer string, prefix string, signer string, reason string,"
     " event string, count long, lines long, bytes long",
-    "lines": "router long, minute long, n long, copies long",
     "units": f"router long, recipient string, minute long, hole_first long, is_within boolean, {_COUNTS},"
     " pending_due_ns long, due_ns long",
     "waits": "router long, recipient string, code int, minute long, is_within boolean, bucket long, count long,"
     " max_ns long",
     "ended": "router long, recipient string, minute long, ended long, outside long, early long, depth_max long",
+    "window_units": f"router long, minute long, hole_first long, is_within boolean, {_COUNTS}",
+    "window_waits": "code int, minute long, is_within boolean, bucket long, count long, max_ns long",
+    "window_queues": "router long, recipient string, minute long, owed long, ended long, depth_max long",
+    "hop_waits": "router long, recipient string, code int, is_within boolean, bucket long, count long, max_ns long",
+    "router_sums": "router long, first long, last long, n long, copies long, outside long, early long",
     "custody": "router long, taker long, acked long, followed long, lower_ns long, upper_ns long",
     "passed": "router long, taker long, hour long, acked long, followed long",
     "reasons": "router string, hour long, event string, reason string, at_door boolean, count long, bytes long,"
@@ -74,7 +81,8 @@ ADDED = {
     "left": "router long, parcel long, recipient string, seq long, count long",
     "pulled": "router long, parcel long, recipient string, count long",
 }
-"""Tables whose rows of one key are summed: all in one part of each batch, a column for each table. `gone`: lines of
+"""Tables whose rows of one key are summed: all in one part of each batch, a column for each table. `window_units` to
+`router_sums`: as of `window_sums`, with the `first` and `last` minute in which messages were accepted; `gone`: lines of
 messages that ended on the way to a router with a log here (`two_logs`); `followed_to`: the last acceptance of a message
 from a neighbour whose log tells of the taking over; `unsent`: messages that a neighbour never had, of which no log will
 tell more; `carriers`: messages accepted for other routers themselves; `turned`, `handed`, `clock`: as of
@@ -99,10 +107,14 @@ PLACES = dict.fromkeys(ADDED, "added") | dict.fromkeys(SUSPECTS, "suspects")
 KEYS = {
     "changes": ("router", "minute", "event", "subject"),
     "abuse": abuse_hour.KEY,
-    "lines": ("router", "minute"),
     "units": ("router", "recipient", "minute", "hole_first", "is_within"),
     "waits": ("router", "recipient", "code", "minute", "is_within", "bucket"),
     "ended": ("router", "recipient", "minute"),
+    "window_units": ("router", "minute", "hole_first", "is_within"),
+    "window_waits": ("code", "minute", "is_within", "bucket"),
+    "window_queues": ("router", "recipient", "minute"),
+    "hop_waits": ("router", "recipient", "code", "is_within", "bucket"),
+    "router_sums": ("router",),
     "custody": ("router", "taker"),
     "passed": ("router", "taker", "hour"),
     "reasons": ("router", "hour", "event", "reason", "at_door"),
@@ -124,7 +136,7 @@ KEYS = {
     "left": ("router", "parcel", "recipient", "seq"),
     "pulled": ("router", "parcel", "recipient"),
 }  # fmt: skip
-GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns", "followed_seq", "last_seq")
+GREATEST = ("max_ns", "depth_max", "due_ns", "lower_ns", "followed_seq", "last_seq", "last")
 LEAST = ("pending_due_ns", "upper_ns", "first", "seq", "t", "mono")
 """The columns that are merged by taking the least value. Columns in neither this, `GREATEST` nor a key are sums."""
 SCHEMAS = {
@@ -165,7 +177,8 @@ class State:
     batch laid out; `is_ahead`: lines from later than `as_of_ns` were counted; `routers`:
     with logs here; `takers`: recipients that took messages over; `is_unlike`: two acceptances told different facts of
     an id; `is_passing`: that batch's tables have rows of lines that were not counted for good; `full`: why these logs
-    cannot be audited incrementally.
+    cannot be audited incrementally; `ends`: the time of the last line of each log that is whole; `slo`: the service
+    level that was measured.
     """
 
     batch: int = -1
@@ -178,6 +191,8 @@ class State:
     is_unlike: bool = False
     is_passing: bool = False
     full: str = ""
+    slo: Slo = USUAL
+    ends: Mapping[str, int] = field(default_factory=dict)
     routers: tuple[str, ...] = ()
     takers: tuple[str, ...] = ()
     judged: Mapping[str, int] = field(default_factory=dict)
@@ -352,7 +367,8 @@ class Store:
                     " read again"
                 )
             said["parts"] = {table: tuple(parts) for table, parts in said["parts"].items()}
-            yield State(**said | {name: tuple(said[name]) for name in ("routers", "takers", "unused")})
+            tuples = {name: tuple(said[name]) for name in ("routers", "takers", "unused")}
+            yield State(**said | tuples | {"slo": Slo(*said["slo"])})
 
 
 def _with_whole(parts: Sequence[str], small: Collection[str], whole: str) -> tuple[str, ...]:

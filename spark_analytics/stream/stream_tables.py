@@ -14,13 +14,13 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_analytics.batch.gold import accepted, delivery, flow, hop_latency, queue_minute
+from spark_analytics.batch.gold import accepted, audit_window, delivery, flow, hop_latency, queue_minute
 from spark_analytics.batch.gold.names import named
 from spark_analytics.batch.gold.tables import Tables
 from spark_analytics.batch.span import MINUTE_NS
 from spark_analytics.judgement import gold_sql
 
-from . import dates
+from . import dates, window_sums
 from .state import added_up
 
 PARCEL = ("router", "parcel")
@@ -35,11 +35,12 @@ in which they are made."""
 class Running(Tables):
     """The rows from which a batch's tables are made. `rows`: those of open and new parcels; `past`: the sums of earlier
     batches for the same tables; `given`: whole tables made elsewhere; `published`: as of `dates`, None if all dates are
-    to be written."""
+    to be written; `ends`: the time of the last line of each log that is whole, before the batch and now."""
 
     past: Mapping[str, DataFrame]
     given: Mapping[str, DataFrame]
     published: dates.Published | None = field(default=None, kw_only=True)
+    ends: tuple[Mapping[str, int], Mapping[str, int]] = field(default=({}, {}), kw_only=True)
     is_whole: ClassVar[bool] = False
 
     @cached_property
@@ -105,17 +106,7 @@ class Running(Tables):
 
     @cached_property
     def unit_windows(self) -> DataFrame:
-        """Return the units by minute; with their recipient only those that are pending, as nothing else asks for it."""
-        holes = F.broadcast(self.routers.select(F.col("number").alias("router"), "holes"))
-        is_there = "exists(holes, hole -> hole.first_seq = hole_first)"
-        narrow = {
-            "recipient": F.expr("CASE WHEN pending > 0 THEN recipient END"),
-            "due_ns": F.expr("CASE WHEN owed > 0 THEN due_ns END"),
-        }
-        units = added_up("units", self._both("units", self.unit_windows_now).withColumns(narrow))
-        units = units.join(holes, "router", "inner")
-        hole_first = F.expr(f"CASE WHEN {is_there} THEN hole_first END")
-        return self.kept.keep(units.withColumn("hole_first", hole_first).drop("holes"))
+        return self._both("units", self.unit_windows_now)
 
     @cached_property
     def waits(self) -> DataFrame:
@@ -126,6 +117,46 @@ class Running(Tables):
         return self._both("ended", self.ended_now)
 
     @cached_property
+    def window_units(self) -> DataFrame:
+        """Return the units for the summary, without holes that are none any more. Only those of open parcels, of which
+        some may be pending, have their recipient."""
+        holes = F.broadcast(self.routers.select(F.col("number").alias("router"), "holes"))
+        is_there = "exists(holes, hole -> hole.first_seq = hole_first)"
+        now = self.unit_windows_now.drop("is_open", "due_ns")
+        units = self.past["window_units"].unionByName(now, allowMissingColumns=True).join(holes, "router", "inner")
+        hole_first = F.expr(f"CASE WHEN {is_there} THEN hole_first END")
+        return self.kept.keep(units.withColumn("hole_first", hole_first).drop("holes"))
+
+    @cached_property
+    def window_queues(self) -> DataFrame:
+        """Return the queues at the end of each window: within one the order of rows tells nothing."""
+        past, key = self.past["window_queues"], ("router", "recipient", "minute")
+        ended = past.select(*key, "ended", "depth_max").unionByName(self.ended_now.select(*key, "ended", "depth_max"))
+        owed = past.select(*key, "owed").unionByName(self.unit_windows_now.select(*key, "owed"))
+        return queue_minute.queues(ended, owed)
+
+    @cached_property
+    def window_waits(self) -> DataFrame:
+        past = self.past["window_waits"]
+        return past.unionByName(self.waits_now.select(*past.columns))
+
+    @cached_property
+    def hop_waits(self) -> DataFrame:
+        past = self.past["hop_waits"]
+        return past.unionByName(self.waits_now.select(*past.columns))
+
+    @cached_property
+    def odd_ends(self) -> DataFrame:
+        columns = ("router", "outside", "early")
+        return self.past["router_sums"].select(*columns).unionByName(self.ended_now.select(*columns))
+
+    @property
+    def lines(self) -> DataFrame:
+        past = self.past["router_sums"]
+        sums = added_up("router_sums", past.unionByName(window_sums.of_lines(self.lines_now)))
+        return sums.where("n IS NOT NULL")
+
+    @cached_property
     def since(self) -> int | None:
         """Return the first minute of the first date that the batch changes; None if all dates are to be written."""
         if self.published is None:
@@ -134,20 +165,17 @@ class Running(Tables):
         sums = (self.unit_windows_now, self.waits_now, self.ended_now, self.lines_now, hours, self.given["times"])
         return dates.first_of_date(sums, self.span)
 
-    def _changed(self, table: DataFrame) -> DataFrame:
-        return table if self.since is None else table.where(F.col("minute") >= self.since)
-
-    def _unchanged(self, name: str, columns: str) -> DataFrame:
-        """Return the rows of a table of the dates that the batch does not change."""
-        assert self.published is not None and self.since is not None
-        return dates.before(self.published(name, columns), self.since)
-
     @cached_property
-    def queues(self) -> DataFrame:
-        if self.since is None:
-            return self._queues_now
-        earlier = self._numbered(self._unchanged("queue_minute", dates.QUEUE_MINUTE))
-        return self._queues_now.unionByName(earlier)
+    def since_judged(self) -> int | None:
+        """Return the first minute of the first date of `audit_window` that the batch changes: also where a log has come
+        to the time at which everything was due, or has not any more."""
+        if self.published is None or self.since is None or not dates.go_on(*self.ends):
+            return None
+        first = dates.first_unjudged(self.published("audit_window", dates.AUDIT_WINDOW), self.ends[1])
+        return min(self.since, first // dates.DAY * dates.DAY)
+
+    def _changed(self, table: DataFrame) -> DataFrame:
+        return _from(table, self.since)
 
     @cached_property
     def _queues_now(self) -> DataFrame:
@@ -155,25 +183,18 @@ class Running(Tables):
         ended, units = (self._changed(table) for table in (self.ended, self._both("units", self.unit_windows_now)))
         units = units.select(*dates.KEY, "minute", "owed")
         if self.since is not None:
-            opening = dates.opening(self._unchanged("queue_minute", dates.QUEUE_MINUTE), self.since)
-            units = units.unionByName(self._numbered(opening))
+            units = units.unionByName(dates.opening(self.past["window_queues"], self.since))
         return self.kept.keep(self._changed(queue_minute.queues(ended, units)))
 
-    def _numbered(self, table: DataFrame) -> DataFrame:
-        """Return the table with its column `router` as number instead of key."""
-        keys = F.broadcast(self.routers.select("number", "router"))
-        return table.join(keys, "router", "inner").drop("router").withColumnRenamed("number", "router")
-
-    def by_date(self) -> dict[str, DataFrame]:
-        """Return of the tables that are written by date, but for `queue_hour`, the dates that the batch changes."""
+    def by_date(self) -> dict[str, tuple[DataFrame, int | None]]:
+        """Return of the tables by the minute the dates that the batch changes, each with the first of their minutes,
+        None for all."""
+        units = _from(self.unit_windows, self.since_judged)
         return {
-            "hop_latency": hop_latency.hop_latency(self._changed(self.waits), self.routers),
-            "queue_minute": queue_minute.queue_minute(self._queues_now, self.routers),
+            "hop_latency": (hop_latency.hop_latency(self._changed(self.waits), self.routers), self.since),
+            "queue_minute": (queue_minute.queue_minute(self._queues_now, self.routers), self.since),
+            "audit_window": (audit_window.audit_window(units, self.routers), self.since_judged),
         }
-
-    @cached_property
-    def lines(self) -> DataFrame:
-        return self._with_past("lines", self.lines_now)
 
     def _with_past(self, name: str, now: DataFrame) -> DataFrame:
         return added_up(name, self._both(name, now))
@@ -194,8 +215,19 @@ class Running(Tables):
             "written": self.written_now,
         }
         found = {name: table.where("NOT is_open").drop("is_open") for name, table in tables.items()}
-        found["units"] = added_up("units", without_holes(found["units"]))
-        return found
+        found["units"] = without_holes(found["units"])
+        sums = window_sums.of_closed(found, found.pop("lines"), self._grain)
+        found["units"] = added_up("units", found["units"])
+        return found | sums
+
+    @property
+    def _grain(self) -> int:
+        return window_sums.grain_of(self.windows.step)
+
+    @property
+    def settled(self) -> dict[str, Callable[[DataFrame], DataFrame]]:
+        """Return what the sums of earlier batches become as they are folded."""
+        return window_sums.settled(self._grain)
 
     @cached_property
     def distinct(self) -> DataFrame:
@@ -247,12 +279,19 @@ class Running(Tables):
             if since is None:
                 yield name, flow.made(name, found, self.span), None
                 continue
+            if name == "slo_hour":
+                found |= {one: dates.since(found[one], since) for one in wanted}
             if name == "queue_hour":
-                week = dates.a_week_before(self._unchanged("queue_hour", dates.QUEUE_HOUR), since)
+                week = self._a_week_before(since)
                 now = queue_minute.queue_minute(self._queues_now, self.routers).select(*week.columns)
                 found["queue_minute"] = self.kept.keep(now.unionByName(week))  # The text reads it four times.
             span = replace(self.span, since_ns=max(self.span.since_ns, since * MINUTE_NS))
             yield name, flow.made(name, found, span).where(F.col("hour") >= since // dates.HOUR), since
+
+    def _a_week_before(self, since: int) -> DataFrame:
+        assert self.published is not None
+        older = named(dates.opening(self.past["window_queues"], since - dates.WEEK), self.routers)
+        return dates.a_week_before(self.published("queue_hour", dates.QUEUE_HOUR), older, since)
 
     def _has_links_as(self, before: dates.Links | None, topology: DataFrame, lines: DataFrame) -> bool:
         """Whether links were the same before the dates that the batch changes as they were told before the batch."""
@@ -275,6 +314,11 @@ class Running(Tables):
             F.col("group_key").alias("signer"),
             *("recipient", "owed", "delivered", "acked"),
         )
+
+
+def _from(table: DataFrame, since: int | None) -> DataFrame:
+    """Return the rows from that minute on, all without one."""
+    return table if since is None else table.where(F.col("minute") >= since)
 
 
 def without_holes(units: DataFrame) -> DataFrame:

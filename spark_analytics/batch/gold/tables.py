@@ -114,6 +114,32 @@ class Tables:
     def ended(self) -> DataFrame:
         return self.kept.keep(queue_minute.ended(self.pieces, step=self.step))
 
+    @property
+    def window_units(self) -> DataFrame:
+        """Return `unit_windows` as the summary needs them: rows may have one key, of which some take units back, and a
+        recipient only where units are pending."""
+        return self.unit_windows
+
+    @property
+    def window_waits(self) -> DataFrame:
+        """Return `waits` by `minute`, for the summary."""
+        return self.waits
+
+    @property
+    def hop_waits(self) -> DataFrame:
+        """Return `waits` by router, and by recipient where it acknowledged, for the summary."""
+        return self.waits
+
+    @property
+    def window_queues(self) -> DataFrame:
+        """Return `queues` as the summary needs them: as they are at the end of its windows."""
+        return self.queues
+
+    @property
+    def odd_ends(self) -> DataFrame:
+        """Return the sums of `ended` that are about single ends, by router: `outside` and `early`."""
+        return self.ended
+
     @cached_property
     def queues(self) -> DataFrame:
         return self.kept.keep(queue_minute.queues(self.ended, self.unit_windows))
@@ -132,20 +158,17 @@ class Tables:
     def custody(self) -> DataFrame:
         return custody.custody(self.handover, self.routers)
 
-    @cached_property
+    @property
     def lines(self) -> DataFrame:
-        """Count messages accepted (`n`), and copies among them, by router and minute."""
-        return self.accepted.where("is_within").groupBy("router", "minute").agg(*accepted.counted())
+        """Return the messages accepted (`n`), and copies among them, by router, with the `first` and `last` minute of
+        acceptance."""
+        edges = F.min("minute").alias("first"), F.max("minute").alias("last")
+        return self.accepted.where("is_within").groupBy("router").agg(*accepted.counted(), *edges)
 
     @cached_property
     def sums_of_lines(self) -> list[dict[str, Any]]:
-        """Return the sums of `lines` by router, with its key, and its `first` and `last` minute."""
-        sums = self.lines.groupBy("router").agg(
-            *(F.sum(name).alias(name) for name in ("n", "copies")),
-            F.min("minute").alias("first"),
-            F.max("minute").alias("last"),
-        )
-        return rows(named(sums, self.routers))
+        """Return the rows of `lines`, with the routers' keys."""
+        return rows(named(self.lines, self.routers))
 
     @cached_property
     def first_and_last(self) -> tuple[int | None, int | None]:

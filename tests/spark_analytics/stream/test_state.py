@@ -70,13 +70,14 @@ def test_what_is_written_whole_leaves_that_of_the_batch_before(spark: SparkSessi
 def test_pages_of_other_tables_and_of_other_times_are_not_read(spark: SparkSession, tmp_path: Path) -> None:
     store, count = Store(spark, str(tmp_path)), PAGE_ROWS * 3
     minute = f"id * 7 % {count} AS minute"  # each once, in no order
-    lines = spark.range(0, count, 1, 1).selectExpr("1L AS router", minute, "id AS n", "0L AS copies")
+    counts = ("id AS ended", "0L AS outside", "0L AS early", "0L AS depth_max")
+    ended = spark.range(0, count, 1, 1).selectExpr("1L AS router", "'ab' AS recipient", minute, *counts)
     turned = spark.createDataFrame([(1, "ab", "refused", "blocked", 2, 3, 1)], ADDED["turned"])
-    state = store.add(State(0), {"lines": lines, "turned": turned})
+    state = store.add(State(0), {"ended": ended, "turned": turned})
     found = store.read(state, "turned")
     assert [tuple(row) for row in found.collect()] == [(1, "ab", "refused", "blocked", 2, 3, 1)]
     assert _scanned(found) <= PAGE_ROWS
-    found = store.read(state, "lines").where(F.col("minute") >= count - 10)
+    found = store.read(state, "ended").where(F.col("minute") >= count - 10)
     assert len(found.collect()) == 10
     assert _scanned(found) <= PAGE_ROWS
 
@@ -95,22 +96,22 @@ def test_many_parts_become_one_with_the_same_sums(
     monkeypatch.setattr("spark_analytics.stream.state.PARTS_MAX", 3)
     store, state = Store(spark, str(tmp_path)), State()
     for batch in range(3):
-        row = spark.createDataFrame([(1, batch % 2, batch, 1)], ADDED["lines"])
+        row = spark.createDataFrame([(1, "ab", batch % 2, batch, 1, 0, batch)], ADDED["ended"])
         turned = spark.createDataFrame(
             [(1, "ab", "refused", "blocked", batch, batch, 1)] * (batch == 1), ADDED["turned"]
         )
-        state = store.add(replace(state, batch=batch), {"lines": row, "turned": turned})
+        state = store.add(replace(state, batch=batch), {"ended": row, "turned": turned})
         assert len(state.parts["turned"]) == (batch > 0), "a part counts where it has rows of the table"
         state = store.note_down(state, {"doubted": [{"path": str(batch)}]})
     folded = store.fold(state, {"turned": lambda table: table.withColumn("seq", F.lit(7).cast("bigint"))})
     assert [row.seq for row in store.read(folded, "turned").collect()] == [7]
     assert [len(folded.parts[table]) for table in ("added", "ledger")] == [1, 1]
     assert set(folded.unused) == {part for parts in state.parts.values() for part in parts}
-    sums = {(row.minute, row.n, row.copies) for row in store.read(folded, "lines").collect()}
-    assert sums == {(0, 0 + 2, 2), (1, 1, 1)}
+    sums = {(row.minute, row.ended, row.outside, row.depth_max) for row in store.read(folded, "ended").collect()}
+    assert sums == {(0, 0 + 2, 2, 2), (1, 1, 1, 1)}
     assert store.read(folded, "abuse").count() == 0
     for ledger in (Store(spark, str(tmp_path)).ledger(folded), store.ledger(folded)):
         assert sorted(row["path"] for row in ledger["doubted"]) == ["0", "1", "2"]
         assert ledger | {"doubted": []} == empty()
     store.clear(state.parts["added"])
-    assert store.read(state, "lines").count() == 0
+    assert store.read(state, "ended").count() == 0
