@@ -276,8 +276,8 @@ def _windows(tables: Tables, step: int, totals: Rows) -> dict[str, Rows]:
     """Return units by window, hole and due time; a table that would be empty is returned without asking Spark."""
     units, window = tables.window_units.where("is_within"), _window(step)
     sums = [F.sum(name).alias(name) for name in ("owed", *STATES)]
-    windows = units.where("owed > 0").groupBy("router", window).agg(*sums)
-    spans = units.where("unknown > 0").groupBy("router", "hole_first").agg(F.sum("unknown").alias("unknown"))
+    windows = units.groupBy("router", window).agg(*sums).where("owed > 0")
+    spans = units.groupBy("router", "hole_first").agg(F.sum("unknown").alias("unknown")).where("unknown > 0")
     due = units.where("pending > 0").groupBy("router", "recipient").agg(F.min("pending_due_ns").alias("due_ns"))
     asked = {"windows": (windows, "owed"), "spans": (spans, "unknown"), "due": (due, "pending")}
     return {

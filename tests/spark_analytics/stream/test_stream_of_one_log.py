@@ -42,7 +42,9 @@ def test_late_file_and_tail_and_arrival_number_given_twice(spark: SparkSession, 
     assert [row["claim"] for row in found["claims"]] == [], "the missing file may tell that it was written"
     assert {row["messages_max"] for row in _rows(local, "queue_hour")} == {7}
     assert [row["count"] for row in _rows(local, "abuse_hour")] == [3]
+    assert [row["dropped"] for row in _rows(local, "audit_window") if row["dropped"]] == [1]
     found = run(files[1])
+    assert not any(row["dropped"] for row in _rows(local, "audit_window")), "the message has the end that counts first"
     assert [(row["claim"], row["count"]) for row in found["claims"]] == [("never-written", 1)]
     assert [row["until_ns"] for row in _rows(local, "topology")] == [START + 3 * SECOND], "before its next start"
     assert delivered(out) == delivered_locally(local)
@@ -61,22 +63,26 @@ def _files(directory: Path) -> tuple[list[Path], Path]:
     log.state("link_up", at=1, peer=APP, link="2", standing="local")
     log.accepted(1, ["never written"], peer=NEIGHBOUR)
     log.accepted(2, ["written"], at=2)
+    log.accepted(3, ["dropped, and delivered before, as a late file tells"], at=2)
     log.turned("refused", 3, "bad-signature", at=2)
     log.state("config", at=3, queue_messages_max="7", clock_moves_s_max="1")
     cuts.append(len(log.lines))
     log.outward("forwarded", [(2, 1)], at=3, parcel=2)
+    log.outward("forwarded", [(3, 1)], at=3, parcel=3)
+    log.outward("delivered", [(3, 1)], at=3, parcel=3)
     cuts.append(len(log.lines))
     log.state("start", at=4)
     log.state("link_up", at=4, peer=APP, link="2", standing="local")
     log.outward("delivered", [(1, 1)], at=4, parcel=1)
     log.outward("delivered", [(2, 1)], at=5, parcel=2)
-    log.accepted(3, ["pending"], at=LATE - 60)
+    log.outward("dropped", [(3, 1)], at=6, parcel=3, reason="not-subscribed")
+    log.accepted(4, ["pending"], at=LATE - 60)
     cuts.append(len(log.lines))
-    log.accepted(4, ["in a tail at first"], at=LATE - 50)
+    log.accepted(5, ["in a tail at first"], at=LATE - 50)
     log.state("stop", at=LATE - 40)
     tail = next(log.write_tail(directory / "tail", cuts[-1]).iterdir())
     cuts.append(len(log.lines))
-    log.accepted(3, ["the same number"], at=LATE - 30)
+    log.accepted(4, ["the same number"], at=LATE - 30)
     segments = sorted(log.write(directory, cuts).glob("events-*.jsonl"))
     return segments, tail
 
