@@ -215,6 +215,8 @@ def standing(grown: Path, logs: Path, parts: Iterable[Sequence[Path]]) -> Iterat
                 stream.send_signal(signal.SIGINT)
                 break
             link(rest.pop(0), logs, grown / "logs")
+        else:
+            sys.exit(f"the stream ended with code {stream.wait()} before it had taken all nights")
         stream.communicate()
 
 
@@ -260,6 +262,8 @@ def main() -> None:
     )
     own.add_argument("--standing", action="store_true", help="one stream goes on over all nights")
     given = parser.parse_args()
+    if given.kind == "increment" and not 1 <= given.nights < 100 <= given.lines // FILE_LINES:
+        parser.error(f"1 % of the files is a night: 1 to 99 of them, and {100 * FILE_LINES:,} lines at least")
     with tempfile.TemporaryDirectory() as temporary:
         base = given.base or Path(temporary)
         base.mkdir(parents=True, exist_ok=True)
