@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import time
 from base64 import b64decode
 from collections.abc import Iterable
 from functools import partial
@@ -53,7 +54,8 @@ def test_what_is_signed_verifies(keys: Path, tmp_path: Path) -> None:
     first, second = signed(keys), signed(keys, "--ttl", 60, body="b" * 90)
     (tmp_path / "lines").write_text(f"{first}\n{second}\n")
     (tmp_path / "bytes").write_bytes(bytes.fromhex(first))
-    result = dmq("verify", "--json", "--pools", keys / "stake.json", tmp_path / "lines", tmp_path / "bytes", second)
+    asked = ("--json", "--at", time.time(), "--pools", keys / "stake.json")
+    result = dmq("verify", *asked, tmp_path / "lines", tmp_path / "bytes", second)
     assert result.exit_code == 0
     found = lines(result)
     assert [set(one) for one in found] == [{"id", "revision", "verdict", "reason", "pool", "sentence"}] * 4
